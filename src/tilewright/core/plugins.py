@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
-from functools import cache
-from importlib.metadata import entry_points
+from functools import cache, lru_cache
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import cast
 
@@ -15,15 +16,33 @@ from tilewright.core.records import TargetBrief
 from tilewright.core.roles import Configurable, Proposer, SearchStrategy, Target
 
 
+def _entries(group: str) -> Sequence[EntryPoint]:
+    """The entry points of a group. Read again only if a folder of the import path has changed,
+    because reading takes milliseconds."""
+    return _read_entries(group, tuple((place, _changed_at(place)) for place in sys.path))
+
+
+def _changed_at(place: str) -> int:
+    try:
+        return Path(place).stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+@lru_cache(maxsize=16)
+def _read_entries(group: str, path: tuple[tuple[str, int], ...]) -> Sequence[EntryPoint]:
+    return tuple(entry_points(group=group))
+
+
 def target_names() -> list[str]:
     """Names of all installed targets, without further names of the same target."""
-    names = sorted(e.name for e in entry_points(group="tilewright.targets"))
+    names = sorted(e.name for e in _entries("tilewright.targets"))
     return [name for name in names if _installed(name).name == name]
 
 
 def is_target(name: str) -> bool:
     """Whether a target of this name is installed."""
-    return any(entry.name == name for entry in entry_points(group="tilewright.targets"))
+    return any(entry.name == name for entry in _entries("tilewright.targets"))
 
 
 def load_target(name: str) -> Target:
@@ -59,10 +78,10 @@ def _described(file: Path) -> Target:
 @cache
 def _installed(name: str) -> Target:
     """The target of this name; its package is imported only now."""
-    for entry in entry_points(group="tilewright.targets"):
+    for entry in _entries("tilewright.targets"):
         if entry.name == name:
             return cast(Target, entry.load()())
-    known = [e.name for e in entry_points(group="tilewright.targets")]
+    known = [e.name for e in _entries("tilewright.targets")]
     hint = "You can also give the path of a .toml file that describes a target."
     raise UnknownNameError("target", name, known, hint)
 
@@ -78,7 +97,7 @@ def load_proposers(names: Sequence[str], brief: TargetBrief) -> list[Proposer]:
     `UnknownNameError` for a name that is not an installed proposer's, `ConfigurationError` for one
     that does not write the target's language.
     """
-    known = [entry.name for entry in entry_points(group="tilewright.proposers")]
+    known = [entry.name for entry in _entries("tilewright.proposers")]
     for name in names:
         if name not in known:
             hint = (
@@ -106,7 +125,7 @@ def load_strategy(settings: Settings) -> SearchStrategy:
 
 
 def _loaded(kind: str, group: str, name: str) -> Callable[..., object]:
-    found = {e.name: e for e in entry_points(group=group)}
+    found = {e.name: e for e in _entries(group)}
     if name not in found:
         raise UnknownNameError(kind, name, found)
     return cast("Callable[..., object]", found[name].load())
