@@ -43,6 +43,8 @@ takes seconds, and gigabytes for the arrays of its expected outputs."""
 OF_LARGE = ("small", "shifted mean", "outliers")
 """Distributions that large tasks are compared on: between them they tell rounding of inputs,
 one-pass sums and terms that are left out. A task's own distributions are compared in any case."""
+LEAST_OF_LARGE = 2
+"""Comparisons: one tells nothing about a kernel that leaves what an earlier run computed."""
 MOST_EXTREMES = 64
 """Elements beyond the limit that are compared with honest results of their own; more are wrong."""
 _LEFT_OUT_OF_LARGE = frozenset(inputs.FLOAT_DISTRIBUTIONS) - set(OF_LARGE)
@@ -289,12 +291,13 @@ class Cases:
     def compared(self, least: int) -> list[int]:
         """Numbers of the cases that a right kernel passes: each distribution, and `least` cases.
 
-        Large tasks have each distribution once. Of further values of a distribution, those on which
-        float32 fails are left out, as it may where others of the same distribution are none such.
+        Large tasks have each distribution once, or two cases of one. Of further values of a
+        distribution, those on which float32 fails are left out, as it may where others of the same
+        distribution are none such.
         """
         count = len(self._known)
         used = [i for i, name in enumerate(self._known) if name not in self.omissions]
-        wanted = len(used) if self._is_large else max(least, len(used))
+        wanted = max(LEAST_OF_LARGE if self._is_large else least, len(used))
         turns = -(-wanted // len(used))
         numbers = [turn * count + i for turn in range(turns) for i in used]
         return [n for n in numbers if n < count or self._reason(n) is None][:wanted]

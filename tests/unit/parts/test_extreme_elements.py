@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tilewright.core.records import Argument, Check, Workload
-from tilewright.parts.cases import MOST_EXTREMES, Case
+from tilewright.parts import cases
+from tilewright.parts.cases import MOST_EXTREMES, Case, Cases
 from tilewright.parts.float_error import deviations, error_of
 from tilewright.parts.followed import Followed
 from tilewright.parts.problem import Array, ProductProblem
@@ -114,3 +115,15 @@ def test_a_root_mean_square_beyond_its_limit_is_wrong(case: Case) -> None:
     assert found.largest < allowed.largest
     assert found.rms > allowed.rms
     assert "root mean square" in str(mismatch(case, got))
+
+
+def test_large_tasks_of_one_distribution_are_compared_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A kernel that leaves what an earlier run computed is right the first time."""
+    shape = parse_shape("gemm-256x512x256")
+    made = Cases(shape.workload("trainium"), create_problem(shape), 0)
+    monkeypatch.setattr(cases, "LARGE", 1)
+    numbers = made.compared(3)
+    assert len(numbers) == 2
+    assert len({made[number].given["lhsT"].tobytes() for number in numbers}) == 2
