@@ -74,13 +74,13 @@ class _Module:
             names = ", ".join(inner.__code__.co_freevars)
             raise WorkloadError(
                 f"reference {self._reference}: function {inner.__name__} uses {names} of the "
-                f"function around it, which its source alone does not hold: {REMEDY}."
+                f"function around it, which its own source does not contain: {REMEDY}."
             )
         written = sorted(set(_globals(inner.__code__, "STORE_GLOBAL")))
         if written:
             raise WorkloadError(
                 f"reference {self._reference}: function {inner.__name__} changes the global "
-                f"{written[0]!r}: it must depend on its inputs alone."
+                f"{written[0]!r}: it must depend only on its inputs."
             )
         self._known[name] = function
         for used in sorted(

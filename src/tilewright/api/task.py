@@ -123,8 +123,8 @@ def _results(task: Task, inputs: Mapping[str, Any], source: str) -> list[Any]:
             found.append([np.asarray(value) for value in values])
     if len(found[0]) != len(found[1]) or not all(map(_equal, *found)):
         raise WorkloadError(
-            f"reference {task.name} gives other results when its source is run by itself: it must "
-            "follow from its inputs alone."
+            f"reference {task.name} gives other results when only its source is run: it must "
+            "depend only on its inputs."
         )
     return found[0]
 

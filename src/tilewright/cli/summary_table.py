@@ -35,7 +35,7 @@ def summary_lines(
     if summary.baseline_latency is not None:
         yield search_comparison(summary, history)
         if summary.best_precision:
-            yield Text(f"The best kernel's results have the precision of {summary.best_precision}.")
+            yield Text(f"Precision of the best kernel's results: {summary.best_precision}.")
         yield ""
     for warning in summary.warnings:
         yield Text(f"warning: {warning}", style="yellow")

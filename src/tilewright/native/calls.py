@@ -106,7 +106,7 @@ class TimedKernel:
         try:
             seconds = self._clocked(check=check)
         except ProcessGoneError as gone:
-            log = "the kernel ended its process, whose clock is to be read."
+            log = "the kernel ended its process, so the clock of the process cannot be read."
             raise CallFailedError(Failed("measure", "crash", log)) from gone
         if not seconds > 0:
             log = f"by the clock of its process, a call of the kernel took {seconds:g} s."

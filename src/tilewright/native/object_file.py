@@ -171,7 +171,7 @@ class _Reader:
             )
         if flags & _TLS:
             raise UnfitError(
-                "the kernel has thread-local variables, which it may not. Use arrays that "
+                "the kernel has thread-local variables, which are not allowed. Use arrays that "
                 "threads index by their number."
             )
         writable, executable = bool(flags & _WRITE), bool(flags & _EXECUTE)
@@ -211,7 +211,7 @@ class _Reader:
                     f"the kernel has code that would run before it is called (a resolver, {name})."
                 )
             if kind == _THREAD_LOCAL:
-                raise UnfitError(f"the kernel's {name} is thread-local, which it may not be.")
+                raise UnfitError(f"the kernel's {name} is thread-local, which is not allowed.")
             known = kind in (_NO_TYPE, _OBJECT, _FUNCTION, _SECTION_SYMBOL)
             if not known or binding not in (_LOCAL, _GLOBAL, _WEAK):
                 raise UnfitError(f"the kernel has a symbol {name!r} of a kind that is not allowed.")

@@ -50,7 +50,7 @@ _KINDS: Mapping[int, tuple[FailureKind, str]] = {
     signal.SIGBUS: ("illegal_address", "the kernel accessed memory that does not belong to it"),
     signal.SIGILL: ("illegal_instruction", _ILLEGAL),
     signal.SIGFPE: ("illegal_instruction", _ARITHMETIC),
-    signal.SIGSYS: ("forbidden_call", "the kernel asked the operating system for something"),
+    signal.SIGSYS: ("forbidden_call", "the kernel made a system call that is not allowed"),
 }
 
 

@@ -35,7 +35,7 @@ class Roofline:
         moving = f"moving every array once from {self.home}"
         binds = products if self.computing_s >= self.moving_s else moving
         return (
-            f"The bound that binds is {binds}: {self.least_s * 1e9:,.0f} ns ({products} "
+            f"The limiting bound is {binds}: {self.least_s * 1e9:,.0f} ns ({products} "
             f"{self.computing_s * 1e9:,.0f} ns, arrays {self.moving_s * 1e9:,.0f} ns), and the "
             f"kernel takes {latency_s / self.least_s:.1f} times that"
         )

@@ -44,7 +44,7 @@ class Processes:
         except Exception as error:  # whatever the proposer's own attributes raise
             raise InputError(
                 f"proposer {task.proposer.name!r} says that it is parallel but cannot be pickled "
-                f"({error}). Make what it holds picklable, or `parallel` false."
+                f"({error}). Make its attributes picklable, or set `parallel` to false."
             ) from error
         self._processes: list[_Process] = []
         self._count = count

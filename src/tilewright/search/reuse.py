@@ -48,8 +48,8 @@ def schedule_of(run: RunRecord, history: History) -> Schedule:
         trial = history.get(str(plan.parameters.get("base", plan.parent_id)))
     if trial is None or trial.latency is None or not plans:
         raise InputError(
-            f"run {run.id} of {run.task} has found no faster kernel yet, so that it has no steps "
-            "to reuse. Choose another run; `tilewright runs list` lists them."
+            f"run {run.id} of {run.task} has found no faster kernel yet, so it has no steps to "
+            "reuse. Choose another run; `tilewright runs list` lists them."
         )
     return Schedule(run.task, tuple(plans[::-1]), (trial.latency, *latencies[::-1]), unit)
 

@@ -55,11 +55,12 @@ async def act(site: Site, action: Action, request: Request) -> Response:
     except ValueError:
         form = {}
     if site.read_only:
-        why = "This page only shows: it was started with --read-only."
+        why = "This page cannot change runs, because the server was started with --read-only."
         return pages.message_page(site, "Nothing was changed", why, 403)
     if not site.access.is_csrf_token(form.get("csrf", "")):
         why = (
-            "The form is of an earlier start of the server: go back, reload the page and try again."
+            "The form belongs to an earlier start of the server: go back, reload the page and try "
+            "again."
         )
         return pages.message_page(site, "Nothing was changed", why, 403)
     try:

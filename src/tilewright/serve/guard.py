@@ -155,11 +155,11 @@ class Guard:
         if origin is None and scope["method"] not in _SAFE:
             return "This request does not say which page it comes from. Use the page's own buttons."
         if origin is not None and origin not in same:
-            return "This request comes from another site, and only the page's own are answered."
+            return "This request comes from another site. Only requests of this page are answered."
         if not self._has_token(scope, headers):
             return (
-                "The token is missing or of an earlier start: open the address that "
-                "`tilewright serve` printed."
+                "The access token is missing or belongs to an earlier start of the server: open "
+                "the address that `tilewright serve` printed."
             )
         return None
 

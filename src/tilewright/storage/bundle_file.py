@@ -35,8 +35,8 @@ def pack(document: Mapping[str, object]) -> bytes:
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
     if len(text) > MAX_BYTES:
         raise InputError(
-            f"the evidence takes {len(text) >> 20} MiB, and a bundle holds {MAX_BYTES >> 20}. "
-            "Bundle a run with fewer steps or a smaller kernel."
+            f"the evidence takes {len(text) >> 20} MiB, but a bundle may contain at most "
+            f"{MAX_BYTES >> 20} MiB. Bundle a run with fewer steps or a smaller kernel."
         )
     packed = zlib.compress(text, 9)
     head = _HEAD.pack(_MAGIC, FORMAT, len(packed))

@@ -66,7 +66,7 @@ def copy_database(source: Path | URL, target: Path | URL) -> dict[str, int]:
     try:
         if read_from.is_new:
             raise StorageError(
-                f"{read_from.name} holds no runs of tilewright, so that there is nothing to copy."
+                f"{read_from.name} holds no runs of tilewright, so there is nothing to copy."
             )
         write_to = Database(target)
         try:
@@ -92,8 +92,8 @@ def _copied(old: Connection, new: Connection, name: str) -> dict[str, int]:
     for table in tables:
         if new.execute(select(func.count()).select_from(table)).scalar_one():
             raise StorageError(
-                f"{name} already holds {table.name}. Copy into an empty database, so that nothing "
-                "of it is mixed up or lost."
+                f"{name} already holds {table.name}. Copy into an empty database, so that data of "
+                "two projects are not mixed or lost."
             )
     counts = {}
     for table in tables:
@@ -107,8 +107,8 @@ def _copied(old: Connection, new: Connection, name: str) -> dict[str, int]:
             copied.update(repr([sorted(row.items()) for row in rows]).encode())
         if copied.digest() != digest.digest():
             raise StorageError(
-                f"table {table.name} reads otherwise in {name} than where it was copied from: "
-                "nothing was copied."
+                f"table {table.name} in {name} differs from the source after copying, so nothing "
+                "was copied."
             )
         _continue_numbers(new, table)
     return counts

@@ -32,11 +32,11 @@ class Parameter:
 
 KERNEL = Parameter(
     "kernel",
-    "A kernel: its whole source, or the id that a tool gave it; also start, parent or best.",
+    "A kernel: its whole source, an id that a tool printed, or one of start, parent and best.",
     required=True,
 )
 OF_KERNEL = Parameter("kernel", f"{KERNEL.text} The parent unless given.")
-EDITS = Parameter("edits", "Search/replace edits to make in the kernel.")
+EDITS = Parameter("edits", "Search/replace edits to apply to the kernel.")
 NOTE = Parameter("note", "What was changed and why, in a sentence.")
 
 

@@ -29,8 +29,8 @@ class Copies:
         name = self._names.get(self._shape(source)) if self._names else None
         if name is not None:
             raise InputError(
-                f"this kernel is the shipped baseline {name!r}, as which it counts: it was not "
-                "evaluated and cost nothing. Give a kernel of your own."
+                f"this kernel is a copy of the target's baseline {name!r} and counts as this "
+                "baseline: it was not evaluated and cost nothing. Give a kernel of your own."
             )
 
     def _shape(self, source: str) -> str:

@@ -17,8 +17,8 @@ LEAST_TOKEN = 16
 """Characters of a token; shorter ones can be guessed."""
 PATH = "/mcp"
 _REFUSED = (
-    "this server answers only to its token: send the header 'Authorization: Bearer TOKEN' with the "
-    f"value of {TOKEN_VARIABLE}."
+    "this server answers only requests with its token: send the header 'Authorization: Bearer "
+    f"TOKEN' with the value of {TOKEN_VARIABLE}."
 )
 
 App = Callable[[Any, Any, Any], Awaitable[None]]
@@ -38,7 +38,9 @@ def bound(port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         listener.close()
         reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"port {port} cannot be listened on ({reason}). Give another.") from error
+        raise InputError(
+            f"port {port} cannot be used by the server ({reason}). Give another port."
+        ) from error
     return listener
 
 
@@ -47,7 +49,7 @@ def require_token(token: str) -> str:
     if len(token) < LEAST_TOKEN:
         raise ConfigurationError(
             f"{TOKEN_VARIABLE} has {len(token)} characters, which could be guessed. Give at least "
-            f"{LEAST_TOKEN}, or leave it unset, and one is made up."
+            f"{LEAST_TOKEN}, or leave the variable unset, and the server generates a token."
         )
     return token
 

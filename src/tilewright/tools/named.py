@@ -61,7 +61,7 @@ def source_of(bench: Bench, given: Mapping[str, Any]) -> str:
     edits = read_edits(given["edits"])
     if not edits:
         raise InputError(
-            "edits holds no edit. Write the lines to find between <<<<<<< SEARCH and =======, "
+            "edits contains no edit. Write the lines to find between <<<<<<< SEARCH and =======, "
             "and those to put in their place between ======= and >>>>>>> REPLACE."
         )
     changed = apply_edits(source, edits)

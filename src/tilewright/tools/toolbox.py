@@ -186,22 +186,22 @@ TOOLS: Mapping[str, Tool] = {
     for tool in (
         Tool(
             "check",
-            "Build a kernel and hold it to the rules, without running it: costs nothing.",
+            "Build a kernel and check it against the rules, without running it. Costs nothing.",
             (KERNEL, EDITS),
             _check,
         ),
         Tool(
             "evaluate",
-            "Build, check and time a kernel; says what it saves by cause. Costs one evaluation, "
-            "also where it does not build.",
+            "Build, check and time a kernel, and say how much time it saves by cause. Costs one "
+            "evaluation, even if the kernel does not build.",
             (KERNEL, EDITS, NOTE),
             _evaluate,
             evaluates=True,
         ),
         Tool(
             "try",
-            f"Evaluate up to {MOST_KERNELS} kernels and set them side by side. Each costs one "
-            "evaluation.",
+            f"Evaluate up to {MOST_KERNELS} kernels and compare them in one table. Each kernel "
+            "costs one evaluation.",
             (
                 Parameter("kernels", "Objects with kernel and edits.", required=True, many=True),
                 NOTE,
@@ -211,43 +211,46 @@ TOOLS: Mapping[str, Tool] = {
         ),
         Tool(
             "profile",
-            "Where the time of an evaluated kernel goes: causes, counters and source lines.",
+            "Show where an evaluated kernel spends its time: causes, counters and source lines.",
             (OF_KERNEL,),
             _profile,
         ),
         Tool(
             "asm",
-            "What the compiler makes of a kernel: instructions per iteration of its loops, spills, "
-            "and a listing of one loop, of the code of some source lines, or of all. "
+            "Show the machine code of a kernel: instructions per iteration of its loops, spills, "
+            "and a listing of one loop, of the code of some source lines, or of the whole code. "
             "Costs nothing.",
             (
                 OF_KERNEL,
                 EDITS,
                 Parameter(
                     "loop",
-                    "What to list: a loop by its number or 'line 12', 'lines 30-45' for what comes "
-                    "of these lines, or 'all'; nothing unless given.",
+                    "What to list: a loop by its number or 'line 12', 'lines 30-45' for the code "
+                    "of these lines, or 'all'. Without this argument, nothing is listed.",
                 ),
             ),
             _asm,
         ),
-        Tool("facts", "What is known of the machine, and from where.", (), _facts),
+        Tool("facts", "Show what is known about the machine, with sources.", (), _facts),
         Tool(
             "tried",
-            "What was made from a kernel before, and beside it, and how it ended.",
+            "Show the kernels that were made from a kernel and from its parent before, with "
+            "their results.",
             (OF_KERNEL,),
             _tried,
         ),
-        Tool("show", "The whole source of an earlier kernel.", (OF_KERNEL, EDITS), _show),
+        Tool("show", "Show the whole source of an earlier kernel.", (OF_KERNEL, EDITS), _show),
         Tool(
             "rewrites",
-            "What the built-in rewriter could do to a kernel, with its estimates.",
+            "List the rewrites that the built-in rewriter can apply to a kernel, with its "
+            "estimates.",
             (OF_KERNEL, EDITS),
             _rewrites,
         ),
         Tool(
             "rewrite",
-            "Have the built-in rewriter do it: returns the new kernel, not evaluated.",
+            "Let the built-in rewriter apply rewrites. Returns the new kernel, which is not "
+            "evaluated.",
             (
                 OF_KERNEL,
                 EDITS,
@@ -257,7 +260,8 @@ TOOLS: Mapping[str, Tool] = {
         ),
         Tool(
             "submit",
-            "Settle on a kernel: ends the work. One that was not evaluated yet is.",
+            "Submit a kernel as the result and end the work. If the kernel was not evaluated "
+            "yet, it is evaluated now.",
             (KERNEL, EDITS, NOTE),
             _submit,
             evaluates=True,

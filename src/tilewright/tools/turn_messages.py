@@ -21,7 +21,7 @@ LONGEST_FOLDED = LONGEST_GIST + 40
 UNKNOWN = "call"
 """What a call of a tool that there is not is named in its answer."""
 _CUT = " ... (cut off)"
-_LEFT_OUT = "left out: too many calls at a time"
+_LEFT_OUT = "left out: too many calls in one answer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def told(turn: Turn, answers: Sequence[Answered], turns_left: int) -> Turn:
     """The turn with its answers; the last one says how many turns are left."""
     note = f"You have {turns_left} turn{'s' * (turns_left != 1)} left."
     if turns_left == 1:
-        note += " In this one, submit: nothing will be answered any more."
+        note += " Submit a kernel in this turn, because no further call will be answered."
     if turn.calls:
         results = _results(turn.calls, answers)
         kept = _results(turn.calls, [Answered(one.tool, one.kept) for one in answers])

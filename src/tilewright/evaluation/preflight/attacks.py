@@ -112,7 +112,7 @@ def attacks(arguments: Sequence[Argument], distributions: Sequence[str]) -> Iter
             )
     yield OutputAttack("stale buffer", "writes nothing", _INPUTS, _unwritten)
     yield OutputAttack(
-        "previous result", "leaves the outputs of the run before", _INPUTS, _previous
+        "previous result", "leaves in the outputs what the previous run wrote", _INPUTS, _previous
     )
     yield OutputAttack("skipped tail", "does not write the last row", _TOLERANCE, _no_last_row)
     yield OutputAttack("skipped element", "does not write the last element", _TOLERANCE, _no_last)
@@ -142,10 +142,16 @@ def attacks(arguments: Sequence[Argument], distributions: Sequence[str]) -> Iter
         _one_wrong,
     )
     yield OutputAttack(
-        "first seed only", "is right for the first inputs, zero for others", _INPUTS, _first_only
+        "first seed only",
+        "is correct for the first inputs and writes zeros for all others",
+        _INPUTS,
+        _first_only,
     )
     yield OutputAttack(
-        "memoised by input", "looks up inputs seen while it was checked", _INPUTS, _memoised
+        "memoised by input",
+        "looks up results for inputs that it saw during the check",
+        _INPUTS,
+        _memoised,
     )
 
 

@@ -66,7 +66,7 @@ def require_prices(prices: Mapping[str, Price | None], budget: Budget) -> None:
     for name, price in prices.items():
         if price is None and budget.usd is not None:
             raise ConfigurationError(
-                f"the price of model {name} is unknown, so a budget in USD cannot hold. Add "
+                f"the price of model {name} is unknown, so a budget in USD cannot be enforced. Add "
                 "?price=INPUT:OUTPUT (US dollars per million tokens) to its name, limit tokens "
                 "instead, or allow it with --allow-unpriced."
             )
