@@ -81,8 +81,8 @@ def refuse_agents(proposers: Sequence[str]) -> None:
     """`ConfigurationError` for agents in a run whose kernels its caller evaluates one by one."""
     for name in filter(is_agent_name, proposers):
         raise ConfigurationError(
-            f"{name} works beside a search. Name it to `tilewright optimize`; in a loop of your "
-            "own use other proposers."
+            f"{name} can only be started by a search. Give it to `tilewright optimize`, or use "
+            "other proposers in a loop of your own."
         )
 
 

@@ -45,6 +45,6 @@ def refused_call(name: str, threads: int) -> str | None:
             "(docs/targets/host-c.md)."
         )
     return (
-        f"the kernel calls {name}, which it does not define: beside its own functions it may call "
-        "those of math.h, memcpy, memmove, memset and memcmp."
+        f"the kernel calls {name}, which it does not define: in addition to its own functions, it "
+        "may call those of math.h, memcpy, memmove, memset and memcmp."
     )

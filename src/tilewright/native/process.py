@@ -296,8 +296,8 @@ def _beside(offset: int, size: int) -> str:
 
 def _too_many(threads: int) -> str:
     return (
-        f"the kernel started more than {threads - 1} thread{'s' * (threads > 2)} beside the one "
-        f"that calls it: {threads} at once are what the target declares"
+        f"the kernel started more than {threads - 1} thread{'s' * (threads > 2)} in addition to "
+        f"the thread that calls it: the target declares {threads} threads"
     )
 
 

@@ -35,8 +35,8 @@ def stop(folder: Path, run: RunRecord) -> None:
         )
     if _ignores_interrupts(process):
         raise InputError(
-            f"process {process} ignores interrupts, as programs do that a script started in the "
-            f"background: end it with `kill {process}`; the run can be resumed then."
+            f"process {process} ignores interrupts, like every program that a script starts in the "
+            f"background. End it with `kill {process}`; you can then resume the run."
         )
     os.kill(process, signal.SIGINT)
 

@@ -135,7 +135,7 @@ def test_one_more_than_declared_is_refused_in_a_sentence(evaluator: Evaluator, s
     refused = outcome_of(evaluator, source)
     assert isinstance(refused, Failed), refused
     assert refused.kind == "forbidden_call"
-    assert "more than 1 thread beside the one that calls it" in refused.log
+    assert "more than 1 thread in addition to the thread that calls it" in refused.log
     assert "2 at once" in refused.log
 
 

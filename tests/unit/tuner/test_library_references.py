@@ -71,7 +71,8 @@ def test_the_library_of_a_workload_is_named_or_missed_in_a_sentence(
     sentence = missing_library(workload, gpu)
     assert (
         sentence
-        == f"{name} is not timed beside it, since torch is not installed: pip install torch"
+        == f"{name} is not timed for comparison, because torch is not installed: pip install "
+        f"torch"
     )
 
 

@@ -182,8 +182,8 @@ def refused_symbol(data: bytes) -> Failed | None:
     for name in names:
         if _OWN_CALLS.fullmatch(name) is None and refused_call(name, 1) is not None:
             log = (
-                f"the kernel calls {name}, which it does not define: beside its own functions it "
-                "may call those of CUDA and of math.h."
+                f"the kernel calls {name}, which it does not define: in addition to its own "
+                "functions, it may call those of CUDA and of math.h."
             )
             return Failed("check", "forbidden_call", log)
     return None

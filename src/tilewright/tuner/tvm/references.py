@@ -35,7 +35,9 @@ def missing_library(workload: TensorWorkload, gpu: bool = False) -> str | None:
     if call is None or reference_kind(workload, gpu) is not None:
         return None
     library = _NAMES[call["call"], gpu]
-    return f"{library} is not timed beside it, since torch is not installed: pip install torch"
+    return (
+        f"{library} is not timed for comparison, because torch is not installed: pip install torch"
+    )
 
 
 def reference_name(kind: str) -> str:

@@ -153,7 +153,10 @@ class Runner:
                 own = dict(zip(left, samples, strict=False))
                 return Rounds(own, samples[-1] if len(samples) > len(left) else None, failures)
             if at is None or (at >= len(left) and reference is None):
-                raise InternalError(f"the measuring process fails by itself: {answer['log']}.")
+                raise InternalError(
+                    "the measuring process fails for a reason other than the kernel: "
+                    f"{answer['log']}."
+                )
             if at < len(left):
                 failures[left[at]] = Measurement(failure=answer["failure"], log=answer["log"])
             else:

@@ -89,7 +89,7 @@ class Recognised:
     @property
     def words(self) -> str:
         """What it is."""
-        more = " with element-wise operations behind it" if self.formula != PRODUCT else ""
+        more = " that is followed by element-wise operations" if self.formula != PRODUCT else ""
         if self.begins is not None:
             return ("a product" if isinstance(self.begins, Product) else "a convolution") + more
         return "an operation on rows" if self.columns else "a chain of element-wise operations"
