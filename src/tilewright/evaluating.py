@@ -170,17 +170,17 @@ def _derived(opened: OpenTask, settings: Settings, project: Path) -> str:
     held = task.start.rstrip("\n") + "\n"
     try:
         if file.exists() and read_text(file, MAX_TEXT_BYTES) != held:
-            where = f"{file} is another file: move it to be given the kernel made for it, which"
+            where = f"{file} is another file, so the kernel was not written. The derived kernel"
         else:
             project.mkdir(parents=True, exist_ok=True)
             file.write_text(held, encoding="utf-8")
-            where = f"{file} holds a kernel that was made for it, which"
+            where = f"{file} contains the kernel that tilewright derived. That kernel"
     except OSError as error:
-        where = f"{file} cannot be written ({error.strerror}), but the kernel made for it"
+        where = f"{file} cannot be written ({error.strerror}). The derived kernel"
     try:
         outcome = evaluate_kernel(task.start, opened.name, settings).outcome
     except NotTimedError as error:
         known = str(error).partition("; but ")[0].removeprefix("the kernel ")
         return f"{said} {where} {known}."
     told = outcome.log.strip() if isinstance(outcome, Failed) else "it was timed"
-    return f"{said} {where} is not known to be right: {told}"
+    return f"{said} {where} is not known to be correct: {told}"

@@ -136,7 +136,7 @@ def test_one_more_than_declared_is_refused_in_a_sentence(evaluator: Evaluator, s
     assert isinstance(refused, Failed), refused
     assert refused.kind == "forbidden_call"
     assert "more than 1 thread in addition to the thread that calls it" in refused.log
-    assert "2 at once" in refused.log
+    assert "declares 2 threads" in refused.log
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="they call x86-64's system by number")
