@@ -47,10 +47,14 @@ def baselines_of(shape: Shape) -> dict[str, str]:
         "given": [a.name for a in shape.arguments if a.is_given],
         "shapes": [list(a.shape) for a in shape.arguments],
         "computes": _COMPUTES[shape.kind].format(**shape.values),
-        "device": DEVICE,
     }
+    return in_every_way(job)
+
+
+def in_every_way(job: Mapping[str, object]) -> dict[str, str]:
+    """The baselines that compute what `job` says (`torch_program.py`), by their names."""
     return {
-        name: json.dumps({**job, "compiled": compiled, "tf32": tf32})
+        name: json.dumps({**job, "device": DEVICE, "compiled": compiled, "tf32": tf32})
         for name, (compiled, tf32) in WAYS.items()
     }
 

@@ -10,6 +10,7 @@ import importlib
 import os
 import sys
 import time
+import types
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,13 @@ class Program:
         self._sizes: list[int] = []
         self._roles: list[int] = []
         self._free = 0
-        function = eval(f"lambda {', '.join(job['given'])}: {job['computes']}", {"torch": torch})
+        torch.set_grad_enabled(False)
+        if "model" in job:
+            function = _model(torch, device, job)
+        else:
+            function = eval(
+                f"lambda {', '.join(job['given'])}: {job['computes']}", {"torch": torch}
+            )
         self._call = torch.compile(function) if job["compiled"] else function
         for owner in (torch.backends.cuda.matmul, torch.backends.cudnn):
             owner.allow_tf32 = job["tf32"]
@@ -155,6 +162,21 @@ class Program:
         for factor in (_FIRST, _SECOND):
             x = (x ^ ((x >> 33) & 0x7FFFFFFF)) * _wrapped(factor)
         return x ^ ((x >> 33) & 0x7FFFFFFF)
+
+
+def _model(torch: Any, device: str, job: dict[str, Any]) -> Any:
+    """What calls a problem's `Model` with its inputs, followed by the arrays that it holds."""
+    problem = types.ModuleType("problem")
+    exec(compile(job["model"], "problem.py", "exec"), problem.__dict__)
+    model = problem.Model(*problem.get_init_inputs()).to(device)
+
+    def call(*arrays: Any) -> Any:
+        values = iter(arrays)
+        inputs = [next(values) if i is None else i["value"] for i in job["inputs"]]
+        held = dict(zip(job["state"], values, strict=True))
+        return torch.func.functional_call(model, held, tuple(inputs)) if held else model(*inputs)
+
+    return call
 
 
 def _number(word: str) -> int | float:

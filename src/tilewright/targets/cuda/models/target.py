@@ -20,6 +20,7 @@ from tilewright.parts.problem import Problem
 from tilewright.targets.cuda.device.gpus import find_gpu
 from tilewright.targets.cuda.kernelbench import wrong_products
 from tilewright.targets.cuda.models.answers import first_answer, in_pytorch
+from tilewright.targets.cuda.models.baselines import baselines_of_model
 from tilewright.targets.cuda.models.checkout import CHECKOUT, file_of
 from tilewright.targets.cuda.models.derived import Derived, derive
 from tilewright.targets.cuda.models.form import Form, form_of
@@ -30,7 +31,7 @@ from tilewright.targets.cuda.occupancy import Architecture
 from tilewright.targets.cuda.problems import create_problem
 from tilewright.targets.cuda.settings import chosen_architecture, lowest_precision
 from tilewright.targets.cuda.shapes import KINDS, MOST_BYTES, Shape, parse_shape
-from tilewright.targets.cuda.target import CudaTarget
+from tilewright.targets.cuda.target import CudaTarget, pytorch
 
 FOLDER = Path(__file__).parent
 ANSWER = replace(PYTHON, name="KernelBench", entry="ModelNew", templates=MACROS)
@@ -98,6 +99,7 @@ class KernelBenchTarget(CudaTarget):
             full.workload, reduced.workload, full.problem, reduced.problem, full.form,
             reduced.form, derived.first or in_pytorch(full.problem.text), settings,
             reduced=in_words(reduced.problem.constants), derived=derived,
+            baselines=baselines_of_model(full.form, full.problem.text) if find_gpu() else {},
         )  # fmt: skip
 
     def open_folder(self, folder: Path, settings: Mapping[str, object]) -> ModelTask:
@@ -127,6 +129,7 @@ class KernelBenchTarget(CudaTarget):
         shape: Shape | None = None,
         reduced: str = "",
         derived: Derived | None = None,
+        baselines: Mapping[str, str] | None = None,
     ) -> ModelTask:
         return ModelTask(
             workload,
@@ -136,7 +139,7 @@ class KernelBenchTarget(CudaTarget):
             problem,
             EvaluationSettings.from_mapping(settings),
             _architecture(settings),
-            {},
+            pytorch(shape) if shape else baselines or {},
             full_problem,
             {},
             find_gpu(),

@@ -71,7 +71,7 @@ class ModelTask(CudaTask):
         """Those of CUDA kernels, behind a translation."""
         builder, checker, runner = super().evaluator
         form = self.form if self.untimed is not None else self.full_form
-        answers = ModelBuilder(builder, form, self._answers)
+        answers = ModelBuilder(builder, form, self._answers, self.baselines)
         if self.untimed is None:
             return answers, ModelChecker(checker, ""), ModelRunner(runner, "", lambda _: "")
         return (
@@ -139,10 +139,17 @@ class Reduced:
 
 
 class ModelBuilder:
-    """Translates, then builds."""
+    """Translates, then builds. `baselines`, known by name and text, are no answers."""
 
-    def __init__(self, builder: Builder, form: Form, answers: dict[str, str]) -> None:
+    def __init__(
+        self,
+        builder: Builder,
+        form: Form,
+        answers: dict[str, str],
+        baselines: Mapping[str, str],
+    ) -> None:
         self._builder, self._form, self._answers = builder, form, answers
+        self._baselines = baselines
 
     @property
     def sandbox(self) -> str:
@@ -151,6 +158,8 @@ class ModelBuilder:
 
     def build(self, candidate: Candidate) -> Artifact | Failed:
         """The artifact of the translated kernel, under the answer's name."""
+        if self._baselines.get(candidate.proposer) == candidate.source:
+            return self._builder.build(candidate)
         source = translate(candidate.source, self._form)
         if isinstance(source, Failed):
             return source
