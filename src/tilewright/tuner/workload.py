@@ -67,14 +67,14 @@ class TensorWorkload:
         kinds = [loop.kind for loop in self.loops]
         if kinds != sorted(kinds, key=lambda kind: kind is LoopKind.REDUCTION):
             raise WorkloadError(
-                f"workload {self.name!r}: spatial loops must stand before reductions"
+                f"workload {self.name!r}: spatial loops must precede reduction loops"
             )
         if LoopKind.SPATIAL not in kinds:
             raise WorkloadError(f"workload {self.name!r} has no spatial loop to tile")
         for access in (*self.inputs, self.output):
             if any(not 0 <= loop < len(self.loops) for loop in access.loops):
                 raise WorkloadError(
-                    f"buffer {access.buffer!r} is indexed by a loop that is not there"
+                    f"buffer {access.buffer!r} is indexed by a loop that the workload does not have"
                 )
 
     @property
