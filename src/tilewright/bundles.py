@@ -86,7 +86,10 @@ def create(project: Path, run_name: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One fact in the bundle and here; `matters` if a difference refutes the win."""
+    """One fact in the bundle and here; `matters` if a difference refutes the win.
+
+    Latencies and speedups are the `same` if they differ by no more than the measurement's noise.
+    """
 
     name: str
     recorded: str
@@ -214,16 +217,18 @@ def _compare(
             continue
         latencies.append(now.latency)
         off = abs(now.latency / was.latency - 1)
-        rows.append(Row(name, shown, f"{now.latency:g} {now.unit}", off == 0, same_machine))
+        allowed.append(allowed_difference(now, now))  # how noisy it was elsewhere, anyone may claim
+        here = f"{now.latency:g} {now.unit}"
+        rows.append(Row(name, shown, here, off <= allowed[-1], same_machine))
         digests = was.artifact_digest[:16], now.artifact_digest[:16]
         rows.append(Row(f"{name}'s binary", *digests, digests[0] == digests[1]))
-        allowed.append(allowed_difference(now, now))  # how noisy it was elsewhere, anyone may claim
         if same_machine and off > allowed[-1]:
             reasons.append(f"the {name} takes {now.latency:g} {now.unit} here, not {was.latency:g}")
     claimed = recorded[0].latency / recorded[1].latency
     reached = latencies[0] / latencies[1] if len(latencies) == 2 else None
     shown = f"{reached:.3f}x" if reached else "none"
-    rows.append(Row("speedup", f"{claimed:.3f}x", shown, shown == f"{claimed:.3f}x", True))
+    same = reached is not None and abs(reached / claimed - 1) <= max(allowed)
+    rows.append(Row("speedup", f"{claimed:.3f}x", shown, same, True))
     if reached is not None and reached <= 1:
         reasons.append("the winner is no faster than the starting kernel here")
     elif reached is not None and reached < claimed * (1 - max(allowed)):

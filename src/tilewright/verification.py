@@ -200,9 +200,13 @@ def start_error(task: str, failed: Failed) -> TilewrightError:
         )
     what = f"the starting kernel of {task} fails its {failed.stage} with {failed.kind}"
     if failed.kind == "crash":  # the evaluating process died, which no kernel should achieve
+        said = f"{what}: {lines[-1].rstrip('.')}."
         if Path(task).is_absolute():
-            return WorkloadError(f"{what}: {lines[-1]}. Correct the reference, or the kernel.")
-        return InternalError(f"{what}: {lines[-1]}.")
+            return WorkloadError(
+                f"{said} If the reference ends the process that calls it, or needs more memory "
+                "than this machine has, correct the reference; otherwise, report a defect."
+            )
+        return InternalError(said)
     if failed.kind == "timeout":  # nothing says that it is wrong
         return WorkloadError(
             f"the starting kernel of {task} was not {_DONE[failed.stage]} in time: "

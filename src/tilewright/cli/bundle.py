@@ -121,7 +121,8 @@ def _print(found: Verification) -> None:
     table = Table("", "in the bundle", "here", "", box=None, pad_edge=False)
     for row in found.rows:
         style = "green" if row.same else "bold red" if row.matters else "yellow"
-        mark = Text("same" if row.same else "differs", style=style)
+        equal = "same" if row.recorded == row.here else "same within the noise"
+        mark = Text(equal if row.same else "differs", style=style)
         table.add_row(Text(row.name), Text(row.recorded), Text(row.here), mark)
     console = results()
     console.print(table)

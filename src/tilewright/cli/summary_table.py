@@ -114,7 +114,7 @@ def headline(summary: Summary) -> str:
 
 def search_comparison(summary: Summary, history: History) -> Table:
     """The starting kernel, the target's baselines and the best kernel, and how they compare."""
-    table = _comparison(f"{summary.quantity} {summary.unit}", "speedup", "best against it")
+    table = _comparison(f"{summary.quantity} {summary.unit}", "speedup", "best vs. this one")
     start = history.baseline.candidate.id if history.baseline else ""
     same = [b.name for b in summary.baselines if b.candidate_id == start]
     first = f"starting kernel ({same[0]})" if same else "starting kernel"
@@ -138,7 +138,7 @@ def search_comparison(summary: Summary, history: History) -> Table:
 
 def comparison(baselines: Sequence[Baseline], outcome: Measured) -> Table:
     """The target's baselines, and how much faster than each a kernel with this outcome is."""
-    table = _comparison(f"{outcome.quantity} {outcome.unit}", "this kernel against it")
+    table = _comparison(f"{outcome.quantity} {outcome.unit}", "this kernel vs. it")
     for baseline in baselines:
         table.add_row(
             baseline.name,

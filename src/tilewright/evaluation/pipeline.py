@@ -23,7 +23,7 @@ from tilewright.core.text import plain_text
 OnStage = Callable[[Stage], None]
 """Called when a stage begins."""
 
-RULES_VERSION = "2"
+RULES_VERSION = "3"
 """Of what decides whether a kernel is right, allowed and timed: to be raised whenever a kernel may
 get another verdict or another latency than before. Part of every cache key, so that outcomes by
 older rules are forgotten."""
