@@ -218,8 +218,8 @@ def _compare(
         latencies.append(now.latency)
         off = abs(now.latency / was.latency - 1)
         allowed.append(allowed_difference(now, now))  # how noisy it was elsewhere, anyone may claim
-        here = f"{now.latency:g} {now.unit}"
-        rows.append(Row(name, shown, here, off <= allowed[-1], same_machine))
+        found = f"{now.latency:g} {now.unit}"
+        rows.append(Row(name, shown, found, off <= allowed[-1], same_machine))
         digests = was.artifact_digest[:16], now.artifact_digest[:16]
         rows.append(Row(f"{name}'s binary", *digests, digests[0] == digests[1]))
         if same_machine and off > allowed[-1]:

@@ -33,7 +33,7 @@ def answer(prompt: str, key: str) -> str:
     rng = random.Random(key)
     if "# Optimisations to choose from" in prompt:
         return f"OPTION: {rng.choice(re.findall(r'`(lower-[0-9]+)`', prompt))}\n\n{rng.random()}"
-    return f"```\nkernel() toy 9 9 9 9 {rng.randint(0, 8)}\n```"
+    return f"```\ntoy() toy 9 9 9 9 {rng.randint(0, 8)}\n```"
 
 
 @pytest.fixture

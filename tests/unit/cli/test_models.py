@@ -17,7 +17,7 @@ def lowered(prompt: str, key: str) -> str:
     """Answers any prompt of the toy world."""
     if "Make a plan" in prompt:
         return f"OPTION: 1\n\nLower it, {key}."
-    return f"```\ntoy 9 9 9 9 {int(key, 16) % 9}  kernel()\n```"
+    return f"```\ntoy 9 9 9 9 {int(key, 16) % 9}  toy()\n```"
 
 
 @pytest.mark.usefixtures("world")

@@ -79,7 +79,7 @@ def test_turns_are_bounded() -> None:
     work = Work(*replies, most=3).go()
     assert work.phases == ["turn 1", "turn 2", "turn 3"]
     assert len(work.trials) == 3
-    assert "In this one, submit" in work.heard(3)
+    assert "Submit a kernel in this turn" in work.heard(3)
 
 
 def test_old_answers_are_folded_and_replies_stay_as_they_were() -> None:

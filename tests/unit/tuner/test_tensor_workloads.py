@@ -51,7 +51,7 @@ def test_impossible_shapes_are_rejected(make: object) -> None:
 def test_malformed_records_are_rejected() -> None:
     i, k = Loop("i", 4, LoopKind.SPATIAL), Loop("k", 4, LoopKind.REDUCTION)
     out = Access("C", (((0, 1),),))
-    with pytest.raises(WorkloadError, match="before reductions"):
+    with pytest.raises(WorkloadError, match="must precede reduction loops"):
         TensorWorkload("x", (k, i), (), out)
     with pytest.raises(WorkloadError, match="no spatial loop"):
         TensorWorkload("x", (k,), (), out)

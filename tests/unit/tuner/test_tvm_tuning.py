@@ -416,7 +416,7 @@ def test_a_similar_workload_starts_from_known_tiles(tmp_path: Path) -> None:
         assert (trial.point.tiles[0][:, 1:] == tiles[:, 1:]).all()
     other = replace(gradient, fresh=True)
     fresh = tune(matmul(64, 16, 24), target, other, project=tmp_path, output=tmp_path / "c")
-    assert fresh.record.starts == []
+    assert fresh.record.starts == ()
 
 
 def test_a_library_that_does_other_work_is_no_reference(tmp_path: Path) -> None:
