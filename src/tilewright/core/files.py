@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,12 +61,13 @@ def read_kernel(path: Path, language: KernelLanguage | None) -> str:
 def resolved(path: Path) -> Path:
     """The path without links; `OSError` also for links that lead in a circle.
 
-    Those are a `RuntimeError` of the standard library before Python 3.13.
+    For the standard library, those are a `RuntimeError` before Python 3.13, and links from then on.
     """
-    try:
-        return path.resolve()
-    except RuntimeError:
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path)) from None
+    with suppress(RuntimeError):
+        found = path.resolve()
+        if not found.is_symlink():
+            return found
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
 
 
 def require_inside(path: Path, folder: Path) -> None:

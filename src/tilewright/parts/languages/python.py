@@ -6,7 +6,7 @@ import io
 import keyword
 import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 KEYWORDS = frozenset(keyword.kwlist)
@@ -21,19 +21,23 @@ _UNSEEN = (tokenize.COMMENT, tokenize.NL)
 _OPENING = tuple(getattr(tokenize, f"{kind}STRING_START", None) for kind in "FT")
 _CLOSING = tuple(getattr(tokenize, f"{kind}STRING_END", None) for kind in "FT")
 _WORD = (tokenize.NAME, tokenize.NUMBER)
+_LONGEST_LINE = 2000
+"""Characters. With every token, Python 3.12 copies the line that the token is in."""
 
 
 @lru_cache(maxsize=256)  # one parent's form is asked for with each of its children
 def normal_form(source: str) -> str:
     """Each logical line after a space per block that it is in, its tokens apart by a space.
 
-    A source that is no Python, or that says how its bytes are read, is its own normal form.
+    A source that is no Python, that says how its bytes are read, or that has a very long line is
+    its own normal form.
     """
     text = source.replace("\r\n", "\n")
-    if _UNSETTLED.search(text):
+    lines = text.split("\n")
+    if _UNSETTLED.search(text) or max(map(len, lines)) > _LONGEST_LINE:
         return source
     try:
-        tokens = list(_tokens(text))
+        tokens = list(_tokens(text, lines))
     except (tokenize.TokenError, SyntaxError):
         return source
     depth, line, form = 0, list[str](), list[str]()
@@ -52,7 +56,7 @@ def normal_form(source: str) -> str:
     return "\n".join(form)
 
 
-def _tokens(text: str) -> Iterator[tokenize.TokenInfo]:
+def _tokens(text: str, lines: Sequence[str]) -> Iterator[tokenize.TokenInfo]:
     """The tokens, a string with fields in one piece."""
     begun: list[tokenize.TokenInfo] = []
     for found in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -61,17 +65,17 @@ def _tokens(text: str) -> Iterator[tokenize.TokenInfo]:
         elif found.type in _CLOSING:
             first = begun.pop()
             if not begun:
-                whole = _between(text, first.start, found.end)
+                whole = _between(lines, first.start, found.end)
                 yield tokenize.TokenInfo(tokenize.STRING, whole, first.start, found.end, first.line)
         elif not begun:
             yield found
 
 
-def _between(text: str, start: tuple[int, int], end: tuple[int, int]) -> str:
-    lines = text.split("\n")[start[0] - 1 : end[0]]
-    lines[-1] = lines[-1][: end[1]]
-    lines[0] = lines[0][start[1] :]
-    return "\n".join(lines)
+def _between(lines: Sequence[str], start: tuple[int, int], end: tuple[int, int]) -> str:
+    found = list(lines[start[0] - 1 : end[0]])
+    found[-1] = found[-1][: end[1]]
+    found[0] = found[0][start[1] :]
+    return "\n".join(found)
 
 
 def _is_joined(last: tokenize.TokenInfo, found: tokenize.TokenInfo) -> bool:
