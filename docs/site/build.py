@@ -34,7 +34,7 @@ NAV: dict[str, list[str]] = {
     "Start": ["index.md", "install.md", "tutorial*.md", "glossary.md"],
     "Guides": [
         *("tolerance.md", "llm.md", "agents.md", "templates.md", "tune.md", "serve.md"),
-        *("report.md", "experiments.md", "reuse.md", "storage.md", "targets.md"),
+        *("report.md", "experiments.md", "reuse.md", "cluster.md", "storage.md", "targets.md"),
     ],
     "Targets": ["targets/*.md"],
     "Reference": ["reference/commands.md", "reference/api.md", "cli.md", "python.md"],
@@ -44,9 +44,27 @@ NAV: dict[str, list[str]] = {
     "Results": ["results/*.md"],
     "Decisions": ["adr/*.md"],
 }
-RUN_BY_TESTS = {"python.md": {"python"}}
+RUN_BY_TESTS = {
+    "python.md": {"python"},
+    **{page.name: {"sh"} for page in DOCS.glob("tutorial*.md")},
+}
 """Pages, and the languages of their code blocks that tests run."""
 NOT_RUN = '<p class="not-run">No test runs this block.</p>'
+STYLE = """\
+.not-run { margin: -0.8em 0 1.2em; font-size: .65rem; opacity: .75; }
+/* The theme's colours of the current page in the navigation and of labels have too little contrast. */
+.doc-label, .doc-label code { color: var(--md-default-fg-color) !important; opacity: 1 !important; }
+[data-md-color-scheme=default] .md-nav__link--active { color: #3a50d9 !important; }
+[data-md-color-scheme=slate] .md-nav__link--active { color: #8c9dff !important; }
+"""
+SCRIPT = """\
+// Wide tables can be scrolled with the keyboard. The theme wraps them when the page is there.
+new MutationObserver(() => {
+  for (const wide of document.querySelectorAll(".md-typeset__scrollwrap:not([tabindex])"))
+    wide.tabIndex = 0;
+}).observe(document.documentElement, { childList: true, subtree: true });
+"""
+_LINE_ANCHOR = re.compile(r'<a id="__codelineno-[^>]*></a>')
 _BLOCK = re.compile(r"^(```+)([^\n`]*)\n(.*?)^\1[ ]*$", re.M | re.S)
 _LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 
@@ -72,6 +90,8 @@ def main() -> int:
     ]
     if subprocess.run(command, cwd=SOURCE).returncode:
         return 1
+    for file in SITE.rglob("*.html"):  # links without a name, one for each line of code
+        file.write_text(_LINE_ANCHOR.sub("", file.read_text()))
     faults = [*dead_links(SITE)]
     for fault in faults:
         print(fault, file=sys.stderr)
@@ -106,9 +126,8 @@ def write_source(folder: Path) -> None:
     reference.mkdir()
     (reference / "commands.md").write_text(commands())
     (reference / "api.md").write_text(api())
-    (pages / "site.css").write_text(
-        ".not-run { margin: -0.8em 0 1.2em; font-size: .65rem; opacity: .75; }\n"
-    )
+    (pages / "site.css").write_text(STYLE)
+    (pages / "site.js").write_text(SCRIPT)
     (folder / "zensical.toml").write_text(configuration(pages))
 
 
@@ -226,6 +245,7 @@ def configuration(pages: Path) -> str:
             'site_dir = "site"',
             "use_directory_urls = false",
             'extra_css = ["site.css"]',
+            'extra_javascript = ["site.js"]',
             "nav = [",
             *nav,
             "]",
