@@ -52,7 +52,7 @@ RUN_BY_TESTS = {
 NOT_RUN = '<p class="not-run">No test runs this block.</p>'
 STYLE = """\
 .not-run { margin: -0.8em 0 1.2em; font-size: .65rem; opacity: .75; }
-/* The theme's colours of the current page in the navigation and of labels have too little contrast. */
+/* The colours of the current page in the navigation and of labels have too little contrast. */
 .doc-label, .doc-label code { color: var(--md-default-fg-color) !important; opacity: 1 !important; }
 [data-md-color-scheme=default] .md-nav__link--active { color: #3a50d9 !important; }
 [data-md-color-scheme=slate] .md-nav__link--active { color: #8c9dff !important; }
