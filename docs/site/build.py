@@ -33,7 +33,15 @@ FILES = "repository"
 NAV: dict[str, list[str]] = {
     "Start": ["index.md", "install.md", "tutorial*.md", "glossary.md"],
     "Guides": [
-        *("tolerance.md", "llm.md", "agents.md", "templates.md", "tune.md", "serve.md"),
+        *(
+            "feedback.md",
+            "tolerance.md",
+            "llm.md",
+            "agents.md",
+            "templates.md",
+            "tune.md",
+            "serve.md",
+        ),
         *("report.md", "experiments.md", "reuse.md", "cluster.md", "storage.md", "targets.md"),
     ],
     "Targets": ["targets/*.md"],
