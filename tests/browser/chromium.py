@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ MARKS = [
     pytest.mark.browser,
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH"),
 ]
+_AXE = Path(__file__).with_name("axe.min.js")
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -49,3 +51,14 @@ def watch(page: Any, seen: Seen) -> None:
     page.on("console", lambda message: seen.errors.append(message.text))
     page.on("pageerror", lambda error: seen.errors.append(str(error)))
     page.on("request", lambda request: seen.requests.append(request.url))
+
+
+def serious_faults(page: Any) -> list[tuple[str, list[str]]]:
+    """The serious and critical faults of accessibility that axe finds, with the first places."""
+    page.evaluate(_AXE.read_text())
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [
+        (fault["id"], [node["html"][:120] for node in fault["nodes"][:3]])
+        for fault in found["violations"]
+        if fault["impact"] in ("serious", "critical")
+    ]

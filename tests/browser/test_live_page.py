@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from chromium import MARKS, Seen, launched, playwright, watch
+from chromium import MARKS, Seen, launched, playwright, serious_faults, watch
 
 from tilewright.core.records import Candidate, Failed, History, Measured, Plan, Trial
 from tilewright.core.run_notes import Label
@@ -20,7 +20,6 @@ pytest.importorskip("starlette", reason="the extra `serve` is not installed")
 pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
 
 pytestmark = MARKS
-AXE = Path(__file__).with_name("axe.min.js")
 TOKEN = "token-of-the-test"
 RUN = "3fa94c10"
 HACK = "window.hacked=1"
@@ -307,7 +306,6 @@ def test_pages_fit_their_width_and_have_no_serious_fault_of_access(
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
     address = serve(tmp_path)
     opened(page, address)
-    script = AXE.read_text()
     report = tmp_path / "report.html"
     report.write_text(render_report(run_record(), history(60, lines=8), "tilewright demo"))
     paths = (
@@ -323,14 +321,7 @@ def test_pages_fit_their_width_and_have_no_serious_fault_of_access(
         if url.endswith(RUN) and "compare" not in url:
             complete(page)
         assert not page.evaluate("document.documentElement.scrollWidth > innerWidth"), url
-        page.evaluate(script)
-        found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-        serious = [
-            (v["id"], v["impact"], [n["html"][:120] for n in v["nodes"][:3]])
-            for v in found["violations"]
-            if v["impact"] in ("serious", "critical")
-        ]
-        assert serious == [], url
+        assert serious_faults(page) == [], url
     seen.errors[:] = [error for error in seen.errors if "404" not in error]  # of /runs/none
 
 

@@ -74,22 +74,21 @@ def test_no_more_files_is_full_too_unless_the_system_counts_none(
         room(1000, 0)
 
 
-def test_a_disk_that_is_full_from_the_start_is_told_before_a_task_is_opened(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = os.statvfs(tmp_path)
     full = os.statvfs_result((*found[:3], 0, 0, *found[5:10]))
     monkeypatch.setattr(disk.os, "statvfs", lambda _: full)
+
+
+@pytest.mark.usefixtures("full_disk")
+def test_a_disk_that_is_full_from_the_start_is_told_before_a_task_is_opened(tmp_path: Path) -> None:
     with pytest.raises(DiskFullError, match="Free some space"):
         run.optimize("no-target:no-task", Settings(), project=tmp_path)
 
 
-def test_evaluate_and_preflight_say_so_before_a_task_is_opened(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = os.statvfs(tmp_path)
-    full = os.statvfs_result((*found[:3], 0, 0, *found[5:10]))
-    monkeypatch.setattr(disk.os, "statvfs", lambda _: full)
+@pytest.mark.usefixtures("full_disk")
+def test_evaluate_and_preflight_say_so_before_a_task_is_opened() -> None:
     with pytest.raises(DiskFullError, match="Free some space"):
         evaluating.evaluate_kernel("", "no-target:no-task", Settings())
     with pytest.raises(DiskFullError, match="Free some space"):

@@ -69,11 +69,11 @@ def _conversions(kernel: Kernel) -> Iterator[str]:
     """Functions that load or store vectors of whole numbers."""
     for statement in statements(kernel.body):
         target = statement.target if isinstance(statement, Assign) else None
-        if isinstance(target, Load) and target.type != "float":
+        if isinstance(target, Load) and target.converts:
             yield f"{STORES}{target.type}"
         if isinstance(statement, (Assign, Declare)) and statement.value is not None:
             for expr in walk(statement.value):
-                if isinstance(expr, Load) and expr.type != "float":
+                if isinstance(expr, Load) and expr.converts:
                     yield f"{LOADS}{expr.type}"
 
 
@@ -110,7 +110,7 @@ def _statement(statement: Statement, indent: str, kernel: Kernel) -> str:
         return f"{indent}{kind} {statement.name}{sizes}{value};"
     if isinstance(statement, Assign):
         target = statement.target
-        if isinstance(target, Load) and target.type != "float":
+        if isinstance(target, Load) and target.converts:
             place = text_of(Address(target.array, target.subscripts))
             return f"{indent}{STORES}{target.type}({place}, {text_of(statement.value)});"
         if isinstance(target, Load):
@@ -148,7 +148,7 @@ def text_of(expr: Expr, least: int = 0) -> str:
         return expr.array + "".join(f"[{text_of(s)}]" for s in expr.subscripts)
     if isinstance(expr, Address):
         return f"&{text_of(Element(expr.array, expr.subscripts))}"
-    if isinstance(expr, Load) and expr.type != "float":
+    if isinstance(expr, Load) and expr.converts:
         return f"{LOADS}{expr.type}({text_of(Address(expr.array, expr.subscripts))})"
     if isinstance(expr, Load):
         return f"*(const vf *)&{text_of(Element(expr.array, expr.subscripts))}"

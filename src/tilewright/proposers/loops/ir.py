@@ -56,6 +56,11 @@ class Load:
     subscripts: tuple[Expr, ...]
     type: Type = "float"
 
+    @property
+    def converts(self) -> bool:
+        """Whether its elements are not floats."""
+        return self.type != "float"
+
 
 @dataclass(frozen=True, slots=True)
 class Address:

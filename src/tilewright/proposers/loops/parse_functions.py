@@ -105,11 +105,9 @@ class Functions(Loops):
                 given_fields = self.fields(argument, record)
                 for value in given_fields:
                     self._require_read(node, value)
-                outer, self.scope = self.scope, inner
-                self.scope.declare(name, record)
+                inner.declare(name, record)
                 for field, value in zip(record.fields, given_fields, strict=True):
-                    self.declare(f"{name}.{field}", record.type, value)
-                self.scope = outer
+                    self._declare_in(inner, f"{name}.{field}", record.type, value)
                 continue
             kind = record.type if record is not None else NAMES.get(named)
             if kind is None:
@@ -122,14 +120,10 @@ class Functions(Loops):
                 inner.declare(name, Pointed(variable))
                 continue
             place = self.place(argument)
-            if record is not None and (place.record != record or place.whole or len(levels) > 1):
+            if place.record != record or (record is not None and (place.whole or len(levels) > 1)):
                 raise UnsupportedError(argument, f"{name} is not like {text_of(argument)!r}")
-            if record is None and place.record is not None:
-                raise UnsupportedError(argument, f"{name} is not like {text_of(argument)!r}")
-            if record is not None:
-                inner.declare(name, place)
-                continue
-            if place.type != kind or place.rank - len(place.subscripts) != len(levels):
+            rank = place.rank - len(place.subscripts)
+            if record is None and (place.type != kind or rank != len(levels)):
                 message = f"{name} is not an array like {text_of(argument)!r}"
                 raise UnsupportedError(argument, message)
             inner.declare(name, place)
@@ -162,9 +156,13 @@ class Functions(Loops):
             inner.declare(name, value)
         else:
             self._require_read(node, value)
-            outer, self.scope = self.scope, inner
-            self.declare(name, kind, value)
-            self.scope = outer
+            self._declare_in(inner, name, kind, value)
+
+    def _declare_in(self, inner: Scope, name: str, kind: Type, value: Value) -> None:
+        """A variable of the function that is called."""
+        outer, self.scope = self.scope, inner
+        self.declare(name, kind, value)
+        self.scope = outer
 
     def _require_read(self, node: Node, value: Value) -> None:
         """Raise if a variable takes an element before it is known whether it may be read."""

@@ -189,6 +189,11 @@ def walk(body: Body, path: Path = ()) -> Iterator[tuple[Path, Statement]]:
             yield from walk(statement.body, (*path, number))
 
 
+def size_of(kernel: Kernel) -> int:
+    """Statements of a kernel, loops included, each counted as often as it is written."""
+    return sum(1 for _ in walk(kernel.body))
+
+
 def ops(body: Body) -> Iterator[Op]:
     """All instructions, in the order of the text."""
     for _, statement in walk(body):

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TypeAlias
 
 from tilewright.proposers.descent import descended
-from tilewright.proposers.nki.ir import Kernel, Loop, ops, walk
+from tilewright.proposers.nki.ir import Kernel, Loop, ops, size_of, walk
 from tilewright.proposers.nki.moves import Moves, carried_out, cost_of
 from tilewright.proposers.nki.steps import Step, possible
 
@@ -47,7 +47,7 @@ def masked_sequences(kernel: Kernel, techniques: Sequence[str]) -> Iterator[Made
         return
     steps, kernel = openers[min(first)[1]]
     for step, after in _skips(kernel):
-        if sum(1 for _ in walk(after.body)) <= _LARGEST:
+        if size_of(after) <= _LARGEST:
             yield _swept(tuple(t for t in _AFTER if t in techniques), (*steps, *step), after)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tilewright.proposers.nki.analysis import NotApplicableError
 from tilewright.proposers.nki.cost import CHAINED, estimate
-from tilewright.proposers.nki.ir import Kernel, walk
+from tilewright.proposers.nki.ir import Kernel, size_of
 from tilewright.proposers.nki.steps import Step, possible
 
 LARGEST = 600
@@ -37,7 +37,7 @@ class Moves:
 
     def places(self, kernel: Kernel) -> Mapping[str, list[Step]]:
         """None in a kernel that is large already."""
-        if sum(1 for _ in walk(kernel.body)) > LARGEST:
+        if size_of(kernel) > LARGEST:
             return {}
         return {name: possible(kernel, name) for name in self._techniques}
 

@@ -10,7 +10,7 @@ from tilewright.core.records import History, MenuOption
 from tilewright.proposers.descent import descended
 from tilewright.proposers.learning import Evidence, evidence
 from tilewright.proposers.nki.cost import CHAINED
-from tilewright.proposers.nki.ir import Kernel, walk
+from tilewright.proposers.nki.ir import Kernel, size_of
 from tilewright.proposers.nki.masked_plans import MASKED, masked_sequences
 from tilewright.proposers.nki.moves import DOES_NOT_FIT, Moves, carried_out, cost_of
 from tilewright.proposers.nki.rewrites.precision import operands_by_product
@@ -191,7 +191,7 @@ def extended(
     most: int,
 ) -> tuple[tuple[Step, ...], Kernel]:
     """The steps with others up to `most`, each of them the best of a few and an improvement."""
-    compared = max(LEAST_SAMPLE, min(SAMPLE, COMPARED // sum(1 for _ in walk(kernel.body))))
+    compared = max(LEAST_SAMPLE, min(SAMPLE, COMPARED // size_of(kernel)))
     return descended(Moves(techniques), steps, kernel, rng, most, compared)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from tilewright.proposers.nki.ir import Kernel, Op, ops, walk
+from tilewright.proposers.nki.ir import Kernel, Op, ops, size_of
 from tilewright.proposers.nki.moves import LARGEST, carried_out, cost_of
 from tilewright.proposers.nki.rewrites.engines import ENGINES
 from tilewright.proposers.nki.steps import Step, possible
@@ -32,13 +32,13 @@ Kind: TypeAlias = tuple[object, ...]
 
 def is_large(kernel: Kernel) -> bool:
     """Whether single steps change too little of a kernel, and cost too much to compare."""
-    return sum(1 for _ in walk(kernel.body)) > LARGE
+    return size_of(kernel) > LARGE
 
 
 def swept(kernel: Kernel, techniques: Sequence[str], chained: float) -> Made:
     """The kernel after the techniques that lower the estimate, each at all places of one kind."""
     steps: tuple[Step, ...] = ()
-    if sum(1 for _ in walk(kernel.body)) > LARGEST:
+    if size_of(kernel) > LARGEST:
         return steps, kernel
     cost = cost_of(kernel, chained)
     for technique in _SWEPT:

@@ -78,7 +78,7 @@ def reciprocal(kernel: Kernel, number: int) -> Kernel:
 def _rounds(statement: Statement) -> bool:
     """Whether a statement makes whole numbers of floats, which may be others after a product."""
     target = statement.target if isinstance(statement, Assign) else None
-    if isinstance(target, Load) and target.type != "float":
+    if isinstance(target, Load) and target.converts:
         return True
     return any(
         (isinstance(e, Cast) and is_whole(e.type))

@@ -23,7 +23,7 @@ from tilewright.proposers.loops.ir import (
     Var,
     walk,
 )
-from tilewright.proposers.loops.parse_arithmetic import computed
+from tilewright.proposers.loops.parse_arithmetic import computed, fits
 from tilewright.proposers.loops.scope import Interval
 
 _EXACT = 1 << 24
@@ -83,7 +83,7 @@ class WholeNumbers:
             return min(sides[0][0], sides[1][0]), max(sides[0][1], sides[1][1])
         if isinstance(expr, Cast):
             inner = self.range_of(expr.value) if self.is_whole(expr.value) else None
-            return inner if inner is not None and _inside(inner, expr.type) else RANGES[expr.type]
+            return inner if fits(inner, expr.type) else RANGES[expr.type]
         return None
 
     def is_exact(self, expr: Expr) -> bool:
@@ -93,8 +93,7 @@ class WholeNumbers:
 
     def fits(self, expr: Expr, kind: str) -> bool:
         """Whether a whole number is the same as one of a type."""
-        found = self.range_of(expr)
-        return found is not None and _inside(found, kind)
+        return fits(self.range_of(expr), kind)
 
     def wraps(self, expr: Expr) -> bool:
         """Whether a part is of an unsigned type whose arithmetic begins again at zero."""
@@ -130,8 +129,3 @@ class WholeNumbers:
         if isinstance(part, Element):
             return self._arrays.get(part.array, "float")
         return part.type if isinstance(part, Cast) else ""
-
-
-def _inside(interval: Interval, kind: str) -> bool:
-    least, most = RANGES[kind]
-    return least <= interval[0] and interval[1] <= most
