@@ -7,6 +7,7 @@ nothing off that a quiet one would let through.
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -42,12 +43,15 @@ def limited(seconds: float) -> Iterator[None]:
 
 
 def place_of(error: BaseException) -> str:
-    """Where an error was raised: the innermost function of a module, "planner.draw" say."""
+    """Where an error was raised: the innermost function, "planner.draw" say.
+
+    Functions of Python's standard library are passed over: they do not say whose step it was.
+    """
     trace, place = error.__traceback__, ""
     while trace is not None:
         code = trace.tb_frame
         module = str(code.f_globals.get("__name__", ""))
-        if module != __name__:
+        if module != __name__ and module.partition(".")[0] not in sys.stdlib_module_names:
             place = f"{module.rpartition('.')[2]}.{code.f_code.co_qualname}"
         trace = trace.tb_next
     return place

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ import pytest
 from tilewright.core.records import Candidate, Failed, Measured, Outcome
 from tilewright.parts.cases import Case
 from tilewright.targets.cuda import create_target
+from tilewright.targets.cuda.device import evaluator, kernel
 from tilewright.targets.cuda.device.evaluator import REPEATED
+from tilewright.targets.cuda.device.kernel import DeviceKernel
 from tilewright.targets.cuda.task import CudaTask
 
 FOLDER = Path(__file__).parents[2] / "exploits" / "cuda_timing"
@@ -102,3 +105,27 @@ def test_whole_numbers_within_a_range_differ_in_every_call(
     accepted = outcome_of(task, attack)
     assert isinstance(accepted, Measured), "without the rule, the attack passes"
     assert REPEATED in accepted.warnings
+
+
+def test_several_copies_of_a_batch_are_compared(
+    task: CudaTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches: list[list[int]] = []
+    compare = DeviceKernel._compare
+
+    def heard(self: DeviceKernel, hashes: Mapping[int, Mapping[int, int]]) -> None:
+        batches.append([])
+        compare(self, hashes)
+
+    def compared(*details: object) -> None:
+        batches[-1].append(details[2])  # type: ignore[arg-type]
+
+    monkeypatch.setattr(DeviceKernel, "_compare", heard)
+    monkeypatch.setattr(kernel, "_compared", compared)
+    monkeypatch.setattr(evaluator, "checked_call", lambda *_: None)
+    assert isinstance(outcome_of(task, task.start), Measured)
+    assert max(len(set(copies)) for copies in batches) == kernel.MOST_COMPARED
+    monkeypatch.setattr(kernel, "COMPARED_S", 0.0)
+    batches.clear()
+    assert isinstance(outcome_of(task, task.start), Measured)
+    assert {len(copies) for copies in batches} == {1}
