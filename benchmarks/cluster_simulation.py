@@ -38,8 +38,9 @@ from tilewright.cluster.connection import (
 )
 from tilewright.cluster.executor import DaskExecutor
 from tilewright.cluster.hosts import Hosts
-from tilewright.cluster.messages import Evaluated, TaskDescription, answer_bytes, read_request
+from tilewright.cluster.messages import TaskDescription, read_request
 from tilewright.core.budget import Budget
+from tilewright.core.codec import to_json
 from tilewright.core.config import Settings
 from tilewright.core.records import (
     Brief,
@@ -53,6 +54,7 @@ from tilewright.core.records import (
     Verdict,
     content_id,
 )
+from tilewright.evaluation.replies import ready_reply
 from tilewright.search.beam import BeamSearch
 from tilewright.search.loop import Search
 from tilewright.search.proposing import Batches
@@ -79,6 +81,7 @@ RESTART_S = 1.0
 """Of a worker's evaluating process that was ended because nobody waits for it any more."""
 PER_HOST = 64
 NEEDS = ("cpu", "toy@1")
+DESCRIPTION = TaskDescription("toy:digits", "toy", {}, {}, "context", {})
 TIMES = Path(__file__).with_name("cluster_times.json")
 
 
@@ -209,8 +212,12 @@ class Cluster:
         worker.since = self.clock.now
         requests = read_request(message.data)[1]
         takes = [worker.slower * self._rng.choice(self._times) for _ in requests]
-        outcomes = [(outcome_of(r), s) for r, s in zip(requests, takes, strict=True)]
-        answer = Answered(message.key, answer_bytes(Evaluated(outcomes, "")), "")
+        outcomes = [
+            {"outcome": to_json(outcome_of(r)), "seconds": s}
+            for r, s in zip(requests, takes, strict=True)
+        ]
+        replies = [ready_reply(DESCRIPTION.context, DESCRIPTION.versions), *outcomes]
+        answer = Answered(message.key, json.dumps(replies).encode(), "")
         life, ends = worker.life, self.clock.now + sum(takes)
         span = self.clock.now, ends
 
@@ -400,11 +407,10 @@ class SearchProcess:
         strategy = BeamSearch(self._settings.beam, self._settings.iterations, 10**6)
         task = SearchTask(ToyTask.workload, ToyTarget().brief(), Unending(), self._settings)
         hosts = Hosts(self, NEEDS, "the simulation")  # type: ignore[arg-type]
-        description = TaskDescription("toy:digits", "toy", {}, {}, "context", {})
         search = Search(
             strategy=strategy,
             batches=Batches(task, strategy, StepByStep(task), lambda event: None),
-            executor=DaskExecutor(self, description, hosts),  # type: ignore[arg-type]
+            executor=DaskExecutor(self, DESCRIPTION, hosts),  # type: ignore[arg-type]
             append=self._append,
             iterations=self._settings.iterations,
             budget=Budget(),

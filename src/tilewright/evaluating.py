@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 
 from tilewright.core.config import Settings
@@ -29,7 +28,7 @@ from tilewright.core.roles import (
     OffersTemplates,
     Untimed,
 )
-from tilewright.core.tasks import OpenTask, open_task
+from tilewright.core.tasks import OpenTask, open_task, target_versions
 from tilewright.core.templates import concrete
 from tilewright.evaluation.building import Builds
 from tilewright.evaluation.code_notes import CodeNotes
@@ -141,11 +140,7 @@ def _external(opened: OpenTask, simulator: str) -> ExternalRun:
 
 def versions_of(opened: OpenTask) -> dict[str, str]:
     """What outcomes depend on beside the settings: a run is only continued by the same."""
-    return {
-        "tilewright": version("tilewright"),
-        **opened.target.versions(),
-        "task": opened.fingerprint,
-    }
+    return {**target_versions(opened.target), "task": opened.fingerprint}
 
 
 def require_clock(opened: OpenTask, settings: Settings, project: Path) -> None:

@@ -14,7 +14,6 @@ from time import monotonic
 from tilewright.cluster.connection import Answered, Connection, Lost
 from tilewright.cluster.hosts import Hosts
 from tilewright.cluster.messages import (
-    Broken,
     Evaluated,
     GarbageError,
     Missing,
@@ -33,7 +32,7 @@ from tilewright.core.records import EvaluationRequest, Failed, Measured, Outcome
 from tilewright.core.roles import Checkpoint, More, OnOutcome
 from tilewright.evaluation.batch import Batch
 from tilewright.evaluation.outcome_cache import Lookup, OutcomeCache, Store
-from tilewright.evaluation.replies import raised
+from tilewright.evaluation.replies import is_ours, raised
 
 CHECKPOINT_EVERY_S = 0.1
 """Between two calls of a batch's checkpoint at most."""
@@ -166,9 +165,8 @@ class DaskExecutor:
         """A message for each part, to workers on these hosts, or on any; their keys."""
         messages = [
             request_bytes(
-                self._digest,
+                self._description if any(job.is_described for job in part) else self._digest,
                 [job.pending.request for job in part],
-                self._description if any(job.is_described for job in part) else None,
             )
             for part in parts
         ]
@@ -242,10 +240,11 @@ class DaskExecutor:
     def _on_answer(self, jobs: Sequence[Job], answered: Answered, batch: Batch) -> None:
         host = self._hosts.of_worker(answered.worker)
         try:
-            answer = read_answer(answered.message, len(jobs))
+            answer = read_answer(answered.message, self._description, len(jobs))
         except GarbageError as error:
-            answer = Broken(f"its answer cannot be read: {error}", host)
             self._hosts.leave_out(host, f"sends what is no answer ({error})")
+            self._again_or_raise(jobs, host, f"sends what is no answer ({error})")
+            return
         match answer:
             case Evaluated(outcomes):
                 self._pace.note_message(monotonic() - jobs[0].sent_s)
@@ -258,25 +257,25 @@ class DaskExecutor:
                 self._waiting.extendleft(reversed(jobs))
             case Missing():
                 self._hosts.leave_out(host, "asks for a task that it was sent")
-                self._again_or_raise(jobs, f"the worker on {host} does not keep the task")
-            case Refused(differences, named):
+                self._again_or_raise(jobs, host, "does not keep the task")
+            case Refused(differences):
                 name, (wanted, there) = next(iter(differences.items()))
                 self._hosts.leave_out(host, f"has {name} {there}, and this run {wanted}")
-                self._again_or_raise(jobs, f"the worker on {named} refuses")
+                self._again_or_raise(jobs, host, f"has another {name}")
             case RaisedThere(reported):
                 theirs = raised(reported)
                 if isinstance(theirs, DiskFullError):
                     self._hosts.leave_out(host, f"has no room on its disk ({theirs})")
                     self._waiting.extendleft(reversed(jobs))
+                elif not is_ours(reported) and not self._hosts.has_others((host,)):
+                    self._again_or_raise(jobs, host, f"fails ({reported['type']}: {theirs})")
                 elif self._is_doubted(theirs, host):
                     self._hosts.leave_out(host, f"reports an error ({theirs})")
-                    self._again_or_raise(jobs, f"the worker on {host} reports an error ({theirs})")
+                    self._again_or_raise(jobs, host, f"reports an error ({theirs})")
                 else:
                     raise theirs
-            case Broken(text, named):
-                self._again_or_raise(jobs, f"the worker on {named or host} fails ({text})")
             case Unwanted():  # it was given up as lost, but the answer was under way
-                self._again_or_raise(jobs, f"the worker on {host} gives up what is wanted")
+                self._again_or_raise(jobs, host, "gives up what is wanted")
 
     def _is_doubted(self, error: TilewrightError, host: str) -> bool:
         """Whether an error that a worker reports need not be one of the task.
@@ -286,13 +285,13 @@ class DaskExecutor:
         """
         return bool(host) and (isinstance(error, InternalError) or self._hosts.has_others((host,)))
 
-    def _again_or_raise(self, jobs: Sequence[Job], problem: str) -> None:
+    def _again_or_raise(self, jobs: Sequence[Job], host: str, problem: str) -> None:
         for job in jobs:
             job.breaks += 1
         if max(job.breaks for job in jobs) > MOST_BREAKS:
             raise ClusterError(
-                f"{problem}. Correct that, or stop it; then run the same command again, which "
-                "continues the run."
+                f"the worker on {host or 'this machine'} {problem}. Correct that, or stop it; then "
+                "run the same command again, which continues the run."
             )
         self._waiting.extendleft(reversed(jobs))
 

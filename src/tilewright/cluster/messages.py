@@ -1,19 +1,15 @@
-"""What a search and the workers of a cluster tell each other: JSON, checked where it arrives.
+"""What a search and the workers of a cluster tell each other: lists of the messages of `worker.py`.
 
-To a worker::
+The messages are those that `evaluation.worker` describes, as JSON, checked where they arrive. To a
+worker goes a list of them, and its answer is the list of the replies, in their order::
 
-    {"task": digest, "evaluate": [EvaluationRequest], "description": TaskDescription or null}
+    {"open": TaskDescription or its digest}     -> {"ready": context key, "versions": {...}},
+                                                   {"ready": null}: it knows no such digest
+    {"evaluate": EvaluationRequest}             -> {"outcome": Outcome, "seconds": wall time}
 
-Its answer is one of::
-
-    {"outcomes": [[Outcome, seconds]], "host": name}    one for each request, in their order
-    {"missing": digest}           it has no description with this digest: send it once more, with it
-    {"refused": {name: [the run's version, the worker's version]}}
-    {"error": {"type": ..., "message": ...}}    an exception that is not about the candidate
-    {"broken": text}                            the worker itself is at fault
-    {"unwanted": true}                          nobody waits for the outcome any more
-
-Whatever else arrives is no answer (`GarbageError`).
+The task is described where a worker knows no such digest, and further requests name the digest.
+The list of replies ends early with an error, where the task is another one than described, and
+where nobody waits for the outcomes any more. Whatever else arrives is no answer (`GarbageError`).
 """
 
 from __future__ import annotations
@@ -21,7 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from tilewright.core.codec import from_json, to_json
 from tilewright.core.records import EvaluationRequest, Outcome, content_id
@@ -29,7 +25,7 @@ from tilewright.core.text import plain_text
 from tilewright.evaluation.sent_outcome import MOST_BYTES, read_outcome
 
 MOST_SHOWN = 2000
-"""Characters of a name or a sentence of a worker."""
+"""Characters of a name or a version that a worker gives."""
 LONGEST_S = 1e6
 """Wall seconds of one evaluation; its time limits end it long before."""
 
@@ -64,10 +60,9 @@ class TaskDescription:
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """Outcomes in the order of the requests, how long each took, and the name of the machine."""
+    """Outcomes in the order of the requests, and how many seconds each took."""
 
     outcomes: Sequence[tuple[Outcome, float]]
-    host: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +72,9 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The worker would evaluate under other versions: the run's and its own, by name."""
+    """The worker evaluates under other versions: the run's and its own, by name."""
 
     differences: Mapping[str, tuple[str, str]]
-    host: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,113 +85,85 @@ class RaisedThere:
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
-    """The worker could not do its work."""
-
-    text: str
-    host: str
-
-
-@dataclass(frozen=True, slots=True)
 class Unwanted:
     """The worker was told to give up."""
 
 
-Answer = Evaluated | Missing | Refused | RaisedThere | Broken | Unwanted
+Answer = Evaluated | Missing | Refused | RaisedThere | Unwanted
 
 
-def request_bytes(
-    digest: str, requests: Sequence[EvaluationRequest], description: TaskDescription | None
-) -> bytes:
-    """A message to a worker."""
-    described = asdict(description) if description else None
-    plain = [to_json(request) for request in requests]
-    message = {"task": digest, "evaluate": plain, "description": described}
-    return json.dumps(message).encode()
+def request_bytes(opening: TaskDescription | str, requests: Sequence[EvaluationRequest]) -> bytes:
+    """A message to a worker, with the task's description or its digest."""
+    described = opening if isinstance(opening, str) else asdict(opening)
+    evaluate = [{"evaluate": to_json(request)} for request in requests]
+    return json.dumps([{"open": described}, *evaluate]).encode()
 
 
-def read_request(message: bytes) -> tuple[str, list[EvaluationRequest], TaskDescription | None]:
+def read_request(message: bytes) -> tuple[TaskDescription | str, list[EvaluationRequest]]:
     """What `request_bytes` was given."""
-    found = json.loads(message)
-    described = found["description"]
-    description = TaskDescription(**described) if described else None
-    return found["task"], [from_json(plain) for plain in found["evaluate"]], description
+    first, *rest = json.loads(message)
+    opening = first["open"]
+    if not isinstance(opening, str):
+        opening = TaskDescription(**opening)
+    return opening, [from_json(one["evaluate"]) for one in rest]
 
 
-def answer_bytes(answer: Answer) -> bytes:
-    """A message of a worker."""
-    return json.dumps(_plain(answer)).encode()
+def read_answer(message: object, description: TaskDescription, requests: int) -> Answer:
+    """What a worker answered to so many requests of a task.
 
-
-def _plain(answer: Answer) -> dict[str, Any]:
-    match answer:
-        case Evaluated(outcomes, host):
-            return {"outcomes": [[to_json(o), took_s] for o, took_s in outcomes], "host": host}
-        case Missing():
-            return {"missing": True}
-        case Refused(differences, host):
-            return {"refused": {k: list(v) for k, v in differences.items()}, "host": host}
-        case RaisedThere(error):
-            return {"error": dict(error)}
-        case Broken(text, host):
-            return {"broken": text, "host": host}
-        case Unwanted():
-            return {"unwanted": True}
-
-
-def read_answer(message: object, requests: int) -> Answer:
-    """What a worker answered to so many requests; `GarbageError` for what is no answer to them."""
+    Which versions it has is compared here, with every answer. `GarbageError` for what is no answer.
+    """
     if not isinstance(message, bytes) or len(message) > MOST_BYTES:
         raise GarbageError("it is not the bytes of a message")
     try:
-        found = json.loads(message, parse_constant=_no_number)
+        replies = json.loads(message, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise GarbageError(f"it is not JSON ({error})") from None
-    if not isinstance(found, dict):
-        raise GarbageError("it is no JSON object")
     try:
-        answer = _answer(found)
+        return _answer(replies, description, requests)
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise GarbageError(f"{type(error).__name__}: {str(error)[:300]}") from None
-    if isinstance(answer, Evaluated) and len(answer.outcomes) != requests:
-        raise GarbageError(f"{len(answer.outcomes)} outcomes of {requests} requests")
-    return answer
 
 
-def _answer(found: dict[str, Any]) -> Answer:
-    host = _text(found.pop("host", ""))
-    match found:
-        case {"outcomes": list(outcomes)}:
-            return Evaluated(tuple(map(_evaluated, outcomes)), host)
-        case {"missing": True}:
+def _answer(replies: object, description: TaskDescription, requests: int) -> Answer:
+    match replies:
+        case [{"ready": None}]:
             return Missing()
-        case {"refused": dict(differences)} if differences:
-            return Refused({_text(k): _two(v) for k, v in differences.items()}, host)
-        case {"error": {"type": str(kind), "message": str(text)}}:
+        case [*_, {"error": {"type": str(kind), "message": str(text)}}]:
             return RaisedThere({"type": kind, "message": text})
-        case {"broken": str(text)}:
-            return Broken(_text(text), host)
-        case {"unwanted": True}:
-            return Unwanted()
-    raise TypeError(f"no answer has the fields {sorted(found)}")
+        case [{"ready": str(context), "versions": dict(versions)}, *outcomes]:
+            differences = _differences(description, context, versions)
+            if differences:
+                return Refused(differences)
+            if not outcomes:
+                return Unwanted()
+            if len(outcomes) != requests:
+                raise ValueError(f"{len(outcomes)} outcomes of {requests} requests")
+            return Evaluated(tuple(map(_evaluated, outcomes)))
+    raise TypeError("it is no list of replies")
 
 
-def _evaluated(value: object) -> tuple[Outcome, float]:
-    match value:
-        case [dict(outcome), float(took_s)] if 0 <= took_s <= LONGEST_S:
+def _differences(
+    description: TaskDescription, context: str, versions: Mapping[str, object]
+) -> dict[str, tuple[str, str]]:
+    wanted = description.versions
+    there = {_shown(name): _shown(version) for name, version in versions.items()}
+    pairs = {n: (wanted.get(n, "none"), there.get(n, "none")) for n in sorted({*wanted, *there})}
+    found = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+    if not found and context != description.context:
+        return {"task": (description.name, "another workload, reference or inputs of that name")}
+    return found
+
+
+def _evaluated(reply: object) -> tuple[Outcome, float]:
+    match reply:
+        case {"outcome": outcome, "seconds": float(took_s)} if 0 <= took_s <= LONGEST_S:
             return read_outcome(outcome), took_s
     raise TypeError("an outcome comes with its seconds")
 
 
-def _two(value: object) -> tuple[str, str]:
-    match value:
-        case [str(first), str(second)]:
-            return _text(first), _text(second)
-    raise TypeError("a difference has two versions")
-
-
-def _text(value: object) -> str:
-    """A name or a sentence, which is shown to the user."""
+def _shown(value: object) -> str:
+    """A name or a version, which is shown to the user."""
     if not isinstance(value, str):
         raise TypeError("a name is text")
     return plain_text(value[:MOST_SHOWN])

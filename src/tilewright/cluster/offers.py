@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from importlib.metadata import version
 
 from tilewright.core.errors import TilewrightError
 from tilewright.core.plugins import is_target, load_target, target_names
 from tilewright.core.records import content_id
 from tilewright.core.roles import OnMachine, Target
+from tilewright.core.tasks import target_versions
 
 ANY_MACHINE = "cpu"
 
@@ -21,11 +21,6 @@ ANY_MACHINE = "cpu"
 def resource_of(target: Target) -> str:
     """What a machine must have to evaluate kernels of this target."""
     return target.resource if isinstance(target, OnMachine) else ANY_MACHINE
-
-
-def versions_of(target: Target) -> dict[str, str]:
-    """What must be equal on all machines of a run; `ToolchainMissingError` where parts are."""
-    return {"tilewright": version("tilewright"), **target.versions()}
 
 
 def stamp(target: Target, versions: Mapping[str, str]) -> str:
@@ -42,7 +37,7 @@ def offered() -> dict[str, Mapping[str, str]]:
     for name in target_names():
         target = load_target(name)
         try:
-            versions = versions_of(target)
+            versions = target_versions(target)
         except TilewrightError:
             continue
         found.setdefault(resource_of(target), {})
@@ -58,7 +53,7 @@ def needed(target: Target) -> list[str]:
     """
     names = [resource_of(target)]
     if is_target(target.name):
-        versions = versions_of(target)
-        if versions == versions_of(load_target(target.name)):
+        versions = target_versions(target)
+        if versions == target_versions(load_target(target.name)):
             names.append(stamp(target, versions))
     return names

@@ -15,11 +15,11 @@ from tilewright.cluster.executor import DaskExecutor
 from tilewright.cluster.folders import packed
 from tilewright.cluster.hosts import Hosts
 from tilewright.cluster.messages import TaskDescription
-from tilewright.cluster.offers import needed, offered, versions_of
+from tilewright.cluster.offers import needed, offered
 from tilewright.cluster.serving import LocalCluster
 from tilewright.cluster.settings import require_distributed, url
 from tilewright.core.roles import TakesTurns
-from tilewright.core.tasks import OpenTask, open_task, target_of
+from tilewright.core.tasks import OpenTask, open_task, target_of, target_versions
 from tilewright.evaluation.outcome_cache import Lookup, Store
 from tilewright.evaluation.pipeline import context_key
 from tilewright.evaluation.timeouts import StageTimeouts
@@ -83,7 +83,7 @@ def describe(
     """The task as workers open it."""
     plain = json.loads(json.dumps(dict(settings)))  # as it arrives there: lists for tuples
     task = open_task(opened.name, plain).task
-    versions, folder = versions_of(opened.target), Path(opened.name)
+    versions, folder = target_versions(opened.target), Path(opened.name)
     is_folder = folder.is_absolute()
     target = str(settings.get("target") or (target_of(folder) if is_folder else ""))
     return TaskDescription(

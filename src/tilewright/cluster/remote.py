@@ -6,31 +6,23 @@ contained, and killed when it takes too long. The worker itself only passes mess
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from tilewright.cluster.folders import unpacked
-from tilewright.cluster.messages import (
-    Answer,
-    Broken,
-    Evaluated,
-    Missing,
-    RaisedThere,
-    Refused,
-    TaskDescription,
-    Unwanted,
-    answer_bytes,
-    read_request,
-)
-from tilewright.cluster.offers import versions_of
-from tilewright.core.errors import TilewrightError
+from tilewright.cluster.messages import TaskDescription, read_request
+from tilewright.core.codec import to_json
 from tilewright.core.plugins import load_target
 from tilewright.core.records import EvaluationRequest, Measured, Outcome
+from tilewright.core.tasks import target_versions
 from tilewright.evaluation.local import LocalExecutor
+from tilewright.evaluation.replies import error_reply, ready_reply
 from tilewright.evaluation.timeouts import StageTimeouts
 
 MOST_OPEN = 4
@@ -53,25 +45,24 @@ def evaluate(message: bytes) -> bytes:
     Its requests are evaluated one after another: a worker has one evaluating process.
     """
     try:
-        answer = _answered(*read_request(message))
-    except _UnwantedError:
-        answer = Unwanted()
-    except TilewrightError as error:
-        answer = RaisedThere({"type": type(error).__name__, "message": str(error)})
+        replies = _replies(*read_request(message))
     except Exception as error:
-        answer = Broken(f"{type(error).__name__}: {error}", socket.gethostname())
-    return answer_bytes(answer)
+        replies = [error_reply(error)]
+    return json.dumps(replies).encode()
 
 
-def _answered(
-    digest: str, requests: Sequence[EvaluationRequest], description: TaskDescription | None
-) -> Answer:
-    description = _remembered(digest, description)
+def _replies(
+    opening: TaskDescription | str, requests: Sequence[EvaluationRequest]
+) -> list[dict[str, Any]]:
+    digest, description = _remembered(opening)
     if description is None:
-        return Missing()
-    opened = _opened(digest, description)
-    if isinstance(opened, Refused):
-        return opened
+        return [{"ready": None}]
+    executor, versions = _opened(digest, description)
+    if executor is None:
+        return [ready_reply("", versions)]
+    ready = ready_reply(executor.context, versions)
+    if executor.context != description.context:
+        return [ready]
     wanted, took_s = _still_wanted(), dict[int, float]()
 
     def checkpoint() -> None:
@@ -81,9 +72,12 @@ def _answered(
     def note(position: int, outcome: Outcome, wall_s: float, cached: bool) -> None:
         took_s[position] = wall_s
 
-    host = socket.gethostname()
-    outcomes = opened.evaluate(requests, note, checkpoint=checkpoint)
-    return Evaluated([(_on(host, o), took_s[n]) for n, o in enumerate(outcomes)], host)
+    try:
+        outcomes = executor.evaluate(requests, note, checkpoint=checkpoint)
+    except _UnwantedError:
+        return [ready]
+    plain = [to_json(_on(socket.gethostname(), outcome)) for outcome in outcomes]
+    return [ready, *({"outcome": o, "seconds": took_s[n]} for n, o in enumerate(plain))]
 
 
 def _on(host: str, outcome: Outcome) -> Outcome:
@@ -93,36 +87,33 @@ def _on(host: str, outcome: Outcome) -> Outcome:
     return outcome
 
 
-def _remembered(digest: str, description: TaskDescription | None) -> TaskDescription | None:
+def _remembered(opening: TaskDescription | str) -> tuple[str, TaskDescription | None]:
     with _lock:
-        if description is not None and description.digest == digest:
-            _known[digest] = description
-            while len(_known) > MOST_KNOWN:
-                _known.popitem(last=False)
-        return _known.get(digest)
+        if isinstance(opening, str):
+            return opening, _known.get(opening)
+        digest = opening.digest
+        _known[digest] = opening
+        while len(_known) > MOST_KNOWN:
+            _known.popitem(last=False)
+        return digest, opening
 
 
-def _opened(digest: str, description: TaskDescription) -> LocalExecutor | Refused:
-    """This thread's executor of a task, or the difference for which there is none."""
+def _opened(
+    digest: str, description: TaskDescription
+) -> tuple[LocalExecutor | None, Mapping[str, str]]:
+    """This thread's executor of a task, and the versions here; none where these are others."""
     tasks: OrderedDict[str, LocalExecutor] = _of_thread.__dict__.setdefault("tasks", OrderedDict())
-    found = tasks.get(digest)
-    if found is None:
+    if digest not in tasks:
         name, settings = _as_here(description)
-        target = load_target(str(settings.get("target") or description.target))
-        differences = _differences(description.versions, versions_of(target))
-        if differences:
-            return Refused(differences, socket.gethostname())
+        versions = target_versions(load_target(str(settings.get("target") or description.target)))
+        if versions != description.versions:
+            return None, versions
         timeouts = StageTimeouts(**description.timeouts)
-        found = LocalExecutor(name, settings, 1, timeouts=timeouts)
-        if found.context != description.context:
-            found.close()
-            what = {"task": ("another workload, reference or inputs", description.name)}
-            return Refused(what, socket.gethostname())
-        tasks[digest] = found
+        tasks[digest] = LocalExecutor(name, settings, 1, timeouts=timeouts)
         while len(tasks) > MOST_OPEN:
             tasks.popitem(last=False)[1].close()
     tasks.move_to_end(digest)
-    return found
+    return tasks[digest], description.versions
 
 
 def _as_here(description: TaskDescription) -> tuple[str, dict[str, object]]:
@@ -134,12 +125,6 @@ def _as_here(description: TaskDescription) -> tuple[str, dict[str, object]]:
     if description.files:
         name = str(unpacked(description.files, name))
     return name, settings
-
-
-def _differences(wanted: Mapping[str, str], here: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    names = sorted({*wanted, *here})
-    pairs = {name: (wanted.get(name, "none"), here.get(name, "none")) for name in names}
-    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
 def _still_wanted() -> Callable[[], bool]:

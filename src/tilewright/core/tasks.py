@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 from tilewright.core.codec import to_json
@@ -43,6 +44,14 @@ class OpenTask:
         workload = json.dumps(to_json(self.task.workload), sort_keys=True)
         start = self.template.text if self.template else self.task.start
         return content_id(workload, start, self.task.fingerprint)
+
+
+def target_versions(target: Target) -> dict[str, str]:
+    """Of tilewright and of what the target evaluates with: equal on all machines of a run.
+
+    `ToolchainMissingError` where parts are missing here.
+    """
+    return {"tilewright": version("tilewright"), **target.versions()}
 
 
 def open_task(name: str, settings: Mapping[str, object]) -> OpenTask:

@@ -18,7 +18,7 @@ from tilewright.core.codec import to_json
 from tilewright.core.errors import InternalError
 from tilewright.core.records import EvaluationRequest, Failed, Outcome, Stage
 from tilewright.core.roles import Checkpoint, More, OnOutcome
-from tilewright.core.tasks import open_task
+from tilewright.core.tasks import open_task, target_versions
 from tilewright.evaluation.batch import Batch, Pending
 from tilewright.evaluation.outcome_cache import Lookup, OutcomeCache, Store
 from tilewright.evaluation.remote_worker import RemoteWorker
@@ -179,7 +179,7 @@ class LocalExecutor:
     def _versions(self) -> Mapping[str, str]:
         """Of the task's target on this machine."""
         message = self._open_message["open"]
-        return open_task(message["task"], message["settings"]).target.versions()
+        return target_versions(open_task(message["task"], message["settings"]).target)
 
     def _on_opened(self, reply: Mapping[str, Any]) -> None:
         """Take a worker's first reply; raises the target's error."""

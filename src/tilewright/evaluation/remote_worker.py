@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import Any
 
 from tilewright.core.errors import HostError
-from tilewright.evaluation.sent_outcome import MOST_BYTES, has_form, read_outcome
+from tilewright.evaluation.sent_outcome import MOST_BYTES, has_form
 from tilewright.sandbox.child import WHOLE_S, is_readable
 
 COMMAND = ("tilewright", "worker")
@@ -73,7 +73,7 @@ class RemoteWorker:
             reply = json.loads(line)
         except (ValueError, RecursionError):
             reply = None
-        if not _is_reply(reply):
+        if not has_form(reply):
             raise self._gone(f"answered {line[:80].decode(errors='replace')!r}")
         if "ready" in reply:
             self._require_same(reply.get("versions"))
@@ -139,13 +139,3 @@ class RemoteWorker:
         text = self._log.read().decode(errors="replace")
         self._log.close()
         return text
-
-
-def _is_reply(reply: object) -> bool:
-    """Whether each field that is there has the form that `worker.py` gives it."""
-    if not isinstance(reply, dict) or not has_form(reply):
-        return False
-    try:
-        return "outcome" not in reply or bool(read_outcome(reply["outcome"]))
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
-        return False

@@ -15,6 +15,9 @@ Messages to the worker::
 
 Either may be answered by {"error": {"type": ..., "message": ...}}: an exception that is not about
 the candidate. The end of the channel ends the worker.
+
+The same messages go to workers on other machines: one a line over ssh (`relay.py`), and in lists to
+those of a cluster (`cluster/messages.py`), where a task is described in more detail.
 """
 
 from __future__ import annotations
@@ -43,9 +46,10 @@ from tilewright.core.records import (
     Stage,
 )
 from tilewright.core.roles import Containable, ModelsLatency, ShowsCode, Task
-from tilewright.core.tasks import open_task
+from tilewright.core.tasks import open_task, target_versions
 from tilewright.evaluation.disk import require_room
 from tilewright.evaluation.pipeline import context_key, evaluate, problem
+from tilewright.evaluation.replies import error_reply, ready_reply
 from tilewright.parts.memory import keep_freed_memory
 from tilewright.sandbox import contain_this_process
 from tilewright.sandbox.child import Channel
@@ -106,7 +110,7 @@ class _Server:
         try:
             if "open" in message:
                 key, versions = self._open(**_opened(message["open"]))
-                self._reply({"ready": key, "versions": versions})
+                self._reply(ready_reply(key, versions))
             elif "preflight" in message:
                 self._reply({"preflight": to_json(self._examine())})
             elif "code" in message:
@@ -124,13 +128,13 @@ class _Server:
                     "Give one of open, evaluate, build, code, model and preflight."
                 )
         except TilewrightError as error:
-            self._reply({"error": {"type": type(error).__name__, "message": str(error)}})
+            self._reply(error_reply(error))
 
     def _open(self, task: str, settings: Mapping[str, object]) -> tuple[str, Mapping[str, str]]:
         opened = open_task(task, settings)
         self._task, self._kinds = opened.task, opened.target.brief().failure_kinds
-        versions = dict(opened.target.versions())
-        key = context_key(opened.task, versions)
+        versions = target_versions(opened.target)
+        key = context_key(opened.task, opened.target.versions())
         if isinstance(opened.task, Containable) and self._contained_by is None:
             self._contained_by = contain_this_process(Path(tempfile.gettempdir()))
         return key, versions

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import pytest
 
@@ -12,18 +14,8 @@ from tilewright.cluster import pace
 from tilewright.cluster.connection import Answered, Lost, WorkerInfo
 from tilewright.cluster.executor import DaskExecutor
 from tilewright.cluster.hosts import Hosts
-from tilewright.cluster.messages import (
-    Answer,
-    Broken,
-    Evaluated,
-    Missing,
-    RaisedThere,
-    Refused,
-    TaskDescription,
-    Unwanted,
-    answer_bytes,
-    read_request,
-)
+from tilewright.cluster.messages import TaskDescription, read_request
+from tilewright.core.codec import to_json
 from tilewright.core.errors import ClusterError, WorkloadError
 from tilewright.core.records import (
     Candidate,
@@ -35,8 +27,11 @@ from tilewright.core.records import (
     Verdict,
 )
 
-DESCRIPTION = TaskDescription("toy:digits", "toy", {}, {"toy": "1"}, "context", {})
-Behaviour = Callable[[EvaluationRequest, bool], Outcome | Answer | bytes | Lost]
+DESCRIPTION = TaskDescription("toy:digits", "toy", {}, {"compiler": "gcc 12"}, "context", {})
+READY = {"ready": "context", "versions": {"compiler": "gcc 12"}}
+MISSING, UNWANTED = [{"ready": None}], [READY]
+OTHER_VERSIONS = [{"ready": "", "versions": {"compiler": "gcc 13"}}]
+Behaviour = Callable[[EvaluationRequest, bool], Outcome | list[Any] | bytes | Lost]
 """What a host makes of a request, and whether it came with the task's description.
 
 What is no outcome stands for the whole message.
@@ -49,6 +44,10 @@ def right(request: EvaluationRequest, described: bool) -> Outcome:
 
 def measured(latency: float) -> Measured:
     return Measured(latency, "cycles", "simulated", 0.5, Verdict((Check(1, "small"),)))
+
+
+def reporting(kind: str, text: str) -> list[Any]:
+    return [{"error": {"type": kind, "message": text}}]
 
 
 class Machines:
@@ -79,18 +78,24 @@ class Machines:
         keys = []
         for message in messages:
             host = allowed[len(self.asked) % len(allowed)]
-            _, requests, description = read_request(message)
+            opening, requests = read_request(message)
             keys.append(f"k{len(self.sizes)}")
             self.sizes.append(len(requests))
             self.asked += [(host, request.candidate.source) for request in requests]
-            said = [self.behaviours[host](request, description is not None) for request in requests]
-            outcomes = [(o, self.takes_s) for o in said if isinstance(o, Measured | Failed)]
+            described = not isinstance(opening, str)
+            said = [self.behaviours[host](request, described) for request in requests]
+            outcomes = [
+                {"outcome": to_json(o), "seconds": self.takes_s}
+                for o in said
+                if isinstance(o, Measured | Failed)
+            ]
             answer = next((a for a in said if not isinstance(a, Measured | Failed)), None)
             if isinstance(answer, Lost):
                 self._arrived.append(Lost(keys[-1], answer.died))
                 continue
-            answer = answer or Evaluated(outcomes, "")
-            data = answer if isinstance(answer, bytes) else answer_bytes(answer)
+            if answer is None:
+                answer = [READY, *outcomes]
+            data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
             self._arrived.append(Answered(keys[-1], data, f"tcp://{host}:1"))
         return keys
 
@@ -162,24 +167,22 @@ def test_garbage_is_asked_of_others(garbage: bytes) -> None:
 
 
 def test_other_versions_are_left_out() -> None:
-    refused = Refused({"compiler": ("gcc 12", "gcc 13")}, "b")
-    machines = Machines({"a": right, "b": lambda *_: refused})
+    machines = Machines({"a": right, "b": lambda *_: OTHER_VERSIONS})
     assert evaluated(machines) == EXPECTED
 
 
 def test_only_other_versions() -> None:
-    refused = Refused({"compiler": ("gcc 12", "gcc 13")}, "b")
     with pytest.raises(ClusterError, match="worker on b has compiler gcc 13, and this run gcc 12"):
-        evaluated(Machines({"b": lambda *_: refused}))
+        evaluated(Machines({"b": lambda *_: OTHER_VERSIONS}))
 
 
 def test_a_task_is_described_when_it_is_missing() -> None:
     known = set[str]()
 
-    def forgetful(request: EvaluationRequest, described: bool) -> Outcome | Answer:
+    def forgetful(request: EvaluationRequest, described: bool) -> Outcome | list[Any]:
         if described:
             known.add("a")
-        return right(request, described) if known else Missing()
+        return right(request, described) if known else MISSING
 
     machines = Machines({"a": forgetful})
     assert evaluated(machines) == EXPECTED
@@ -217,13 +220,19 @@ def test_short_evaluations_share_messages_and_long_ones_do_not() -> None:
 
 
 def test_a_worker_that_cannot_work() -> None:
-    broken = Broken("OSError: no space left on device", "a")
-    with pytest.raises(ClusterError, match=r"worker on a fails .*no space left"):
+    broken = reporting("OSError", "too many open files")
+    with pytest.raises(ClusterError, match=r"worker on a fails .OSError: too many open files"):
         evaluated(Machines({"a": lambda *_: broken}))
 
 
+def test_a_worker_that_could_not_work_once_is_asked_again() -> None:
+    answers = iter([reporting("OSError", "too many open files")] * 3)
+    machines = Machines({"a": lambda *given: next(answers, None) or right(*given)})
+    assert evaluated(machines) == EXPECTED
+
+
 def test_a_host_with_a_full_disk_takes_no_further_part() -> None:
-    full = RaisedThere({"type": "DiskFullError", "message": "the disk of /tmp on b is full."})
+    full = reporting("DiskFullError", "the disk of /tmp on b is full.")
     machines = Machines({"a": right, "b": lambda *_: full})
     assert evaluated(machines) == EXPECTED
     assert sum(host == "b" for host, _ in machines.asked) <= 2
@@ -233,27 +242,27 @@ def test_a_host_with_a_full_disk_takes_no_further_part() -> None:
 
 def test_an_error_that_one_of_two_hosts_reports_ends_no_run() -> None:
     for kind in ("WorkloadError", "InternalError", "SystemExit", "no class"):
-        lies = RaisedThere({"type": kind, "message": "nothing works.\x1b[2J"})
+        lies = reporting(kind, "nothing works.\x1b[2J")
         machines = Machines({"a": right, "b": lambda *_, lies=lies: lies})
         assert evaluated(machines) == EXPECTED
         assert sum(host == "b" for host, _ in machines.asked) <= 2
 
 
 def test_no_other_machine_reports_a_defect_of_this_one() -> None:
-    lies = RaisedThere({"type": "InternalError", "message": "a defect.\x1b[2J"})
+    lies = reporting("InternalError", "a defect.\x1b[2J")
     with pytest.raises(ClusterError, match=r"worker on b reports an error \(a defect\.\)"):
         evaluated(Machines({"b": lambda *_: lies}))
 
 
 def test_an_error_of_the_task_is_told_where_only_one_host_is_there() -> None:
-    wrong = RaisedThere({"type": "WorkloadError", "message": "the shape is wrong."})
+    wrong = reporting("WorkloadError", "the shape is wrong.")
     with pytest.raises(WorkloadError, match="the shape is wrong"):
         evaluated(Machines({"b": lambda *_: wrong}))
 
 
-@pytest.mark.parametrize("answer", [Missing(), Unwanted()])
-def test_answers_that_put_off_the_work_for_ever_end(answer: Answer) -> None:
-    def putting_off(*_: object) -> Answer:
+@pytest.mark.parametrize("answer", [MISSING, UNWANTED])
+def test_answers_that_put_off_the_work_for_ever_end(answer: list[Any]) -> None:
+    def putting_off(*_: object) -> list[Any]:
         assert len(machines.asked) < 20, "it is asked for ever"
         return answer
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from tilewright.cluster.messages import (
-    Broken,
     Evaluated,
     GarbageError,
     Missing,
@@ -16,7 +15,6 @@ from tilewright.cluster.messages import (
     Refused,
     TaskDescription,
     Unwanted,
-    answer_bytes,
     read_answer,
     read_request,
     request_bytes,
@@ -31,6 +29,7 @@ from tilewright.core.records import (
     Plan,
     Verdict,
 )
+from tilewright.evaluation.sent_outcome import has_form
 
 MEASURED = Measured(
     120.0,
@@ -49,37 +48,66 @@ DESCRIPTION = TaskDescription(
 )
 
 
+READY = {"ready": "context", "versions": {"toy": "1"}}
+ERROR = {"type": "WorkloadError", "message": "no."}
+
+
+def outcome(record: Any, seconds: float = 1.0) -> dict[str, Any]:
+    return {"outcome": to_json(record), "seconds": seconds}
+
+
 @pytest.mark.parametrize(
-    "answer",
+    ("replies", "answer"),
     [
-        Evaluated(((MEASURED, 0.5), (FAILED, 0.25)), "host"),
-        Evaluated(((FAILED, 0.5), (FAILED, 0.0)), "host"),
-        Missing(),
-        Refused({"compiler": ("gcc 12", "gcc 13")}, "host"),
-        RaisedThere({"type": "WorkloadError", "message": "no."}),
-        Broken("OSError: disk full", "host"),
-        Unwanted(),
+        (
+            [READY, outcome(MEASURED, 0.5), outcome(FAILED, 0.25)],
+            Evaluated(((MEASURED, 0.5), (FAILED, 0.25))),
+        ),
+        ([{"ready": None}], Missing()),
+        ([{"error": ERROR}], RaisedThere(ERROR)),
+        ([READY, outcome(MEASURED), {"error": ERROR}], RaisedThere(ERROR)),
+        ([READY], Unwanted()),
+        ([{**READY, "versions": {"toy": "2"}}], Refused({"toy": ("1", "2")})),
+        ([{**READY, "versions": {}}], Refused({"toy": ("1", "none")})),
     ],
 )
-def test_answers_arrive_as_they_were(answer: Any) -> None:
-    assert read_answer(answer_bytes(answer), 2) == answer
+def test_replies_are_read_as_they_are_meant(replies: list[Any], answer: Any) -> None:
+    assert read_answer(json.dumps(replies).encode(), DESCRIPTION, 2) == answer
+
+
+@pytest.mark.parametrize(
+    ("field", "other"), [("ready", "another"), ("ready", ""), ("versions", {"toy": "1", "b": "2"})]
+)
+def test_outcomes_under_other_conditions_are_not_read(field: str, other: object) -> None:
+    replies = [{**READY, field: other}, outcome(MEASURED)]
+    assert isinstance(read_answer(json.dumps(replies).encode(), DESCRIPTION, 1), Refused)
 
 
 def test_requests_arrive_as_they_were() -> None:
     plan = Plan("parent", "tile", "text", "builtin", {"factor": 4})
     request = EvaluationRequest(Candidate("source", "parent", plan, "builtin"), 17.5)
-    digest, found, description = read_request(
-        request_bytes(DESCRIPTION.digest, [request], DESCRIPTION)
-    )
-    assert (digest, found, description) == (DESCRIPTION.digest, [request], DESCRIPTION)
-    assert description is not None
+    description, found = read_request(request_bytes(DESCRIPTION, [request]))
+    assert (description, found) == (DESCRIPTION, [request])
+    assert isinstance(description, TaskDescription)
     assert description.digest == DESCRIPTION.digest
-    assert read_request(request_bytes("d", [request], None))[2] is None
+    assert read_request(request_bytes("d", [request])) == ("d", [request])
+
+
+def test_the_messages_are_those_of_an_evaluating_process() -> None:
+    opening, evaluate = json.loads(request_bytes("d", [EvaluationRequest(Candidate("source"))]))
+    assert (set(opening), set(evaluate)) == ({"open"}, {"evaluate"})
+    assert has_form(READY)
+    assert has_form(outcome(FAILED))
+    assert has_form({"error": ERROR})
 
 
 def changed(**fields: object) -> bytes:
-    outcome = {**to_json(MEASURED), **fields}
-    return json.dumps({"outcomes": [[outcome, 1.0]], "host": "h"}).encode()
+    forged = {"outcome": {**to_json(MEASURED), **fields}, "seconds": 1.0}
+    return json.dumps([READY, forged]).encode()
+
+
+def replied(*outcomes: object) -> bytes:
+    return json.dumps([READY, *outcomes]).encode()
 
 
 @pytest.mark.parametrize(
@@ -90,16 +118,18 @@ def changed(**fields: object) -> bytes:
         b"[" * 100_000,
         b"[]",
         b"{}",
-        b'{"outcomes": [[{"type": "Measured"}, 1.0]]}',
-        b'{"outcomes": [[{"type": "Plan", "parent_id": "x"}, 1.0]]}',
-        b'{"outcomes": {}}',
-        answer_bytes(Evaluated((), "h")),
-        answer_bytes(Evaluated(((FAILED, 1.0),) * 2, "h")),
-        answer_bytes(Evaluated(((FAILED, -1.0),), "h")),
-        b'{"refused": {}}',
-        b'{"refused": {"a": ["1"]}}',
-        b'{"error": {"type": 3, "message": "m"}}',
-        b'{"missing": false}',
+        json.dumps(READY).encode(),
+        replied({"outcome": {"type": "Measured"}, "seconds": 1.0}),
+        replied({"outcome": {"type": "Plan", "parent_id": "x"}, "seconds": 1.0}),
+        replied([]),
+        replied({"outcome": to_json(FAILED)}),
+        replied(outcome(FAILED), outcome(FAILED)),
+        replied(outcome(FAILED, -1.0)),
+        json.dumps([outcome(FAILED)]).encode(),
+        json.dumps([{**READY, "versions": {"toy": 1}}]).encode(),
+        json.dumps([{"ready": None}, outcome(FAILED)]).encode(),
+        b'[{"error": {"type": 3, "message": "m"}}]',
+        b'[{"ready": false}]',
         "text",
         {"outcome": 1},
         None,
@@ -119,4 +149,4 @@ def changed(**fields: object) -> bytes:
 )
 def test_anything_else_is_garbage(message: object) -> None:
     with pytest.raises(GarbageError):
-        read_answer(message, 1)
+        read_answer(message, DESCRIPTION, 1)
