@@ -54,7 +54,7 @@ def test_parts_that_share_no_tile_have_loops_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (rows(3), "4 iterations or more"),
+        (rows(3), "fewer than 4 iterations"),
         (rows(8).replace("offset=r * 2048", "offset=r * 4096"), "do not follow one another"),
         (rows(8).replace("[64, 3]", "[2048, 3]").replace("range(8)", "range(4)"), "do not overlap"),
         (rows(8).replace("out[r * 32 : r * 32 + 32]", "out[0:32]"), "depend on one another"),

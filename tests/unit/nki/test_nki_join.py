@@ -66,7 +66,7 @@ def test_loads_without_a_gap_are_one(
         (filtered(0, 20, 40), "no other load"),
         (filtered(7, 8, 9) + "    nisa.dma_copy(dst=x[0:128, 0:16], src=s)", "may change"),
         (filtered(7, 8, 9).replace("    c =", "    nisa.dma_copy(dst=a[:, 0:4], src=x[0:128, 0:4])"
-                                   "\n    c ="), "it loads no tile as a whole"),
+                                   "\n    c ="), "the instruction does not load a whole tile"),
         (NARROW, "no other load"),
         (filtered(7, 8, 9).replace("x[r * 128 : r * 128 + 128, 8", "x[r * 64 : r * 64 + 128, 8")
          .replace("x[r * 128 : r * 128 + 128, 9", "x[0:128, 9"), "no other load"),

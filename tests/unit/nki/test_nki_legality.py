@@ -174,7 +174,7 @@ for r in nl.affine_range(4):
 
 
 def test_what_keeps_a_part_of_its_tile_does_not_land_elsewhere() -> None:
-    with pytest.raises(NotApplicableError, match="cannot land"):
+    with pytest.raises(NotApplicableError, match="cannot write to the destination"):
         after(read(CHOSEN), "land 5")
 
 

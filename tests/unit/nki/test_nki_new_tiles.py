@@ -142,7 +142,7 @@ def test_strips_do_not_read_what_a_later_strip_writes() -> None:
 
 @pytest.mark.parametrize(
     ("tile", "reason"),
-    [("a", "dma_copy does not reach PSUM"), ("k", "columns are read from SBUF")],
+    [("a", "dma_copy does not reach PSUM"), ("k", "operands that are columns must be in SBUF")],
 )  # fmt: skip
 def test_psum_holds_only_what_every_user_reaches(tile: str, reason: str) -> None:
     body = """

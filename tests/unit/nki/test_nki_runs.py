@@ -1,4 +1,4 @@
-"""Loads of elements at even distances become loads of whole runs, which are then shared."""
+"""Loads of elements at equal distances become loads of whole runs, which are then shared."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def test_runs_of_neighbouring_elements_are_the_same_load() -> None:
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (strided(1, 3), "even distances"),
-        (strided(7, 3), "even distances"),
-        (strided(32, 3), "even distances"),
-        (strided(6, 21).replace("r * 8192", "24576"), "outside"),
+        (strided(1, 3), "equal distances"),
+        (strided(7, 3), "equal distances"),
+        (strided(32, 3), "equal distances"),
+        (strided(6, 21).replace("r * 8192", "24576"), "beyond the tensor"),
     ],
 )
 def test_other_loads_stay(body: str, reason: str) -> None:

@@ -66,7 +66,7 @@ def scaled(text: str) -> str:
         (scaled("dst=b, data=a[:, r : r + 1], op0=nl.add, operand0=1.0"), "elsewhere in each"),
         (halves().replace("    b =", "    c = nl.ndarray((32, 1), dtype=nl.float32, "
                           "buffer=nl.sbuf)\n    b ="), "different numbers"),
-        (scaled("dst=a[0:32], data=a[0:32], op0=nl.add, operand0=1.0"), "some of its partitions"),
+        (scaled("dst=a[0:32], data=a[0:32], op0=nl.add, operand0=1.0"), "only some partitions"),
         (
             KEPT + scaled("dst=a, data=a, op0=nl.subtract, operand0=kept"),
             "not a tile of one iteration",

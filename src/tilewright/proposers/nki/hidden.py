@@ -75,7 +75,7 @@ class Follower:
     def _op(self, op: Op) -> Action:
         self._runs += 1
         if self._runs > MOST_RUNS:
-            raise NotApplicableError("there are too many iterations to follow")
+            raise NotApplicableError("the loop has too many iterations to be analysed")
         spans: dict[str, Span] = {}
         for key, region in op.regions:
             span = None if key in ("dst", "reduce_res") else self._span(region)
@@ -93,7 +93,7 @@ class Follower:
         rule = RULES.get(op.name)
         action = None if rule is None else rule(self, op, spans)
         if action is None:
-            raise NotApplicableError(f"{op.name} uses what the mask hides")
+            raise NotApplicableError(f"{op.name} uses elements that the mask hides")
         return action
 
     def columns(self, region: Region) -> list[list[int]]:
@@ -140,7 +140,9 @@ class Follower:
         """Note that a region holds a value for all indices but those of `live`."""
         values, tensor = self._values.get(region.tensor), self.tensors[region.tensor]
         if not values or self._partitions(region) != (0, tensor.shape[0]):
-            raise NotApplicableError(f"{region.tensor} lives longer, or is hidden in part")
+            raise NotApplicableError(
+                f"{region.tensor} lives longer than the loop, or only some partitions are hidden"
+            )
         for index, block in enumerate(self.columns(region)):
             if not live[0] <= index < live[1]:
                 for column in block:
@@ -149,7 +151,7 @@ class Follower:
     def skip_product(self, region: Region) -> None:
         """Note that nothing is added to a sum of products."""
         if region.tensor not in self._filled:
-            raise NotApplicableError(f"{region.tensor} lives longer")
+            raise NotApplicableError(f"{region.tensor} lives longer than the loop")
         self._missing[region.tensor] |= self._keys(region) - self._filled[region.tensor]
 
     def _keys(self, region: Region) -> set[tuple[int, int, int]]:
@@ -173,7 +175,7 @@ class Follower:
         value, target = op.get("on_false_value"), op.region("dst")
         pattern, how = op.get("pattern"), str(op.get("cmp_op"))
         if spans:
-            raise NotApplicableError("what is masked was masked before")
+            raise NotApplicableError("the masked elements were already masked before")
         if not isinstance(value, (int, float)) or not (value == 0 or value <= FAR):
             return KEPT
         if how not in _CERTAIN or not isinstance(pattern, tuple) or len(pattern) != 1:

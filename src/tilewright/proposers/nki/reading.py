@@ -66,9 +66,9 @@ def _kernel_or_reason(
     except UnsupportedError as error:
         return error.reason, error.line
     except SplitError:
-        return "sizes differ between iterations in too many ways", 0
+        return "the sizes of tiles differ between iterations in too many ways", 0
     except RecursionError:
-        return "it is nested too deeply", 0
+        return "the kernel is nested too deeply", 0
 
 
 def _frozen(constants: Mapping[str, object]) -> Constants:
@@ -129,7 +129,9 @@ def _read(
         reader.used.add(tensor.name)
     rest = [parameter for parameter in parameters if parameter.arg not in given]
     if len(given) != len(inputs) or function.args.vararg or function.args.kwarg:
-        raise UnsupportedError("its parameters are not the inputs", function.lineno)
+        raise UnsupportedError(
+            "the parameters of the kernel are not the workload's inputs", function.lineno
+        )
     defaults = defaults_of(function)
     numbers = []
     for parameter in rest:
@@ -153,7 +155,7 @@ def _read(
         return _read(tree, arguments, constants, fixed | {error.variable})
     items = returned if isinstance(returned, tuple) else (returned,)
     if not all(isinstance(item, Region) for item in items):
-        raise UnsupportedError("it does not return tensors", function.lineno)
+        raise UnsupportedError("the kernel does not return tensors", function.lineno)
     head = f"def {function.name}({ast.unparse(function.args)}):"
     names = tuple(item.tensor for item in items)
     used = {name for op in ops(tuple(reader.body)) for name in variables(op)}
@@ -167,7 +169,7 @@ def _called_with(default: object, value: object, used: bool) -> object:
     if not same and isinstance(value, (bool, int, float)):
         return value
     if used and not same:
-        raise UnsupportedError("a parameter that is not called with its default")
+        raise UnsupportedError("a parameter has a default, but is not called with it")
     return default
 
 

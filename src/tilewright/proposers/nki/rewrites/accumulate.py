@@ -25,17 +25,17 @@ def accumulate(kernel: Kernel, path: Path) -> Kernel:
     add = op_at(kernel, path)
     tensors = kernel.tensors()
     if add.name != "tensor_tensor" or add.get("op") != "nl.add":
-        raise NotApplicableError("it is no addition")
+        raise NotApplicableError("the instruction is not an addition")
     total = add.region("dst")
     one, other = add.region("data1"), add.region("data2")
     product = other if same_elements(one, total) else one
     if product is one and not same_elements(other, total):
-        raise NotApplicableError("it adds to no sum")
+        raise NotApplicableError("the instruction does not add to a sum")
     sums, parts = tensors[total.tensor], tensors[product.tensor]
     if parts.memory != "psum" or sums.memory != "sbuf" or sums.dtype != "float32":
-        raise NotApplicableError("it adds no product to a sum in SBUF")
+        raise NotApplicableError("the instruction does not add a product to a sum in SBUF")
     if not is_whole(total, sums) or not is_whole(product, parts):
-        raise NotApplicableError("it adds parts of tiles")
+        raise NotApplicableError("the instruction adds only parts of tiles")
     use, part = uses(kernel, sums.name), uses(kernel, parts.name)
     home = body_of(kernel, use.home)
     depth = len(use.home)
@@ -56,7 +56,7 @@ def accumulate(kernel: Kernel, path: Path) -> Kernel:
         raise NotApplicableError("the sum is used within the loop")
     writers = [op_at(kernel, p) for p in part.written]
     if any(op.name != "nc_matmul" or not op.accumulates for op in writers):
-        raise NotApplicableError("what it adds is not a product")
+        raise NotApplicableError("the value that the instruction adds is not a product")
     if set(part.read) - {path} - set(part.written) or part.home[:-1] != path[:-1]:
         raise NotApplicableError("the product is used elsewhere")
     loop = home[around]

@@ -30,24 +30,24 @@ def along(kernel: Kernel, path: Path) -> Kernel:
     """A reduction of rows that a loop before computes piece by piece: of each piece on the way."""
     reduce, tensors = op_at(kernel, path), kernel.tensors()
     if not reduces_rows(reduce):
-        raise NotApplicableError("it does not reduce rows to one number each")
+        raise NotApplicableError("the instruction does not reduce each row to one number")
     data = reduce.region("data")
     row = tensors[data.tensor]
     place, loop = _filling(kernel, path, row)
     if not is_whole(data, row):
-        raise NotApplicableError(f"it reduces a part of {row.name}")
+        raise NotApplicableError(f"the instruction reduces only a part of {row.name}")
     piece = op_at(kernel, place)
     target = piece.region("dst")
     if target.columns * loop.trips != row.row or target.offset != variable(loop.variable) * (
         target.columns
     ):
-        raise NotApplicableError(f"{row.name} is not computed piece by piece")
+        raise NotApplicableError(f"the loop does not compute {row.name} piece by piece")
     rows = target.dims[0][1]
     parts = Tensor(Names(kernel).fresh("parts"), (rows, loop.trips), "float32", "sbuf")
     column = Region(parts.name, variable(loop.variable), ((loop.trips, rows), (1, 1)))
     made = with_sum(piece, reduce, column, {**tensors, parts.name: parts})
     if made is None:
-        raise NotApplicableError(f"{piece.name} cannot reduce what it computes")
+        raise NotApplicableError(f"{piece.name} cannot reduce its own result")
     everything = Region(parts.name, Linear(), ((loop.trips, rows), (1, loop.trips)))
     last = reduce.having(data=everything, axis=1)
     kernel = replace(kernel, body=spliced(kernel.body, path, (last,)))
@@ -64,19 +64,21 @@ def coarsen(kernel: Kernel, path: Path) -> Kernel:
     count, tile = target.columns, tensors[target.tensor]
     found = uses(kernel, tile.name)
     if reduce.name != "tensor_reduce" or reduce.get("op") not in REDUCTIONS or count < 2:
-        raise NotApplicableError("it does not reduce to several numbers")
+        raise NotApplicableError("the instruction does not reduce each row to several numbers")
     if found.written != (path,) or len(found.read) != 1 or not tile.on_chip:
         raise NotApplicableError(f"{tile.name} has other uses")
     again = op_at(kernel, found.read[0])
     if not reduces_rows(again) or again.get("op") != reduce.get("op") or reduce.get("negate"):
-        raise NotApplicableError("its results are not reduced by the same operation")
+        raise NotApplicableError(
+            "the instruction's results are not reduced again by the same operation"
+        )
     place, rest = target.offset.divided(count)
     if rest != Linear() or tile.row % count or not is_whole(again.region("data"), tile):
-        raise NotApplicableError("its results are not groups of columns")
+        raise NotApplicableError("the instruction's results are not groups of columns")
     rows, columns = tile.shape[0], tile.row // count
     free = [dim for dim in target.dims[1:] if dim[1] > 1]
     if target.dims[0] != (tile.row, rows) or free != [(1, count)]:
-        raise NotApplicableError("its results do not lie one after the other")
+        raise NotApplicableError("the instruction's results are not contiguous")
     axes = tuple(range(1, len(reduce.region("data").dims)))
     column = Region(tile.name, place, ((columns, target.dims[0][1]), (1, 1)))
     made = reduce.having(dst=column, axis=axes if len(axes) > 1 else 1)
@@ -105,24 +107,24 @@ def _folded(kernel: Kernel, path: Path, loop: Loop) -> Kernel:
     op = loop.body[0]
     column = op.get("reduce_res") if isinstance(op, Op) else None
     if not isinstance(op, Op) or not isinstance(column, Region):
-        raise NotApplicableError("it sums nothing")
+        raise NotApplicableError("the loop computes no sum")
     tensors, how = kernel.tensors(), op.get("reduce_op")
     tile, found = tensors[column.tensor], uses(kernel, column.tensor)
     if found.written != ((*path, 0),) or len(found.read) != 1:
         raise NotApplicableError(f"{tile.name} has other uses")
     again = op_at(kernel, found.read[0])
     if not reduces_rows(again) or again.get("op") != how:
-        raise NotApplicableError("its sums are not summed again")
+        raise NotApplicableError("the sums of the loop are not summed again")
     place, rest = column.offset.without(loop.variable).divided(loop.trips)
     if column.offset.factor(loop.variable) != 1 or rest != Linear() or tile.row % loop.trips:
-        raise NotApplicableError("its sums do not lie one after the other")
+        raise NotApplicableError("the sums of the loop are not contiguous")
     if not is_whole(again.region("data"), tile) or tile.dtype != "float32":
-        raise NotApplicableError("its sums are not summed as a whole")
+        raise NotApplicableError("the sums of the loop are not summed all together in float32")
     alone = op.having(reduce_res=None, reduce_op=None, reduce_cmd=None)
     plain = replace(alone, name="tensor_scalar") if op.name != "activation" else alone
     wide = widened(plain, loop, tensors)
     if wide is None:
-        raise NotApplicableError("it cannot be wider")
+        raise NotApplicableError("the instruction cannot work on all columns at once")
     rows, columns = tile.shape[0], tile.row // loop.trips
     into = Region(tile.name, place, ((columns, column.dims[0][1]), (1, 1)))
     made = replace(wide, name=op.name).having(
@@ -178,7 +180,7 @@ def _filling(kernel: Kernel, path: Path, row: Tensor) -> tuple[Path, Loop]:
     found = [p for p in uses(kernel, row.name).written if p < path]
     home = uses(kernel, row.name).home
     if len(found) != 1 or len(found[0]) != len(path) + 1 or found[0][:-2] != path[:-1]:
-        raise NotApplicableError(f"{row.name} is not computed in one loop before")
+        raise NotApplicableError(f"{row.name} is not computed in a single earlier loop")
     if home[:-1] != path[:-1] or home > found[0]:
         raise NotApplicableError(f"{row.name} is created elsewhere")
     loop = body_of(kernel, path)[found[0][-2]]
@@ -214,4 +216,4 @@ def beside(kernel: Kernel, path: Path) -> Kernel:
             continue
         kernel = replace(kernel, body=spliced(kernel.body, path, (made,)))
         return replace(kernel, body=spliced(kernel.body, (*path[:-1], number), ()))
-    raise NotApplicableError("no copy and reduction of the same elements")
+    raise NotApplicableError("there is no copy and reduction of the same elements")

@@ -48,9 +48,9 @@ def bands(kernel: Kernel, path: Path, height: int) -> Kernel:
     """The kernel with `height` iterations of a loop on neighbouring rows of each partition."""
     loop = at(kernel.body, path)
     if not isinstance(loop, Loop) or not 2 <= height <= loop.trips:
-        raise NotApplicableError(f"there is no loop of {height} iterations or more")
+        raise NotApplicableError(f"the loop has fewer than {height} iterations")
     if not is_parallel(loop, World.of(kernel)):
-        raise NotApplicableError("its iterations depend on one another")
+        raise NotApplicableError("the iterations of the loop depend on one another")
     rows, names = _rows(loop, kernel), Names(kernel)
     groups, left = divmod(loop.trips, height)
     group = names.fresh(loop.variable)
@@ -77,7 +77,7 @@ def _rows(loop: Loop, kernel: Kernel) -> int:
         if op.name not in BY_PARTITION:
             raise NotApplicableError(f"{op.name} does not work partition by partition")
         if any(isinstance(v, Linear) and v.factor(loop.variable) for _, v in op.arguments):
-            raise NotApplicableError("a number depends on the iteration")
+            raise NotApplicableError("an operand is a number that depends on the iteration")
         for _, region in op.regions:
             step, count = region.dims[0]
             moves, tensor = region.offset.factor(loop.variable), tensors[region.tensor]
@@ -90,7 +90,7 @@ def _rows(loop: Loop, kernel: Kernel) -> int:
                 raise NotApplicableError(f"the rows of {tensor.name} do not follow one another")
             found.add(count)
     if len(found) != 1:
-        raise NotApplicableError("it works on different numbers of rows")
+        raise NotApplicableError("the instructions of the loop work on different numbers of rows")
     return found.pop()
 
 
@@ -127,7 +127,7 @@ def _rest(loop: Loop, first: int, count: int, names: Names) -> Body:
 
 def _loaded_once(kernel: Kernel, loops: set[str]) -> Kernel:
     """With rows that several iterations of these loops load loaded once, before the loop."""
-    found, reason = False, "no rows are loaded again"
+    found, reason = False, "the loop loads no row more than once"
     waiting = True
     while waiting:
         waiting = False

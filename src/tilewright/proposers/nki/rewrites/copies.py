@@ -40,7 +40,7 @@ def forward(kernel: Kernel, path: Path) -> Kernel:
     tensors, trips = kernel.tensors(), kernel.trips()
     source = load.get("src")
     if load.name != "dma_copy" or not isinstance(source, Region):
-        raise NotApplicableError("it is no load")
+        raise NotApplicableError("the instruction is not a load")
     stored = uses(kernel, source.tensor)
     if tensors[source.tensor].on_chip or len(stored.written) != 1:
         raise NotApplicableError(f"{source.tensor} is not stored once in HBM")
@@ -48,12 +48,12 @@ def forward(kernel: Kernel, path: Path) -> Kernel:
     store = op_at(kernel, place)
     tile = store.region("src")
     if store.name != "dma_copy" or not tensors[tile.tensor].on_chip or not follows(path, place):
-        raise NotApplicableError("it was not stored in this iteration")
+        raise NotApplicableError("the loaded data was not stored in this iteration")
     if any(r.tensor == tile.tensor for op in between(kernel, place, path) for r in op.writes):
         raise NotApplicableError(f"{tile.tensor} changes before")
     region = _part(source, store.region("dst"), tile, tensors[source.tensor], trips)
     if tensors[tile.tensor].memory != "sbuf" or region.dims[0][1] != tile.dims[0][1]:
-        raise NotApplicableError("it takes other partitions")
+        raise NotApplicableError("the load places the data on other partitions")
     target = load.region("dst")
     return replaced_op(kernel, path, Op("tensor_copy", (("dst", target), ("src", region))))
 
@@ -64,13 +64,15 @@ def _part(
     """The part of a tile that was stored where `source` is."""
     wanted, there = extents(source, tensor, trips), extents(target, tensor, trips)
     if wanted is None or there is None or len(target.dims) != len(tile.dims):
-        raise NotApplicableError("the parts of HBM cannot be compared")
+        raise NotApplicableError(
+            "it is not known whether the load reads the part of HBM that was stored"
+        )
     offset, dims = tile.offset, list(tile.dims)
     for want, have in zip(wanted, there, strict=True):
         start = want.start - have.start
         low, high = start.bounds(trips)
         if low < 0 or high + want.size > have.size or {want.step, have.step} != {1}:
-            raise NotApplicableError("more is loaded than was stored")
+            raise NotApplicableError("the load reads more than was stored")
         if have.dim is None:
             continue
         step = tile.dims[have.dim][0]
@@ -84,12 +86,12 @@ def skip_copy(kernel: Kernel, path: Path) -> Kernel:
     copy = op_at(kernel, path)
     tensors, trips = kernel.tensors(), kernel.trips()
     if copy.name != "tensor_copy":
-        raise NotApplicableError("it is no copy")
+        raise NotApplicableError("the instruction is not a copy")
     target, source = copy.region("dst"), copy.region("src")
     tile, origin = tensors[target.tensor], tensors[source.tensor]
     found = uses(kernel, tile.name)
     if found.written != (path,) or not is_whole(target, tile):
-        raise NotApplicableError(f"{tile.name} is not this copy alone")
+        raise NotApplicableError(f"{tile.name} does not contain this copy alone")
     _require_unchanged(kernel, path, source, found.read)
     made = kernel
     for place in found.read:
@@ -157,7 +159,7 @@ def land(kernel: Kernel, path: Path) -> Kernel:
     copy = op_at(kernel, path)
     tensors = kernel.tensors()
     if copy.name != "tensor_copy":
-        raise NotApplicableError("it is no copy")
+        raise NotApplicableError("the instruction is not a copy")
     target, source = copy.region("dst"), copy.region("src")
     tile = tensors[source.tensor]
     found = uses(kernel, tile.name) if tile.name not in {t.name for t in kernel.arguments} else None
@@ -171,10 +173,12 @@ def land(kernel: Kernel, path: Path) -> Kernel:
         raise NotApplicableError(f"{tile.name} has other uses")
     producer = op_at(kernel, place)
     if place[:-1] != path[:-1] or place > path or tensors[target.tensor].memory != "sbuf":
-        raise NotApplicableError("it is computed elsewhere")
+        raise NotApplicableError("the copied tile is computed elsewhere")
     keeps = producer.name in CHANGES  # a part of what its destination held
     if producer.name.startswith("nc_") or keeps or producer.get("dst") != source:
-        raise NotApplicableError("its result cannot land there")
+        raise NotApplicableError(
+            "the instruction that computes the tile cannot write to the destination of the copy"
+        )
     if target.shape != source.shape and target.columns != source.columns:
         raise NotApplicableError("the shapes differ")
     world = World.of(kernel)
@@ -194,14 +198,14 @@ def take_over(kernel: Kernel, path: Path) -> Kernel:
     """A copied tile in the place of the one it is a copy of, which nobody uses any more."""
     copy = op_at(kernel, path)
     if copy.name != "tensor_copy":
-        raise NotApplicableError("it is no copy")
+        raise NotApplicableError("the instruction is not a copy")
     target, source = copy.region("dst"), copy.region("src")
     tensors = kernel.tensors()
     tile, origin = tensors[target.tensor], tensors[source.tensor]
     if replace(tile, name=origin.name) != origin or tile == origin:
         raise NotApplicableError("the tiles differ")
     if not (is_whole(target, tile) and is_whole(source, origin)):
-        raise NotApplicableError("it copies a part of a tile")
+        raise NotApplicableError("the instruction copies only a part of a tile")
     own, other = uses(kernel, tile.name), uses(kernel, origin.name)
     if own.home[:-1] != path[:-1] or other.home[:-1] != path[:-1]:
         raise NotApplicableError("the tiles live longer than an iteration")

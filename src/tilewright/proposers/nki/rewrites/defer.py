@@ -28,14 +28,14 @@ def defer(kernel: Kernel, path: Path) -> Kernel:
     scale = op_at(kernel, path)
     tensors = kernel.tensors()
     if scale.name != "tensor_scalar" or scale.get("op0") != "nl.multiply" or scale.get("op1"):
-        raise NotApplicableError("it is not a product with a scalar or column")
+        raise NotApplicableError("the instruction is not a multiplication by a scalar or column")
     target, factor = scale.region("dst"), scale.get("operand0")
     if not is_whole(target, tensors[target.tensor]):
-        raise NotApplicableError("it scales a part of a tile")
+        raise NotApplicableError("the instruction scales only a part of a tile")
     products = list(_products(kernel, path, target.tensor))
     sums = {op_at(kernel, place).region("dst").tensor for place in products}
     if len(sums) != 1:
-        raise NotApplicableError("what it scales goes into no sum of products, or several")
+        raise NotApplicableError("the scaled tile is not used by exactly one sum of products")
     total = sums.pop()
     found = uses(kernel, total)
     if set(found.written) != set(products):
@@ -72,7 +72,7 @@ def _require_kept(kernel: Kernel, path: Path, factor: Region, readers: list[Path
     rows = factor.dims[0][1]
     for place in readers:
         if not follows(place, path) or op_at(kernel, place).region("src").dims[0][1] != rows:
-            raise NotApplicableError("the result has other rows")
+            raise NotApplicableError("the rows of the result are not those of the scaled tile")
 
 
 def _products(kernel: Kernel, path: Path, name: str) -> Iterator[Path]:
@@ -97,10 +97,10 @@ def _products(kernel: Kernel, path: Path, name: str) -> Iterator[Path]:
                 raise NotApplicableError(f"{name} is used elsewhere")
             regions = [region for key, region in op.regions if key != "dst"]
             if len([r for r in regions if r.tensor == tile]) != 1:
-                raise NotApplicableError("it is used twice by one instruction")
+                raise NotApplicableError("one instruction uses the scaled tile twice")
             (region,) = [r for r in regions if r.tensor == tile]
             if not _is_all(region, tensors[tile].row, rows, turned, tensors[tile].shape):
-                raise NotApplicableError("a part of the rows is used alone")
+                raise NotApplicableError("an instruction uses only some of the rows")
             if op.name == "nc_matmul" and turned and op.get("stationary") == region:
                 yield place
                 continue
@@ -108,7 +108,9 @@ def _products(kernel: Kernel, path: Path, name: str) -> Iterator[Path]:
             if op.name not in ("tensor_copy", "nc_transpose") or (
                 op.name != "tensor_copy" and turned
             ):
-                raise NotApplicableError(f"{op.name} is not proportional to its rows")
+                raise NotApplicableError(
+                    f"the result of {op.name} is not proportional to the scaled rows"
+                )
             if (
                 not is_whole(into, tensors[into.tensor])
                 or len(uses(kernel, into.tensor).written) != 1

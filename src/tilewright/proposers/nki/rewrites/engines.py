@@ -26,12 +26,12 @@ def move(kernel: Kernel, path: Path, engine: str) -> Kernel:
     op, tensors = op_at(kernel, path), kernel.tensors()
     now = {"dve": "vector", "act": "scalar", "pool": "gpsimd"}.get(engine_of(op))
     if now == engine:
-        raise NotApplicableError("it runs there already")
+        raise NotApplicableError("the instruction already runs on this engine")
     if engine in _PLACES.get(op.name, ()):
         made = op.having(engine=f"nisa.engine.{engine}")
         psum = any(tensors[r.tensor].memory == "psum" for _, r in op.regions)
         if engine == "gpsimd" and psum:
-            raise NotApplicableError("Pool has no access to PSUM")
+            raise NotApplicableError("Pool cannot access PSUM")
         return replaced_op(kernel, path, made)
     if engine == "scalar":
         return _on_act(kernel, path, op)
@@ -48,7 +48,7 @@ def _on_act(kernel: Kernel, path: Path, op: Op) -> Kernel:
     if op.name == "tensor_reduce" and op.get("op") == "nl.add" and not op.get("negate"):
         data, total = op.region("data"), op.region("dst")
         if total.columns != 1:
-            raise NotApplicableError("ACT sums whole rows only")
+            raise NotApplicableError("ACT can only sum whole rows")
         shape = (data.dims[0][1], data.columns)
         tensor = Tensor(Names(kernel).fresh("unused"), shape, "bfloat16", "sbuf")
         target = replace_dims(whole(tensor), data)
@@ -77,7 +77,7 @@ def replace_dims(target: Region, data: Region) -> Region:
 
 def _on_dve(kernel: Kernel, path: Path, op: Op) -> Kernel:
     if op.get("bias") is not None or op.get("reduce_cmd") is not None:
-        raise NotApplicableError("it has a bias or a sum")
+        raise NotApplicableError("the activation has a bias or a sum")
     data, target = op.region("data"), op.region("dst")
     if op.get("op") == "nl.square" and op.get("scale") is None:
         made = Op("tensor_tensor", (
@@ -94,5 +94,5 @@ def _on_dve(kernel: Kernel, path: Path, op: Op) -> Kernel:
     else:
         raise NotApplicableError("DVE has no such function")
     if not may_read_psum(made, kernel.tensors()):
-        raise NotApplicableError("its operands are in PSUM")
+        raise NotApplicableError("the instruction's operands are in PSUM")
     return replaced_op(kernel, path, made)

@@ -124,11 +124,11 @@ def _require_invariant(loop: Loop, between: Sequence[Loop], chosen: Body, needed
     own = {*needed, *allocated(chosen)}
     for op in ops(chosen):
         if loop.variable in variables(op):
-            raise NotApplicableError("it differs between iterations")
+            raise NotApplicableError("the result differs between iterations")
         if any(region.tensor not in own for region in op.writes):
-            raise NotApplicableError("its computation has other results")
+            raise NotApplicableError("the computation also writes other tiles")
         if any(region.tensor in changed - own for region in op.reads):
-            raise NotApplicableError("it uses what the loop changes")
+            raise NotApplicableError("the computation uses values that the loop changes")
 
 
 def _read_early(body: Body, chosen: Sequence[int], name: str) -> bool:

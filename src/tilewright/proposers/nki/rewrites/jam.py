@@ -43,7 +43,9 @@ def jam(kernel: Kernel, path: Path, factor: int) -> Kernel:
         raise NotApplicableError("there is no such loop")
     factor = factor or loop.trips
     if factor < 2 or loop.trips % factor:
-        raise NotApplicableError(f"{loop.trips} iterations are no multiple of {factor}")
+        raise NotApplicableError(
+            f"the {loop.trips} iterations of the loop are not a multiple of {factor}"
+        )
     together = _Together(loop, factor, world, Names(kernel))
     return replace(kernel, body=spliced(kernel.body, path, together.made()))
 
@@ -59,7 +61,7 @@ class _Together:
         placeholder = variable("*copy*")
         for name in sorted(self._varying):
             if not tensors[name].on_chip:
-                raise NotApplicableError(f"{name} in HBM is made in each iteration")
+                raise NotApplicableError(f"each iteration creates {name} in HBM")
             self._copies[name] = (factor, placeholder)
             self._tensors[name] = expanded(tensors[name], factor)
             require_room(self._tensors[name])
@@ -127,7 +129,7 @@ def _in_text_order(loop: Loop, world: World) -> set[Path]:
         if first == second and len(first) == 1:
             serial.add(first)
         elif first[0] == second[0] or not conflict.forward:
-            raise NotApplicableError("its iterations depend on one another")
+            raise NotApplicableError("the iterations of the loop depend on one another")
     return serial
 
 

@@ -51,7 +51,7 @@ def join(kernel: Kernel, path: Path) -> Kernel:
             begin[place] = number
     begin = _reached(begin, path, length)
     if len(begin) < 2:
-        raise NotApplicableError("no other load of this iteration overlaps with it")
+        raise NotApplicableError("no other load of this iteration overlaps with this load")
     first, last = min(begin.values()), max(begin.values())
     shape = (tile.shape[0], length + last - first, *tile.shape[2:])
     wide = replace(tile, name=Names(kernel).fresh("row"), shape=shape)
@@ -78,12 +78,12 @@ def _loaded(kernel: Kernel, path: Path, load: Op) -> tuple[Region, Tensor]:
     """What a load of a whole tile of its own reads, and the tile."""
     source, target, tensors = load.get("src"), load.get("dst"), kernel.tensors()
     if load.name != "dma_copy" or not isinstance(source, Region) or not isinstance(target, Region):
-        raise NotApplicableError("it is no load")
+        raise NotApplicableError("the instruction is not a load")
     tile = tensors[target.tensor]
     if tensors[source.tensor].on_chip or source.tensor in written(kernel.body):
-        raise NotApplicableError("it is not a load, or what it loads may change")
+        raise NotApplicableError("the instruction is not a load, or the loaded data may change")
     if tile.memory != "sbuf" or not is_whole(target, tile) or source.shape != tile.shape:
-        raise NotApplicableError("it loads no tile as a whole")
+        raise NotApplicableError("the instruction does not load a whole tile")
     found = uses(kernel, tile.name)
     if found.written != (path,) or found.home[:-1] != path[:-1]:
         raise NotApplicableError(f"{tile.name} is used elsewhere")

@@ -42,7 +42,9 @@ def skip_masked(kernel: Kernel, path: Path, parts: int) -> Kernel:
     depths = [n for n, loop in enumerate(around, 1)
               if isinstance(loop, Loop) and loop.variable in differs]  # fmt: skip
     if not depths:
-        raise NotApplicableError("no mask differs between iterations here")
+        raise NotApplicableError(
+            "no loop around the instruction has a mask that differs between iterations"
+        )
     place, names = path[: depths[0]], Names(kernel)
     loop = at(kernel.body, place)
     assert isinstance(loop, Loop)
@@ -55,7 +57,7 @@ def skip_masked(kernel: Kernel, path: Path, parts: int) -> Kernel:
         body, changes = _in_parts(kernel, place, loop, parts, names)
         made = replace(kernel, body=spliced(kernel.body, place, body))
     if not changes:
-        raise NotApplicableError("the mask hides nothing that can be left out")
+        raise NotApplicableError("no instruction works only on elements that the mask hides")
     return only_needed_columns(made)
 
 
@@ -64,7 +66,9 @@ def _in_parts(
 ) -> tuple[Body, bool]:
     """The parts of a loop, each without what is hidden in all of its iterations."""
     if parts < 2 or loop.trips % parts:
-        raise NotApplicableError(f"{loop.trips} iterations are not {parts} equal parts")
+        raise NotApplicableError(
+            f"the {loop.trips} iterations cannot be divided into {parts} equal parts"
+        )
     made: list[Statement] = []
     any_changes, size = False, loop.trips // parts
     for number in range(parts):

@@ -24,7 +24,7 @@ def place(kernel: Kernel, name: str, memory: Memory) -> Kernel:
     """The kernel with a tile in another memory, which everything that uses it must reach."""
     tensor = kernel.tensors()[name]
     if tensor.memory == memory or not tensor.on_chip:
-        raise NotApplicableError(f"{name} is not on chip, or there already")
+        raise NotApplicableError(f"{name} is not on chip, or already in this memory")
     if memory == "psum":
         require_psum(tensor)
     tensors = {**kernel.tensors(), name: replace(tensor, memory=memory)}
@@ -38,7 +38,7 @@ def place(kernel: Kernel, name: str, memory: Memory) -> Kernel:
             raise NotApplicableError(f"{op.name} does not reach PSUM")
         tile = op.name == "scalar_tensor_tensor"
         if memory == "psum" and any(k in _COLUMNS and not (tile and k == "operand1") for k in keys):
-            raise NotApplicableError("columns are read from SBUF")
+            raise NotApplicableError("operands that are columns must be in SBUF")
         if not may_read_psum(off_pool(op), tensors):
             raise NotApplicableError(f"{op.name} does not read these operands from PSUM")
     body = with_tensor(kernel.body, tensors[name])

@@ -98,7 +98,7 @@ def _replaced(
             for other in between(kernel, place, path)
             for _, r in other.regions
         ):
-            raise NotApplicableError("the operand is used between")
+            raise NotApplicableError("another instruction uses the operand between the two")
         return replace(made, body=spliced(made.body, place, ()))
     if _is_dead_after(kernel, place, path, region):
         made = replace(made, body=spliced(made.body, place, ()))

@@ -46,7 +46,7 @@ def _narrowed(kernel: Kernel, tensor: Tensor) -> Kernel:
     if not 0 <= low < high <= tensor.row or high - low == tensor.row:
         raise NotApplicableError(f"all columns of {tensor.name} are read")
     if counts != [[tensor.row]] * 2:
-        raise NotApplicableError(f"the columns of {tensor.name} lie on several axes")
+        raise NotApplicableError(f"the columns of {tensor.name} are spread over several axes")
     made = op.having(
         **{key: cut(op.region(key), (low, high)) for key in ("dst", _OPERANDS[op.name])}
     )

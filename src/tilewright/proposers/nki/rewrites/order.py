@@ -32,9 +32,9 @@ def exchange(kernel: Kernel, path: Path) -> Kernel:
     """The kernel with a loop and the only one inside exchanged."""
     outer = at(kernel.body, path)
     if not isinstance(outer, Loop) or len(outer.body) != 1 or not isinstance(outer.body[0], Loop):
-        raise NotApplicableError("it does not hold another loop alone")
+        raise NotApplicableError("the body of the loop is not a single loop")
     if not is_parallel(outer, World.of(kernel)):
-        raise NotApplicableError("its iterations depend on one another")
+        raise NotApplicableError("the iterations of the loops depend on one another")
     inner = outer.body[0]
     swapped = replace(inner, body=(replace(outer, body=inner.body),))
     return replace(kernel, body=spliced(kernel.body, path, (swapped,)))
@@ -53,7 +53,7 @@ def fuse(kernel: Kernel, path: Path) -> Kernel:
         number += 1
     second = body[number] if number < len(body) else None
     if not isinstance(first, Loop) or not isinstance(second, Loop) or first.trips != second.trips:
-        raise NotApplicableError("no loop of as many iterations follows")
+        raise NotApplicableError("no loop with the same number of iterations follows")
     if has_hidden_state((first, second)):
         raise NotApplicableError("sums are kept in the accumulator of ACT")
     same = {second.variable: variable(first.variable)}
@@ -64,7 +64,9 @@ def fuse(kernel: Kernel, path: Path) -> Kernel:
         for other in ops(moved):
             for a, b in meeting(one, other):
                 if may_meet(a, b, world, first.variable, inner, later=True):
-                    raise NotApplicableError("the second needs later results of the first")
+                    raise NotApplicableError(
+                        "the second loop needs later results of the first loop"
+                    )
     together = (*body[path[-1] + 1 : number], replace(first, body=(*first.body, *moved)))
     made = kernel.body
     for place in range(number, path[-1], -1):

@@ -24,16 +24,16 @@ def pairs(kernel: Kernel, path: Path) -> Kernel:
     """The kernel with the reduction at `path`, of overlapping windows, by pairs of windows."""
     reduce, tensors = op_at(kernel, path), kernel.tensors()
     if reduce.name != "tensor_reduce" or reduce.get("negate") or reduce.get("keepdims"):
-        raise NotApplicableError("it is not a reduction, or has another form")
+        raise NotApplicableError("the instruction is not a reduction of the supported form")
     how = reduce.get("op")
     if how not in ("nl.add", "nl.maximum", "nl.minimum"):
-        raise NotApplicableError("its operation depends on the order")
+        raise NotApplicableError("the result of the reduction depends on the order of its elements")
     data, target = reduce.region("data"), reduce.region("dst")
     if target.shape != data.shape[:-1] or data.tensor == target.tensor:
-        raise NotApplicableError("it does not reduce one axis of windows")
+        raise NotApplicableError("the instruction does not reduce one axis of windows")
     types = {tensors[region.tensor].dtype for region in (data, target)}
     if types != {"float32"} or tensors[data.tensor].memory != "sbuf":
-        raise NotApplicableError("its operand is not float32 in SBUF")
+        raise NotApplicableError("the operand of the reduction is not float32 in SBUF")
     step, size = data.dims[-1]
     along = next((n for n, dim in enumerate(data.dims[1:-1], 1) if dim[0] == step), None)
     if along is None or size < 3 or data.dims[along][1] < 2 or data.dims[along][1] % 2:

@@ -67,18 +67,18 @@ def regroup(kernel: Kernel, path: Path) -> Kernel:
     op = op_at(kernel, path)
     loop = at(kernel.body, path[:-1]) if len(path) > 1 else None
     if op.name != "dma_copy" or not isinstance(loop, Loop) or len(loop.body) != 1:
-        raise NotApplicableError("it is no transfer in a loop of its own")
+        raise NotApplicableError("the instruction is not a transfer that is alone in its loop")
     tensors = kernel.tensors()
     near = next((r for _, r in op.regions if tensors[r.tensor].on_chip), None)
     far = next((r for _, r in op.regions if not tensors[r.tensor].on_chip), None)
     if near is None or far is None or near.tensor in {tensor.name for tensor in kernel.arguments}:
-        raise NotApplicableError("it is no transfer between a tile and HBM")
+        raise NotApplicableError("the instruction is not a transfer between a tile and HBM")
     tile, block = tensors[near.tensor], run_of(near)
     step = near.offset.factor(loop.variable)
     if block != near.columns or far.offset.factor(loop.variable) != block != step:
-        raise NotApplicableError("its iterations do not follow one another in HBM alone")
+        raise NotApplicableError("successive iterations do not transfer contiguous blocks of HBM")
     if step % block or step * loop.trips != tile.row or run_of(far) != block:
-        raise NotApplicableError(f"the loop does not go through all of {tile.name}")
+        raise NotApplicableError(f"the loop does not transfer all of {tile.name}")
     order = _Order(tile, loop.trips, step // block, block)
     flat = replace(tile, shape=(tile.shape[0], tile.row))
     trips = kernel.trips()
@@ -90,7 +90,7 @@ def regroup(kernel: Kernel, path: Path) -> Kernel:
     assert isinstance(moved, Op)
     wider = widened(moved, loop, found.tensors())
     if wider is None:
-        raise NotApplicableError("its iterations are not one transfer")
+        raise NotApplicableError("one transfer cannot replace all iterations of the loop")
     return replace(found, body=spliced(found.body, path[:-1], (wider,)))
 
 
@@ -127,11 +127,11 @@ def _reordered(op: Op, order: _Order, trips: Mapping[str, int]) -> Op:
     if splits:
         shapes = {tuple(count for _, count in region.dims) for _, region in op.regions}
         if op.name not in _BY_ELEMENT or len(shapes) != 1:
-            raise NotApplicableError(f"{op.name} needs the columns in their order")
+            raise NotApplicableError(f"{op.name} depends on the order of the columns")
         op = Op(op.name, tuple((k, _split(v, splits) if isinstance(v, Region) else v)
                                for k, v in op.arguments))  # fmt: skip
     if any(len(region.dims) > _MOST_DIMS for _, region in op.regions):
-        raise NotApplicableError("it would have too many axes")
+        raise NotApplicableError("an access to the regrouped tile would have too many axes")
     return Op(op.name, tuple(
         (k, _moved(v, order, trips) if isinstance(v, Region) and v.tensor == order.tile.name else v)
         for k, v in op.arguments))  # fmt: skip
@@ -166,7 +166,7 @@ def _moved(region: Region, order: _Order, trips: Mapping[str, int]) -> Region:
     """The same elements at their new places; each axis and each variable within one digit."""
     row = order.tile.row
     if not region.dims or region.dims[0][0] != row:
-        raise NotApplicableError(f"{order.tile.name} is not used by its partitions")
+        raise NotApplicableError(f"the partitions of {order.tile.name} are not accessed one by one")
     partition, free = region.offset.divided(row)
     place, reach, rest = Linear(), [0, 0, 0], free.constant
     for digit, (size, _, new) in enumerate(order.digits):
@@ -182,7 +182,9 @@ def _moved(region: Region, order: _Order, trips: Mapping[str, int]) -> Region:
         reach[digit] += old // order.digits[digit][0] * (count - 1)
         dims.append((step, count))
     if any(far >= count for far, (_, count, _) in zip(reach, order.digits, strict=True)):
-        raise NotApplicableError("a region goes from one block into the next")
+        raise NotApplicableError(
+            "an instruction accesses a region that extends from one block into the next"
+        )
     return Region(region.tensor, partition * row + place, tuple(dims))
 
 
@@ -191,4 +193,4 @@ def _in_new_order(step: int, order: _Order) -> tuple[int, int]:
     for digit, (size, _, new) in enumerate(order.digits):
         if step >= 0 and step % size == 0:
             return digit, step // size * new
-    raise NotApplicableError("a region counts down")
+    raise NotApplicableError("an instruction accesses columns in descending order")

@@ -78,15 +78,15 @@ def fresh(kernel: Kernel, path: Path) -> Kernel:
     op = op_at(kernel, path)
     target = op.get("dst")
     if not isinstance(target, Region):
-        raise NotApplicableError("it has no result")
+        raise NotApplicableError("the instruction has no result")
     tile = kernel.tensors()[target.tensor]
     if op.name in CHANGES or not tile.on_chip or not is_whole(target, tile):
-        raise NotApplicableError("it keeps a part of what the tile held")
+        raise NotApplicableError("the instruction does not overwrite all of its tile")
     found = uses(kernel, tile.name)
     if found.home[:-1] != path[:-1]:
         raise NotApplicableError(f"{tile.name} lives longer than an iteration")
     if not any(place < path for place in (*found.written, *found.read)):
-        raise NotApplicableError(f"{tile.name} is new already")
+        raise NotApplicableError(f"{tile.name} is not used before the instruction")
     name = Names(kernel).fresh(tile.name)
 
     def renamed(region: Region) -> Region:

@@ -52,7 +52,7 @@ def reuse(kernel: Kernel, path: Path) -> Kernel:
             return _taken(kernel, pair)
         except NotApplicableError:
             continue
-    raise NotApplicableError("no earlier instruction computes the same")
+    raise NotApplicableError("no earlier instruction computes the same result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +200,7 @@ def _with_own_tile(kernel: Kernel, number: int, name: str) -> Kernel:
     if found.written != (path,):
         raise NotApplicableError(f"{name} is written again")
     if op_at(kernel, path).name in CHANGES and found.home[:-1] != path[:-1]:
-        raise NotApplicableError(f"{name} holds more than this result")
+        raise NotApplicableError(f"{name} contains more than this result")
     return kernel
 
 
@@ -216,10 +216,10 @@ def _widened(kernel: Kernel, path: Path, pair: _Pair, name: str) -> Kernel:
         own = frozenset(loop.variable for loop in pair.loops)
         for changing in own:
             if may_meet(region, region, world, changing, own - {changing}):
-                raise NotApplicableError(f"{name} holds the values of one iteration only")
+                raise NotApplicableError(f"{name} contains only the values of one iteration")
         return kernel
     if home[:-1] != path[:-1] or not is_whole(op.region("dst"), tensor):
-        raise NotApplicableError(f"{name} is not computed whole in one iteration")
+        raise NotApplicableError(f"no single iteration computes all of {name}")
     copies, copy = 1, Linear()
     for loop in pair.loops:
         copies, copy = copies * loop.trips, copy * loop.trips + variable(loop.variable)

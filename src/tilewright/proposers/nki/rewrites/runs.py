@@ -39,22 +39,22 @@ def runs(kernel: Kernel, path: Path) -> Kernel:
     load = op_at(kernel, path)
     source, target = load.get("src"), load.get("dst")
     if load.name != "dma_copy" or not isinstance(source, Region) or not isinstance(target, Region):
-        raise NotApplicableError("it is no load")
+        raise NotApplicableError("the instruction is not a load")
     tensors = kernel.tensors()
     tile, origin = tensors[target.tensor], tensors[source.tensor]
     if origin.on_chip or tile.memory != "sbuf" or tile.dtype != origin.dtype:
-        raise NotApplicableError("it is not a load, or it converts")
+        raise NotApplicableError("the instruction is not a load, or it converts the type")
     if len(tile.shape) != 2 or not is_whole(target, tile) or source.shape != tile.shape:
-        raise NotApplicableError("it does not load a row into a tile of its own")
+        raise NotApplicableError("the instruction does not load a row into a tile of its own")
     step = source.dims[1][0]
     if not 1 < step <= WIDEST or any(factor % step for _, factor in source.offset.terms):
-        raise NotApplicableError("it loads no elements at short, even distances")
+        raise NotApplicableError("the instruction does not load elements at short, equal distances")
     rest = source.offset.constant % step
     wide = replace(tile, name=Names(kernel).fresh("run"), shape=(tile.shape[0], tile.row * step))
     whole = Region(source.tensor, source.offset - rest, (source.dims[0], (1, wide.row)))
     _, most = whole.offset.bounds(kernel.trips())
     if most + whole.extent > origin.shape[0] * origin.row:
-        raise NotApplicableError("the runs end outside of the tensor")
+        raise NotApplicableError("the contiguous runs would extend beyond the tensor")
     require_room(wide)
     kernel = with_own_tile(kernel, path, tile.name)
     found = uses(kernel, tile.name)

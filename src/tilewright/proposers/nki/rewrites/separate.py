@@ -23,12 +23,14 @@ def separate(kernel: Kernel, path: Path) -> Kernel:
     """The kernel with the reduction at `path`, of overlapping windows, as two."""
     reduce = op_at(kernel, path)
     if reduce.name != "tensor_reduce" or reduce.get("negate") or reduce.get("keepdims"):
-        raise NotApplicableError("it is not a reduction, or has another form")
+        raise NotApplicableError("the instruction is not a reduction of the supported form")
     if reduce.get("op") not in ("nl.add", "nl.maximum", "nl.minimum"):
-        raise NotApplicableError("its operation depends on the order")
+        raise NotApplicableError("the result of the reduction depends on the order of its elements")
     data, target = reduce.region("data"), reduce.region("dst")
     if len(data.dims) != 4 or target.columns != data.dims[1][1]:
-        raise NotApplicableError("it does not reduce two axes of windows along one axis")
+        raise NotApplicableError(
+            "the instruction does not reduce two axes of windows along one axis"
+        )
     partition, (step, count), *windows = data.dims
     along = next((n for n, (other, size) in enumerate(windows) if other == step and size > 1), None)
     if along is None or windows[1 - along][1] < 2:

@@ -27,15 +27,15 @@ def spread(kernel: Kernel, path: Path) -> Kernel:
     load, tensors = op_at(kernel, path), kernel.tensors()
     source = load.get("src")
     if load.name != "dma_copy" or not isinstance(source, Region):
-        raise NotApplicableError("it is no load")
+        raise NotApplicableError("the instruction is not a load")
     target = load.region("dst")
     (step, rows), columns = source.dims[0], source.columns
     if step or rows < 2 or tensors[source.tensor].on_chip or not tensors[target.tensor].on_chip:
-        raise NotApplicableError("it does not load one row into many partitions")
+        raise NotApplicableError("the instruction does not load one row into many partitions")
     if {tensors[r.tensor].dtype for r in (source, target)} != {"float32"}:
         raise NotApplicableError("the row is not float32")
     if columns > MOST_COLUMNS or target.columns != columns:
-        raise NotApplicableError("the row is longer than PSUM")
+        raise NotApplicableError("the row does not fit into PSUM")
     names = Names(kernel)
     ones = Tensor(names.fresh("ones"), (1, rows), "float32", "sbuf")
     row = Tensor(names.fresh("row"), (1, columns), "float32", "sbuf")

@@ -53,7 +53,7 @@ def fold(kernel: Kernel, path: Path) -> Kernel:
     columns = max(region.columns for _, region in op_at(kernel, path).regions)
     count = ALL // rows
     if rows not in BEGINNINGS or columns % count:
-        raise NotApplicableError(f"tiles of {rows} partitions do not stand side by side")
+        raise NotApplicableError(f"tiles of {rows} partitions cannot be placed side by side")
     stripped = strip(kernel, path, columns // count)
     known = kernel.trips()
     (loop,) = (p for p, s in walk(stripped.body)
@@ -65,16 +65,20 @@ def stack(kernel: Kernel, path: Path, count: int) -> Kernel:
     """The kernel with `count` iterations of a loop at a time on partitions of their own."""
     loop = at(kernel.body, path)
     if not isinstance(loop, Loop) or count < 2 or loop.trips % count:
-        raise NotApplicableError(f"there is no loop of a multiple of {count} iterations")
+        raise NotApplicableError(
+            f"the number of iterations of the loop is not a multiple of {count}"
+        )
     if not is_parallel(loop, World.of(kernel)):
-        raise NotApplicableError("its iterations depend on one another")
+        raise NotApplicableError("the iterations of the loop depend on one another")
     tiles = allocated(loop.body)
     rows = {tile.shape[0] for tile in tiles.values()}
     if len(rows) != 1 or not all(tile.on_chip for tile in tiles.values()):
-        raise NotApplicableError("its tiles have different numbers of partitions")
+        raise NotApplicableError("the tiles of the loop have different numbers of partitions")
     height = rows.pop()
     if height not in BEGINNINGS or height * count > ALL:
-        raise NotApplicableError(f"{count} tiles of {height} partitions do not stand side by side")
+        raise NotApplicableError(
+            f"{count} tiles of {height} partitions cannot be placed side by side"
+        )
     outer = Names(kernel).fresh(loop.variable) if loop.trips > count else None
     made = _Stacked(loop, count, outer, tiles, kernel.tensors(), height)
     body = tuple(made.body(loop.body))
@@ -111,7 +115,7 @@ class _Stacked:
             yield mapped_regions(op, self._higher)
             return
         if len(outside) != 1 or op.name != "dma_copy":
-            raise NotApplicableError("it is not a transfer between HBM and a tile")
+            raise NotApplicableError("a transfer is not one between HBM and a tile")
         for number in range(self._count):
             place = Linear(number)
             if self._outer is not None:
@@ -126,7 +130,7 @@ class _Stacked:
         if region.tensor not in self._tiles:
             raise NotApplicableError(f"{region.tensor} is not a tile of one iteration")
         if region.dims[0] != (tile.row, self._height) or partition != Linear():
-            raise NotApplicableError(f"{region.tensor} is used on some of its partitions")
+            raise NotApplicableError(f"only some partitions of {region.tensor} are used")
         dims = ((tile.row, self._height * self._count), *region.dims[1:])
         return replace(region, dims=dims)
 

@@ -44,7 +44,7 @@ def strip(kernel: Kernel, path: Path, width: int) -> Kernel:
     first = op_at(kernel, path)
     columns = max(region.columns for _, region in first.regions)
     if width < 1 or columns <= width or columns % width:
-        raise NotApplicableError(f"{columns} columns are no strips of {width}")
+        raise NotApplicableError(f"{columns} columns cannot be divided into strips of {width}")
     kernel = renewed(kernel, path)
     names = Names(kernel)
     group = _Group(kernel, columns, width, names.fresh("strip"), names)
@@ -128,7 +128,7 @@ class _Group:
     def made(self) -> Body:
         """What stands in the instructions' place."""
         if not self.inside:
-            raise NotApplicableError("it does not work column by column")
+            raise NotApplicableError("the instruction does not work column by column")
         loop = Loop(self.loop, self.columns // self.width, self.kind, tuple(self.inside))
         return (*self.before, loop, *self.behind)
 

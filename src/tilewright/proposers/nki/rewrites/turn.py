@@ -37,12 +37,12 @@ def turn(kernel: Kernel, path: Path) -> Kernel:
     """The kernel with the transfer at `path` of rows, and a transpose on PE."""
     op = op_at(kernel, path)
     if op.name not in ("dma_copy", "dma_transpose"):
-        raise NotApplicableError("it is no transfer")
+        raise NotApplicableError("the instruction is not a transfer")
     source, target = op.region("src"), op.region("dst")
     tensors = kernel.tensors()
     origin, tile = tensors[source.tensor], tensors[target.tensor]
     if any(len(region.dims) != 2 or max(region.shape) > MOST for region in (source, target)):
-        raise NotApplicableError("it does not transfer a matrix that PE can transpose")
+        raise NotApplicableError("the instruction does not transfer a matrix that PE can transpose")
     names = Names(kernel)
 
     def tensor(name: str, shape: tuple[int, ...], dtype: str, memory: Memory) -> Tensor:
@@ -63,7 +63,7 @@ def turn(kernel: Kernel, path: Path) -> Kernel:
         last = Op("dma_copy", (("dst", rows), ("src", whole(stored))))
         made = (Alloc(turned), _transpose(turned, source), Alloc(stored), first, last)
     else:
-        raise NotApplicableError("it is not a transfer between HBM and SBUF")
+        raise NotApplicableError("the instruction is not a transfer between HBM and SBUF")
     return replace(kernel, body=spliced(kernel.body, path, made))
 
 
@@ -73,7 +73,7 @@ def _rows(region: Region, is_given_by_rows: bool) -> Region:
     if is_given_by_rows:
         return region
     if across != 1 or along <= 1 or min(rows, columns) < 2:
-        raise NotApplicableError("it does not transpose")
+        raise NotApplicableError("the instruction does not transpose")
     return replace(region, dims=((along, rows), (1, columns)))
 
 

@@ -29,19 +29,19 @@ def unfold(kernel: Kernel, path: Path) -> Kernel:
     """
     reduce, tensors = op_at(kernel, path), kernel.tensors()
     if reduce.name != "tensor_reduce" or reduce.get("negate"):
-        raise NotApplicableError("it is no reduction")
+        raise NotApplicableError("the instruction is not a reduction")
     data, target = reduce.region("data"), reduce.region("dst")
     count = data.dims[-1][1]
     if not 2 <= count <= MOST_NEIGHBOURS or target.columns * count != data.columns:
-        raise NotApplicableError("it does not reduce one axis of few elements")
+        raise NotApplicableError("the instruction does not reduce one axis with few elements")
     if target.columns < 8 or any(r.tensor == target.tensor for r in reduce.reads):
-        raise NotApplicableError("its results are few, or in the place of its operands")
+        raise NotApplicableError("the reduction has too few results, or overwrites its operands")
     if reduce.get("op") == "nl.add":
         chain = _products(kernel, path, data, count)
         if chain is not None:
             return _chained(kernel, path, target, *chain)
     if reduce.get("op") not in ("nl.add", "nl.maximum", "nl.minimum"):
-        raise NotApplicableError("the operation is not one of two tiles")
+        raise NotApplicableError("no instruction on two tiles computes this operation")
     if tensors[data.tensor].memory == "psum":
         raise NotApplicableError("two operands would be in PSUM")
     parts = [_at(data, number) for number in range(count)]

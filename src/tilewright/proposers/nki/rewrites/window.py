@@ -39,19 +39,19 @@ def window(kernel: Kernel, path: Path) -> Kernel:
     source, target = load.get("src"), load.get("dst")
     loop = at(kernel.body, path[:-1]) if len(path) > 1 else None
     if load.name != "dma_copy" or not isinstance(loop, Loop):
-        raise NotApplicableError("it is no load in a loop")
+        raise NotApplicableError("the instruction is not a load in a loop")
     assert isinstance(source, Region)
     assert isinstance(target, Region)
     tensors = kernel.tensors()
     tile = tensors[target.tensor]
     if tensors[source.tensor].on_chip or source.tensor in written(kernel.body):
-        raise NotApplicableError("what it loads may change")
+        raise NotApplicableError("the loaded data may change")
     if tile.memory != "sbuf" or not is_whole(target, tile) or source.shape != tile.shape:
-        raise NotApplicableError("it does not load a whole tile of its own")
+        raise NotApplicableError("the instruction does not load a whole tile of its own")
     (distance, length), *inner_dims = source.dims[1:]
     step, between = divmod(source.offset.factor(loop.variable), max(distance, 1))
     if between or not 0 < step < length:
-        raise NotApplicableError("the iterations' windows do not overlap")
+        raise NotApplicableError("the windows of the iterations do not overlap")
     length += step * (loop.trips - 1)
     wide = replace(tile, shape=(tile.shape[0], length, *tile.shape[2:]))
     require_room(wide)
