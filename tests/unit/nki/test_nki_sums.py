@@ -62,7 +62,8 @@ def test_several_steps_keep_the_result(name: str, steps: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        ("    top = ", "    nisa.memset(dst=row[:, 0:1], value=9.0)\n    top = ", "single earlier loop"),
+        ("    top = ", "    nisa.memset(dst=row[:, 0:1], value=9.0)\n    top = ",
+         "single earlier loop"),
         ("j in nl.affine_range(4)", "j in nl.affine_range(3)", "piece by piece"),
         ("j * 16 : j * 16 + 16], src=a", "0:16], src=a", "piece by piece"),
         ("data=row, axis", "data=row[:, 0:32], axis", "a part of row"),
