@@ -50,7 +50,8 @@ def test_blocks_change_places_and_runs_become_longer() -> None:
         ("nisa.tensor_scalar(", "nisa.tensor_reduce(op=nl.add, axis=1, dst=a[:, 0:1], data=s)\n"
          "        nisa.tensor_scalar(", "the order of the columns"),
         ("for k in nl.affine_range(4)", "for k in nl.affine_range(3)", "does not transfer all"),
-        ("j * 32 + k * 8 : j * 32 + k * 8 + 8", "j * 32 + k * 4 : j * 32 + k * 4 + 8", "successive"),
+        ("j * 32 + k * 8 : j * 32 + k * 8 + 8", "j * 32 + k * 4 : j * 32 + k * 4 + 8",
+         "blocks of HBM"),
     ],
 )  # fmt: skip
 def test_what_needs_the_old_order_refuses(old: str, new: str, reason: str) -> None:
