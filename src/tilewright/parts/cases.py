@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import cast
+from typing import TypeAlias, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.core.errors import WorkloadError
 from tilewright.core.records import PRECISIONS, Argument, Check, Tolerance, Workload
@@ -47,7 +48,12 @@ LEAST_OF_LARGE = 2
 """Comparisons: one tells nothing about a kernel that leaves what an earlier run computed."""
 MOST_EXTREMES = 64
 """Elements beyond the limit that are compared with honest results of their own; more are wrong."""
+LEAST_OF_PART = 256
+"""Elements of a part of an output, from which on their root mean square error is compared."""
 _LEFT_OUT_OF_LARGE = frozenset(inputs.FLOAT_DISTRIBUTIONS) - set(OF_LARGE)
+
+Only: TypeAlias = Mapping[str, NDArray[np.bool_]]
+"""Elements of each output."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,12 +160,17 @@ class Case:
         wanted = [a for a in given if only is None or a.name in only]
         return {a.name: drawn(self.workload, self.problem, a, self.check, rng) for a in wanted}
 
-    def mismatch(self, outputs: Mapping[str, bytes]) -> str | None:
-        """What differs from the reference, as a sentence with the first mismatch, or None."""
-        for argument, got in self._written(outputs):
+    def mismatch(self, outputs: Mapping[str, bytes], only: Only | None = None) -> str | None:
+        """What differs from the reference, as a sentence with the first mismatch, or None.
+
+        Of the elements that `only` marks, where that is given; all others count as right.
+        """
+        for argument, got in self._written(outputs, only):
             expected = self.expected[argument.name]
             if isinstance(expected, Followed) and self.is_automatic:
                 error, honest = self._error(argument, got, expected), self.honest[argument.name]
+                if only is not None:
+                    error = _of_part(error, only[argument.name])
                 allowed, kind = honest.permitted(self.lowest), self.lowest or honest.name
                 text = _beyond_honest(argument, got, expected, error, allowed, kind)
                 if text is not None and error.rms <= allowed.rms:
@@ -192,9 +203,13 @@ class Case:
         honest = np.max([np.abs(result - exact) for result in results], axis=0)
         return bool((np.isfinite(honest) & (off <= FACTOR * honest)).all())
 
-    def passed(self, outputs: Mapping[str, bytes]) -> Check:
-        """The record of a comparison that found no mismatch, with the precision of the outputs."""
-        found = {self._precision(argument, got) for argument, got in self._written(outputs)}
+    def passed(self, outputs: Mapping[str, bytes], only: Only | None = None) -> Check:
+        """The record of a comparison that found no mismatch, with the precision of the outputs.
+
+        Of the elements that `only` marks, where that is given.
+        """
+        written = self._written(outputs, only)
+        found = {self._precision(argument, got, only) for argument, got in written}
         known = [name for name in PRECISIONS if name in found]
         return replace(self.check, precision=known[-1] if known else "")
 
@@ -204,22 +219,36 @@ class Case:
             self._excess(a.name, got, self.expected[a.name]) for a, got in self._written(outputs)
         )
 
-    def _written(self, outputs: Mapping[str, bytes]) -> list[tuple[Argument, Array]]:
+    def _written(
+        self, outputs: Mapping[str, bytes], only: Only | None = None
+    ) -> list[tuple[Argument, Array]]:
+        """What a kernel wrote; elements that `only` does not mark are right."""
+        arguments = [a for a in self.workload.arguments if a.is_written]
+        arrays = {a.name: np.frombuffer(outputs[a.name], a.dtype) for a in arguments}
+        found = [(a, arrays[a.name].reshape(a.shape)) for a in arguments]
+        if only is None:
+            return found
         return [
-            (a, np.frombuffer(outputs[a.name], a.dtype).reshape(a.shape))
-            for a in self.workload.arguments
-            if a.is_written
+            (a, np.where(only[a.name], got, _values(self.expected[a.name]).astype(a.dtype)))
+            for a, got in found
         ]
 
-    def _precision(self, argument: Argument, got: Array) -> str:
+    def _precision(self, argument: Argument, got: Array, only: Only | None) -> str:
         expected = self.expected[argument.name]
         if not isinstance(expected, Followed):
             return "exact" if self.is_automatic else ""
+        if only is not None and not self.is_automatic:
+            return ""  # honest errors of all outputs take too long, and nothing else needs them
         try:
             honest = self.honest[argument.name]
         except HopelessError:
             return ""
-        found = honest.precision(self._error(argument, got, expected))
+        error = self._error(argument, got, expected)
+        if only is not None:
+            error = _of_part(error, only[argument.name])
+            if error.rms == 0:
+                return ""
+        found = honest.precision(error)
         exact = found and np.array_equal(got, expected.exact.astype(got.dtype))
         return "exact" if exact else found
 
@@ -247,13 +276,19 @@ class Cases:
     """The cases of a run by number, made when first asked for and kept while the task lives.
 
     Each distribution has a number, then they come again with other values. Those on which float32
-    itself fails are never compared.
+    itself fails are never compared. Tasks that are large, or `costly` to compare, have few cases.
     """
 
     def __init__(
-        self, workload: Workload, problem: Problem, input_seed: int, lowest: str = ""
+        self,
+        workload: Workload,
+        problem: Problem,
+        input_seed: int,
+        lowest: str = "",
+        costly: bool = False,
     ) -> None:
         self._lowest = lowest
+        self._costly = costly
         self.workload = workload
         self._problem = problem
         self._input_seed = input_seed
@@ -319,7 +354,7 @@ class Cases:
 
     @property
     def _is_large(self) -> bool:
-        return self._bytes >= LARGE
+        return self._costly or self._bytes >= LARGE
 
     def _reason(self, number: int) -> str | None:
         """Why a distribution is not compared, or None.
@@ -328,8 +363,10 @@ class Cases:
         """
         name = self._known[number % len(self._known)]
         if self._is_large and name in _LEFT_OUT_OF_LARGE and set(OF_LARGE) <= set(self._known):
-            megabytes = f"{self._bytes / 1e6:.0f} MB"
-            return f"a task whose arguments have {megabytes} is compared on {', '.join(OF_LARGE)}"
+            size = f"whose arguments have {self._bytes / 1e6:.0f} MB"
+            if self._bytes < LARGE:
+                size = f"of {self.workload.operations:.2g} operations"
+            return f"a task {size} is compared on {', '.join(OF_LARGE)}"
         if self.workload.tolerance != Tolerance():
             return None
         try:
@@ -396,6 +433,21 @@ def _beyond_honest(
     )
 
 
+def _of_part(error: Error, marked: NDArray[np.bool_]) -> Error:
+    """The error of the marked elements, where all others have none.
+
+    Of few elements the root mean square says no more than the largest error does.
+    """
+    count = int(np.count_nonzero(marked))
+    if count < LEAST_OF_PART:
+        return Error(0.0, error.largest)
+    return Error(error.rms * float(marked.size / count) ** 0.5, error.largest)
+
+
+def _values(expected: Expected) -> Array:
+    return expected.exact if isinstance(expected, Followed) else expected
+
+
 def _difference(
     argument: Argument, got: Array, expected: Expected, tolerance: Tolerance
 ) -> str | None:
@@ -418,7 +470,7 @@ def _text(
 
 def _allowed(expected: Expected, tolerance: Tolerance) -> tuple[Array, Array | None]:
     """Expected values, and how far each may be off; None for not at all."""
-    values = expected.exact if isinstance(expected, Followed) else expected
+    values = _values(expected)
     if tolerance == Tolerance():
         return values, None
     exact = values.astype(np.float64)

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from tilewright.core.records import Argument, Failed
 from tilewright.parts.debug_lines import source_line
 from tilewright.parts.inputs import Array, bytes_of
@@ -22,11 +24,17 @@ _MOST_REPORT = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One call of a kernel: every argument as it finds it, and the order of its threads."""
+    """One call of a kernel: every argument as it finds it, and the order of its threads.
+
+    `share` of its blocks are run, chosen by the seed. `fill` is a byte that changes what every
+    element of an output holds before the call, by exclusive or with its highest byte.
+    """
 
     initial: Mapping[str, Array]
     order: str
     seed: int = 0
+    share: float = 1.0
+    fill: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +54,25 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """How many of a launch's blocks a run had, and the most elements of outputs by one block."""
+
+    blocks: int
+    of: int
+    written: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Ran:
     """Outputs of every run that came to its end by name, launches of the first, what ended them.
 
-    `failed` is None where all runs came to their end.
+    `failed` is None where all runs came to their end, `part` where the first had all blocks.
     """
 
     outputs: tuple[Mapping[str, bytes], ...]
     launches: tuple[Launch, ...]
     failed: Failed | None
+    part: Part | None = None
 
 
 def run_on_cpu(
@@ -73,10 +91,10 @@ def run_on_cpu(
         offsets = write_inputs(folder / "inputs.bin", arguments, runs)
         written = bytes_of(a for a in arguments if a.is_written)
         lines = [str(len(arguments))]
-        lines += [f"{bytes_of([a])} {int(a.is_written)}" for a in arguments]
+        lines += [f"{bytes_of([a])} {_itemsize(a) if a.is_written else 0}" for a in arguments]
         lines += [" ".join(map(str, (len(sizes), *sizes))), str(len(runs))]
         lines += [
-            f"{offset} {ORDERS.index(run.order)} {run.seed & (1 << 63) - 1}"
+            f"{offset} {ORDERS.index(run.order)} {run.seed & (1 << 63) - 1} {run.share} {run.fill}"
             for offset, run in zip(offsets, runs, strict=True)
         ]
         (folder / "job.txt").write_text("\n".join(lines) + "\n")
@@ -103,7 +121,21 @@ def run_on_cpu(
         failed = failed_by(
             report, arguments, lambda pc: source_line(program, pc, "kernel.cu"), said
         )
-    return Ran(tuple(outputs), _launches(report), failed)
+    return Ran(tuple(outputs), _launches(report), failed, _part(report, arguments))
+
+
+def _itemsize(argument: Argument) -> int:
+    return np.dtype(argument.dtype).itemsize
+
+
+def _part(report: Sequence[Sequence[str]], arguments: Sequence[Argument]) -> Part | None:
+    """Of the first run, where that had some of the blocks only."""
+    numbers = {row[0]: row[1:] for row in report if row[0] == "part" and len(row) == 3}
+    if not numbers:
+        return None
+    rows = [row for row in report if row[0] == "wrote" and len(row) == 3]
+    written = {arguments[int(index)].name: int(most) for _, index, most in rows}
+    return Part(int(numbers["part"][0]), int(numbers["part"][1]), written)
 
 
 def write_inputs(path: Path, arguments: Sequence[Argument], runs: Sequence[Run]) -> list[int]:

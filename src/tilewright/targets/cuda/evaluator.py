@@ -16,9 +16,10 @@ from tilewright.native.settings import EvaluationSettings
 from tilewright.parts.cases import Case, Cases
 from tilewright.parts.problem import Problem
 from tilewright.sandbox import Sandbox, find_sandbox
+from tilewright.targets.cuda import part
 from tilewright.targets.cuda.cpu_program import CpuCompiler, find_cpu_compiler, not_checked
 from tilewright.targets.cuda.device.gpus import HOW_TO_GET, Gpu
-from tilewright.targets.cuda.emulation import ORDERS, Launch, Ran, Run, run_on_cpu
+from tilewright.targets.cuda.emulation import ORDERS, Launch, Part, Ran, Run, run_on_cpu
 from tilewright.targets.cuda.launcher import call
 from tilewright.targets.cuda.nvcc import Compiled, Nvcc, find_nvcc
 from tilewright.targets.cuda.occupancy import Architecture, architectures
@@ -26,7 +27,8 @@ from tilewright.targets.cuda.resources import in_words, refused_launch
 from tilewright.targets.cuda.source import NO_KERNEL, only_a_gpu, refused
 
 MOST_OPERATIONS = 1 << 28
-"""Multiply-adds of one comparison on the CPU: a dozen of them take about a minute."""
+"""Multiply-adds of one comparison on the CPU: a dozen of them take about a minute. Of kernels with
+more, some blocks are run (`part`)."""
 NO_GPU = (
     "no NVIDIA GPU can be used here, and without one kernels cannot be timed. `tilewright check` "
     "and `tilewright evaluate` compile and check kernels on any machine. To search for a faster "
@@ -64,13 +66,22 @@ class CudaEvaluation:
     lowest: str = ""
     full_sizes: Mapping[str, int] = field(default_factory=dict)
     launches: dict[str, tuple[Launch, ...]] = field(default_factory=dict)
+    parts: dict[str, Part] = field(default_factory=dict)
+    """By source, what of a kernel was run where that was not all of it."""
     _compiled: dict[str, Compiled | Failed] = field(default_factory=dict)
     _programs: dict[str, bytes | Failed] = field(default_factory=dict)
 
     @cached_property
     def cases(self) -> Cases:
         """Private inputs of what is compared."""
-        return Cases(self.compared, self.problem, self.settings.input_seed, self.lowest)
+        seed = self.settings.input_seed
+        return Cases(self.compared, self.problem, seed, self.lowest, costly=self.share < 1)
+
+    @property
+    def share(self) -> float:
+        """Of the blocks that a run on the CPU has; 1 for all."""
+        operations = self.compared.operations
+        return part.share_of(operations) if operations > MOST_OPERATIONS else 1.0
 
     @cached_property
     def nvcc(self) -> Nvcc:
@@ -113,6 +124,10 @@ class CudaEvaluation:
             runs,
             self.settings.simulation_timeout_s,
         )
+
+    def refused_part(self) -> Failed | None:
+        """Why nothing can be told from some of a kernel's blocks, or None."""
+        return part.refused_task(self.compared)
 
     def only_a_gpu(self, source: str) -> tuple[str, int] | None:
         """What of a source the CPU cannot run, with its line; None where nothing is known to be."""
@@ -164,41 +179,44 @@ class CudaChecker:
 
     def check_first(self, artifact: Artifact) -> Verdict | Failed:
         """The first case, in every order."""
-        return self._checked(artifact, [self._evaluation.cases.first], NOTHING_CHECKED)
+        return self._checked(artifact, lambda cases: [cases.first], NOTHING_CHECKED)
 
     def check(self, artifact: Artifact, passed: Verdict = NOTHING_CHECKED) -> Verdict | Failed:
         """Every case, in turn in each order."""
-        evaluation = self._evaluation
-        return self._checked(
-            artifact, evaluation.cases.compared(evaluation.settings.checks), passed
-        )
+        checks = self._evaluation.settings.checks
+        return self._checked(artifact, lambda cases: cases.compared(checks), passed)
 
     def _checked(
-        self, artifact: Artifact, numbers: Sequence[int], passed: Verdict
+        self, artifact: Artifact, chosen: Callable[[Cases], Sequence[int]], passed: Verdict
     ) -> Verdict | Failed:
         evaluation, source = self._evaluation, artifact.source
         reason = evaluation.only_a_gpu(source)
         if reason is not None:
             return not_checked(*reason)
-        if evaluation.compared.operations > MOST_OPERATIONS:
-            return not_checked(
-                f"one call takes {evaluation.compared.operations:.2g} multiply-adds, and "
-                f"{MOST_OPERATIONS:.2g} at most are run on the CPU: give smaller shapes"
-            )
+        if evaluation.share < 1:
+            refused_task = evaluation.refused_part()
+            if refused_task is not None:
+                return refused_task
         program = evaluation.program(source)
         if isinstance(program, Failed):
             return program
         seeds = {check.seed for check in passed.checks}
-        cases = [evaluation.cases[n] for n in numbers]
+        cases = [evaluation.cases[n] for n in chosen(evaluation.cases)]
         cases = [case for case in cases if case.check.seed not in seeds]
-        runs = [(case, order) for case, order in _turns(cases)]
-        ran = evaluation.ran(program, [Run(c.initial, order, c.seed) for c, order in runs])
+        runs = _turns(cases, evaluation.share)
+        ran = evaluation.ran(program, [run for _, run in runs])
         evaluation.launches[source] = ran.launches
         checks = _compared(runs, ran)
         if isinstance(checks, Failed):
             return checks
         if ran.failed is not None:
-            return ran.failed
+            return _of_part(ran.failed) if evaluation.share < 1 else ran.failed
+        if evaluation.share < 1 and runs:
+            left_out = part.nothing_left_out(evaluation.compared.arguments, ran.part)
+            if left_out is not None:
+                return left_out
+            assert ran.part is not None
+            evaluation.parts[source] = ran.part
         compiled = evaluation.compiled(source)
         if isinstance(compiled, Compiled):
             excess = refused_launch(compiled.functions, ran.launches, evaluation.architecture)
@@ -207,31 +225,46 @@ class CudaChecker:
         return Verdict((*passed.checks, *checks))
 
 
-def _turns(cases: Sequence[Case]) -> list[tuple[Case, str]]:
-    """Which case is run in which order."""
-    first = [(case, order) for case in cases[:1] for order in ORDERS]
-    return first + [(case, ORDERS[i % len(ORDERS)]) for i, case in enumerate(cases[1:], 1)]
+def _turns(cases: Sequence[Case], share: float) -> list[tuple[Case, Run]]:
+    """Which case is run in which order; those of some blocks also with different outputs before."""
+    first = [(case, i) for case in cases[:1] for i in range(len(ORDERS))]
+    turns = first + [(case, i % len(ORDERS)) for i, case in enumerate(cases[1:], 1)]
+    fills = part.FILLS if share < 1 else (0,)
+    return [
+        (case, Run(case.initial, ORDERS[i], case.seed, share, fills[i % len(fills)]))
+        for case, i in turns
+    ]
 
 
-def _compared(runs: Sequence[tuple[Case, str]], ran: Ran) -> list[Check] | Failed:
+def _compared(runs: Sequence[tuple[Case, Run]], ran: Ran) -> list[Check] | Failed:
     """The checks of the runs that came to their end, or how the first wrong one differs."""
     checks = list[Check]()
-    for i, ((case, order), outputs) in enumerate(zip(runs, ran.outputs, strict=False)):
-        mismatch = case.mismatch(outputs)
-        if mismatch is None:
-            if not checks or checks[-1].seed != case.check.seed:
-                checks.append(case.passed(outputs))
-            continue
-        others = [ran.outputs[j] for j, (other, _) in enumerate(runs[: len(ran.outputs)])
-                  if other is case and j != i]  # fmt: skip
-        if any(case.mismatch(other) is None for other in others):
+    ended = list(zip(runs, ran.outputs, strict=False))
+    for case in dict.fromkeys(case for (case, _), _ in ended):
+        own = [(run, outputs) for (other, run), outputs in ended if other is case]
+        only = None
+        if own[0][0].share < 1:
+            only = part.written_in_any(case, [(run.fill, outputs) for run, outputs in own])
+        found = [case.mismatch(outputs, only) for _, outputs in own]
+        wrong = next((i for i, mismatch in enumerate(found) if mismatch is not None), None)
+        if wrong is None:
+            checks.append(case.passed(own[0][1], only))
+        elif None in found:
             log = (
                 f"the result depends on the order in which threads run: a barrier or an atomic "
-                f"operation is missing. With threads {order}, {mismatch}."
+                f"operation is missing. With threads {own[wrong][0].order}, {found[wrong]}."
             )
             return Failed("check", "race", log)
-        return Failed("check", "wrong_result", f"{mismatch}.")
+        else:
+            return Failed("check", "wrong_result", f"{found[wrong]}.")
     return checks
+
+
+def _of_part(failed: Failed) -> Failed:
+    """Some blocks may wait for ever for others, which are not run."""
+    if failed.kind != "timeout":
+        return failed
+    return not_checked("some of its blocks were run, and did not come to their end on the CPU")
 
 
 class CudaRunner:
@@ -253,11 +286,14 @@ class CudaRunner:
         precision = verdict.precision or "precision not told apart"
         raise NotTimedError(
             f"the kernel is right on the CPU ({precision}) in {len(verdict.checks)} comparisons "
-            f"with threads in three orders{self._at()}; "
+            f"with threads in three orders{self._at(artifact.source)}; "
             f"for {evaluation.architecture.name} {words}; "
             f"but {self._reason}."
         )
 
-    def _at(self) -> str:
+    def _at(self, source: str) -> str:
+        some = self._evaluation.parts.get(source)
+        if some is not None:
+            return f" of {part.in_words(some)}"
         sizes = ", ".join(f"{name} = {size}" for name, size in self._evaluation.sizes.items())
         return f" ({sizes})" if sizes else ""

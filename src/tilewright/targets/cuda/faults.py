@@ -19,6 +19,9 @@ KINDS = {
 }
 """Kinds of failure that this target has of its own."""
 
+_SMALLER = "give smaller shapes"
+_PART = f"not checked: a call is too large for the CPU ({_SMALLER}). Only some blocks are run there"
+
 _AT_A_LINE: dict[str, tuple[str, str]] = {
     "divergent_barrier": (
         "barrier",
@@ -51,6 +54,19 @@ _AT_A_LINE: dict[str, tuple[str, str]] = {
         "cudaFuncSetAttribute, and no GPU has more than 232448",
     ),
     "nested_launch": ("not_checked", "not checked: a launch from within a kernel"),
+    "part_launches": (
+        "not_checked",
+        f"{_PART}, which tells something only of a kernel that is one launch; this is a second one",
+    ),
+    "part_atomic": (
+        "not_checked",
+        f"{_PART}, which tells nothing of an element to which several blocks contribute by atomic "
+        "operations on global memory",
+    ),
+    "part_of_a_block": (
+        "not_checked",
+        f"not checked: one of its {{1}} blocks takes too many operations for the CPU; {_SMALLER}",
+    ),
     "trap": (
         "crash",
         "the kernel ended itself by __trap, or a condition of its host code does not hold",
@@ -61,6 +77,10 @@ _OF_THE_HOST: dict[str, tuple[str, str]] = {
     "bad_free": ("illegal_address", "host code frees what it did not allocate"),
     "copy_out_of_bounds": ("illegal_address", "host code copies beyond an array"),
     "input_modified": ("input_modified", "host code writes to an input"),
+    "part_host_writes": (
+        "not_checked",
+        f"{_PART}, which tells nothing of a kernel whose host code fills an output or copies to it",
+    ),
 }
 _FAULTS = {
     "misaligned": ("misaligned", "an access to an address that is not a multiple of its size"),

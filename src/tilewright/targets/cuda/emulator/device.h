@@ -158,13 +158,18 @@ TW_REDUCE(__reduce_max_sync, std::is_signed<T>::value ? TW_MAX : TW_UMAX)
 /* ---- atomics: threads of the CPU change places only where they wait ---- */
 
 #define TW_ATOMIC(name, result)                                                                         \
-  template <class T> inline T name(T *at, tw::same_t<T> value) {                                        \
+  template <class T> inline T name(T *at, tw::same_t<T> value, int line = __builtin_LINE()) {           \
+    tw_atomic(at, line);                                                                                \
     T old = *at;                                                                                        \
     *at = (result);                                                                                     \
     return old;                                                                                         \
   }                                                                                                     \
-  template <class T> inline T name##_block(T *at, tw::same_t<T> value) { return name(at, value); }      \
-  template <class T> inline T name##_system(T *at, tw::same_t<T> value) { return name(at, value); }
+  template <class T> inline T name##_block(T *at, tw::same_t<T> value, int line = __builtin_LINE()) {   \
+    return name(at, value, line);                                                                       \
+  }                                                                                                     \
+  template <class T> inline T name##_system(T *at, tw::same_t<T> value, int line = __builtin_LINE()) {  \
+    return name(at, value, line);                                                                       \
+  }
 TW_ATOMIC(atomicAdd, T(old + value))
 TW_ATOMIC(atomicSub, T(old - value))
 TW_ATOMIC(atomicExch, value)
@@ -176,7 +181,9 @@ TW_ATOMIC(atomicXor, old ^ value)
 TW_ATOMIC(atomicInc, old >= value ? 0 : old + 1)
 TW_ATOMIC(atomicDec, old == 0 || old > value ? value : old - 1)
 #undef TW_ATOMIC
-template <class T> inline T atomicCAS(T *at, tw::same_t<T> compare, tw::same_t<T> value) {
+template <class T>
+inline T atomicCAS(T *at, tw::same_t<T> compare, tw::same_t<T> value, int line = __builtin_LINE()) {
+  tw_atomic(at, line);
   T old = *at;
   if (old == compare) *at = value;
   return old;

@@ -10,7 +10,10 @@
 
    Arrays of the device end at pages that may not be touched; outside launches they may not be touched at all, so
    that host code which reads them is found. Inputs can only be read. With the address sanitizer, the bytes between
-   an array and its page's end, freed memory and what lies beside shared arrays are refused too. */
+   an array and its page's end, freed memory and what lies beside shared arrays are refused too.
+
+   A run may be of some blocks only, chosen by its seed. Then a kernel is one launch whose blocks write different
+   elements; for anything else, such a run tells nothing, and it ends. */
 #include "runtime.h"
 
 #include <fcntl.h>
@@ -78,6 +81,7 @@ struct Array {
 };
 static Array arrays[MOST_ARRAYS];
 static int arguments;
+static double share = 1; /* of its blocks that a launch runs; 1 for all of them */
 
 static void protect(const Array &array, int rights) { mprotect(array.pages, array.mapped, rights); }
 
@@ -139,6 +143,7 @@ static void check_range(const void *memory, size_t bytes, bool written) {
   const char *at = (const char *)memory;
   if (at < a->data || at + bytes > a->data + a->bytes) fail("copy_out_of_bounds", a - arrays, at - a->data);
   if (written && a->read_only) fail("input_modified", a - arrays, at - a->data);
+  if (written && share < 1 && a - arrays < arguments) fail("part_host_writes", 0, 0);
 }
 
 extern "C" void tw_copy(void *to, const void *from, size_t bytes) {
@@ -420,7 +425,9 @@ static char dynamic_pages[DYNAMIC] __attribute__((aligned(1024)));
 static struct { const void *function; size_t bytes; } allowed[SHARED_FUNCTIONS];
 static int how;            /* forward, reversed, shuffled */
 static uint64_t state;     /* of the generator that shuffles */
-static long launches;
+static long launches, launched; /* of all runs, and of this one */
+static bool counts_elements;
+static int element_bytes[MOST_ARRAYS]; /* of outputs; 0 for inputs */
 
 extern "C" void *tw_dynamic_shared(void) { return dynamic_pages; }
 
@@ -438,13 +445,20 @@ static unsigned drawn(unsigned below) {
   return (unsigned)((state >> 33) % below);
 }
 
+static void exchange(unsigned *items, unsigned i, unsigned j) {
+  unsigned item = items[i];
+  items[i] = items[j];
+  items[j] = item;
+}
+
+static void shuffle(unsigned *items, unsigned count) {
+  for (unsigned i = count; i > 1; i--) exchange(items, i - 1, drawn(i));
+}
+
+/* `items` are in ascending order. */
 static void arrange(unsigned *items, unsigned count) {
-  for (unsigned i = 0; i < count; i++) items[i] = how == 1 ? count - 1 - i : i;
-  for (unsigned i = count; how == 2 && i > 1; i--) {
-    unsigned j = drawn(i), item = items[i - 1];
-    items[i - 1] = items[j];
-    items[j] = item;
-  }
+  for (unsigned i = 0; how == 1 && i < count / 2; i++) exchange(items, i, count - 1 - i);
+  if (how == 2) shuffle(items, count);
 }
 
 static void arrange_warps(void) {
@@ -469,9 +483,86 @@ static void fresh_shared(void) {
   }
 }
 
+/* ---- some blocks of a launch ---- */
+
+static int ascending(const void *a, const void *b) {
+  unsigned one = *(const unsigned *)a, other = *(const unsigned *)b;
+  return (one > other) - (one < other);
+}
+
+/* Moves some blocks to the front, in ascending order, and tells how many: up to half of them are at corners of the
+   grid, where mistakes at edges show; all others are drawn, each with the same chance. */
+static unsigned long chosen_blocks(unsigned *blocks, unsigned long count, const dim3 *grid, int line) {
+  double wanted = share * (double)count;
+  if (wanted < 0.5) fail("part_of_a_block", line, (long)count);
+  unsigned long chosen = (unsigned long)(wanted + 0.5), taken = 0;
+  unsigned corners[8], found = 0;
+  for (unsigned c = 0; c < 8; c++) {
+    bool twice = (c & 1 && grid->x == 1) || (c & 2 && grid->y == 1) || (c & 4 && grid->z == 1);
+    unsigned x = c & 1 ? grid->x - 1 : 0, y = c & 2 ? grid->y - 1 : 0, z = c & 4 ? grid->z - 1 : 0;
+    if (!twice) corners[found++] = x + grid->x * (y + grid->y * z);
+  }
+  shuffle(corners, found);
+  if (found > chosen / 2) found = chosen / 2;
+  qsort(corners, found, sizeof *corners, ascending);
+  for (; taken < found; taken++) exchange(blocks, taken, corners[taken]); /* ascending: none is moved away again */
+  for (; taken < chosen; taken++) exchange(blocks, taken, taken + drawn(count - taken));
+  qsort(blocks, chosen, sizeof *blocks, ascending);
+  return chosen;
+}
+
+static size_t changed_elements(const Array &array, const char *before, int bytes) {
+  size_t found = 0;
+  for (size_t at = 0; at < array.bytes; at += PAGE) {
+    size_t end = at + PAGE < array.bytes ? at + PAGE : array.bytes;
+    if (!memcmp(array.data + at, before + at, end - at)) continue;
+    for (size_t i = at; i < end; i += bytes) found += memcmp(array.data + i, before + i, bytes) != 0;
+  }
+  return found;
+}
+
+/* How many elements of each output a block writes: of a few blocks, the most of each. */
+struct Counted {
+  enum { BLOCKS = 8 };
+  char *before[MOST_ARRAYS] = {};
+  size_t known[MOST_ARRAYS] = {}, most[MOST_ARRAYS] = {};
+  void begin() {
+    for (int i = 0; counts_elements && i < arguments; i++) {
+      if (!element_bytes[i]) continue;
+      before[i] = (char *)malloc(arrays[i].bytes);
+      if (!before[i]) _exit(4);
+      memcpy(before[i], arrays[i].data, arrays[i].bytes);
+    }
+  }
+  void block(bool over) {
+    for (int i = 0; i < arguments; i++) {
+      if (!before[i]) continue;
+      size_t now = changed_elements(arrays[i], before[i], element_bytes[i]);
+      if (over && now - known[i] > most[i]) most[i] = now - known[i];
+      known[i] = now;
+    }
+  }
+  void end(unsigned long chosen, unsigned long blocks) {
+    if (counts_elements) fprintf(report, "part\t%lu\t%lu\n", chosen, blocks);
+    for (int i = 0; i < arguments; i++) {
+      if (before[i]) fprintf(report, "wrote\t%d\t%zu\n", i, most[i]);
+      free(before[i]);
+    }
+  }
+};
+
+extern "C" void tw_atomic(const void *at, int line) {
+  if (share >= 1) return;
+  const char *address = (const char *)at;
+  bool shared = (address >= __start_tw_shared && address < __stop_tw_shared) ||
+                (address >= dynamic_pages && address < dynamic_pages + DYNAMIC);
+  if (!shared) fail("part_atomic", line, 0);
+}
+
 extern "C" void tw_launch(const char *name, const void *function, int line, const dim3 *grid, const dim3 *block,
                           size_t shared, void (*run)(void *), void *with) {
   if (on_device) fail("nested_launch", line, 0);
+  if (launched++ && share < 1) fail("part_launches", line, 0);
   if (launches++ < 256)
     fprintf(report, "launch\t%s\t%d\t%u\t%u\t%u\t%u\t%u\t%u\t%zu\n", name, line, grid->x, grid->y, grid->z, block->x,
             block->y, block->z, shared);
@@ -489,24 +580,34 @@ extern "C" void tw_launch(const char *name, const void *function, int line, cons
   blockDim = *block;
   body = run;
   closure = with;
+  unsigned *sequence = (unsigned *)malloc(blocks * sizeof *sequence);
+  for (unsigned long i = 0; i < blocks; i++) sequence[i] = i;
+  unsigned long chosen = share < 1 ? chosen_blocks(sequence, blocks, grid, line) : blocks;
+  for (unsigned t = 0; t < threads; t++) order[t] = t;
   arrange(order, threads);
   arrange_warps();
   for (unsigned t = 0; t < threads; t++)
     fibers[t].index = {t % block->x, t / block->x % block->y, t / (block->x * block->y)};
-  unsigned *sequence = (unsigned *)malloc(blocks * sizeof *sequence);
-  arrange(sequence, blocks);
+  arrange(sequence, chosen);
   open_arrays(true);
   unpoison(dynamic_pages, DYNAMIC);
   poison(dynamic_pages + shared, DYNAMIC - shared);
+  Counted counted;
+  if (share < 1) counted.begin();
+  unsigned long apart = chosen / Counted::BLOCKS + 1;
   on_device = true;
-  for (unsigned long i = 0; i < blocks; i++) {
+  for (unsigned long i = 0; i < chosen; i++) {
     unsigned b = sequence[i];
+    bool counts = share < 1 && i % apart == 0;
+    if (counts) counted.block(false);
     blockIdx = {b % grid->x, b / grid->x % grid->y, b / (grid->x * grid->y)};
     fresh_shared();
     memset(dynamic_pages, 0xff, shared);
     run_block();
+    if (counts) counted.block(true);
   }
   on_device = false;
+  if (share < 1) counted.end(chosen, blocks);
   open_arrays(false);
   free(sequence);
 }
@@ -559,9 +660,9 @@ int main(void) {
   int inputs = open("inputs.bin", O_RDONLY), outputs = open("outputs.bin", O_WRONLY | O_CREAT | O_TRUNC, 0600);
   int sizes_count = 0, runs = 0;
   if (!report || !job || inputs < 0 || outputs < 0 || fscanf(job, "%d", &arguments) != 1) _exit(3);
-  static struct { long bytes; int written; } given[MOST_ARRAYS];
+  static long bytes[MOST_ARRAYS];
   for (int i = 0; i < arguments; i++)
-    if (fscanf(job, "%ld %d", &given[i].bytes, &given[i].written) != 2) _exit(3);
+    if (fscanf(job, "%ld %d", &bytes[i], &element_bytes[i]) != 2) _exit(3);
   static long long sizes[MOST_ARRAYS];
   if (fscanf(job, "%d", &sizes_count) != 1) _exit(3);
   for (int i = 0; i < sizes_count; i++)
@@ -572,22 +673,26 @@ int main(void) {
 
   for (int run = 0; run < runs; run++) {
     long long offset = 0;
-    if (fscanf(job, "%lld %d %llu", &offset, &how, (unsigned long long *)&state) != 3) _exit(3);
+    int fill = 0;
+    if (fscanf(job, "%lld %d %llu %lf %d", &offset, &how, (unsigned long long *)&state, &share, &fill) != 5) _exit(3);
+    counts_elements = run == 0;
+    launched = 0;
     fprintf(report, "run\t%d\n", run);
     if (lseek(inputs, offset, SEEK_SET) < 0) _exit(3);
     void *pointers[MOST_ARRAYS];
     for (int i = 0; i < arguments; i++) {
-      Array *a = new_array(given[i].bytes);
+      Array *a = new_array(bytes[i]);
       if (!a) _exit(4);
       read_whole(inputs, a->data, a->bytes);
-      a->read_only = !given[i].written;
+      a->read_only = !element_bytes[i];
+      for (long at = element_bytes[i]; at && fill && at <= bytes[i]; at += element_bytes[i]) a->data[at - 1] ^= fill;
       pointers[i] = a->data;
     }
     open_arrays(false);
     tw_call(pointers, sizes);
     open_arrays(true);
     for (int i = 0; i < arguments; i++)
-      if (given[i].written) write_whole(outputs, arrays[i].data, arrays[i].bytes);
+      if (element_bytes[i]) write_whole(outputs, arrays[i].data, arrays[i].bytes);
     for (Array &a : arrays)
       if (a.used) free_array(a);
   }

@@ -27,6 +27,7 @@ uint64_t tw_warp(tw_operation operation, unsigned mask, uint64_t value, unsigned
 unsigned tw_lane(void);
 unsigned tw_active(void);  /* threads of the warp that have not ended */
 void tw_trap(int line);
+void tw_atomic(const void *at, int line);  /* is about to be changed at once */
 
 void *tw_dynamic_shared(void);
 void tw_launch(const char *name, const void *function, int line, const dim3 *grid, const dim3 *block,

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.core.records import Failed
+from tilewright.targets.cuda.cpu_program import not_checked
 from tilewright.targets.cuda.device.build import LOADING
 from tilewright.targets.cuda.device.evaluator import DeviceEvaluation
 from tilewright.targets.cuda.emulation import Ran, Run
-from tilewright.targets.cuda.evaluator import CudaEvaluation
+from tilewright.targets.cuda.evaluator import MOST_OPERATIONS, CudaEvaluation
 from tilewright.targets.cuda.launcher import call
 from tilewright.targets.cuda.nvcc import Compiled, Nvcc, Resources, read_resources
 from tilewright.targets.cuda.occupancy import Architecture
@@ -96,6 +97,13 @@ class TritonEvaluation(CudaEvaluation):
             self.settings.simulation_timeout_s * _SLOWER,
         )  # fmt: skip
         return Ran(found.outputs, launches, found.failed)
+
+    def refused_part(self) -> Failed | None:
+        """Programs of Triton are interpreted all or not at all."""
+        return not_checked(
+            f"one call takes {self.compared.operations:.2g} multiply-adds, and "
+            f"{MOST_OPERATIONS:.2g} at most are interpreted: give smaller shapes"
+        )
 
     def only_a_gpu(self, source: str) -> tuple[str, int] | None:
         """Nothing is known before the interpreter meets it."""

@@ -1,0 +1,97 @@
+"""Some blocks of a kernel that is too large for the CPU: which, and what they say of it.
+
+Each run has a random choice of the blocks of the only launch. What the chosen blocks wrote is found
+by comparing the outputs with what they held before, and only that is compared with the reference.
+Elements that no block writes do not show there; they are looked for by counting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.core.records import Argument, Failed, Tolerance, Workload
+from tilewright.parts.cases import Case, Only
+from tilewright.targets.cuda.cpu_program import not_checked
+from tilewright.targets.cuda.emulation import Part
+
+MOST_OF_A_RUN = 1 << 27
+"""Multiply-adds of a run of some blocks, about."""
+MOST_OF_A_REFERENCE = 1 << 32
+"""Multiply-adds from which on a reference takes too long: its error is found by computing it in
+several orders of sums, of which each takes about a second for 2^30."""
+MOST_WITH_TOLERANCE = 1 << 36
+"""The same where the task gives a tolerance: then it is computed in one order, by a library."""
+FILLS = (0, 0x3E, 0x3F)
+"""What changes outputs before the runs of one case, in turn: from not-a-number, which sums that
+begin with it leave as it was, to numbers of about 10 and 5."""
+_ENOUGH = 0.98
+"""Of an output: whole numbers may have been there before by chance, one of 256 of one byte."""
+
+
+def share_of(operations: int) -> float:
+    """Of the blocks, for a call of so many multiply-adds."""
+    return min(1.0, MOST_OF_A_RUN / operations)
+
+
+def refused_task(workload: Workload) -> Failed | None:
+    """Why a part of the blocks would tell nothing, whatever the kernel is; or None."""
+    operations, automatic = workload.operations, workload.tolerance == Tolerance()
+    most = MOST_OF_A_REFERENCE if automatic else MOST_WITH_TOLERANCE
+    if operations > most:
+        return not_checked(
+            f"one call takes {operations:.2g} multiply-adds, and the reference of more than "
+            f"{most:.2g} takes too long on the CPU: give smaller shapes"
+            + f" (with a [tolerance], up to {MOST_WITH_TOLERANCE:.2g} are possible)"
+            * automatic
+        )
+    in_place = next((a.name for a in workload.arguments if a.is_written and a.is_given), None)
+    if in_place is not None:
+        return not_checked(
+            f"one call takes {operations:.2g} multiply-adds, so that only some blocks can be run "
+            f"on the CPU, and of {in_place}, which is read and written, nothing tells which "
+            "elements they wrote: give smaller shapes"
+        )
+    return None
+
+
+def written_in_any(case: Case, runs: Sequence[tuple[int, Mapping[str, bytes]]]) -> Only:
+    """Elements of each output that one of the runs changed; each has its fill and its outputs."""
+    found: dict[str, NDArray[np.bool_]] = {}
+    for argument in (a for a in case.workload.arguments if a.is_written):
+        before = case.initial[argument.name]
+        word = np.dtype(f"u{before.dtype.itemsize}")
+        bits = np.ascontiguousarray(before).view(word)
+        marked = np.zeros(argument.shape, bool)
+        for fill, outputs in runs:
+            after = np.frombuffer(outputs[argument.name], word).reshape(argument.shape)
+            marked |= after != bits ^ word.type(fill << 8 * (word.itemsize - 1))
+        found[argument.name] = marked
+    return found
+
+
+def nothing_left_out(arguments: Sequence[Argument], part: Part | None) -> Failed | None:
+    """Why the blocks may leave elements of an output as they were, or None.
+
+    If no block writes more elements than the most that was seen, all together write no more than
+    that times their number.
+    """
+    if part is None:
+        return not_checked("it launches nothing, and too large a call to be run as a whole")
+    for argument in (a for a in arguments if a.is_written):
+        most, size = part.written.get(argument.name, 0), prod(argument.shape)
+        if most * part.of < _ENOUGH * size:
+            return not_checked(
+                f"only {part.blocks} of {part.of} blocks were run on the CPU, and none of those "
+                f"looked at wrote more than {most} elements of {argument.name}: {part.of} such "
+                f"blocks leave {size - most * part.of} of its {size} elements as they were"
+            )
+    return None
+
+
+def in_words(part: Part) -> str:
+    """What of a kernel was run."""
+    return f"{part.blocks} of {part.of} blocks, other ones for each set of inputs"
