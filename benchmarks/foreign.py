@@ -53,6 +53,12 @@ KERNELS = {
     "exo_instr_12544": "gemmini:gemm-12544x64x256",
     "pingpong_512": "gemmini:gemm-512x512x512",
     "conv_rows_7": "gemmini:conv-4x7x7x512x512-k3s1",
+    "exo_blocks_512": "gemmini:gemm-512x512x512",
+    "exo_subwindows_784": "gemmini:gemm-784x1024x256",
+    "exo_macros_3136": "gemmini:gemm-3136x512x128",
+    "exo_conv_windows_28": "gemmini:conv-4x28x28x128x128-k3s1",
+    "exo_windows_fp32": "gemmini-fp32-4x4:gemm-256x256x256",
+    "exo_pointers_12544": "gemmini:gemm-12544x256x64",
 }
 """The workload that has the shape of each."""
 GEMM = """

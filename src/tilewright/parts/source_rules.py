@@ -23,11 +23,14 @@ _RESERVED = re.compile(r"\b__\w+")
 _COMPILERS_OWN = re.compile(
     r"__(?:attribute__|builtin_\w+|sync_\w+|atomic_\w+|restrict(?:__)?|inline(?:__)?|const(?:__)?|"
     r"volatile__|extension__|typeof(?:__)?|alignof__|auto_type|func__|m(?:64|128|256|512)[a-z]*|"
-    r"u?int128(?:_t)?|float128|bf16|fp16|vector|riscv|[A-Z0-9][A-Z0-9_]*__|x86_64__|aarch64__)",
+    r"u?int128(?:_t)?|float128|bf16|fp16|vector|riscv|[A-Z0-9][A-Z0-9_]*__|x86_64__|aarch64__|"
+    r"has_(?:builtin|attribute|c_attribute|feature|extension)|(?:packed|aligned|unused|used|pure|"
+    r"always_inline|noinline|flatten|hot|cold|nothrow|may_alias|vector_size)__)",
     re.ASCII,
 )
-"""Names of the compiler's. Headers of the C library define others under which tokens are pasted or
-become text: `__CONCAT`, `__STRING`, `__REDIRECT`."""
+"""Names of the compiler's, with those of attributes and of questions to the compiler. Headers of
+the C library define others under which tokens are pasted or become text: `__CONCAT`, `__STRING`,
+`__REDIRECT`."""
 _RAW_STRING = re.compile(r"\b(?:u8|u|U|L)?R\"")
 _DIRECTIVE = re.compile(r"[ \t\f\v]*(?:#|%:)[ \t\f\v]*(\w*)(.*)")
 _INCLUDE = re.compile(r"""\s*(?:<([^>]*)>|"([^"]*)")\s*""")

@@ -8,8 +8,11 @@ from tilewright.core.records import Failed
 from tilewright.parts import source_rules
 from tilewright.parts.languages import C
 
-HEADERS = ("gemmini.h", "stdint.h", "stddef.h", "stdbool.h")
-"""The only headers a candidate may include."""
+HEADERS = (
+    "gemmini.h", "stdint.h", "stddef.h", "stdbool.h", "limits.h",
+    "assert.h", "stdlib.h", "stdio.h", "string.h",
+)  # fmt: skip
+"""The only headers a candidate may include. There is no C library: runtime/ has the last four."""
 
 LOOP_HEADERS = (*HEADERS, "gemmini_loops.h")
 """Those a baseline may include: the hardware loop unrollers are there to be compared with. As in
