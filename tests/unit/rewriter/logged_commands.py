@@ -7,6 +7,7 @@ from pathlib import Path
 
 HEAD = "void kernel(const int8_t A[64][64], const int8_t B[64][64], int8_t C[64][64]) {\n"
 LOGGING_HEADER = """
+#include <assert.h>
 #include <stdio.h>
 #include <stdint.h>
 #define SPAD(row) ((uint32_t)(row))
@@ -16,6 +17,7 @@ LOGGING_HEADER = """
   printf("%s %ld %u %d %d\\n", name, (long)(at), (uint32_t)(l), (int)(c), (int)(r))
 #define mvin(p, l, c, r) LOG("mvin", (const char*)(p) - (const char*)A, l, c, r)
 #define mvout(p, l, c, r) LOG("mvout", (char*)(p) - (char*)C, l, c, r)
+#define config_ld(s, f, b, i) printf("set %d %g %d %d\\n", (int)(s), (double)(f), (int)(b), i)
 #define fence() printf("fence\\n")
 """
 MAIN = """

@@ -25,9 +25,28 @@ static void load(const int8_t A[64][64], const layer *l, int i) {
   mvin(l->v.at + i * l->v.step, SPAD(i), 16, l->rows);
 }
 """
+WINDOWS = """
+struct window { const int8_t *const data; const int_fast32_t strides[2]; };
+typedef struct { int last; } context;
+static void rows(void *ctxt, const int8_t A[64][64], struct window w, const float *scale,
+                 const int *two, int n) {
+  // a comment is no statement
+  ((void)(ctxt)); assert(w.strides[1] == 1);
+  config_ld(w.strides[0] * 1, *scale, 16, 0);
+  if (w.data != NULL) mvin((uint64_t)&w.data[n * w.strides[0]], SPAD(two[1]), 16, two[0]);
+}
+static void noted(context *ctxt, const int8_t A[64][64], int at) {
+  if (ctxt) ctxt->last = at;
+  mvin(A[ctxt == NULL ? at : 9], SPAD(at), 16, 1);
+}
+static void unused(const void *what, int at) { fence(); }
+"""
 NARROW = """
 static inline uint8_t low(int n) { return n; }
 static inline int short_of(int16_t n) { return 1 + (n & 1); }
+struct pair { const int8_t *at; int by[2]; };
+static inline void add(int *to, int n) { *to += n; }
+static inline void skipped(int what, int n) { fence(); }
 """
 BODIES = {
     "break first": "int k = 0;"
@@ -62,6 +81,13 @@ BODIES = {
     " for (int i = 0; i < 20; i++) { mvin(A[i], SPAD(NO || i > 4 ? 1 : 2), 16, 1);"
     " mvin(A[i], SPAD(i > 6 || NO ? 3 : 4), 16, 1 + (YES || i > 4));"
     " if (!(NO || i < 9)) fence(); }",
+    "windows of windows": "float s = 0.5f; int two[2] = {1, 40};"
+    " for (int i = 0; i < 5; i++) { struct window a = {A[i], {64, 1}};"
+    " rows(NULL, A, (struct window){&a.data[64 * i], {a.strides[0], 1}}, &s, two, i); }",
+    "a pointer that no one needs": 'context *none = NULL; unused(&A[0][0] == A[1] ? 0 : "", 1);'
+    " for (int i = 0; i < 9; i++) { unused(none, i); mvin(A[i], SPAD(0), 16, 1); }",
+    "the address of a number": "int n = 3; int *p = &n; for (int i = 0; i < 9; i++)"
+    " { mvin(A[i], SPAD(*p), 16, 1); n += 2; } mvin(A[0], SPAD(*p), 16, 1);",
     "few odd iterations": "int k = 1; while (k < 60) { mvin(A[k], SPAD(k * k), 16, 1); k *= 2; }",
 }
 
@@ -69,7 +95,7 @@ BODIES = {
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler for this machine")
 @pytest.mark.parametrize("name", BODIES)
 def test_the_style_is_modelled(machine: Machine, tmp_path: Path, name: str) -> None:
-    source = TYPES + HEAD + BODIES[name] + "\n}\n"
+    source = TYPES + WINDOWS + HEAD + BODIES[name] + "\n}\n"
     kernel = lift(source, machine)
     assert [s.reason for s in walk(kernel.body) if isinstance(s, Opaque)] == []
     printed = issued(emit(kernel), tmp_path)
@@ -108,6 +134,18 @@ def test_the_style_is_modelled(machine: Machine, tmp_path: Path, name: str) -> N
         "int n = 0; for (int k = 3; k > 1 || n--; k--) mvin(A[k], SPAD(9 + n), 16, 1);",
         "struct { uint8_t n; } s = {0}; s.n = 260; mvin(A[s.n], SPAD(0), 16, 1);",
         "for (int i = 0; i < 20; i++) mvin(A[0], SPAD(low(i * 20)), 16, short_of(i * 4000));",
+        "int n = 0; int *p = &n; for (int i = 0; i < 9; i++) { mvin(A[i], SPAD(n), 16, 1);"
+        " *p = *p + 3; } mvin(A[0], SPAD(n), 16, 1);",
+        "int n = 0; for (int i = 0; i < 9; i++) { add(&n, i); mvin(A[i], SPAD(n), 16, 1); }",
+        "int two[2] = {1, 2}; for (int i = 0; i < 9; i++) { add(two, i);"
+        " mvin(A[i], SPAD(two[0]), 16, 1); }",
+        "const int8_t *last = NULL; for (int i = 0; i < 9; i++) { if (last) mvin(last, SPAD(i),"
+        " 16, 1); last = A[i]; }",
+        "uint64_t at = (uint64_t)&A[0][0]; for (int i = 0; i < 9; i++)"
+        " mvin((const int8_t *)(at + i * 64), SPAD(i), 16, 1);",
+        "struct pair p = {A[0], {7}}; mvin(A[p.by[1]], SPAD(p.by[0]), 16, 1);",
+        "int n = 4; (void)(n += 3); mvin(A[0], SPAD(n), 16, 1);",
+        "int n = 4; skipped(n++, 2); mvin(A[0], SPAD(n), 16, 1);",
     ],
 )
 def test_what_only_looks_countable_keeps_its_meaning(
@@ -171,3 +209,10 @@ def test_reading_deep_nests_of_odd_loops_ends_soon(machine: Machine) -> None:
     nest = "".join(f"for (int i{n} = 0; i{n} < 3; i{n}++) " for n in range(12))
     kernel = lift(HEAD + nest + "mvin(A[0], SPAD(A[0][0]), 16, 1);\n}\n", machine)
     assert any(isinstance(s, Opaque) for s in walk(kernel.body))
+
+
+def test_steps_of_a_pointer_that_is_a_number_are_bytes(machine: Machine) -> None:
+    head = "void kernel(const float A[64][64], const float B[64][64], float C[64][64]) {\n"
+    body = "uint64_t at = (uint64_t)&A[0][0]; mvin((const float *)(at + 64), SPAD(0), 4, 4);\n}\n"
+    reasons = [s.reason for s in walk(lift(head + body, machine).body) if isinstance(s, Opaque)]
+    assert "arithmetic on a pointer of another type" in reasons

@@ -18,6 +18,12 @@ _TOKEN = re.compile(
     r"|(?P<mark>##|.)",
     re.DOTALL,
 )
+_TOLD = frozenset(("void", "if", "do", "while", "__builtin_unreachable", "__builtin_assume"))
+"""Names that a macro without a value may use beside its parameters."""
+_QUALIFIERS = frozenset(
+    ("inline", "__inline", "__inline__", "restrict", "__restrict", "__restrict__", "__attribute__",
+     "always_inline", "__always_inline__", "unused", "__unused__", "noinline", "__noinline__")
+)  # fmt: skip
 _DEFINE = re.compile(r"(\w+)(\(([^)]*)\))?\s*(.*)", re.DOTALL)
 
 
@@ -31,18 +37,41 @@ class _Macro:
 
 @dataclass
 class Macros:
-    """The macros that are defined at a place of a file."""
+    """The macros that are defined at a place of a file.
+
+    `doubtful` are names of which it is not known whether they are defined. Those that are defined
+    differently in several places are not expanded.
+    """
 
     defined: dict[str, _Macro] = field(default_factory=dict)
+    doubtful: set[str] = field(default_factory=set)
     _tokens: int = 0
 
     def __contains__(self, name: str) -> bool:
         return name in self.defined
 
+    def doubt(self, name: str, rest: str) -> None:
+        """Take note of a `#define` or `#undef` of which it is not known whether it is carried out.
+
+        A macro that only tells the compiler what holds is the same in all its definitions.
+        """
+        found = _DEFINE.fullmatch(rest.strip()) if name in ("define", "undef") else None
+        if found is None:
+            return
+        named = found[1]
+        before, known = self.defined.get(named), named in self.defined or named in self.doubtful
+        self.directive(name, rest)
+        now = self.defined.get(named)
+        alike = before == now or (_tells(before) and _tells(now))
+        if known and not alike:
+            self.defined.pop(named, None)
+        self.doubtful.add(named)
+
     def directive(self, name: str, rest: str) -> bool:
         """Carry out `#define` and `#undef`; whether it was one of them."""
         if name == "undef":
             self.defined.pop(rest.strip(), None)
+            self.doubtful.discard(rest.strip())
             return True
         found = _DEFINE.fullmatch(rest.strip()) if name == "define" else None
         if found is None:
@@ -52,6 +81,7 @@ class Macros:
         if listed is not None:
             parameters = tuple(p.strip() for p in listed.split(",") if p.strip())
         self.defined[found[1]] = _Macro(parameters, tuple(_tokens(found[4])))
+        self.doubtful.discard(found[1])
         return True
 
     def expanded(self, text: str) -> str:
@@ -119,6 +149,22 @@ class Macros:
                 result.append(token)
             at += 1
         return result
+
+
+def _tells(macro: _Macro | None) -> bool:
+    """Whether a macro only tells the compiler something, and has neither value nor effect.
+
+    So `((void)(x))`, `__builtin_assume(x)` and `inline __attribute__((always_inline))` do.
+    """
+    if macro is None:
+        return False
+    body = [t for t in macro.body if not _is_space(t)]
+    names = {t for t in body if t[0].isalpha() or t[0] == "_"}
+    if names <= _QUALIFIERS:
+        return set(body) <= names | {"(", ")", ","}
+    starts = "".join(body).startswith(("((void)", "(void)", "do{", "__builtin_"))
+    plain = names <= _TOLD | set(macro.parameters or ())
+    return starts and plain and not {"=", "+", "-", "#", "##"} & set(body)
 
 
 def _tokens(text: str) -> Iterator[str]:

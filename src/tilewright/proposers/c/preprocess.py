@@ -48,6 +48,12 @@ _ADVISED = re.compile(rf"\b__attribute(?:__)?\s*\(\s*\(\s*{_ADVICE}(?:\s*,\s*{_A
 """Attributes that change nothing about what code does; the parser knows them in few places."""
 
 
+_ALWAYS = frozenset(
+    ("__GNUC__", "__STDC__", "__STDC_VERSION__", "__has_builtin", "__has_attribute")
+)
+"""Names that every compiler defines that builds kernels: gcc from version 10 on, and clang."""
+
+
 class _Undecided(Exception):
     """A condition that depends on the compiler or a header."""
 
@@ -80,7 +86,7 @@ def _lines(lines: Sequence[str], macros: Macros, known: Collection[str]) -> list
     while at < len(lines):
         count = _directive_lines(lines, at)
         named = _TYPEDEF.fullmatch(lines[at])
-        if named and all(t is not False for t in taken):
+        if named and all(taken):
             flush()
             macros.directive("define", f"{named[2]} {named[1]}")
             result.append("")
@@ -95,8 +101,15 @@ def _lines(lines: Sequence[str], macros: Macros, known: Collection[str]) -> list
         name, _, rest = re.sub(r"/\*.*?\*/|//.*", " ", words).strip()[1:].strip().partition(" ")
         kept = _conditional(name, rest.strip(), taken, ever, macros, known)
         if kept is None:
-            kept = all(t is not False for t in taken) and not macros.directive(name, rest)
-        result.extend(lines[at : at + count] if kept else [""] * count)
+            kept = all(t is not False for t in taken)
+            if kept and None in taken:
+                macros.doubt(name, rest)
+            elif kept:
+                kept = not macros.directive(name, rest)
+        if kept and name in ("if", "elif") and "defined" not in rest:  # its macros are gone
+            result.extend([f"#{name} {macros.expanded(rest)}", *[""] * (count - 1)])
+        else:
+            result.extend(lines[at : at + count] if kept else [""] * count)
         at += count
     flush()
     return result
@@ -144,16 +157,17 @@ def _holds(test: str, macros: Macros, known: Collection[str]) -> bool | None:
 
     def of_name(found: re.Match[str]) -> str:
         name = found[1] or found[2]
-        if name in macros or name in known:
+        if name not in macros.doubtful and (name in macros or name in known or name in _ALWAYS):
             return "1"
-        if name.startswith("_"):
+        if name.startswith("_") or name in macros.doubtful:
             raise _Undecided
         return "0"
 
     try:
         text = re.sub(r"defined\s*(?:\(\s*(\w+)\s*\)|(\w+))", of_name, test)
         text = macros.expanded(text)
-        if any(n in known or n.startswith("_") for n in re.findall(r"\b[A-Za-z_]\w*", text)):
+        names = re.findall(r"\b[A-Za-z_]\w*", text)
+        if any(n in known or n in macros.doubtful or n.startswith("_") for n in names):
             return None
         text = re.sub(r"\b[A-Za-z_]\w*", "0", re.sub(r"\b(\d+)[uUlL]+\b", r"\1", text))
         text = re.sub(r"&&|\|\||!(?!=)", lambda m: _OPERATORS[m[0]], text).replace("/", "//")

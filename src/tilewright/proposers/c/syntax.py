@@ -152,6 +152,20 @@ _ENDS = ("break_statement", "continue_statement", "return_statement")
 _LOOPS = ("for_statement", "while_statement", "do_statement")
 
 
+TELLS = frozenset(("assert", "__builtin_assume", "__builtin_unreachable"))
+"""Calls that only tell the compiler what holds, or test it."""
+
+
+def has_no_effect(node: Node) -> bool:
+    """Whether an expression changes nothing, so that it may be left out if nothing needs it."""
+    changing = ("assignment_expression", "update_expression")
+    for inner in descendants(node):
+        function = inner.child_by_field_name("function")
+        if inner.type in changing or (function is not None and text_of(function) not in TELLS):
+            return False
+    return True
+
+
 def leaves_early(node: Node) -> bool:
     """Whether a statement may leave what is around it; a loop inside is left by itself."""
     text = node.text or b""

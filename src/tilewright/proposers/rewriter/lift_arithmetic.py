@@ -24,7 +24,9 @@ def literal(text: str) -> Value:
 def looked_up(table: Table, index: Expr) -> Value:
     """An entry of a constant array; entries at equal distances are one expression."""
     values = table.values
-    first = values[index.const if index.is_const and 0 <= index.const < len(values) else 0]
+    if index.is_const and not 0 <= index.const < len(values):
+        raise NotModelled("entry that a table does not have")
+    first = values[index.const if index.is_const else 0]
     if index.is_const and first is not None:
         return first
     rows = [v.row if isinstance(v, Local) else v for v in values]

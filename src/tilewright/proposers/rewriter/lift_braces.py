@@ -10,6 +10,8 @@ from tilewright.proposers.rewriter.lift_kinds import NotModelled, Record, Table,
 from tilewright.proposers.rewriter.lift_narrow import stored
 from tilewright.proposers.rewriter.lift_values import Reader
 
+ENTRIES = "[]"
+"""The type of a field that is an array of integers, as `structures` gives it."""
 LONGEST = 256
 """Entries of an array that is followed value by value."""
 
@@ -30,6 +32,13 @@ def initial(reader: Reader, kind: str, sizes: list[Node | None], given: Node) ->
     if kind not in reader.scope.records:
         raise NotModelled("initializer list")
     return _record(reader, kind, items)
+
+
+def _numbers(reader: Reader, items: list[Node]) -> Table:
+    """The entries that are given of an array in a structure; the others are not followed."""
+    if not items or any(i.type == "initializer_pair" for i in items):
+        raise NotModelled("initializer list")
+    return Table(tuple(reader.value(i) for i in items))
 
 
 def unset(reader: Reader, kind: str) -> Record:
@@ -68,5 +77,8 @@ def _record(reader: Reader, kind: str, items: list[Node]) -> Record:
             name, item = text_of(named).lstrip("."), value
         if name not in fields:
             raise NotModelled(f"value of type {kind}")
-        values[name] = initial(reader, fields[name], [], item)
+        if fields[name] == ENTRIES and item.type == "initializer_list":
+            values[name] = _numbers(reader, [e for e in item.named_children if e.type != "comment"])
+        else:
+            values[name] = initial(reader, fields[name], [], item)
     return Record(tuple(values.items()))

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from tilewright.proposers.c.syntax import identifiers, leaves_early, parameters, text_of
+from tilewright.proposers.c.syntax import (
+    has_no_effect,
+    identifiers,
+    leaves_early,
+    parameters,
+    text_of,
+)
 from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.ir import (
     Body,
@@ -17,7 +23,14 @@ from tilewright.proposers.rewriter.ir import (
 )
 from tilewright.proposers.rewriter.lift_branches import parts_of_if
 from tilewright.proposers.rewriter.lift_choice import choice
-from tilewright.proposers.rewriter.lift_kinds import NotModelled, Pointer, Reference, Value, Word
+from tilewright.proposers.rewriter.lift_kinds import (
+    NotModelled,
+    Pointer,
+    Reference,
+    Table,
+    Value,
+    Word,
+)
 from tilewright.proposers.rewriter.lift_narrow import stored
 from tilewright.proposers.rewriter.lift_scope import Scope
 from tilewright.proposers.rewriter.lift_state import Lifting, fits
@@ -100,14 +113,14 @@ class Calls(Lifting):
         body, inner = self._entered(name, given, scope)
         self._calls.append(name)
         try:
-            statements = body.named_children
+            statements = [s for s in body.named_children if s.type != "comment"]
             last = statements[-1] if statements else None
             if last is not None and last.type == "return_statement" and last.named_children:
                 raise NotModelled(f"call of {name} whose result is not used")
             if any(leaves_early(s) for s in statements[:-1]):
                 raise NotModelled(f"call of {name} (it returns early)")
             kept = [s for s in statements if s.type != "return_statement"]
-            return tuple(s for k in kept for s in self._statement(k, inner) if k.type != "comment")
+            return tuple(s for k in kept for s in self._statement(k, inner))
         finally:
             self._calls.pop()
 
@@ -126,13 +139,28 @@ class Calls(Lifting):
         if len(expected) != len(given):
             raise NotModelled(f"call of {name} with {len(given)} arguments")
         for (parameter, sizes, kind), argument in zip(expected, given, strict=True):
-            value = reader.value(argument)
-            if isinstance(value, Pointer | Reference) != bool(sizes) or (
-                isinstance(value, Pointer) and not fits(value, sizes)
-            ):
-                raise NotModelled(f"call of {name} with a pointer of another type")
+            try:
+                value = self._given(reader, name, argument, sizes)
+            except NotModelled:
+                if parameter in identifiers(body) or not has_no_effect(argument):
+                    raise
+                inner.declare(parameter, None, kind)  # nothing asks for it
+                continue
             inner.declare(parameter, value, kind)
         return body, inner
+
+    def _given(self, reader: Reader, name: str, argument: Node, sizes: list[Node | None]) -> Value:
+        """What a parameter with so many dimensions holds at first."""
+        value = reader.value(argument)
+        if isinstance(value, Table) and argument.type == "identifier":
+            value = Reference(reader.scope.slots[text_of(argument)])
+        if value == Expr(0) and sizes:
+            return value  # NULL
+        if isinstance(value, Pointer | Reference) != bool(sizes) or (
+            isinstance(value, Pointer) and not fits(value, sizes)
+        ):
+            raise NotModelled(f"call of {name} with a pointer of another type")
+        return value
 
     def _called_value(self, call: Node, scope: Scope) -> Value:
         """What a call of one of the file's own functions returns."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from tree_sitter import Node
 
 from tilewright.proposers.c.syntax import pointer_levels, text_of
+from tilewright.proposers.rewriter.c_types import INTEGER_TYPES
 from tilewright.proposers.rewriter.expr import Expr
-from tilewright.proposers.rewriter.lift_braces import initial
+from tilewright.proposers.rewriter.lift_braces import ENTRIES, initial
 from tilewright.proposers.rewriter.lift_kinds import NotModelled
+from tilewright.proposers.rewriter.lift_narrow import is_narrow
 from tilewright.proposers.rewriter.lift_values import Reader
 
 
@@ -54,16 +56,26 @@ def structures(root: Node) -> dict[str, dict[str, str]]:
         for member in body.named_children:
             inner = member.child_by_field_name("type")
             for item in member.children_by_field_name("declarator"):
+                held = item.child_by_field_name("declarator")
+                if item.type == "array_declarator" and inner is not None and held is not None:
+                    entries = held.type == "field_identifier" and _is_whole(text_of(inner))
+                    fields[field_name(held) if entries else ""] = ENTRIES
+                    continue
                 plain = item.type == "field_identifier" and inner is not None
                 fields[field_name(item)] = type_name(inner) if plain and inner is not None else ""
         if "" in fields:
-            continue  # arrays and bits in structures are not followed
+            continue  # arrays of other things and bits in structures are not followed
         tag = kind.child_by_field_name("name")
         if tag is not None:
             found[f"struct {text_of(tag)}"] = fields
         if node.type == "type_definition":
             found |= {text_of(d): fields for d in node.children_by_field_name("declarator")}
     return found
+
+
+def _is_whole(kind: str) -> bool:
+    """Whether a type is one of integers of which no arithmetic here exceeds the range."""
+    return bool(set(kind.split()) & INTEGER_TYPES) and not is_narrow(kind)
 
 
 def field_name(item: Node) -> str:

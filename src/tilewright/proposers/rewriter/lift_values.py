@@ -44,6 +44,8 @@ from tilewright.proposers.rewriter.lift_narrow import stored
 from tilewright.proposers.rewriter.lift_scope import Scope
 from tilewright.proposers.rewriter.machine import Machine
 
+_POINTER = 8
+"""Bytes of a pointer on the core."""
 _COMPARISONS = frozenset(("<", "<=", ">", ">=", "==", "!="))
 Inlined: TypeAlias = Callable[[Node, "Scope"], "Value"]
 """Evaluates a call of one of the file's own functions."""
@@ -100,6 +102,8 @@ class Reader:
                 return literal(text_of(node))
             case "identifier" | "true" | "false":
                 return self._identifier(text_of(node))
+            case "null":
+                return Expr(0)
             case "parenthesized_expression":
                 return self.value(node.named_children[0])
             case "cast_expression":
@@ -136,6 +140,8 @@ class Reader:
             return value.condition
         if isinstance(value, Expr):
             return (Compare("!=", value, Expr(0)),)
+        if isinstance(value, Pointer | Reference):  # nothing that has a place is at NULL
+            return (Compare("!=", Expr(1), Expr(0)),)
         raise NotModelled("condition that compares no integers")
 
     def opposite(self, node: Node) -> Condition:
@@ -208,7 +214,9 @@ class Reader:
         kind, value = text_of(_field(node, "type")), self.value(_field(node, "value"))
         if "*" not in kind:
             if isinstance(value, Pointer):
-                raise NotModelled("pointer cast to a number")
+                if not any(SIZES.get(word) == _POINTER for word in kind.split()):
+                    raise NotModelled("pointer cast to a number")
+                return Pointer(value.array, value.index, None)  # steps would be of bytes
             return stored(kind, value, self.scope.ranges)
         if not isinstance(value, Pointer):
             raise NotModelled("pointer cast")
@@ -311,6 +319,10 @@ class Reader:
     def _compared(self, operator: str, left: Value, right: Value) -> Truth:
         if isinstance(left, Pointer) and isinstance(right, Pointer):
             left, right = self._distance(left, right), Expr(0)
+        if operator in ("==", "!=") and Expr(0) in (left, right):
+            left, right = (
+                Expr(1) if isinstance(v, Pointer | Reference) else v for v in (left, right)
+            )
         if isinstance(left, Truth) and isinstance(right, Expr) and right.is_const:
             if (operator, right.const) in (("!=", 0), ("==", 1)):
                 return left
@@ -399,13 +411,18 @@ class Reader:
         if inner.type == "subscript_expression":
             return self._subscripted(inner, inside=False)
         name = text_of(inner)
-        if inner.type == "identifier" and isinstance(self.scope.get(name), Record):
+        if inner.type == "identifier" and isinstance(self.scope.get(name), Record | Expr | Text):
             return Reference(self.scope.slots[name])
         raise NotModelled("address of something other than an array element")
 
     def _subscripted(self, node: Node, *, inside: bool = True) -> Value:
         """`p[i]`: the element at i, or the pointer to it where it is not looked inside."""
         base, index = self.value(_field(node, "argument")), self.integer(_field(node, "index"))
+        if isinstance(base, Reference) and inside:
+            held = self._referred(base)
+            if not isinstance(held, Table) and index == Expr(0):
+                return held
+            base = held
         if isinstance(base, Table):
             if not inside:
                 raise NotModelled("address of an entry of a table")

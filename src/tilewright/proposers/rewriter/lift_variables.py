@@ -5,9 +5,11 @@ from __future__ import annotations
 from tree_sitter import Node
 
 from tilewright.proposers.c.syntax import (
+    TELLS,
     comma_separated,
     declared_name,
     descendants,
+    has_no_effect,
     identifiers,
     pointer_levels,
     text_of,
@@ -124,6 +126,8 @@ class Variables(Lifting):
                 return value
             if isinstance(value, Reference) and len(sizes) == 1:
                 return value
+            if value == Expr(0) and len(sizes) == 1 and target.type == "pointer_declarator":
+                return value  # NULL
             plain = not isinstance(value, Pointer | Table | Reference)
             if plain and not sizes and (integer or isinstance(value, Text)):
                 return value
@@ -137,6 +141,8 @@ class Variables(Lifting):
         return result
 
     def _expression(self, node: Node, scope: Scope) -> Body:
+        if _only_tells(node, scope) and has_no_effect(node):
+            return ()
         if node.type == "call_expression":
             return self._call(node, scope)
         if node.type not in ("assignment_expression", "update_expression"):
@@ -223,6 +229,17 @@ class Variables(Lifting):
 
     def _plus(self, scope: Scope, value: Value, amount: Expr) -> Value:
         return self._reader(scope).combined("+", value, amount)
+
+
+def _only_tells(node: Node, scope: Scope) -> bool:
+    """Whether a statement is an expression cast to void, or a call that tells what holds."""
+    while node.type == "parenthesized_expression":
+        node = node.named_children[0]
+    if node.type == "cast_expression":
+        return text_of(node.child_by_field_name("type") or node) == "void"
+    function = node.child_by_field_name("function") if node.type == "call_expression" else None
+    name = text_of(function) if function is not None else ""
+    return name in TELLS and name not in scope.functions
 
 
 def _is_constant(item: Node) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
-from tilewright.proposers.c.syntax import descendants, text_of
+from tilewright.proposers.c.syntax import TELLS, descendants, text_of
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.raising.types import (
     DOUBLE,
@@ -333,7 +333,7 @@ class Translator:
             return
         if node.type == "call_expression":
             name = text_of(_field(node, "function"))
-            if name in _NOTHING:
+            if name in TELLS:
                 return
         self._put(node, self.value(node)[0])
 
@@ -803,10 +803,6 @@ class Translator:
             for g, (_, kind) in zip(given, function.parameters, strict=True)
         )
         return f"f_{name}({values})", function.result
-
-
-_NOTHING = frozenset(("assert", "__builtin_unreachable", "__builtin_assume"))
-"""Calls without an effect."""
 
 
 def _signed(value: int, bits: int) -> int:
