@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.cli.options import as_started
 from tilewright.core.records import Failed, Measured
-from tilewright.report.text import number, words
+from tilewright.report.text import duration, number, words
 
 if TYPE_CHECKING:
     from tilewright.core.records import History, Trial
@@ -50,7 +50,15 @@ def _untried(summary: Summary, history: History) -> Iterator[str]:
     if len(history) > 1 or summary.status != "finished":
         return
     if "budget" in summary.stop_reason:
-        yield "The budget ended before the first candidate was evaluated. Give a larger --budget."
+        start = sum(t.wall_s for t in history)
+        rest = max(0.0, summary.wall_s - start)
+        yield (
+            "The budget ended before the first candidate was evaluated. Of "
+            f"{duration(summary.wall_s)}, the evaluation of the starting kernel took "
+            f"{duration(start)}; the other {duration(rest)} went to starting processes, the "
+            "baselines, writing candidates and evaluations that did not end in time. Give a "
+            "larger --budget, or search while the machine has less other work."
+        )
     else:
         yield (
             "None of the optimisations that the proposer knows applies to this kernel. Add a "

@@ -167,3 +167,11 @@ def test_a_kernel_that_is_faster_than_its_bound_shows_that_the_bound_is_wrong() 
     assert "less than the bound of 5,000,000 cycles" in told
     assert "correct `operations` in workload.toml" in told
     assert "Nothing is left to gain" not in told
+
+
+def test_a_search_that_evaluated_only_the_start_says_what_took_the_time() -> None:
+    history = History([replace(TRIALS[0], wall_s=19.4)])
+    run = run_record(wall_s=25.2, stop_reason="the budget of 25 s is spent")
+    told = " ".join(shown(summarize(run, history), history).split())
+    assert "Of 25 s, the evaluation of the starting kernel took 19 s" in told
+    assert "the other 5.8 s went to starting processes, the baselines, writing" in told
