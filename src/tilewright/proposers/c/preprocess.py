@@ -1,6 +1,7 @@
 """The macros and conditionals a kernel file defines itself, expanded before it is read.
 
-Further names of scalar types (`typedef float real;`) are expanded like macros.
+Further names of scalar types (`typedef float real;`) are expanded like macros, and those of types
+of arrays are written out (`array_types.py`).
 Only macros defined in the file are expanded; those of headers (the target's commands) are not
 known here and stay. Every line keeps its number.
 """
@@ -12,6 +13,7 @@ import operator
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from tilewright.proposers.c.array_types import ArrayTypes
 from tilewright.proposers.c.macros import Macros
 
 _OPERATORS = {"&&": " and ", "||": " or ", "!": " not "}
@@ -76,10 +78,11 @@ def _lines(lines: Sequence[str], macros: Macros, known: Collection[str]) -> list
     block: list[str] = []
     taken: list[bool | None] = []  # per open conditional: this branch, None if undecided
     ever: list[bool] = []
+    arrays = ArrayTypes()
 
     def flush() -> None:
         if block:
-            result.extend(macros.expanded("\n".join(block)).split("\n"))
+            result.extend(arrays.expanded(macros.expanded("\n".join(block))).split("\n"))
             block.clear()
 
     at = 0
@@ -92,6 +95,12 @@ def _lines(lines: Sequence[str], macros: Macros, known: Collection[str]) -> list
             result.append("")
             at += 1
             continue
+        if lines[at].lstrip().startswith("typedef") and all(taken):
+            flush()
+            if arrays.define(macros.expanded(lines[at])):
+                result.append("")
+                at += 1
+                continue
         if not count:
             block.append(lines[at] if all(t is not False for t in taken) else "")
             at += 1
