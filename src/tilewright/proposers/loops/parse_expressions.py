@@ -7,7 +7,7 @@ computes in 64 bits may be printed as an int.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -65,6 +65,8 @@ from tilewright.proposers.loops.scope import (
     plus,
     times,
 )
+
+_SIDES = ("consequence", "alternative")
 
 
 class Expressions:
@@ -281,15 +283,20 @@ class Expressions:
         sign = operator_of(node)
         if sign not in OPERATORS:
             raise UnsupportedError(node, f"the operator {sign} is not known")
-        left = self.value(field_of(node, "left"))
-        with self._maybe(sign in ("&&", "||")):
-            right = self.value(field_of(node, "right"))
+        left, other = self.value(field_of(node, "left")), field_of(node, "right")
+        if sign == "&&":
+            right = self.computed_under(printed(left), lambda: self.value(other))
+        elif sign == "||":
+            right = self.computed_under(_fails(printed(left)), lambda: self.value(other))
+        else:
+            right = self.value(other)
         return combined(node, sign, left, right)
 
     def _chosen(self, node: Node) -> Value:
         condition = self.value(field_of(node, "condition"))
-        with self._maybe():
-            value, other = (self.value(field_of(node, n)) for n in ("consequence", "alternative"))
+        test, (yes, no) = printed(condition), (field_of(node, n) for n in _SIDES)
+        value = self.computed_under(test, lambda: self.value(yes))
+        other = self.computed_under(_fails(test), lambda: self.value(no))
         if condition.interval is not None and condition.interval[0] == condition.interval[1]:
             return value if condition.interval[0] else other
         kind = common(value.type, other.type)
@@ -425,9 +432,18 @@ class Expressions:
         self._printed[-1].add(found)
         return found
 
+    def computed_under(self, test: Expr, read: Callable[[], Value]) -> Value:
+        """A value that is computed only where a test holds."""
+        with self._maybe():
+            return read()
+
     @contextmanager
-    def _maybe(self, under: bool = True) -> Iterator[None]:
+    def _maybe(self) -> Iterator[None]:
         """What is read here is computed under a condition."""
-        self._conditional += under
+        self._conditional += 1
         yield
-        self._conditional -= under
+        self._conditional -= 1
+
+
+def _fails(test: Expr) -> Expr:
+    return Binary("==", test, Number("0"))

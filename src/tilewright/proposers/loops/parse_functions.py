@@ -21,7 +21,16 @@ from tree_sitter import Node
 
 from tilewright.proposers.c.syntax import assigned, descendants, parameters, text_of
 from tilewright.proposers.loops.c_types import NAMES, is_whole
-from tilewright.proposers.loops.ir import Element, Number, Select, Type, Var, walk
+from tilewright.proposers.loops.ir import (
+    Binary,
+    Element,
+    Expr,
+    Number,
+    Select,
+    Type,
+    Var,
+    expressions,
+)
 from tilewright.proposers.loops.parse_arithmetic import converted, printed
 from tilewright.proposers.loops.parse_loops import Loops
 from tilewright.proposers.loops.parse_records import type_name
@@ -103,8 +112,6 @@ class Functions(Loops):
             record = self.records.get(named)
             if record is not None and not levels:
                 given_fields = self.fields(argument, record)
-                for value in given_fields:
-                    self._require_read(node, value)
                 inner.declare(name, record)
                 for field, value in zip(record.fields, given_fields, strict=True):
                     self._declare_in(inner, f"{name}.{field}", record.type, value)
@@ -155,7 +162,6 @@ class Functions(Loops):
         elif isinstance(value.expr, (Var, Number)) and value.type == kind and not changes:
             inner.declare(name, value)
         else:
-            self._require_read(node, value)
             self._declare_in(inner, name, kind, value)
 
     def _declare_in(self, inner: Scope, name: str, kind: Type, value: Value) -> None:
@@ -164,13 +170,22 @@ class Functions(Loops):
         self.declare(name, kind, value)
         self.scope = outer
 
-    def _require_read(self, node: Node, value: Value) -> None:
-        """Raise if a variable takes an element before it is known whether it may be read."""
-        under = self._conditional > len(self._guards)
-        elements = (e for e in walk(value.expr) if isinstance(e, Element))
-        if under and not all(map(self.may_touch, elements)):
-            what = f"{text_of(node)!r} reads an element only under a condition"
-            raise UnsupportedError(node, what)
+    def computed_under(self, test: Expr, read: Callable[[], Value]) -> Value:
+        """A value that is computed only where a test holds.
+
+        Statements of functions that are called for it stand before, where they run in any case;
+        they read elements that may lie outside their arrays only where the test holds.
+        """
+        names = set(self._printed[-1])
+        with self._collected() as found, self._maybe():
+            value = read()
+        parts = expressions(tuple(found))
+        if all(self.may_touch(e) for e in parts if isinstance(e, Element)):
+            self._done += found
+            return value
+        self._printed[-1] = names
+        with self._under(test):
+            return read()
 
     def _returned(self, nodes: Sequence[Node]) -> Value | None:
         """The value that statements return; those before are read."""
@@ -185,14 +200,23 @@ class Functions(Loops):
     def _chosen_by_returns(self, node: Node, rest: Sequence[Node]) -> Value:
         """if (condition) return value; return other;"""
         condition, other = self.value(condition_of(node)), otherwise(node)
-        with self._maybe():
-            first = self._returned(inside(field_of(node, "consequence")))
-            second = self._returned([*(inside(other) if other is not None else ()), *rest])
-        if first is None or second is None:
-            raise UnsupportedError(node, "a function that returns only sometimes is not known")
+
+        def returned(statements: Sequence[Node]) -> Value:
+            found = self._returned(statements)
+            if found is None:
+                what = "a function that returns only sometimes is not known"
+                raise UnsupportedError(node, what)
+            return found
+
+        test = printed(condition)
+        chosen = inside(field_of(node, "consequence"))
+        left = [*(inside(other) if other is not None else ()), *rest]
+        first = self.computed_under(test, lambda: returned(chosen))
+        opposite = Binary("==", test, Number("0"))
+        second = self.computed_under(opposite, lambda: returned(left))
         if first.type != second.type:
             raise UnsupportedError(node, "a function returns values of two types")
-        return Value(Select(printed(condition), printed(first), printed(second)), first.type)
+        return Value(Select(test, printed(first), printed(second)), first.type)
 
 
 def _returns(node: Node) -> bool:
