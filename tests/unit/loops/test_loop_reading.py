@@ -172,6 +172,17 @@ def test_a_function_called_under_a_condition_reads_elements_only_there(
 POINT = "typedef struct { float x, y; } point;\n"
 
 
+def test_a_structure_given_to_a_function_under_a_condition_is_read_only_there() -> None:
+    source = (
+        f"{POINT}static float of(point z) {{ return z.x * z.y; }}\n"
+        "void kernel(point *p, float *X) { X[0] = X[0] > 0 ? of(p[1]) : 0; }"
+    )
+    assert body_of(source) == (
+        "float z_x = X[0] > 0 ? p[2] : 0; float z_y = X[0] > 0 ? p[3] : 0; "
+        "X[0] = X[0] > 0 ? z_x * z_y : 0;"
+    )
+
+
 @pytest.mark.parametrize(
     ("written", "read"),
     [
