@@ -60,7 +60,7 @@ def test_a_model_is_told_of_the_machine_and_its_kernels_are_measured(tmp_path: P
         prompts = str([body["messages"] for body in server.requests])
     for told in (
         "GFLOP/s",
-        "One core of this machine",
+        "one core of this machine",
         "vectorise",
         "measured peak",
         "loops as compiled",

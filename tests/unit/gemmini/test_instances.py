@@ -150,7 +150,7 @@ def test_texts_of_every_array_size(dim: int) -> None:
         parameters = {**given.config.parameters, "array_dim": dim, "array_output_bits": 24}
         assert impossible(parameters) is None
         brief = load_brief(Instance("mine", SimConfig(parameters)))
-        assert f"at\nmost {dim} x {dim}. A block" in brief.isa
+        assert f"at most {dim} x {dim} elements. A block" in " ".join(brief.isa.split())
 
 
 def test_a_workload_larger_than_memory_counts_bytes_of_the_type() -> None:
