@@ -151,9 +151,9 @@ def rows_of(
         used.append(n)
     if not points:
         raise SystemExit(f"{program.name}: none of its candidates is of the template.")
-    features = features_of(search.anatomy, search.structure, target, TEMPLATE)
+    features = features_of(search.anatomy.workload, search.structure, target, TEMPLATE)
     rows = features(Candidates.concatenate(points))
-    names = (program.name,) * len(used)
+    names = (search.anatomy.workload.signature,) * len(used)
     return TrainingSet(features.names, names, rows, relative[used])
 
 
@@ -170,12 +170,7 @@ def collect(folder: Path, comparison: Path | None, target: TuningTarget) -> Trai
     found = [known for known in sets if known is not None]
     if not found:
         raise SystemExit(f"{folder} holds no measured candidates: run without --write first.")
-    return TrainingSet(
-        found[0].names,
-        tuple(name for known in found for name in known.workloads),
-        np.concatenate([known.rows for known in found]),
-        np.concatenate([known.throughput for known in found]),
-    )
+    return TrainingSet.concatenate(found)
 
 
 def main() -> None:

@@ -11,6 +11,10 @@ same command goes on where it was. Leave the machine alone meanwhile.
     uv run --extra tune python benchmarks/tune_cpu.py --seconds 3000    # about an hour, then stop
     uv run --extra tune python benchmarks/tune_cpu.py --full            # all workloads, arms, seeds
     uv run --extra tune python benchmarks/tune_cpu.py --short 200       # default after 200 trials
+    uv run --extra tune python benchmarks/tune_cpu.py --unseen --folder tune-unseen
+
+With --unseen, the workloads are M3, R8, M0 and R6, none of which is in the training set; the arms
+are also af-ds-unrelated, whose cost model knows no workload of the family either, and roller.
 """
 
 from __future__ import annotations
@@ -36,18 +40,21 @@ from tilewright.tuning.comparison_table import Run, latest, speedups, table
 
 BAR_WORKLOADS = "M1,M4,R5,R11"
 FULL_WORKLOADS = "M0..M5,R0..R12,Y0..Y10"
+UNSEEN_WORKLOADS = "M3,R8,M0,R6"
 HELD = ("af-ds", "af-ds-pretrained")
+UNSEEN = (*HELD, "af-ds-unrelated", "roller")
 FEW, MANY = 100, 1000
 
 
 def groups(arguments: argparse.Namespace) -> Iterator[tuple[Group, TuningTarget]]:
     """What is to be run, the same workloads of the next seed only after all of one."""
+    usual = UNSEEN_WORKLOADS if arguments.unseen else BAR_WORKLOADS
     identifiers = parse_identifiers(
-        arguments.workloads or (FULL_WORKLOADS if arguments.full else BAR_WORKLOADS)
+        arguments.workloads or (FULL_WORKLOADS if arguments.full else usual)
     )
     many = arguments.short or MANY
     few = min(FEW, many)
-    budgets = {"default": many, **dict.fromkeys(HELD, few)}
+    budgets = {"default": many, **dict.fromkeys(UNSEEN if arguments.unseen else HELD, few)}
     if arguments.full:
         budgets = dict.fromkeys(("default", "restricted", "af", "ds", *HELD), many)
     for threads in (1, 2) if arguments.full else (arguments.threads,):
@@ -143,6 +150,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, help="default 3, with --full 5")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--full", action="store_true", help="all arms, workloads, 1 and 2 threads")
+    parser.add_argument("--unseen", action="store_true", help="workloads not trained on")
     parser.add_argument("--short", type=int, help="trials of default, instead of 1000")
     parser.add_argument("--seconds", type=float, help="stop after this time")
     parser.add_argument("--print", action="store_true", dest="only_print")
@@ -163,7 +171,7 @@ def main() -> None:
         print(f"{threads} thread(s)")
         rows += table(of_threads)
         show(table(of_threads))
-        for arm in HELD:
+        for arm in UNSEEN if arguments.unseen else HELD:
             print("\n".join(bars(of_threads, arm)))
     if arguments.json:
         found = {"rows": [asdict(row) for row in rows], "runs": list(map(told, latest(runs)))}

@@ -124,9 +124,10 @@ def tune(
         bool | None,
         typer.Option(
             "--pretrained/--no-pretrained",
-            help="Start with a cost model that was trained on other workloads. Such a model "
-            "exists for gradient search on one CPU thread and is the default there. With "
-            "--no-pretrained the search starts without a model, as in the paper.",
+            help="Start with a cost model that was trained on other workloads and, unless --fresh "
+            "is given, on earlier runs of the project. Such a model exists for gradient search on "
+            "one CPU thread and is the default there. With --no-pretrained the search starts "
+            "without a model, as in the paper.",
         ),
     ] = None,
     seed: Annotated[

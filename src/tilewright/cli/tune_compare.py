@@ -29,6 +29,8 @@ Arms:
   af-ds             gradient descent on analytical features
   af-ds-knobs       the same on all knobs of the template
   af-ds-pretrained  af-ds with a cost model trained on other workloads
+  af-ds-unrelated   the same without workloads of the family that is searched
+  roller            up to 50 tilings constructed by the rules of ROLLER; CPU only
   random            uniform among valid tilings
 
 \b
@@ -125,10 +127,11 @@ def tune_compare(
     check_folder(output)
     opened = parse_target(target, threads)
     opened.require_present()
-    if opened.is_gpu and (trained := [name for name in names if ARMS[name].pretrained]):
+    cpu_only = [n for n in names if ARMS[n].pretrained or ARMS[n].search == "constructed"]
+    if opened.is_gpu and cpu_only:
         raise InputError(
-            f"--arms {','.join(trained)} cannot be used with a GPU, because tilewright has no "
-            "trained cost model for GPUs. Leave it out."
+            f"--arms {','.join(cpu_only)} cannot be used with a GPU, because tilewright has no "
+            "trained cost model and no rules for constructing tiles for GPUs. Leave it out."
         )
     console = notes()
     budgets = dict.fromkeys(names, counts[-1])
@@ -200,7 +203,7 @@ def show(rows: Sequence[Row]) -> None:
 def _arms(text: str) -> list[str]:
     known = (
         *("default", "restricted", "af", "ds", "af-ds"),
-        *("af-ds-knobs", "af-ds-pretrained", "random"),
+        *("af-ds-knobs", "af-ds-pretrained", "af-ds-unrelated", "roller", "random"),
     )
     names = list(dict.fromkeys(name.strip() for name in text.split(",")))
     for name in names:

@@ -38,7 +38,8 @@ class TuneProgress(LivePanel):
         """Say which run this is, and what it continues from."""
         again = f", continues after {kept} trials" if kept else ""
         starts = f", {len(record.starts)} known tiles to start from" if record.starts else ""
-        self._say(f"run {record.id}: {record.workload}{again}{starts}")
+        taught = _taught(record.settings.get("learned_from"))
+        self._say(f"run {record.id}: {record.workload}{again}{starts}{taught}")
 
     def measured(self, trial: Trial) -> None:
         """Take one trial in."""
@@ -91,3 +92,11 @@ class TuneProgress(LivePanel):
     def _say(self, line: str) -> None:
         if self._live is None:
             self._console.print(line, markup=False, soft_wrap=True)
+
+
+def _taught(runs: object) -> str:
+    """What the cost model learned from the project's earlier runs, given their trials by run."""
+    if not isinstance(runs, dict) or not runs:
+        return ""
+    number = "1 earlier run" if len(runs) == 1 else f"{len(runs)} earlier runs"
+    return f", a cost model that learned from {sum(runs.values())} trials of {number}"

@@ -48,6 +48,21 @@ class SqlTunings:
             row = connection.execute(wanted.order_by(tunings.c.number.desc()).limit(1)).first()
         return _record(row) if row is not None else None
 
+    def run(self, run_id: str) -> TuningRecord | None:
+        """The run of this id, if there is one."""
+        with self._database.read() as connection:
+            row = connection.execute(select(tunings).where(tunings.c.id == run_id)).first()
+        return _record(row) if row is not None else None
+
+    def nearest_runs(self, family: str, target: str, extents: Sequence[int]) -> list[TuningRecord]:
+        """Runs of a family on a target: nearest sizes first, as in `nearest`, then newest first."""
+        wanted = select(tunings).where(tunings.c.family == family, tunings.c.target == target)
+        with self._database.read() as connection:
+            rows = connection.execute(wanted.order_by(tunings.c.number.desc())).all()
+        away = [_distance(_extents(row.extents, len(extents)), extents) for row in rows]
+        order = sorted(range(len(rows)), key=lambda n: away[n])
+        return [_record(rows[n]) for n in order]
+
     def add(self, run_id: str, trials: Sequence[TunedTrial]) -> None:
         """Append trials; one whose key is there already is left as it was."""
         if not trials:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -87,17 +87,7 @@ class BoostedTrees:
         self._seconds: list[float | None] = []
         self._booster: Any = None
         self._xgboost = _load_xgboost()
-        self._pretrained: Any = None
-        if known is not None:
-            self._pretrained = self._xgboost.train(
-                {**_PRETRAINED_PARAMETERS, "seed": seed, "nthread": threads},
-                self._xgboost.DMatrix(
-                    known.rows,
-                    label=known.throughput,
-                    weight=np.maximum(known.throughput, _LEAST_WEIGHT),
-                ),
-                num_boost_round=_PRETRAINED_ROUNDS,
-            )
+        self._pretrained = None if known is None else fit_known(known, seed, threads)
 
     def update(self, candidates: Candidates, seconds: Sequence[float | None]) -> None:
         """Add measurements and train on all of them."""
@@ -141,7 +131,22 @@ class BoostedTrees:
         """What other workloads say of these features, (n,); None where none are known."""
         if self._pretrained is None:
             return None
-        return np.asarray(self._pretrained.inplace_predict(rows), dtype=np.float64)
+        return self._pretrained(rows)
+
+
+def fit_known(known: TrainingSet, seed: int, threads: int) -> Callable[[Floats], Floats]:
+    """Trains trees on measured candidates; the result predicts (n,) from features (n, features)."""
+    xgboost = _load_xgboost()
+    trees = xgboost.train(
+        {**_PRETRAINED_PARAMETERS, "seed": seed, "nthread": threads},
+        xgboost.DMatrix(
+            known.rows,
+            label=known.throughput,
+            weight=np.maximum(known.throughput, _LEAST_WEIGHT),
+        ),
+        num_boost_round=_PRETRAINED_ROUNDS,
+    )
+    return lambda rows: np.asarray(trees.inplace_predict(rows), dtype=np.float64)
 
 
 def _load_xgboost() -> ModuleType:

@@ -14,6 +14,7 @@ from tilewright.core.errors import ConfigurationError, UnknownNameError
 from tilewright.core.files import read_toml
 
 _FOLDER = Path(__file__).parent / "devices"
+_OPERAND_REGISTERS = 4
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,15 @@ class CpuDevice:
     l3_bytes: int = 0
     bandwidth_gb_s: float = 0.0
     peak_gflops: float = 0.0
+
+    @property
+    def accumulators(self) -> int:
+        """Vector registers that can accumulate while the others hold operands."""
+        return self.vector_registers - _OPERAND_REGISTERS
+
+    def lanes(self, element_bytes: int) -> int:
+        """Elements of a vector."""
+        return max(self.vector_bytes // element_bytes, 1)
 
 
 DeviceModel = GpuDevice | CpuDevice

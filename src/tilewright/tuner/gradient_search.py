@@ -64,7 +64,7 @@ class GradientSearch:
         self._rng = np.random.default_rng(seed)
         self._measured: dict[bytes, float] = {}
         self._unlearned: list[tuple[Candidates, list[float | None]]] = []
-        self._none = space.random(0, self._rng)
+        self._none = space.nothing
         self._upcoming = self._none
         self._steps = self._run(starts if starts is not None else self._none)
         self._pending = next(self._steps, self._none)

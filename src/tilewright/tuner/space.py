@@ -52,6 +52,11 @@ class TileSpace:
         """Length of the level axis of the tile array."""
         return self.structure.spatial_levels
 
+    @property
+    def nothing(self) -> Candidates:
+        """A batch without candidates."""
+        return self._draw(0, np.random.default_rng(0))
+
     def levels_of(self, loop: int) -> int:
         """How many levels this loop is split into."""
         return self._levels[loop]
@@ -122,7 +127,7 @@ class TileSpace:
                 f"among {draws} draws: its loops cannot give this device enough threads or fit its "
                 "memories; change the sizes or the target."
             )
-        return Candidates.concatenate(batches) if batches else self._draw(0, rng)
+        return Candidates.concatenate(batches) if batches else self.nothing
 
     def neighbours(self, point: Candidates, hops: int) -> Candidates:
         """All valid points exactly `hops` coordinates away from the one candidate in `point`.
@@ -217,7 +222,7 @@ class TileSpace:
         tiles = np.ones((count, len(self.workload.loops), self.levels), dtype=np.int64)
         for loop, extent in enumerate(self.workload.extents):
             free = [lv for lv in range(self._levels[loop]) if not self._frozen(loop, lv)]
-            for prime, exponent in _prime_factors(extent):
+            for prime, exponent in prime_factors(extent):
                 parts = _compositions(exponent, len(free))
                 picked = parts[rng.integers(len(parts), size=count)]
                 tiles[:, loop, free] *= prime**picked
@@ -232,7 +237,7 @@ class TileSpace:
         return Candidates(tiles, knobs)
 
 
-def _prime_factors(number: int) -> list[tuple[int, int]]:
+def prime_factors(number: int) -> list[tuple[int, int]]:
     """Primes of a positive integer with their exponents."""
     factors, prime = [], 2
     while prime * prime <= number:
@@ -260,4 +265,4 @@ def _ordered_factorisations(number: int, parts: int) -> int:
     """How many ordered factorisations of a number into this many factors there are."""
     if parts == 0:
         return int(number == 1)
-    return math.prod(math.comb(e + parts - 1, parts - 1) for _, e in _prime_factors(number))
+    return math.prod(math.comb(e + parts - 1, parts - 1) for _, e in prime_factors(number))

@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import io
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,7 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from tilewright.core.errors import ConfigurationError
-from tilewright.tuner.candidates import Floats
+from tilewright.tuner.candidates import Booleans, Floats, Integers
+from tilewright.tuner.workload import TensorWorkload
 
 _FOLDER = Path(__file__).parent / "training_sets"
 
@@ -23,9 +25,9 @@ _FOLDER = Path(__file__).parent / "training_sets"
 class TrainingSet:
     """Measured candidates of any workloads, by their features.
 
-    `workloads` (n,) names each candidate's workload; `rows` (n, len(names)) are its closed-form
-    features; `throughput` (n,) is relative to the best that was measured of its workload, 0 for a
-    candidate that failed.
+    `workloads` (n,) is the signature of each candidate's workload; `rows` (n, len(names)) are its
+    closed-form features; `throughput` (n,) is relative to the best that was measured of its
+    workload, 0 for a candidate that failed.
     """
 
     names: tuple[str, ...]
@@ -33,11 +35,28 @@ class TrainingSet:
     rows: Floats
     throughput: Floats
 
-    def without(self, workload: str) -> TrainingSet:
-        """All but the candidates of one workload."""
-        others = np.array([name != workload for name in self.workloads], dtype=bool)
-        kept = tuple(name for name in self.workloads if name != workload)
-        return TrainingSet(self.names, kept, self.rows[others], self.throughput[others])
+    def __getitem__(self, rows: Booleans | Integers) -> TrainingSet:
+        """The candidates of these rows."""
+        workloads = tuple(str(name) for name in np.array(self.workloads, dtype=object)[rows])
+        return TrainingSet(self.names, workloads, self.rows[rows], self.throughput[rows])
+
+    def without(self, workload: TensorWorkload) -> TrainingSet:
+        """All but the candidates of one workload, whatever its name."""
+        return self[np.array([known != workload.signature for known in self.workloads], bool)]
+
+    def without_family(self, family: str) -> TrainingSet:
+        """All but the candidates of the workloads of a family."""
+        return self[np.array([known.split()[0] != family for known in self.workloads], bool)]
+
+    @staticmethod
+    def concatenate(sets: Sequence[TrainingSet]) -> TrainingSet:
+        """All candidates of at least one set of the same features, in order."""
+        return TrainingSet(
+            sets[0].names,
+            tuple(name for known in sets for name in known.workloads),
+            np.concatenate([known.rows for known in sets]),
+            np.concatenate([known.throughput for known in sets]),
+        )
 
 
 @cache

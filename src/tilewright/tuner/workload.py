@@ -1,7 +1,10 @@
 """A tensor computation as the tuner sees it: loops, affine accesses, bytes per element."""
 
+from __future__ import annotations
+
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from tilewright.core.errors import WorkloadError
@@ -82,10 +85,42 @@ class TensorWorkload:
         """Iterations of each loop."""
         return tuple(loop.extent for loop in self.loops)
 
+    def resized(self, extents: Sequence[int]) -> TensorWorkload:
+        """The same computation with other extents, one for each loop."""
+        loops = zip(self.loops, extents, strict=True)
+        return replace(self, loops=tuple(replace(loop, extent=extent) for loop, extent in loops))
+
+    @property
+    def family(self) -> str:
+        """What is computed, whatever the sizes: `ac,cb->ab` is a matrix product.
+
+        Loops are letters in their order, those of one iteration left out; a sum stands for an index
+        of several loops, as in a 3x3 or 5x5 convolution of one image, `adef,d(b+e)(c+f)->abc`.
+        Strides, padding, types, names and the order of the inputs make no difference.
+        """
+        letters: dict[int, str] = {}
+        for loop, extent in enumerate(self.extents):
+            if extent > 1:
+                letters[loop] = chr(ord("a") + len(letters))
+        inputs = sorted(_indices(access, letters) for access in self.inputs)
+        return f"{','.join(inputs)}->{_indices(self.output, letters)}"
+
+    @property
+    def signature(self) -> str:
+        """The family and its sizes, `ac,cb->ab 512x4096x1024`: equal for equal computations."""
+        sizes = "x".join(str(extent) for extent in self.extents if extent > 1)
+        return f"{self.family} {sizes}"
+
     @property
     def spatial(self) -> int:
         """How many of the loops are spatial; they are the first ones."""
         return sum(loop.kind is LoopKind.SPATIAL for loop in self.loops)
+
+    @property
+    def vector_loop(self) -> int:
+        """The loop that becomes vectors: the last spatial one of more than one iteration."""
+        moving = [loop for loop in range(self.spatial) if self.extents[loop] > 1]
+        return moving[-1] if moving else self.spatial - 1
 
     @property
     def macs(self) -> int:
@@ -96,6 +131,15 @@ class TensorWorkload:
     def flops(self) -> int:
         """Floating-point operations of the whole computation: two for each multiply-accumulate."""
         return 2 * self.macs
+
+
+def _indices(access: Access, letters: dict[int, str]) -> str:
+    """The indices of an access, each a letter or a sum of letters in parentheses."""
+    dims = []
+    for terms in access.dims:
+        names = sorted(letters[loop] for loop, _ in terms if loop in letters)
+        dims.append(f"({'+'.join(names)})" if len(names) > 1 else "".join(names))
+    return "".join(dims)
 
 
 def _loops(spatial: dict[str, int], reduction: dict[str, int]) -> tuple[Loop, ...]:

@@ -12,21 +12,22 @@ from typing import Any
 from tilewright.core.tuning_records import KnownKernel, TuningRecord
 from tilewright.storage.project import open_tunings, run_lock
 from tilewright.storage.tunings import SqlTunings
-from tilewright.tuner.candidates import Candidates
 from tilewright.tuner.space import TileSpace
 from tilewright.tuner.tvm.builder import open_builder
 from tilewright.tuner.tvm.programs import Program
 from tilewright.tuner.tvm.runner import Runner
 from tilewright.tuner.tvm.session import Budget, Tuning
-from tilewright.tuner.tvm.setup import open_search
+from tilewright.tuner.tvm.setup import Earlier, open_search
 from tilewright.tuner.tvm.targets import TuningTarget
 from tilewright.tuner.tvm.task_files import task_files
 from tilewright.tuner.tvm.trials import Ledger, Trial
+from tilewright.tuning.earlier_runs import lesson, nearest_runs, runs_again
 from tilewright.tuning.stored import (
     TuneSettings,
     family_of,
     identity_of,
     kernel_in,
+    learned_from,
     measurement_of,
     new_record,
     points_of,
@@ -93,29 +94,31 @@ def _tune(
 ) -> TuneResult:
     earlier = None if settings.fresh else storage.latest(identity)
     starts: list[Mapping[str, object]] = list(earlier.starts) if earlier else []
+    counts = learned_from(earlier) if earlier else {}
 
-    def known_points(space: TileSpace) -> Candidates:
+    def known(space: TileSpace) -> Earlier:
         if earlier is None and not settings.fresh:
-            near = storage.nearest(
-                family_of(space), target.text, space.workload.extents, shapes=4, each=2
-            )
+            family, extents = family_of(space), space.workload.extents
+            near = storage.nearest(family, target.text, extents, shapes=4, each=2)
             starts.extend(tile.point for tile in near)
-        return points_of(space, starts)
+            if settings.method.pretrained:
+                runs = nearest_runs(storage, family, target, extents)
+                counts.update((run.record.id, len(run.trials)) for run in runs)
+        runs = runs_again(storage, counts)
+        return Earlier(points_of(space, starts), lesson(runs, space, target, settings.method))
 
-    search = open_search(
-        program, target, settings.method, settings.trials, settings.seed, known_points
-    )
+    search = open_search(program, target, settings.method, settings.trials, settings.seed, known)
     record = earlier or storage.start(
-        new_record(program, target, settings, identity, search, starts)
+        new_record(program, target, settings, identity, search, starts, counts)
     )
     kept = storage.trials(record.id)
-    known = {trial.key: measurement_of(trial) for trial in kept}
+    measured = {trial.key: measurement_of(trial) for trial in kept}
     spent = Ledger(wall_s=max([record.wall_s, *(trial.elapsed_s for trial in kept)]))
     if on_start is not None:
-        on_start(record, len(known))
+        on_start(record, len(measured))
 
     def keep(trial: Trial) -> None:
-        if trial.key not in known:
+        if trial.key not in measured:
             storage.add(record.id, [stored_trial(trial)])
         if on_trial is not None:
             on_trial(trial)
@@ -128,7 +131,7 @@ def _tune(
     ):
         budget = Budget(settings.trials, settings.seconds)
         ahead = target.spare_cores > 0
-        tuning = Tuning(search, builder, runner, budget, known, keep, ahead, spent)
+        tuning = Tuning(search, builder, runner, budget, measured, keep, ahead, spent)
         while tuning.step(interrupted):
             pass
         stopped = interrupted()

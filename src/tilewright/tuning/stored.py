@@ -76,6 +76,7 @@ def new_record(
     identity: str,
     search: Search,
     starts: Sequence[Mapping[str, object]],
+    learned_from: Mapping[str, int],
 ) -> TuningRecord:
     """The record of a run that starts now."""
     space = TileSpace(search.anatomy.workload, search.structure)
@@ -86,10 +87,23 @@ def new_record(
         family=family_of(space),
         extents=search.anatomy.workload.extents,
         target=target.text,
-        settings={**asdict(settings.method), "seed": settings.seed, "threads": target.threads},
+        settings={
+            **asdict(settings.method),
+            "seed": settings.seed,
+            "threads": target.threads,
+            "learned_from": dict(learned_from),
+        },
         versions={"tilewright": version("tilewright"), "tvm": tvm_version()},
         starts=tuple(starts),
     )
+
+
+def learned_from(record: TuningRecord) -> dict[str, int]:
+    """The runs that a run's cost model learned from, with how many trials each had then."""
+    found = record.settings.get("learned_from", {})
+    if not isinstance(found, dict) or not all(type(n) is int and n >= 0 for n in found.values()):
+        raise unreadable("what a tuning run learned from is not a number of trials for each run")
+    return found
 
 
 def kernel_in(folder: Path, workload: str, target: TuningTarget) -> list[KnownKernel]:
@@ -139,11 +153,28 @@ def measurement_of(trial: TunedTrial) -> Measurement:
 def points_of(space: TileSpace, stored: Sequence[Mapping[str, object]]) -> Candidates:
     """Stored points, of this or another size of the same family, as points of `space`."""
     if not stored:
-        return space.random(0, np.random.default_rng(0))
+        return space.nothing
+    points = _points(space, stored)
+    return space.nearest(points.tiles, points.knobs)
+
+
+def points_as_stored(space: TileSpace, stored: Sequence[Mapping[str, object]]) -> Candidates:
+    """One or more stored points of exactly this space; `StorageError` for any that is not."""
+    points = _points(space, stored)
+    extents = np.array(space.workload.extents)
+    choices = np.array([len(knob.choices) for knob in space.structure.knobs], dtype=np.int64)
+    whole = (points.tiles > 0).all() and (points.tiles.prod(axis=2) == extents).all()
+    if not whole or not ((points.knobs >= 0) & (points.knobs < choices)).all():
+        raise unreadable("a tuning point is not one of its run's space")
+    return points
+
+
+def _points(space: TileSpace, stored: Sequence[Mapping[str, object]]) -> Candidates:
+    """Stored points by their numbers; `StorageError` where they are not so many."""
     loops, levels, knobs = len(space.workload.loops), space.levels, len(space.structure.knobs)
     tiles = np.array([_numbers(point.get("tiles"), loops * levels) for point in stored])
     chosen = np.array([_numbers(point.get("knobs"), knobs) for point in stored])
-    return space.nearest(tiles.reshape(-1, loops, levels), chosen)
+    return Candidates(tiles.reshape(-1, loops, levels), chosen)
 
 
 def _numbers(stored: object, count: int) -> Integers:

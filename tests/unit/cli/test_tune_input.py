@@ -147,6 +147,21 @@ def test_cpu_threads_of_a_gpu_are_refused(cli: Cli, tmp_path: Path, words: str) 
     assert len(result.err.strip().splitlines()) == 1
 
 
+def test_arms_that_only_a_cpu_has_are_refused_on_a_gpu(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("tvm", reason="needs the extra 'tune' (TVM)")
+    from tilewright.tuner.tvm.targets import TuningTarget
+
+    monkeypatch.setattr(TuningTarget, "require_present", lambda self: None)
+    arms = "af-ds,af-ds-pretrained,af-ds-unrelated,roller,random"
+    options = f"--arms {arms} --target nvidia/h100 -o {tmp_path / 'o'}"
+    result = cli("tune-compare", *options.split())
+    assert result.code == 2
+    assert "--arms af-ds-pretrained,af-ds-unrelated,roller cannot be used with a GPU" in result.err
+    assert len(result.err.strip().splitlines()) == 1
+
+
 @pytest.mark.parametrize("target", ["nvidia/h100", '{"kind": "cuda", "device": "h100"}'])
 def test_another_gpu_of_the_same_architecture_is_not_the_one_named(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, target: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -40,6 +41,24 @@ def test_a_log_has_a_line_for_each_new_best() -> None:
     assert lines[2].startswith("4/4 trials, 1 failed: best 20.0 GFLOP/s (20% of peak)")
     assert lines[2].endswith("last predicted 0.80, measured 1.00")
     assert len(lines) == 3
+
+
+@pytest.mark.parametrize(
+    ("learned_from", "told"),
+    [
+        ({}, ""),
+        ({"a": 5}, ", a cost model that learned from 5 trials of 1 earlier run"),
+        ({"a": 5, "b": 7}, ", a cost model that learned from 12 trials of 2 earlier runs"),
+    ],
+)
+def test_a_run_says_what_its_cost_model_learned_from(
+    learned_from: dict[str, int], told: str
+) -> None:
+    out = io.StringIO()
+    record = replace(RECORD, starts=(), settings={"learned_from": learned_from})
+    with TuneProgress(4, 10**9, 100.0, Console(file=out, width=120)) as progress:
+        progress.started(record, kept=0)
+    assert out.getvalue() == f"run abc: M0{told}\n"
 
 
 def test_a_terminal_shows_a_panel_that_disappears() -> None:

@@ -82,3 +82,16 @@ def test_the_fastest_points_of_the_nearest_shapes_come_first(store: SqlTunings) 
     assert [(tile.extents[0], tile.seconds) for tile in found] == [(64, 1.0), (128, 1.0)]
     assert store.nearest("another", "cpu", (64, 64, 64)) == []
     assert store.nearest("family", "gpu", (64, 64, 64)) == []
+
+
+def test_runs_of_the_nearest_sizes_come_first_and_of_equal_ones_the_newest(
+    store: SqlTunings,
+) -> None:
+    for name, size in (("far", 1024), ("near", 128), ("nearer", 32), ("same", 64)):
+        store.start(replace(RUN, id=name, extents=(size, 64, 64)))
+    store.start(replace(RUN, id="other", family="another"))
+    near = store.nearest_runs("family", "cpu", (64, 64, 64))
+    assert [run.id for run in near] == ["same", "nearer", "near", "far"]
+    assert store.nearest_runs("family", "gpu", (64, 64, 64)) == []
+    assert store.run("near") == near[2]
+    assert store.run("none") is None

@@ -1,6 +1,7 @@
 """Workload records: shapes, accesses, and the paper's thirty."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -46,6 +47,39 @@ def test_impossible_shapes_are_rejected(make: object) -> None:
     assert callable(make)
     with pytest.raises(WorkloadError):
         make()
+
+
+def test_equal_computations_have_equal_signatures_whatever_their_names() -> None:
+    assert matmul(512, 64, 1024).signature == benchmark_workload("M0").signature
+    assert matmul(512, 64, 1024).signature == "ac,cb->ab 512x64x1024"
+    assert matmul(64, 512, 1024).signature != benchmark_workload("M0").signature
+    product = matmul(8, 4, 2)
+    turned = replace(product, inputs=product.inputs[::-1])
+    assert turned.signature == product.signature
+    batched = TensorWorkload(
+        "batch of one",
+        (Loop("b", 1, LoopKind.SPATIAL), *product.loops),
+        tuple(
+            Access(a.buffer, (((0, 1),), *(((n + 1, c),) for ((n, c),) in a.dims)))
+            for a in product.inputs
+        ),
+        Access("C", (((0, 1),), ((1, 1),), ((2, 1),))),
+    )
+    assert batched.signature == product.signature
+
+
+def test_a_family_is_a_computation_of_any_size() -> None:
+    families = {name: benchmark_workload(name).family for name in IDENTIFIERS}
+    assert {families[name] for name in ("R0", "R2", "R5", "Y9")} == {"adef,d(b+e)(c+f)->abc"}
+    assert {families[name] for name in ("R1", "R4", "R12", "Y3")} == {"ad,dbc->abc"}
+    assert {families[name] for name in ("M0", "M5")} == {"ac,cb->ab"}
+    assert len(set(families.values())) == 3
+    batched = conv2d(2, 64, 8, 8, 64, 3)
+    assert batched.family == "ae(c+f)(d+g),befg->abcd"
+
+
+def test_a_resized_workload_is_the_same_computation_with_other_sizes() -> None:
+    assert matmul(2, 3, 4, "x").resized((5, 6, 7)) == matmul(5, 6, 7, "x")
 
 
 def test_malformed_records_are_rejected() -> None:

@@ -14,11 +14,15 @@ from tilewright.tuner.training_set import (
     shipped_training_set,
     write_training_set,
 )
+from tilewright.tuner.workload import conv2d, matmul
+
+SMALL, LARGE, OTHER = matmul(8, 8, 8), matmul(16, 8, 8), conv2d(1, 8, 8, 8, 8, 3, 1, 1)
 
 
 def some() -> TrainingSet:
     rows = np.array([[1.5, -2.0], [0.25, 1e-3], [3.0, 4.0]])
-    return TrainingSet(("one", "two"), ("a", "a", "b"), rows, np.array([1.0, 0.5, 0.0]))
+    workloads = (SMALL.signature, OTHER.signature, LARGE.signature)
+    return TrainingSet(("one", "two"), workloads, rows, np.array([1.0, 0.5, 0.0]))
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
@@ -29,12 +33,22 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert np.array_equal(again.throughput, some().throughput)
 
 
-def test_a_workload_can_be_left_out() -> None:
-    others = some().without("a")
-    assert others.workloads == ("b",)
-    assert others.rows.tolist() == [[3.0, 4.0]]
-    assert others.throughput.tolist() == [0.0]
-    assert len(some().without("c").rows) == 3
+def test_a_workload_can_be_left_out_whatever_its_name() -> None:
+    others = some().without(matmul(16, 8, 8, name="mine"))
+    assert others.workloads == (SMALL.signature, OTHER.signature)
+    assert others.rows.tolist() == [[1.5, -2.0], [0.25, 1e-3]]
+    assert others.throughput.tolist() == [1.0, 0.5]
+    assert len(some().without(matmul(16, 8, 4)).rows) == 3
+
+
+def test_a_family_can_be_left_out_and_sets_can_be_joined() -> None:
+    products = some().without_family(OTHER.family)
+    assert products.workloads == (SMALL.signature, LARGE.signature)
+    assert some().without_family(SMALL.family).workloads == (OTHER.signature,)
+    both = TrainingSet.concatenate([products, some()])
+    assert (both.names, both.workloads) == (some().names, products.workloads + some().workloads)
+    assert np.array_equal(both.rows[2:], some().rows)
+    assert both.throughput.tolist() == [1.0, 0.0, 1.0, 0.5, 0.0]
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from tilewright.tuner.cost_model import BoostedTrees
 from tilewright.tuner.features.cpu import CpuFeatures
 from tilewright.tuner.training_set import TrainingSet, shipped_training_set
 from tilewright.tuner.tvm import setup
+from tilewright.tuner.tvm.analysis import analyse
 from tilewright.tuner.tvm.builder import Builder, Built
 from tilewright.tuner.tvm.contained import contained
 from tilewright.tuner.tvm.programs import Program, matmul
@@ -192,9 +193,9 @@ def test_told_the_same_a_search_asks_the_same(
     assert first.search.ledger.wall_s > 0
 
 
-def test_a_pretrained_search_has_not_been_told_of_its_own_workload(
-    program: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[TrainingSet | None]:
+    """What each cost model that is opened from now on has been told."""
     told: list[TrainingSet | None] = []
 
     class Noting(BoostedTrees):
@@ -203,18 +204,57 @@ def test_a_pretrained_search_has_not_been_told_of_its_own_workload(
             super().__init__(*arguments, known=known)
 
     monkeypatch.setattr(setup, "BoostedTrees", Noting)
+    return told
+
+
+def test_a_pretrained_search_has_not_been_told_of_its_own_workload(
+    program: Program, told: list[TrainingSet | None]
+) -> None:
     shipped = shipped_training_set(CpuFeatures.names)
     assert shipped is not None
     target, method = parse_target("cpu", 1), Method(pretrained=True)
-    for name in (shipped.workloads[0], "something-else"):
-        open_search(replace(program, name=name), target, method, 1, 0)
+    known = matmul(768, 96, 768, name="whatever its name")
+    signature = analyse(known.function, known.name).workload.signature
+    assert signature in shipped.workloads
+    open_search(known, target, method, 1, 0)
+    open_search(program, target, method, 1, 0)
+    open_search(program, target, replace(method, unrelated=True), 1, 0)
     open_search(program, target, Method(), 1, 0)
-    own, other, cold = told
+    own, other, unrelated, cold = told
     assert own is not None
     assert other is not None
+    assert unrelated is not None
     assert cold is None
-    assert shipped.workloads[0] not in own.workloads
+    assert set(shipped.workloads) - set(own.workloads) == {signature}
     assert other.workloads == shipped.workloads
+    products = {name for name in shipped.workloads if name.startswith("ac,cb->ab ")}
+    assert set(shipped.workloads) - set(unrelated.workloads) == products
+
+
+def test_a_run_learns_from_earlier_ones_and_from_the_same_when_it_goes_on(
+    program: Program, tmp_path: Path, told: list[TrainingSet | None]
+) -> None:
+    target = parse_target("cpu", 1)
+    shipped = shipped_training_set(CpuFeatures.names)
+    assert shipped is not None
+    second = TuneSettings(Method(pretrained=True), trials=2, rules=QUICK)
+
+    def learned(settings: TuneSettings, *, of: Program = program) -> tuple[int, object]:
+        result = tune(of, target, settings, project=tmp_path, output=tmp_path / of.name)
+        known = told[-1] if told else None
+        more = 0 if known is None else len(known.workloads) - len(shipped.workloads)
+        return more, result.record.settings["learned_from"]
+
+    first = tune(
+        matmul(32, 16, 48), target, RANDOM, project=tmp_path, output=tmp_path / "first"
+    ).record.id
+    assert learned(second) == (6, {first: 6})
+    longer = replace(RANDOM, trials=8)
+    tune(matmul(32, 16, 48), target, longer, project=tmp_path, output=tmp_path / "first")
+    assert learned(replace(second, trials=3)) == (6, {first: 6})
+    assert learned(replace(second, fresh=True)) == (0, {})
+    cold = learned(replace(second, method=Method()))
+    assert (told[-1], cold[1]) == (None, {})
 
 
 def test_a_model_comes_trained_for_one_thread_of_a_cpu() -> None:

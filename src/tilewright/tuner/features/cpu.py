@@ -32,8 +32,6 @@ FEATURES = (
 
 # Independent chains that keep two fused multiply-add pipes of four cycles latency busy.
 _CHAINS = 8
-# Vector registers that hold operands while the others accumulate.
-_OPERAND_REGISTERS = 4
 
 
 class CpuFeatures:
@@ -49,9 +47,7 @@ class CpuFeatures:
         self.workload = workload
         self.structure = structure
         self.device = device
-        # The vectorised loop is the last spatial one that has more than one iteration.
-        spatial = [loop for loop in range(workload.spatial) if workload.extents[loop] > 1]
-        self._vector_loop = spatial[-1] if spatial else workload.spatial - 1
+        self._vector_loop = workload.vector_loop
 
     def __call__(self, candidates: Candidates) -> Floats:
         """Features of each candidate, (n, 17), in the order of `names`; ratios as log2.
@@ -81,12 +77,12 @@ class CpuFeatures:
         macs = [tile.prod(axis=1).astype(np.float64) for tile in (register, l1, l2)]
         revisits = np.where(tiles[:, spatial:, 0].prod(axis=1) > 1, 2.0, 0.0)
 
-        lanes = max(self.device.vector_bytes // element, 1)
+        lanes = self.device.lanes(element)
         columns = register[:, self._vector_loop]
         vectors = np.ceil(columns / lanes)
         rows = register.prod(axis=1) / columns
         looped = np.where(columns > 1, columns, tiles[:, self._vector_loop, 2])
-        usable = self.device.vector_registers - _OPERAND_REGISTERS
+        usable = self.device.accumulators
         accumulators = rows * vectors
         jobs = tiles[:, :spatial, 0].prod(axis=1).astype(np.float64)
         cores = self.device.cores

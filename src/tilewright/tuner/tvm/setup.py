@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 
 from tilewright.core.errors import ConfigurationError
 from tilewright.tuner.candidates import Candidates
+from tilewright.tuner.construction import ConstructedTiles
 from tilewright.tuner.cost_model import BoostedTrees, CostModel, Features
 from tilewright.tuner.device import CpuDevice, GpuDevice
 from tilewright.tuner.features.cpu import CpuFeatures
@@ -18,7 +19,7 @@ from tilewright.tuner.gradient_search import PRETRAINED, GradientSearch
 from tilewright.tuner.search import RandomSearch, TileSearch
 from tilewright.tuner.space import TileSpace, Validity
 from tilewright.tuner.structure import Structure, cpu_structure, gpu_structure
-from tilewright.tuner.training_set import shipped_training_set
+from tilewright.tuner.training_set import TrainingSet, shipped_training_set
 from tilewright.tuner.tvm import rules
 from tilewright.tuner.tvm.analysis import Anatomy, analyse
 from tilewright.tuner.tvm.programs import Program
@@ -28,7 +29,7 @@ from tilewright.tuner.tvm.template import Template
 from tilewright.tuner.tvm.trials import Ledger
 from tilewright.tuner.workload import TensorWorkload
 
-SearchName = Literal["gradient", "evolutionary", "random"]
+SearchName = Literal["gradient", "evolutionary", "random", "constructed"]
 FeatureName = Literal["analytical", "published", "tvm164"]
 SpaceName = Literal["template", "restricted", "full"]
 
@@ -40,13 +41,15 @@ class Method:
     `space`: "template", the tilings of the structure with all its knobs; "restricted", the same
     with unrolling (and virtual threads) frozen, as in the paper; "full", MetaSchedule's own.
     `pretrained`: the cost model knows measurements of other workloads from the start, and the
-    descent starts where it predicts to.
+    descent starts where it predicts to. `unrelated`: of the measurements that come with the
+    package, it knows only those of other families, as for a workload like none of them.
     """
 
     search: SearchName = "gradient"
     features: FeatureName = "analytical"
     space: SpaceName = "restricted"
     pretrained: bool = field(default=False, repr=False)  # runs of before have the same names
+    unrelated: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         for value, kind in (
@@ -79,11 +82,16 @@ ARMS: dict[str, Method] = {
     "af-ds": Method("gradient", "analytical", "restricted"),
     "af-ds-knobs": Method("gradient", "analytical", "template"),
     "af-ds-pretrained": Method("gradient", "analytical", "restricted", pretrained=True),
+    "af-ds-unrelated": Method(
+        "gradient", "analytical", "restricted", pretrained=True, unrelated=True
+    ),
+    "roller": Method("constructed", "analytical", "restricted"),
     "random": Method("random", "analytical", "restricted"),
 }
 """The arms of a comparison. The first five are the paper's; af-ds-knobs also moves the knobs that
-the paper froze, af-ds-pretrained begins with a cost model of other workloads, and random is what
-any search has to beat."""
+the paper froze, af-ds-pretrained begins with a cost model of other workloads, af-ds-unrelated with
+one of other families of workloads, roller measures up to 50 tiles that rules construct, and random
+is what any search has to beat."""
 
 
 def comes_pretrained(target: TuningTarget, search: str, features: str) -> bool:
@@ -97,6 +105,14 @@ def comes_pretrained(target: TuningTarget, search: str, features: str) -> bool:
         and (search, features) == ("gradient", "analytical")
         and shipped_training_set(CpuFeatures.names) is not None
     )
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What earlier runs know of a space: points to start from, and what a cost model learns."""
+
+    starts: Candidates
+    trials: TrainingSet | None = None
 
 
 @dataclass
@@ -118,16 +134,16 @@ def open_search(
     method: Method,
     trials: int,
     seed: int,
-    starts: Callable[[TileSpace], Candidates] | None = None,
+    earlier: Callable[[TileSpace], Earlier] | None = None,
 ) -> Search:
-    """The search that `method` names. `starts` gives known good points of the space, if any.
+    """The search that `method` names. `earlier` tells a gradient search what is known, if anything.
 
     Raises `WorkloadError` for a program that the rules cannot tile, `ConfigurationError` for
     features that the device does not have.
     """
     anatomy = analyse(program.function, program.name)
     structure = _structure(anatomy.workload, target, method)
-    features = features_of(anatomy, structure, target, method)
+    features = features_of(anatomy.workload, structure, target, method)
     template = None
     if method.space != "full":
         template = _template(program, target, anatomy, structure, seed)
@@ -148,29 +164,31 @@ def open_search(
     scorer: CostModel | None = None
     if method.search == "random":
         tiles: TileSearch = RandomSearch(space, trials, seed)
+    elif method.search == "constructed":
+        tiles = ConstructedTiles(space, _processor(target), trials)
     else:
         started = time.perf_counter()
-        scorer = _model(method, template, features, seed, program.name)
-        known = starts(space) if starts is not None else None
+        known = Earlier(space.nothing) if earlier is None else earlier(space)
+        scorer = _model(method, template, features, seed, anatomy.workload, known.trials)
         settings = PRETRAINED if method.pretrained else None
-        tiles = GradientSearch(space, scorer, trials, seed, settings, known)
+        tiles = GradientSearch(space, scorer, trials, seed, settings, known.starts)
         ledger.search_s += time.perf_counter() - started
     strategy = TileStrategy(tiles, template, scorer, ledger)
     return Search(program, target, anatomy, structure, template.context.mod, strategy, ledger)
 
 
 def features_of(
-    anatomy: Anatomy, structure: Structure, target: TuningTarget, method: Method
+    workload: TensorWorkload, structure: Structure, target: TuningTarget, method: Method
 ) -> Features:
     """The closed-form features of this device that the method names."""
     if isinstance(target.device, GpuDevice):
         kind = PublishedGpuFeatures if method.features == "published" else GpuFeatures
-        return kind(anatomy.workload, structure, target.device)
+        return kind(workload, structure, target.device)
     if method.features == "published":
         raise ConfigurationError(
             "--features published: the published features are those of a GPU. Use analytical here."
         )
-    return CpuFeatures(anatomy.workload, structure, target.device)
+    return CpuFeatures(workload, structure, target.device)
 
 
 def _structure(workload: TensorWorkload, target: TuningTarget, method: Method) -> Structure:
@@ -178,6 +196,12 @@ def _structure(workload: TensorWorkload, target: TuningTarget, method: Method) -
     if target.is_gpu:
         return gpu_structure(workload, restricted=restricted)
     return cpu_structure(workload, restricted=restricted)
+
+
+def _processor(target: TuningTarget) -> CpuDevice:
+    if not isinstance(target.device, CpuDevice):
+        raise ConfigurationError("the rules that construct tiles are those of a CPU.")
+    return target.device
 
 
 def _validity(
@@ -204,20 +228,32 @@ def _template(
 
 
 def _model(
-    method: Method, template: Template, features: Features, seed: int, workload: str
+    method: Method,
+    template: Template,
+    features: Features,
+    seed: int,
+    workload: TensorWorkload,
+    earlier: TrainingSet | None,
 ) -> CostModel:
     if method.features == "tvm164":
         from tilewright.tuner.tvm.plugins import TvmFeatureModel
 
         return TvmFeatureModel(template, seed)
-    known = shipped_training_set(features.names) if method.pretrained else None
-    if known is None and method.pretrained:
+    if not method.pretrained:
+        return BoostedTrees(features, seed)
+    shipped = shipped_training_set(features.names)
+    if shipped is None:
         raise ConfigurationError(
             "--pretrained: no cost model was trained before for this target, only for CPUs. "
             "Leave out --pretrained."
         )
     # What is compared on a workload must not have been told of it.
-    return BoostedTrees(features, seed, known=None if known is None else known.without(workload))
+    known = [
+        shipped.without_family(workload.family) if method.unrelated else shipped.without(workload)
+    ]
+    if earlier is not None:
+        known.append(earlier)
+    return BoostedTrees(features, seed, known=TrainingSet.concatenate(known))
 
 
 def _evolution() -> Any:

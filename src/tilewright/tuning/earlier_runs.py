@@ -1,0 +1,85 @@
+"""What the earlier runs of a project teach the cost model of a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilewright.core.tuning_records import TunedTrial, TuningRecord
+from tilewright.storage.tunings import SqlTunings
+from tilewright.tuner.candidates import Candidates
+from tilewright.tuner.space import TileSpace
+from tilewright.tuner.training_set import TrainingSet
+from tilewright.tuner.tvm.setup import Method, features_of
+from tilewright.tuner.tvm.targets import TuningTarget
+from tilewright.tuning.stored import points_as_stored
+
+CANDIDATES = 2000
+"""No further run is read after so many candidates, so that training stays a matter of seconds."""
+
+
+@dataclass(frozen=True)
+class EarlierRun:
+    """One run and those of its trials that are learned from, in the order of measurement."""
+
+    record: TuningRecord
+    trials: list[TunedTrial]
+
+
+def nearest_runs(
+    storage: SqlTunings, family: str, target: TuningTarget, extents: tuple[int, ...]
+) -> list[EarlierRun]:
+    """Runs of a family on a target, those of the nearest sizes first."""
+    found: list[EarlierRun] = []
+    count = 0
+    for record in storage.nearest_runs(family, target.text, extents):
+        if count >= CANDIDATES:
+            break
+        trials = storage.trials(record.id)
+        count += len(trials)
+        found.append(EarlierRun(record, trials))
+    return found
+
+
+def runs_again(storage: SqlTunings, counts: Mapping[str, int]) -> list[EarlierRun]:
+    """The same runs when a run goes on, without the trials that they have got since."""
+    found = []
+    for run_id, count in counts.items():
+        record = storage.run(run_id)
+        if record is not None:
+            found.append(EarlierRun(record, storage.trials(run_id)[:count]))
+    return found
+
+
+def lesson(
+    runs: list[EarlierRun], space: TileSpace, target: TuningTarget, method: Method
+) -> TrainingSet | None:
+    """Features and throughput of the candidates that are points of a space like `space`.
+
+    Throughput is relative to the fastest of all runs of the same sizes; None where none worked.
+    """
+    sizes: dict[tuple[int, ...], list[TunedTrial]] = {}
+    for run in runs:
+        pointed = [trial for trial in run.trials if trial.point is not None]
+        sizes.setdefault(run.record.extents, []).extend(pointed)
+    sets = []
+    for extents, trials in sizes.items():
+        times = np.array([float(np.median(t.samples)) if t.samples else np.inf for t in trials])
+        if not np.isfinite(times).any():
+            continue
+        workload = space.workload.resized(extents)
+        points: Candidates = points_as_stored(
+            TileSpace(workload, space.structure), [trial.point or {} for trial in trials]
+        )
+        rows = features_of(workload, space.structure, target, method)
+        sets.append(
+            TrainingSet(
+                rows.names,
+                (workload.signature,) * len(trials),
+                rows(points),
+                np.asarray(times.min() / times),
+            )
+        )
+    return TrainingSet.concatenate(sets) if sets else None
