@@ -42,7 +42,7 @@ def report(
     from tilewright.cli.searching import command_line
     from tilewright.core.records import History
     from tilewright.core.run_notes import AgentWork
-    from tilewright.core.tasks import language_of
+    from tilewright.core.tasks import brief_of
     from tilewright.kept import baselines, left_alone
     from tilewright.models import model_calls, turns_taken
     from tilewright.report.static import render_report
@@ -66,7 +66,7 @@ def report(
         compared,
         untouched,
         calls,
-        language_of(record),
+        brief_of(record),
         turns_taken(record.id, history, project=project),
         agents,
         sample,

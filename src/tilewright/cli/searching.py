@@ -72,7 +72,7 @@ def finish(summary: Summary, project: Path, outputs: Outputs, full: bool = False
     from tilewright.cli.summary_table import summary_lines
     from tilewright.cli.turn_table import turn_lines
     from tilewright.core.run_notes import AgentWork
-    from tilewright.core.tasks import language_of
+    from tilewright.core.tasks import brief_of
     from tilewright.models import model_calls, recording, replayed, turns_taken
     from tilewright.report.turns import turns_json
     from tilewright.run import open_project
@@ -80,7 +80,7 @@ def finish(summary: Summary, project: Path, outputs: Outputs, full: bool = False
     with closing(open_project(project)) as storage:
         run, history = storage.run(summary.run_id), storage.history(summary.run_id)
         replay, agents = replayed(storage, run.id), storage.kept(run.id, AgentWork)
-    calls, language = model_calls(run.id, project=project), language_of(run)
+    calls, brief = model_calls(run.id, project=project), brief_of(run)
     turns = turns_taken(run.id, history, project=project)
     in_turns = turns_json(turns, agents, history)
     write_json(outputs.json, {**summary_json(summary, calls), **in_turns})
@@ -98,7 +98,7 @@ def finish(summary: Summary, project: Path, outputs: Outputs, full: bool = False
                 summary.baselines,
                 summary.left_alone,
                 calls,
-                language,
+                brief,
                 turns,
                 agents,
             ),
@@ -112,7 +112,7 @@ def finish(summary: Summary, project: Path, outputs: Outputs, full: bool = False
         console.print(line)
     if replay is not None:
         console.print(replay_sentence(replay.calls, replay.differing), soft_wrap=True)
-    for name, place in next_steps(summary, project, outputs, language):
+    for name, place in next_steps(summary, project, outputs, brief.language if brief else None):
         console.print(f"{name:<14}{place}", markup=False, soft_wrap=True)
 
 

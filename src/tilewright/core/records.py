@@ -216,15 +216,27 @@ class MachineFact:
 
 
 @dataclass(frozen=True, slots=True)
+class Cause:
+    """An entry of a breakdown, and what it counts.
+
+    Every cycle counts for exactly one of the causes of a target that are `exclusive`; the other
+    causes overlap.
+    """
+
+    name: str
+    meaning: str
+    exclusive: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class TargetBrief:
     """Everything a proposer may know about a target; it never receives the evaluator.
 
     `costs` says what operations cost that decide between plans, `plan_hints` what a plan must say
     so that someone else can carry it out; both are read by language models only. `settings` are
     the target's own, by name with their values, the default first; `failures` are the kinds of
-    failure that only this target knows, with what they mean. `causes` are the entries of a
-    breakdown of which every cycle counts for exactly one; empty where all of them may overlap.
-    `facts` are told only to those who ask for them.
+    failure that only this target knows, with what they mean. `causes` are the entries that a
+    breakdown may have. `facts` are told only to those who ask for them.
     """
 
     name: str
@@ -240,13 +252,18 @@ class TargetBrief:
     plan_hints: str = ""
     settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
-    causes: tuple[str, ...] = ()
+    causes: tuple[Cause, ...] = ()
     facts: tuple[MachineFact, ...] = ()
 
     @property
     def failure_kinds(self) -> frozenset[str]:
         """Every kind of failure that a kernel of the target may have."""
         return GENERAL_FAILURES.union(self.failures)
+
+    @property
+    def exclusive_causes(self) -> tuple[str, ...]:
+        """The causes of which every cycle has exactly one; empty where all causes may overlap."""
+        return tuple(cause.name for cause in self.causes if cause.exclusive)
 
     def menu_for(self, workload: Workload) -> tuple[MenuOption, ...]:
         """The options for a workload's kind; all of them for a folder's own kernel.

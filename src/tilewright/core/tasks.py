@@ -12,7 +12,7 @@ from tilewright.core.codec import to_json
 from tilewright.core.errors import TilewrightError, UnknownNameError, WorkloadError
 from tilewright.core.files import read_kernel, read_toml
 from tilewright.core.plugins import is_target, load_target, target_names
-from tilewright.core.records import KernelLanguage, RunRecord, content_id
+from tilewright.core.records import RunRecord, TargetBrief, content_id
 from tilewright.core.roles import OffersTemplates, OpensFiles, Target, Task
 from tilewright.core.templates import KernelTemplate, parse_template
 
@@ -136,14 +136,14 @@ def _check_settings(target: Target, settings: Mapping[str, object]) -> None:
             raise UnknownNameError(f"value of {name}", str(value), known[name])
 
 
-def language_of(run: RunRecord) -> KernelLanguage | None:
-    """What a run's kernels are written in; None where its target is no longer there."""
+def brief_of(run: RunRecord) -> TargetBrief | None:
+    """What is known about a run's target; None where the target is no longer there."""
     folder = Path(run.task)
     try:
         chosen = run.settings.get("target") or (
             _target_of_path(folder) if folder.is_absolute() else run.task.partition(":")[0]
         )
-        return load_target(str(chosen)).brief().language
+        return load_target(str(chosen)).brief()
     except TilewrightError:
         return None
 

@@ -1,13 +1,15 @@
-"""Where cycles went in the starting and the best kernel, side by side.
+"""Where the time went: in one kernel, and in the starting and the best kernel side by side.
 
-Causes overlap, since the units of an accelerator work at the same time, so they are bars beside
-each other and never parts of a whole.
+Most causes overlap, since the units of an accelerator work at the same time, so they are bars
+beside each other and never parts of a whole.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tilewright.core.records import Cause
 from tilewright.report.views import TrialView
 
 SMALLEST_SHARE = 0.005
@@ -26,14 +28,46 @@ class KernelBar:
 
 @dataclass(frozen=True, slots=True)
 class CauseBars:
-    """One cause in both kernels. All lengths of a chart are on one scale."""
+    """One cause in both kernels, and what it counts. All lengths of a chart are on one scale."""
 
     name: str
+    meaning: str
     bars: tuple[KernelBar, KernelBar]
 
 
-def cycle_bars(before: TrialView | None, after: TrialView | None) -> tuple[CauseBars, ...]:
+@dataclass(frozen=True, slots=True)
+class CauseGroup:
+    """Causes of one kernel, the largest first: name, meaning, time."""
+
+    title: str
+    rows: tuple[tuple[str, str, float], ...]
+
+
+def cause_groups(breakdown: Mapping[str, float], known: Sequence[Cause]) -> tuple[CauseGroup, ...]:
+    """The causes of one kernel that are not zero: first those that add up to the total.
+
+    `known` are the target's causes. One group without a title where all of them may overlap.
+    """
+    causes = {cause.name: cause for cause in known}
+    alone: list[tuple[str, str, float]] = []
+    others: list[tuple[str, str, float]] = []
+    for name, value in sorted(breakdown.items(), key=lambda item: -item[1]):
+        if value:
+            cause = causes.get(name, Cause(name, ""))
+            (alone if cause.exclusive else others).append((name, cause.meaning, value))
+    titles = (
+        ("These add up to the total.", "These overlap with those above.") if alone else ("", "")
+    )
+    groups = zip(titles, (alone, others), strict=True)
+    return tuple(CauseGroup(title, tuple(rows)) for title, rows in groups if rows)
+
+
+def cause_bars(
+    before: TrialView | None, after: TrialView | None, known: Sequence[Cause]
+) -> tuple[CauseBars, ...]:
     """The total and every cause that matters in either kernel, the largest first.
+
+    `known` are the target's causes, which are shown with their meanings.
 
     Empty unless both were measured and at least one has a breakdown.
     """
@@ -53,19 +87,18 @@ def cycle_bars(before: TrialView | None, after: TrialView | None) -> tuple[Cause
         return ()
     longest = max(*totals, *(max(pair) for pair in shown.values()))
     ordered = sorted(shown.items(), key=lambda item: -max(item[1]))
+    meanings = {cause.name: cause.meaning for cause in known}
     return tuple(
-        _cause(name, pair, totals, longest) for name, pair in [("total", totals), *ordered]
+        CauseBars(name, meanings.get(name, ""), _pair(pair, totals, longest))
+        for name, pair in [("total", totals), *ordered]
     )
 
 
-def _cause(
-    name: str, cycles: tuple[float, float], totals: tuple[float, float], longest: float
-) -> CauseBars:
+def _pair(
+    cycles: tuple[float, float], totals: tuple[float, float], longest: float
+) -> tuple[KernelBar, KernelBar]:
     (old, new), (old_total, new_total) = cycles, totals
-    return CauseBars(
-        name,
-        (
-            KernelBar("start", old, old / old_total, old / longest),
-            KernelBar("best", new, new / new_total, new / longest),
-        ),
+    return (
+        KernelBar("start", old, old / old_total, old / longest),
+        KernelBar("best", new, new / new_total, new / longest),
     )

@@ -16,14 +16,14 @@ from tilewright.core.records import (
     Baseline,
     CallRecord,
     History,
-    KernelLanguage,
     LeftAlone,
     RunRecord,
+    TargetBrief,
 )
 from tilewright.core.run_notes import AgentWork
 from tilewright.core.transcripts import Transcript
 from tilewright.report import text
-from tilewright.report.breakdown import cycle_bars
+from tilewright.report.breakdown import cause_bars
 from tilewright.report.charts import speedup_chart
 from tilewright.report.markdown import first_sentence
 from tilewright.report.pages import LEGEND, code_styles, environment, highlighted, web_file
@@ -41,7 +41,7 @@ def render_report(
     baselines: Sequence[Baseline] = (),
     left_alone: Sequence[LeftAlone] = (),
     calls: Sequence[CallRecord] = (),
-    language: KernelLanguage | None = None,
+    brief: TargetBrief | None = None,
     transcripts: Sequence[Transcript] = (),
     agents: Sequence[AgentWork] = (),
     sample: Sample | None = None,
@@ -52,7 +52,8 @@ def render_report(
     `left_alone` the code of the starting kernel that was not worked on,
     `calls` what models were asked, `transcripts` what they did in turns,
     `agents` what agents did. Of a very long run `history` holds those of a
-    `sample`. Without its `language` the best kernel is shown uncoloured.
+    `sample`. Without the target's `brief` the best kernel is shown uncoloured, and causes
+    of time without their meanings.
     """
     view = report_view(run, history, baselines, left_alone, calls, sample)
     style = web_file("report.css") + code_styles()
@@ -65,9 +66,9 @@ def render_report(
         chart=speedup_chart(view.trials),
         tree=beam_tree(drawn_trials(view.trials) if view.is_sample else view.trials),
         legend_entries=LEGEND,
-        bars=cycle_bars(view.baseline, view.best),
+        bars=cause_bars(view.baseline, view.best, brief.causes if brief else ()),
         trial_data=[trial_data(trial, view) for trial in view.trials],
-        best_html=highlighted(view.best_source, language),
+        best_html=highlighted(view.best_source, brief.language if brief else None),
         settings=json.dumps(dict(view.settings), indent=1, sort_keys=True, default=str),
         style=style,
         script=script,

@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 
 from tilewright.core.errors import InputError, UnknownNameError
-from tilewright.core.records import Measured
-from tilewright.core.tasks import language_of
-from tilewright.report.breakdown import cycle_bars
+from tilewright.core.records import Cause, KernelLanguage, Measured, RunRecord
+from tilewright.core.tasks import brief_of
+from tilewright.report.breakdown import cause_bars, cause_groups
 from tilewright.report.diffs import unified_diff
 from tilewright.report.pages import LEGEND, environment, highlighted
 from tilewright.report.tree import beam_tree, drawn_trials
 from tilewright.search.event_records import spreadsheet_row, trial_record
 from tilewright.serve.experiments import arms_of
+from tilewright.serve.log import sentence
 from tilewright.serve.news import axes_after, rows_after, where_it_is
 from tilewright.serve.trials import LiveTrials, option_rows
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from tilewright.core.records import RunRecord
     from tilewright.serve.axes import LiveAxes
     from tilewright.serve.site import Site
 
@@ -98,7 +98,7 @@ def part(site: Site, request: Request) -> Response:
     values: dict[str, Any] = {"run": run}
     if name == "result":
         view = site.project.result(run, trials)
-        values.update(view=view, bars=cycle_bars(view.baseline, view.best))
+        values.update(view=view, bars=cause_bars(view.baseline, view.best, _causes(run)))
     elif name == "tree":
         shown = drawn_trials(trials.views)
         values.update(tree=beam_tree(shown), total=trials.total, legend_entries=LEGEND)
@@ -106,7 +106,9 @@ def part(site: Site, request: Request) -> Response:
         values.update(options=option_rows(trials.views), templates=trials.templates())
         values["left_out"] = trials.left_out
     else:
-        values["log"] = site.project.log(run.id)
+        values["log"] = [
+            (line.at, sentence(line.kind, line.data)) for line in site.project.log(run.id)
+        ]
     return HTMLResponse(_render(f"{name}.html.j2", **values))
 
 
@@ -130,12 +132,10 @@ def trial_page(site: Site, request: Request) -> Response:
         view=view,
         outcome=outcome,
         measured=outcome if isinstance(outcome, Measured) else None,
-        breakdown=sorted(
-            getattr(outcome, "breakdown", {}).items(), key=lambda item: -float(item[1])
-        ),
+        groups=cause_groups(getattr(outcome, "breakdown", {}), _causes(run)),
         lineage=lineage,
         children=[v for v in trials.views if v.parent == trial.index],
-        source_html=highlighted(trial.candidate.source, language_of(run)),
+        source_html=highlighted(trial.candidate.source, _language(run)),
         against=against,
         diff=diff,
     )
@@ -145,7 +145,7 @@ def source(site: Site, request: Request) -> Response:
     """A candidate's source as a file; a browser must not show it as a page."""
     run = site.project.record(request.path_params["run"])
     trial = site.project.trial(run.id, _number(request.path_params["trial"]))
-    language = language_of(run)
+    language = _language(run)
     suffix = language.suffix if language else ".txt"
     name = f"{run.id}-{trial.index}{suffix}"
     return Response(trial.candidate.source, headers=_as_file("text/plain; charset=utf-8", name))
@@ -238,6 +238,16 @@ def _differences(runs: Sequence[RunRecord]) -> list[tuple[str, list[str]]]:
 
 def _short(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def _language(run: RunRecord) -> KernelLanguage | None:
+    brief = brief_of(run)
+    return brief.language if brief else None
+
+
+def _causes(run: RunRecord) -> Sequence[Cause]:
+    brief = brief_of(run)
+    return brief.causes if brief else ()
 
 
 def _index(asked: str, otherwise: int | None, count: int) -> int | None:

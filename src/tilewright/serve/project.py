@@ -15,14 +15,13 @@ from tilewright.report.queries import report_view
 from tilewright.report.views import ReportView, TrialView
 from tilewright.run import standing
 from tilewright.serve.axes import STEPS, LiveAxes
+from tilewright.serve.log import LOGGED
 from tilewright.serve.trials import LiveTrials
 from tilewright.storage.overview import Event, RunOverview, SqlOverview, TrialOverview
 from tilewright.storage.sampling import Sample
 
 MOST_RUNS = 8
 """Whose trials are kept in memory, those looked at last."""
-LOGGED = ("RunStarted", "IterationFinished", "ProposalFailed", "Stopped", "Rechecked", "AgentWork")
-"""Lines of a run's event log that people read."""
 
 
 class LiveRun:

@@ -125,7 +125,7 @@ def _submit(bench: Bench, given: Mapping[str, Any]) -> Submitted:
 
 def _profile(bench: Bench, given: Mapping[str, Any]) -> Profiled:
     trial = known_trial(bench, given)
-    found = comparing.profiled(trial, bench.target.causes)
+    found = comparing.profiled(trial, bench.target.exclusive_causes)
     if found is None:
         raise InputError(f"kernel {trial.candidate.id} was not measured: give one that is correct.")
     return found

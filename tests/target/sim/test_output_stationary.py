@@ -9,7 +9,8 @@ import pytest
 
 from target.sim import numpy_model as m
 from target.sim.assembler import FENCE, command_loop
-from tilewright.targets.gemmini.sim import EXCLUSIVE, Region, SimConfig, SimResult, run_kernel
+from tilewright.targets.gemmini.causes import EXCLUSIVE
+from tilewright.targets.gemmini.sim import Region, SimConfig, SimResult, run_kernel
 
 INPUT, TABLE = 0x9000_0000, 0x9200_0000
 A, B = 0, 4096  # different banks

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilewright.core.records import Candidate, Failed, History, Trial
+from tilewright.core.records import Candidate, Cause, Failed, History, Trial
 from tilewright.report import charts, text, tree
-from tilewright.report.breakdown import cycle_bars
+from tilewright.report.breakdown import cause_bars, cause_groups
 from tilewright.report.diffs import cut, unified_diff
 from tilewright.report.queries import report_view
 from tilewright.testing.runs import history, run_record
@@ -55,7 +55,7 @@ def test_no_chart_without_a_measured_trial() -> None:
     failed = Failed("build", "compile_error", "")
     view = report_view(run_record(), History([Trial(0, 0, Candidate("x"), failed)]))
     assert charts.speedup_chart(view.trials) is None
-    assert cycle_bars(view.baseline, view.best) == ()
+    assert cause_bars(view.baseline, view.best, ()) == ()
     assert len(tree.beam_tree(view.trials).nodes) == 1
 
 
@@ -73,7 +73,7 @@ def test_bars_compare_both_kernels_largest_cause_first() -> None:
     view = report_view(run_record(), history(100))
     assert view.baseline is not None
     assert view.best is not None
-    bars = cycle_bars(view.baseline, view.best)
+    bars = cause_bars(view.baseline, view.best, ())
     assert [b.name for b in bars[:2]] == ["total", "dma_wait"]
     start, best = bars[0].bars
     assert (start.cycles, start.share, start.length) == (view.baseline.latency, 1.0, 1.0)
@@ -87,8 +87,8 @@ def test_bars_leave_out_what_hardly_counts() -> None:
     view = report_view(run_record(), history(100))
     assert view.baseline is not None
     tiny = replace(view.baseline, breakdown={"fence": 1.0, "cpu": 1e6})
-    assert [b.name for b in cycle_bars(tiny, tiny)] == ["total", "cpu"]
-    assert cycle_bars(replace(tiny, breakdown={}), replace(tiny, breakdown={})) == ()
+    assert [b.name for b in cause_bars(tiny, tiny, ())] == ["total", "cpu"]
+    assert cause_bars(replace(tiny, breakdown={}), replace(tiny, breakdown={}), ()) == ()
 
 
 def test_a_diff_is_cut_where_its_room_ends() -> None:
@@ -126,3 +126,19 @@ def test_numbers() -> None:
     assert text.percent(0.931) == "93.1 %"
     assert text.ratio(2.906) == "2.91x"
     assert (text.ratio(0.997), text.ratio(1.0), text.ratio(1.0001)) == ("0.997x", "1.00x", "1.00x")
+
+
+def test_causes_are_grouped_by_whether_they_add_up() -> None:
+    known = (Cause("idle", "nothing works", exclusive=True), Cause("wait", "the core waits"))
+    groups = cause_groups({"wait": 9.0, "idle": 4.0, "new": 1.0, "none": 0.0}, known)
+    assert [[row[0] for row in group.rows] for group in groups] == [["idle"], ["wait", "new"]]
+    assert groups[0].rows[0][1] == "nothing works"
+    assert [group.title[:5] for group in cause_groups({"wait": 1.0}, known)] == [""]
+
+
+def test_bars_say_what_a_cause_means() -> None:
+    view = report_view(run_record(), history(100))
+    known = [Cause("dma_wait", "waits for a load")]
+    bars = {bar.name: bar.meaning for bar in cause_bars(view.baseline, view.best, known)}
+    assert bars["dma_wait"] == "waits for a load"
+    assert bars["total"] == ""

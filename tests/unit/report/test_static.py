@@ -19,7 +19,12 @@ def render(trials: History, **changes: object) -> str:
 
 def test_a_report_carries_the_headline_the_schedule_and_how_to_reproduce() -> None:
     html = render(history(200))
-    headings = ("Speedup against evaluations", "Winning schedule", "Where cycles go", "The beam")
+    headings = (
+        "Speedup against evaluations",
+        "Winning schedule",
+        "Where the time goes",
+        "The beam",
+    )
     for words in (COMMAND, *headings, "How to reproduce", "simulated cycles", "gcc 12.2.0"):
         assert words in html
 
@@ -28,7 +33,7 @@ def test_a_report_compares_with_the_baselines() -> None:
     failed = Failed("check", "wrong_result", "C[0][0]: got 1, expected 2", 7)
     compared = [Baseline("library", "1", measured(2_000_000.0)), Baseline(EVIL, "2", failed)]
     html = render_report(run_record(), history(30), COMMAND, compared)
-    table = html[html.index("Compared with") : html.index("Where cycles go")]
+    table = html[html.index("Compared with") : html.index("Where the time goes")]
     best = history(30).best
     assert best is not None
     assert best.latency is not None
@@ -49,7 +54,7 @@ def test_a_report_tells_what_models_cost() -> None:
         replace(answered, key="3", model=EVIL, usd=None),
     ]
     html = render_report(run_record(), history(30), COMMAND, (), (), calls)
-    section = html[html.index("What models cost") : html.index("Where cycles go")]
+    section = html[html.index("What models cost") : html.index("Where the time goes")]
     rows = re.findall(r'<tr><th scope="row">(.*?)</tr>', section)
     assert len(rows) == 4
     assert "plan" in rows[0]

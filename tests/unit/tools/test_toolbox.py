@@ -10,7 +10,7 @@ import pytest
 from bench_world import BROKEN, FASTER, START, TARGET, WRONG, ToyBench
 
 from tilewright.core.errors import InputError
-from tilewright.core.records import Candidate, Gap, MachineFact, Measured, Trial
+from tilewright.core.records import Candidate, Cause, Gap, MachineFact, Measured, Trial
 from tilewright.tools.arguments import LONGEST_KERNEL, LONGEST_NOTE, MOST_KERNELS
 from tilewright.tools.records import (
     Answer,
@@ -194,7 +194,9 @@ def test_a_refusal_does_not_repeat_a_kernel(bench: ToyBench) -> None:
 
 
 def test_profile_tells_phases_and_which_causes_overlap(bench: ToyBench) -> None:
-    bench.target = replace(TARGET, causes=("copy", "idle"))
+    bench.target = replace(
+        TARGET, causes=(Cause("copy", "copies", True), Cause("idle", "idles", True))
+    )
     outcome = bench.trials[0].outcome
     assert isinstance(outcome, Measured)
     phases = ({"copy": 5.0}, {"copy": 600.0, "fence": 700.0}, {"copy": 90.0}, {"fence": 2.0})

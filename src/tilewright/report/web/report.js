@@ -60,7 +60,7 @@ function describe(trial) {
     parts.push(section("Changes against trial " + trial.parent, diff(trial.diff)));
   }
   if (trial.breakdown.length) {
-    parts.push(section("Where cycles go", list(trial.breakdown, "facts shares")));
+    parts.push(section("Where the time goes", list(trial.breakdown, "facts shares")));
   }
   return parts;
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 from tilewright.core.records import TargetBrief
 from tilewright.parts.brief_files import load_commands, load_examples, load_menu, render
 from tilewright.parts.languages import C
-from tilewright.targets.gemmini.feedback import LOSSES
+from tilewright.targets.gemmini.causes import CAUSES
 from tilewright.targets.gemmini.instance import Instance
 from tilewright.targets.gemmini.machine_facts import machine_facts
 from tilewright.targets.gemmini.settings import ORDERINGS
@@ -43,7 +43,7 @@ def load_brief(instance: Instance) -> TargetBrief:
         language=C,
         settings={"ordering": ORDERINGS},
         failures=FAILURES,
-        causes=("array_busy", *LOSSES),
+        causes=CAUSES,
         examples=load_examples(FOLDER / "examples", known),
         costs=render(FOLDER / "costs.md", known).strip(),
         plan_hints=render(FOLDER / "plan_hints.md", known).strip(),

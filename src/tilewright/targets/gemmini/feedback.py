@@ -14,28 +14,12 @@ from tilewright.core.records import Gap, Workload
 from tilewright.parts.debug_lines import source_lines
 from tilewright.parts.inputs import bytes_of
 from tilewright.parts.languages import C
+from tilewright.targets.gemmini.causes import LOSSES
 from tilewright.targets.gemmini.parameters import SimConfig
 from tilewright.targets.gemmini.phases import described_phases, largest_first, listed
 
 if TYPE_CHECKING:
     from tilewright.targets.gemmini.sim import SimResult
-
-LOSSES: Mapping[str, str] = {
-    "bank_conflict": "two operands of a product share a scratchpad bank",
-    "write_steal": "a load writes the scratchpad bank that the array reads",
-    "dma_wait": "the array waits for a load",
-    "store_wait": "the array waits for a store to read its accumulator rows",
-    "dependency": "the array waits for its own products, or for a command just sent",
-    "rs_full_load": "a load finds its queue full and holds back the products behind it",
-    "rs_full_store": "a store finds its queue full and holds back the products behind it",
-    "cpu": "the core runs other instructions",
-    "cpu_fetch": "the core fetches instructions that its cache does not hold",
-    "cpu_data": "the core loads or stores what its cache does not hold",
-    "cpu_literal": "the core loads a constant that the compiler put in memory",
-    "fence": "the core waits at a fence",
-    "drain": "config_ex waits until the array is empty, or its last results leave it",
-}
-"""Exclusive causes of cycles in which the array does not work, by name in the breakdown."""
 
 CORE_WAITS: Mapping[str, str] = {
     "fetch_wait": "instructions",

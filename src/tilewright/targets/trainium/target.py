@@ -14,6 +14,7 @@ from tilewright.parts.brief_files import load_examples, load_menu, load_template
 from tilewright.parts.folder import read_folder
 from tilewright.parts.languages import NKI
 from tilewright.targets.trainium.evaluator import versions
+from tilewright.targets.trainium.latency.costs import CAUSES
 from tilewright.targets.trainium.machine import Machine, load_machine
 from tilewright.targets.trainium.problems import create_problem
 from tilewright.targets.trainium.shapes import KINDS, MOST_BYTES, REGISTERED, parse_shape
@@ -61,6 +62,7 @@ class TrainiumTarget:
             ),
             costs=render(FOLDER / "costs.md", words),
             failures=FAILURES,
+            causes=CAUSES,
             examples=load_examples(FOLDER / "examples", words),
         )
 

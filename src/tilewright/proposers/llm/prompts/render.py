@@ -125,7 +125,7 @@ class Prompts:
             "feedback": self._feedback(parent),
             "goal": describe_goal(parent, brief.stop_within),
             "ancestors": describe_ancestors(parent, history),
-            "tried": describe_tried(parent, history, brief.target.causes),
+            "tried": describe_tried(parent, history, brief.target.exclusive_causes),
             "others": describe_others(parent, history),
             "similar": brief.schedules[0].workload if brief.schedules else "",
             "schedule": describe_schedule(brief.schedules[0]) if brief.schedules else [],

@@ -5,8 +5,6 @@ A kernel is interpreted, never run natively; it can reach only the memory it is 
 
 from tilewright.targets.gemmini.parameters import CONFIGURATIONS, SimConfig, load_config
 from tilewright.targets.gemmini.sim.run import (
-    BREAKDOWN,
-    EXCLUSIVE,
     MODEL_VERSION,
     BankLoss,
     Fault,
@@ -19,9 +17,7 @@ from tilewright.targets.gemmini.sim.run import (
 )
 
 __all__ = [
-    "BREAKDOWN",
     "CONFIGURATIONS",
-    "EXCLUSIVE",
     "MODEL_VERSION",
     "BankLoss",
     "Fault",

@@ -8,42 +8,12 @@ from typing import Any, Literal, TypeAlias
 
 from tilewright.core.errors import InputError, InternalError
 from tilewright.core.records import FailureKind
+from tilewright.targets.gemmini.causes import EXCLUSIVE
 from tilewright.targets.gemmini.parameters import SimConfig
 from tilewright.targets.gemmini.sim import _cosim
 
 MODEL_VERSION = _cosim.SOURCE_HASH[:16]
 """Changes with every change of the simulator's sources; goes into every result."""
-
-BREAKDOWN: Mapping[str, str] = {
-    "array_busy": "the array is fed with operands",
-    "bank_conflict": "an operand waits: two operands are in one scratchpad bank",
-    "write_steal": "an operand waits: a load writes its scratchpad bank",
-    "dma_wait": "the array is idle: its next command waits for a load",
-    "store_wait": "the array is idle: its next command waits for a store to read its rows",
-    "dependency": "the array is idle: its next command has just arrived, or waits for products",
-    "rs_full_load": "the array is idle: a load ahead of its next command finds no free entry",
-    "rs_full_store": "the array is idle: a store ahead of its next command finds no free entry",
-    "cpu": "the array is idle: the CPU has not issued the next command yet",
-    "cpu_fetch": "the array is idle: the CPU waits for instructions that its cache does not hold",
-    "cpu_data": "the array is idle: the CPU waits for data that its cache does not hold",
-    "cpu_literal": "the array is idle: the CPU waits for constants that the compiler put in memory",
-    "fence": "the array is idle: the CPU waits at a fence",
-    "drain": "the array is emptied before a config_ex, or moves out output-stationary sums",
-    "rs_full_execute": "a preload or compute finds no free entry",
-    "accumulator_port": "an mvout row waits: the array or a load uses its bank",
-    "command_wait": "the CPU finds the command queue full (each time it tries)",
-    "fence_wait": "the CPU waits at a fence",
-    "fetch_wait": "the CPU waits for instructions that its cache does not hold",
-    "data_wait": "the CPU waits for data that its cache does not hold",
-    "literal_wait": "the CPU waits for constants that the compiler put in memory",
-    "l2_hit": "DMA requests served by the L2 cache (not cycles)",
-    "l2_miss": "DMA requests that went to DRAM (not cycles)",
-}
-"""What each entry of `SimResult.breakdown` counts, in cycles. The first `EXCLUSIVE` say what the
-array does and add up to all cycles; the others overlap with them."""
-
-EXCLUSIVE = tuple(BREAKDOWN)[: list(BREAKDOWN).index("drain") + 1]
-"""The causes of which every cycle has exactly one."""
 
 Status: TypeAlias = Literal["ok", "fault", "slower_than_limit", "timeout"]
 Ordering: TypeAlias = Literal["fence", "timing"]
@@ -121,7 +91,7 @@ class Unordered:
 
 @dataclass(frozen=True, slots=True)
 class Hotspot:
-    """A cause of lost cycles (an entry of `BREAKDOWN`), an instruction it hit, and how often."""
+    """A cause of lost cycles (one of `causes.CAUSES`), an instruction it hit, and how often."""
 
     cause: str
     pc: int
@@ -134,10 +104,10 @@ class SimResult:
 
     `cycles` is 0 without timing; after "slower_than_limit" it is where the run stopped.
     `outputs` holds the bytes of every region (`run_kernel`) or range read (`run_program`) after
-    the run. `breakdown` and `hotspots` are empty without timing; see `BREAKDOWN`. `phases` split
-    the cycles of the causes in `EXCLUSIVE`: before the array's first busy cycle, in parts of as
-    many busy cycles each (the last may be shorter), after the last one. `gaps` are the longest,
-    at most 16, in order of time. `executed` says how often
+    the run. `breakdown` and `hotspots` are empty without timing; see `causes.CAUSES`. `phases`
+    split the cycles of the causes in `EXCLUSIVE`: before the array's first busy cycle, in parts
+    of as many busy cycles each (the last may be shorter), after the last one. `gaps` are the
+    longest, at most 16, in order of time. `executed` says how often
     the instruction at an address ran, `computes` how many commands let the array compute.
     `scratchpad_kb` and `accumulator_kb` count the rows that were ever written. `pc` is the
     instruction at which the program stopped.

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tilewright.core.errors import InternalError
+from tilewright.core.records import Cause
 from tilewright.targets.trainium.machine import Machine
 from tilewright.targets.trainium.trace import Access, Instruction
 
@@ -19,6 +20,16 @@ PE, VECTOR, SCALAR, GPSIMD, DMA = range(5)
 """Numbers of the engines, as the scheduler knows them."""
 ENGINES = ("PE", "DVE", "ACT", "Pool", "DMA")
 """Their names in results."""
+PSUM_PORT = "PSUM port"
+CAUSES = (
+    Cause("PE", "the Tensor engine multiplies or transposes"),
+    Cause("DVE", "the Vector engine works"),
+    Cause("ACT", "the Scalar engine works"),
+    Cause("Pool", "the GpSimd engine works"),
+    Cause("DMA", "the DMA engines transfer data (the mean of all DMA engines)"),
+    Cause(PSUM_PORT, "the Vector or the Scalar engine uses the port to PSUM that they share"),
+)
+"""What the entries of a breakdown count, in ns; they overlap."""
 _NUMBER = {"pe": PE, "dve": VECTOR, "act": SCALAR, "pool": GPSIMD}
 _FAST_PAIRS = {"add", "subtract", "multiply"}
 _WIDE = ("float32", "int32", "uint32")

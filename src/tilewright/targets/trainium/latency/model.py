@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 from tilewright.targets.trainium.latency import _schedule
 from tilewright.targets.trainium.latency.capacity import Capacity, examine
 from tilewright.targets.trainium.latency.compiling import compiled
-from tilewright.targets.trainium.latency.costs import DMA, ENGINES, PE, SCALAR, VECTOR, Costs
+from tilewright.targets.trainium.latency.costs import (
+    DMA,
+    ENGINES,
+    PE,
+    PSUM_PORT,
+    SCALAR,
+    VECTOR,
+    Costs,
+)
 from tilewright.targets.trainium.latency.program import Program, build
 from tilewright.targets.trainium.machine import Machine
 from tilewright.targets.trainium.trace import Trace
@@ -66,13 +74,13 @@ def estimate(trace: Trace, machine: Machine) -> Estimate:
         ENGINES[e]: float(taken[engine == e].sum()) for e in range(DMA) if bool((engine == e).any())
     }
     jobs = program.job_ns * program.jobs
-    busy["DMA"] = float(jobs.sum()) / machine.dma.engines
+    busy[ENGINES[DMA]] = float(jobs.sum()) / machine.dma.engines
     touches_psum = (program.ports & 1).astype(bool)
     if machine.psum_port_shared:
         on_port = touches_psum & ((engine == VECTOR) | (engine == SCALAR))
         start = np.where(engine == VECTOR, 1 / machine.clock.vector, 1 / machine.clock.scalar)
         held = taken - machine.issue.start_cycles * start
-        busy["PSUM port"] = float(held[on_port].sum())
+        busy[PSUM_PORT] = float(held[on_port].sum())
     finish = float(end.max(initial=0.0))
     idle, waits = _idle(busy, finish, program.lines, engine, begin, end, blocker, wait)
     return Estimate(

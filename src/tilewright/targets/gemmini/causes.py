@@ -1,0 +1,51 @@
+"""What the entries of a breakdown count: the simulator's counters by name, in cycles.
+
+The exclusive causes say what the array does, and add up to all cycles. The others overlap with
+them. The order of the exclusive causes is the simulator's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilewright.core.records import Cause
+
+_EXCLUSIVE: Mapping[str, str] = {
+    "array_busy": "the array works",
+    "bank_conflict": "two operands of a product share a scratchpad bank",
+    "write_steal": "a load writes the scratchpad bank that the array reads",
+    "dma_wait": "the array waits for a load",
+    "store_wait": "the array waits for a store to read its accumulator rows",
+    "dependency": "the array waits for its own products, or for a command just sent",
+    "rs_full_load": "a load finds its queue full and holds back the products behind it",
+    "rs_full_store": "a store finds its queue full and holds back the products behind it",
+    "cpu": "the core runs other instructions",
+    "cpu_fetch": "the core fetches instructions that its cache does not hold",
+    "cpu_data": "the core loads or stores what its cache does not hold",
+    "cpu_literal": "the core loads a constant that the compiler put in memory",
+    "fence": "the core waits at a fence",
+    "drain": "config_ex waits until the array is empty, or its last results leave it",
+}
+_OVERLAPPING: Mapping[str, str] = {
+    "rs_full_execute": "a preload or a compute waits for a free entry in its queue",
+    "accumulator_port": "a stored row waits, because the array or a load uses its bank",
+    "command_wait": "the core waits because the command queue is full",
+    "fence_wait": "the core waits at a fence; the array may be working",
+    "fetch_wait": "the core waits for instructions; the array may be working",
+    "data_wait": "the core waits for data; the array may be working",
+    "literal_wait": "the core waits for constants in memory; the array may be working",
+    "l2_hit": "DMA requests that the L2 cache serves (a number, not cycles)",
+    "l2_miss": "DMA requests that go to DRAM (a number, not cycles)",
+}
+
+CAUSES = (
+    *(Cause(name, meaning, exclusive=True) for name, meaning in _EXCLUSIVE.items()),
+    *(Cause(name, meaning) for name, meaning in _OVERLAPPING.items()),
+)
+EXCLUSIVE = tuple(_EXCLUSIVE)
+"""The causes of which every cycle has exactly one."""
+
+LOSSES: Mapping[str, str] = {
+    name: meaning for name, meaning in _EXCLUSIVE.items() if name != "array_busy"
+}
+"""The exclusive causes of cycles in which the array does not work, with their meanings."""
