@@ -139,9 +139,12 @@ class EvaluatorContract(CheckerContract):
         assert (failed.stage, failed.kind) == ("measure", "wrong_result")
 
     def test_a_measurement_is_complete(
-        self, evaluator: Evaluator, artifact: Artifact, verdict: Verdict
+        self, task: Task, evaluator: Evaluator, artifact: Artifact, verdict: Verdict
     ) -> None:
-        """Latency with unit and kind, utilisation, verdict, versions, the measured bytes' hash."""
+        """Latency with unit and kind, utilisation, verdict, versions, the measured bytes' hash.
+
+        The target's brief says what each entry of the breakdown counts.
+        """
         measured = evaluator[2].measure(artifact, verdict, None)
         assert isinstance(measured, Measured), measured
         assert measured.latency > 0
@@ -151,6 +154,8 @@ class EvaluatorContract(CheckerContract):
         assert set(verdict.checks) <= set(measured.verdict.checks)
         assert measured.versions
         assert measured.artifact_digest == artifact.digest
+        causes = load_target(task.workload.target).brief().causes
+        assert set(measured.breakdown) <= {cause.name for cause in causes}
 
     def test_a_measurement_may_be_sent_by_another_process(
         self, evaluator: Evaluator, artifact: Artifact, verdict: Verdict
