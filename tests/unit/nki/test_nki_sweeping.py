@@ -49,6 +49,18 @@ def test_steps_that_do_not_lower_the_estimate_are_left_out(kernel: Kernel) -> No
         assert cost_of(after) < cost if steps else after == kernel
 
 
+def test_operands_of_a_convolution_become_bfloat16_and_are_loaded_once() -> None:
+    """Its borders make it large: every border is a loop body of its own."""
+    name = "conv2d-4x128x16x128x256-k3"
+    start = world.naive(name)
+    assert is_large(start)
+    found = list(complete_sequences(start, ("narrow", "hoist", "accumulate")))
+    narrowed = [after for steps, after in found if steps[0].technique == "narrow"]
+    assert all(any(step.technique == "hoist" for step in steps) for steps, _ in found)
+    assert cost_of(narrowed[0]) < 0.75 * cost_of(start)
+    assert world.is_right(name, print_kernel(narrowed[0]), 0.02)
+
+
 def test_a_kernel_that_is_written_out_is_planned_in_seconds(kernel: Kernel) -> None:
     begin = time.process_time()
     found = list(complete_sequences(kernel, EXACT))

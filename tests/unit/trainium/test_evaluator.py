@@ -6,18 +6,31 @@ import re
 import resource
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tilewright.core.errors import WorkloadError
 from tilewright.core.plugins import load_target
-from tilewright.core.records import Candidate, EvaluationRequest, Failed, Measured, Outcome, Verdict
+from tilewright.core.records import (
+    Argument,
+    Candidate,
+    EvaluationRequest,
+    Failed,
+    Measured,
+    Outcome,
+    Verdict,
+)
 from tilewright.evaluation.pipeline import evaluate
 from tilewright.evaluation.screening import below_floor
 from tilewright.sandbox import call_contained
 from tilewright.targets.trainium import create_target, create_trn2_target, evaluator
+from tilewright.targets.trainium.contained import Interpretation
 from tilewright.targets.trainium.interpreter import _limit
+from tilewright.targets.trainium.machine import load_machine
+from tilewright.targets.trainium.program import Call, parse, trace_program
 from tilewright.targets.trainium.roofline import roofline_ns
 from tilewright.targets.trainium.shapes import REGISTERED
 from tilewright.targets.trainium.task import TrainiumTask
@@ -224,6 +237,21 @@ def test_a_folder_gives_constants_to_kernel_and_reference(tmp_path: Path) -> Non
     assert 0 < found.utilization < 1  # of moving each array once: nothing is multiplied
     assert found.details["launch_ns"] == 15_000
     assert "15.00 us to launch any kernel" in found.feedback
+
+
+def test_lists_and_tuples_stay_what_they_are() -> None:
+    """The trace and the run on arrays must take the same branches."""
+    constants = {"stride": [1, 1], "padding": ((0, 0), (1, 1)), "epsilon": 0.5, "mode": "same"}
+    source = kernel(
+        "    assert stride == [1, 1] and padding == ((0, 0), (1, 1)) and padding[1] == (1, 1)\n"
+        "    assert epsilon == 0.5 and mode == 'same'\n" + DOUBLED
+    ).replace("def kernel(x):", "def kernel(x, *, stride, padding, epsilon, mode):")
+    array = Argument("x", (4, 256), "float32", "input")
+    call = Call((array,), (replace(array, name="out", role="output"),), constants)
+    machine = load_machine("trn1")
+    trace_program(parse(source), call, machine)
+    found = Interpretation(call, machine, 30).run(source, {"x": np.ones((4, 256), np.float32)})
+    assert isinstance(found, dict), found
 
 
 def test_compiled_kernels_take_no_constants_and_compute_something(tmp_path: Path) -> None:

@@ -210,6 +210,32 @@ sums[:, 0:8] = nl.exp(parts[1])
     assert modelled(body, head=OLD_HEAD, tail=OLD_TAIL).instructions == 2
 
 
+@pytest.mark.parametrize(
+    ("change", "count"),
+    [
+        (("", ""), 256 + 64),
+        (("psum", "sbuf"), 256 + 256),
+        (("affine", "sequential"), 256 + 256),
+        (("i : i + 3", "0 : 3 * (i % 2 + 1)"), 256 + 256),
+        (("axis=[1])", "axis=[1])\n    nisa.activation(nl.exp, tile)"), 256 + 256),
+        (("i : i + 3", "0:300"), 256 + 256),
+    ],
+    ids=["psum", "no psum", "ordered", "unlike", "not last", "wide"],
+)
+def test_the_nki_1_compiler_merges_reductions_of_long_loops(
+    change: tuple[str, str], count: int
+) -> None:
+    body = """
+taps = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.psum)
+taps[...] = nl.copy(tile)
+for i in nl.affine_range(256):
+    part = nl.multiply(tile[:, i : i + 3], taps[:, i : i + 3])
+    sums[:, i] = nisa.tensor_reduce(nl.add, part, axis=[1])
+"""
+    found = modelled(body.replace(*change), head=OLD_HEAD, tail=OLD_TAIL)
+    assert found.instructions == 1 + count  # with the copy into taps
+
+
 def test_a_transfer_within_hbm_has_a_descriptor_for_every_run() -> None:
     cost = {}
     for name, source in (("rows", "x"), ("columns", "x.ap(pattern=[[1, 512], [512, 128]])")):

@@ -28,6 +28,22 @@ def test_a_sum_that_the_scalar_engine_keeps_is_not_dropped() -> None:
     assert opcodes == ["dma_copy", "activation", "activation", "dma_copy"]
 
 
+def test_merged_reductions_run_after_what_they_reduce() -> None:
+    body = """
+        t = nl.load(x)
+        p = nl.ndarray((4, 256), nl.float32, buffer=nl.psum)
+        p[...] = nl.copy(t[:, 0:256])
+        s = nl.ndarray((4, 256), nl.float32)
+        for i in nl.affine_range(256):
+            s[:, i] = nisa.tensor_reduce(nl.add, nl.multiply(t[:, i : i + 3], p[:, 0:3]), axis=[1])
+        nl.store(out, s)
+    """
+    trace = Kernel(body, x=np.zeros((4, 258), np.float32), out=(4, 256)).trace
+    opcodes = [step.instruction.opcode for step in compiled(trace)]
+    group = ["tensor_tensor"] * 4 + ["tensor_reduce"]
+    assert opcodes == ["dma_copy", "tensor_copy", *group * 64, "dma_copy"]
+
+
 def test_a_tile_in_psum_takes_whole_banks() -> None:
     body = """
         t = nl.ndarray((4, 8), nl.float32)

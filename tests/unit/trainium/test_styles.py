@@ -460,3 +460,21 @@ def test_what_is_used_of_another_module_is_refused(line: str, words: str) -> Non
         ran(MEMBERS.format(line), {"y": (4, 8)}, x=numbers(4, 8))
     assert caught.value.code == "import_not_allowed"
     assert caught.value.line == 23
+
+
+@pytest.mark.parametrize("method", ["__iter__", "__getitem__"])
+def test_what_is_missing_of_a_class_is_not_called_wrong(method: str) -> None:
+    source = f"""
+import nki
+import nki.language as nl
+class Tiles:
+    def {method}(self, i=0):
+        return i
+@nki.jit
+def kernel(x):
+    for tile in Tiles():
+        pass
+    return x
+"""
+    with pytest.raises(KernelError, match=f"'{method}' of the class Tiles is not supported"):
+        ran(source, {"y": (4, 8)}, x=numbers(4, 8))

@@ -116,11 +116,23 @@ def complete_sequences(
         techniques = tuple(t for t in techniques if t != MASKED)
     for chained in ESTIMATES:
         if is_large(kernel):
-            made = swept(kernel, techniques, chained)
-            if made[0]:
-                yield made
+            yield from _swept(kernel, techniques, chained)
         else:
             yield from _by_one_estimate(kernel, techniques, chained)
+
+
+def _swept(
+    kernel: Kernel, techniques: Sequence[str], chained: float
+) -> Iterator[tuple[tuple[Step, ...], Kernel]]:
+    """All like places at once, then the same with the operands of all products in bfloat16."""
+    starts: list[tuple[tuple[Step, ...], Kernel]] = [((), kernel)]
+    if "narrow" in techniques:
+        every = frozenset[str]().union(*operands_by_product(kernel))
+        starts.append(_narrowed((), kernel, every))
+    for narrowed, start in starts:
+        more, after = swept(start, techniques, chained)
+        if narrowed or more:
+            yield (*narrowed, *more), after
 
 
 def _by_one_estimate(

@@ -7,7 +7,8 @@ are changed together instead, and each technique is kept if the estimate is lowe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TypeAlias
 
 from tilewright.proposers.nki.ir import Kernel, Op, ops, size_of
@@ -25,6 +26,8 @@ _SWEPT = (
     "forward", "along", "merge", "accumulate", "defer", "strip", "engine",
 )  # fmt: skip
 """Techniques at an instruction: first those that remove work, last those that divide the rest."""
+_SINGLY = ("hoist", "psum")
+"""Techniques at a tile, each place of which is kept if the estimate is lower after it."""
 
 Made: TypeAlias = tuple[tuple[Step, ...], Kernel]
 Kind: TypeAlias = tuple[object, ...]
@@ -41,14 +44,27 @@ def swept(kernel: Kernel, techniques: Sequence[str], chained: float) -> Made:
     if size_of(kernel) > LARGEST:
         return steps, kernel
     cost = cost_of(kernel, chained)
-    for technique in _SWEPT:
-        if technique not in techniques:
-            continue
-        for kind, argument in _kinds(kernel, technique):
-            more, after = _everywhere(kernel, technique, kind, argument)
+    for technique in (*_SWEPT, *_SINGLY):
+        for change in _changes(kernel, technique) if technique in techniques else ():
+            more, after = change(kernel)
             if more and (less := cost_of(after, chained)) < cost:
                 steps, kernel, cost = (*steps, *more), after, less
     return steps, kernel
+
+
+def _changes(kernel: Kernel, technique: str) -> list[Callable[[Kernel], Made]]:
+    """What the technique may do to the kernel: at all instructions of a kind, or to one tile."""
+    if technique in _SINGLY:
+        return [partial(_once, step=step) for step in possible(kernel, technique)]
+    return [
+        partial(_everywhere, technique=technique, kind=kind, argument=argument)
+        for kind, argument in _kinds(kernel, technique)
+    ]
+
+
+def _once(kernel: Kernel, step: Step) -> Made:
+    after = carried_out(kernel, step)
+    return ((), kernel) if after is None else ((step,), after)
 
 
 def _kinds(kernel: Kernel, technique: str) -> list[tuple[Kind, tuple[str, ...]]]:

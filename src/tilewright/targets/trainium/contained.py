@@ -67,6 +67,13 @@ class Interpreter:
         return process
 
 
+def _marked(value: object) -> object:
+    """The value for JSON, which has no tuples: a kernel may compare them with lists."""
+    if isinstance(value, tuple):
+        return {"tuple": [_marked(item) for item in value]}
+    return [_marked(item) for item in value] if isinstance(value, list) else value
+
+
 def _end(process: subprocess.Popen[bytes]) -> None:
     for stream in (process.stdin, process.stdout):
         if stream is not None:
@@ -99,7 +106,7 @@ class Interpretation:
         head = {
             "source": source,
             "arguments": [to_json(a) for a in (*call.inputs, *more)],
-            "constants": dict(call.constants),
+            "constants": {name: _marked(value) for name, value in call.constants.items()},
             "machine": self.machine.name,
             "shuffle": shuffle,
             "elide_casts": elide_casts,

@@ -65,7 +65,7 @@ def _outputs(head: Mapping[str, Any], data: bytes) -> list[Array]:
     call = Call(
         tuple(a for a in arguments if a.is_given),
         tuple(a for a in arguments if a.is_written),
-        _constants(head["constants"]),
+        {name: _constant(value) for name, value in head["constants"].items()},
     )
     arrays, at = {}, 0
     for argument in call.inputs:
@@ -83,11 +83,11 @@ def _outputs(head: Mapping[str, Any], data: bytes) -> list[Array]:
     )
 
 
-def _constants(value: Any) -> Any:
-    """JSON has no tuples; kernels get them for nested lists, as their harnesses pass them."""
+def _constant(value: Any) -> Any:
+    """A value that `Interpretation.run` wrote as JSON."""
     if isinstance(value, dict):
-        return {name: _constants(item) for name, item in value.items()}
-    return tuple(_constants(item) for item in value) if isinstance(value, list) else value
+        return tuple(_constant(item) for item in value["tuple"])
+    return [_constant(item) for item in value] if isinstance(value, list) else value
 
 
 def _limit(timeout_s: float) -> None:

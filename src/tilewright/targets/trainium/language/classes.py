@@ -184,8 +184,11 @@ def items_of(value: Class | Record) -> list[Any]:
         return list(value.values.values())
     if isinstance(value, Class) and value.kind == "enum":
         return [member for member in value.members.values() if isinstance(member, Record)]
-    name = value.name if isinstance(value, Class) else value.cls.name
-    raise KernelError("unsupported_operand", f"a {name} has no items")
+    cls = value if isinstance(value, Class) else value.cls
+    for name in ("__iter__", "__getitem__"):
+        if name in cls.members:
+            raise not_supported(f"{name!r} of the class {cls.name}")
+    raise KernelError("unsupported_operand", f"a {cls.name} has no items")
 
 
 def marked(mark: str) -> Builtin:

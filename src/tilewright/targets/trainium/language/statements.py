@@ -487,7 +487,8 @@ def _body(node: ast.FunctionDef) -> Callable[[Frame], Any]:
     return run_body
 
 
-_SPECIAL = ("__init__", "__post_init__")
+_SPECIAL = ("__init__", "__post_init__", "__iter__", "__getitem__")
+"""Methods of Python's protocols that are kept; the last two only to be named as not supported."""
 _BASES: dict[str, ClassKind] = {"NamedTuple": "tuple", "Enum": "enum", "IntEnum": "enum"}
 
 

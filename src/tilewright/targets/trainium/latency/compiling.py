@@ -1,7 +1,8 @@
 """What the compiler of NKI 1 does to a traced kernel before it runs (docs/targets/trainium.md).
 
-It drops instructions whose results nobody uses, and turns short innermost loops of vector and
-scalar instructions into one wide instruction for each of the body's. That of NKI 2 does neither.
+It drops instructions whose results nobody uses, turns short innermost loops of vector and scalar
+instructions into one wide instruction for each of the body's, and runs reductions of longer loops
+several at a time. That of NKI 2 does none of this.
 """
 
 from __future__ import annotations
@@ -13,6 +14,10 @@ from tilewright.targets.trainium.trace import Access, Instruction, Loop, Trace
 
 WIDEST = 512
 """Elements per partition of the widest instruction that loops are turned into."""
+REDUCTIONS = 4
+"""Iterations of a longer loop whose reductions become one instruction: so many were seen in the
+compiler's output. It is modelled only for loops that access PSUM, as the published latencies of
+others are those of single reductions."""
 _VECTOR_ENGINES = ("dve", "act", "any")
 
 
@@ -32,10 +37,17 @@ def compiled(trace: Trace) -> list[Step]:
     kept = _used(trace)
     merged: dict[int, list[int]] = {}
     absorbed: set[int] = set()
-    for group in _short_loops(trace):
+    short, long = _vector_loops(trace)
+    for group in short:
         for column in zip(*group, strict=True):
             merged[column[0]] = list(column)
             absorbed.update(column[1:])
+    for bodies in long:
+        for first in range(0, len(bodies), REDUCTIONS):
+            last = [body[-1] for body in bodies[first : first + REDUCTIONS]]
+            # It runs after what the iterations reduce.
+            merged[last[-1]] = last
+            absorbed.update(last[:-1])
     steps = (
         Step(instruction, merged.get(i, (i,)))
         for i, instruction in enumerate(instructions)
@@ -60,10 +72,14 @@ def _used(trace: Trace) -> list[bool]:
     return kept
 
 
-def _short_loops(trace: Trace) -> list[list[range]]:
-    """Iterations that run as one, as lists of their instruction ranges, all of one length."""
+def _vector_loops(trace: Trace) -> tuple[list[list[range]], list[list[range]]]:
+    """Iterations that run as one, as lists of their instruction ranges, all of one length.
+
+    Beside them the iterations of each longer loop whose reductions run several at a time.
+    """
     parents = {loop.parent.id for loop in trace.loops if loop.parent is not None}
     groups: list[list[range]] = []
+    long: list[list[range]] = []
     waiting: list[tuple[Loop, list[range]]] = []
     for loop in trace.loops:
         if loop.id in parents or loop.kind != "affine":
@@ -71,13 +87,15 @@ def _short_loops(trace: Trace) -> list[list[range]]:
         bodies = list(loop.iterations())
         if _mergeable(trace, bodies):
             waiting.append((loop, bodies))
+        elif _reduces(trace, bodies):
+            long.append(bodies)
     taken = 0
     while taken < len(waiting):
         loop, bodies = waiting[taken]
         count = _neighbours(trace, waiting, taken, bodies)
         groups.append([body for _, part in waiting[taken : taken + count] for body in part])
         taken += count
-    return groups
+    return groups, long
 
 
 def _neighbours(
@@ -107,11 +125,26 @@ def _neighbours(
 
 def _mergeable(trace: Trace, bodies: Sequence[range]) -> bool:
     """Whether the iterations do the same, on engines that take any number of elements."""
-    if len(bodies) < 2 or not bodies[0]:
-        return False
-    if any(trace.instructions[i].engine not in _VECTOR_ENGINES for i in bodies[0]):
+    if len(bodies) < 2 or not _on_vector_engines(trace, bodies[0]):
         return False
     return len(bodies) * _widest(trace, bodies[0]) <= WIDEST and _alike(trace, bodies)
+
+
+def _reduces(trace: Trace, bodies: Sequence[range]) -> bool:
+    """Whether each iteration of a longer loop ends with a reduction, and PSUM is accessed."""
+    if not bodies or len(bodies) % REDUCTIONS or not _on_vector_engines(trace, bodies[0]):
+        return False
+    body = [trace.instructions[i] for i in bodies[0]]
+    in_psum = any(a.tensor.memory == "psum" for i in body for a in (*i.reads, *i.writes))
+    wide = REDUCTIONS * _widest(trace, bodies[0]) > WIDEST
+    if body[-1].opcode != "tensor_reduce" or not in_psum or wide:
+        return False
+    return _alike(trace, bodies)
+
+
+def _on_vector_engines(trace: Trace, body: range) -> bool:
+    engines = {trace.instructions[i].engine for i in body}
+    return bool(engines) and engines <= set(_VECTOR_ENGINES)
 
 
 def _alike(trace: Trace, bodies: Sequence[range]) -> bool:
