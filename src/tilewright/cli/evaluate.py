@@ -236,6 +236,8 @@ def _print_measured(
     from rich.text import Text
 
     from tilewright.cli.summary_table import comparison
+    from tilewright.core.plugins import load_target
+    from tilewright.report.breakdown import cause_groups
     from tilewright.report.text import number, percent, share, words
 
     checks = ", ".join(dict.fromkeys(c.distribution for c in outcome.verdict.checks))
@@ -243,16 +245,20 @@ def _print_measured(
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column()
     table.add_column(justify="right")
-    table.add_column(justify="right", style="dim")
-    table.add_row(f"{outcome.quantity} {outcome.unit}", number(outcome.latency), "")
-    table.add_row("utilisation", percent(outcome.utilization), "")
-    table.add_row("precision", outcome.verdict.precision or "not told apart", "")
+    table.add_row(f"{outcome.quantity} {outcome.unit}", number(outcome.latency))
+    table.add_row("utilisation", percent(outcome.utilization))
+    table.add_row("precision", outcome.verdict.precision or "not told apart")
     for name, value in outcome.details.items():
-        table.add_row(words(name), number(value), "")
-    table.add_section()
-    for name, value in sorted(outcome.breakdown.items(), key=lambda item: -item[1]):
-        table.add_row(f"  {words(name)}", number(value), share(value, outcome.latency))
+        table.add_row(words(name), number(value))
     console.print(table)
+    for group in cause_groups(outcome.breakdown, load_target(evaluation.target).brief().causes):
+        console.print(f"\n{group.title or 'Where the time goes:'}")
+        table = Table(box=None, show_header=False, pad_edge=False)
+        for justify in ("left", "right", "right", "left"):
+            table.add_column(justify=justify)
+        for name, meaning, value in group.rows:
+            table.add_row(words(name), number(value), share(value, outcome.latency), meaning)
+        console.print(table)
     if outcome.feedback:
         console.print()
         console.print(Text("\n".join((outcome.feedback, *notes))), soft_wrap=True)

@@ -56,7 +56,9 @@ def cause_groups(breakdown: Mapping[str, float], known: Sequence[Cause]) -> tupl
             cause = causes.get(name, Cause(name, ""))
             (alone if cause.exclusive else others).append((name, cause.meaning, value))
     titles = (
-        ("These add up to the total.", "These overlap with those above.") if alone else ("", "")
+        ("These causes add up to the total:", "These causes overlap with those above:")
+        if alone
+        else ("", "")
     )
     groups = zip(titles, (alone, others), strict=True)
     return tuple(CauseGroup(title, tuple(rows)) for title, rows in groups if rows)

@@ -43,7 +43,7 @@ def test_every_cause_is_one_the_simulator_counts() -> None:
 
 
 def test_bounds_of_a_workload() -> None:
-    assert bounds(WORKLOAD, CONFIG, 77) == {"array": 1024, "DMA": 1024, "CPU": 77}
+    assert bounds(WORKLOAD, CONFIG, 77) == {"array": 1024, "DMA": 1024, "core": 77}
     tall = create_target().open("gemm-16x1024x1024", {}).workload
     assert bounds(tall, CONFIG, 0)["DMA"] == (16 * 1024 + 1024 * 1024) // 8
 
@@ -60,33 +60,38 @@ def test_every_cause_is_told_in_cycles_and_the_largest_are_explained() -> None:
         result(2000, array_busy=1030, dma_wait=700, cpu=200, cpu_fetch=60, fence=10, fetch_wait=90)
     )
     assert bound == (
-        "1.95 times the bound, 976 cycles above it: the array binds (cycles needed at least by any "
-        "kernel: array 1,024, DMA 1,024 to fetch every input once; by this one's instructions: "
-        "CPU 100)."
+        "The kernel takes 1.95 times its bound, which is 976 cycles more. The bound is the largest "
+        "of three minimum times, that of the array: any kernel needs 1,024 cycles of the array and "
+        "1,024 cycles of DMA to fetch every input once, and this kernel's instructions need 100 "
+        "cycles of the core."
     )
     assert causes.startswith(
-        "Cycles without useful work of the array, which add up: dma wait 700 (the array waits for "
-        "a load); cpu 200 ("
+        "The array does no useful work in 976 cycles: dma wait 700 (the array waits for a load); "
+        "cpu 200 ("
     )
     assert causes.endswith("; fence 10; preloads alone 6.")
-    assert lines == "Most of that: dma wait 300 at line 7; dma wait 80 at line 8."
+    assert lines == (
+        "Most of these cycles are lost at line 7 (dma wait 300) and line 8 (dma wait 80)."
+    )
     assert core == (
         "The core runs 100 instructions, 1.6 per pair of preload and compute (0.9 at line 7, 0.3 "
-        "at line 8); it waits, in cycles that overlap with the array's work, 90 for instructions."
+        "at line 8). The core waits 90 cycles for instructions; the array may be working during "
+        "these cycles."
     )
     assert memory == ("Local memory written: scratchpad 64.0 of 256 KB, accumulator 16.0 of 64 KB.")
 
 
 def test_near_the_bound_nothing_is_left_out() -> None:
     text = "\n".join(told(result(1030, array_busy=1024, fence=4, cpu_fetch=2)))
-    assert "6 cycles above it" in text
+    assert "which is 6 cycles more" in text
     assert "fence 4" in text
     assert "cpu fetch 2" in text
 
 
 def test_a_core_that_binds_is_told() -> None:
     text = "\n".join(told(result(2000, 1900, array_busy=1500)))
-    assert "1.05 times the bound, 100 cycles above it: the CPU binds" in text
+    assert "1.05 times its bound, which is 100 cycles more" in text
+    assert "that of the core" in text
 
 
 @pytest.mark.parametrize(
@@ -131,9 +136,9 @@ def test_phases_tell_when_cycles_are_lost() -> None:
     ]
     (text,) = described_phases(phases, 16)
     assert text == (
-        "Lost by phase: before the first product 100 (dma wait 90, cpu 10); from 0% to 11% of the "
-        "products 500 (dma wait 500); in the steady state 80 per 1,000 products; after the last "
-        "product 30 (cpu 30)."
+        "Cycles lost by phase: before the first product: 100 (dma wait 90, cpu 10); from 0% to 11% "
+        "of the products: 500 (dma wait 500); in the steady state: 80 per 1,000 products; after "
+        "the last product: 30 (cpu 30)."
     )
     assert described_phases(phases[:2], 16) == []
 
@@ -171,7 +176,7 @@ def test_waits_of_the_core_that_decide_nothing_are_left_out() -> None:
         for cycles in (2, 3)
     )
     assert "for instructions" not in tiny
-    assert "3 for instructions" in telling
+    assert "3 cycles for instructions" in telling
 
 
 def test_the_documentation_explains_every_cause() -> None:

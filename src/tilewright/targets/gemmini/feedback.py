@@ -25,7 +25,7 @@ CORE_WAITS: Mapping[str, str] = {
     "fetch_wait": "instructions",
     "data_wait": "data",
     "literal_wait": "constants in memory",
-    "command_wait": "a full command queue",
+    "command_wait": "room in the command queue",
 }
 """What the core waits for, by name in the breakdown; these overlap with the array's work."""
 
@@ -58,7 +58,7 @@ def bounds(workload: Workload, config: SimConfig, instructions: int) -> dict[str
     """Cycles below which no kernel of this workload, and with so many instructions, can come.
 
     array: whole products back to back; DMA: every input fetched once, by the slower of DRAM and
-    the bus; CPU: one cycle per instruction of this kernel.
+    the bus; core: one cycle per instruction of this kernel.
     """
     fetched = bytes_of(a for a in workload.arguments if a.is_given)
     moved = max(
@@ -68,7 +68,7 @@ def bounds(workload: Workload, config: SimConfig, instructions: int) -> dict[str
     return {
         "array": math.ceil(workload.operations / config["array_dim"] ** 2),
         "DMA": math.ceil(moved),
-        "CPU": instructions,
+        "core": instructions,
     }
 
 
@@ -124,10 +124,11 @@ def _bound(least: Mapping[str, int], cycles: int) -> str:
     binding = max(least, key=lambda name: least[name])
     above = cycles - least[binding]
     return (
-        f"{cycles / least[binding]:.2f} times the bound, {above:,} cycles above it: the {binding} "
-        f"binds (cycles needed at least by any kernel: array {least['array']:,}, DMA "
-        f"{least['DMA']:,} to fetch every input once; by this one's instructions: CPU "
-        f"{least['CPU']:,})."
+        f"The kernel takes {cycles / least[binding]:.2f} times its bound, which is {above:,} "
+        f"cycles more. The bound is the largest of three minimum times, that of the {binding}: "
+        f"any kernel needs {least['array']:,} cycles of the array and {least['DMA']:,} cycles of "
+        f"DMA to fetch every input once, and this kernel's instructions need {least['core']:,} "
+        "cycles of the core."
     )
 
 
@@ -147,7 +148,8 @@ def _causes(ideal: int, dim: int, result: SimResult) -> str:
         + (f" ({_MEANINGS[name]})" if number < _EXPLAINED else "")
         for number, (name, cycles) in enumerate(largest)
     ]
-    return f"Cycles without useful work of the array, which add up: {'; '.join(told)}."
+    whole = sum(cycles for _, cycles in largest)
+    return f"The array does no useful work in {whole:,} cycles: {'; '.join(told)}."
 
 
 def _at_banks(result: SimResult, binary: bytes) -> list[str]:
@@ -187,11 +189,11 @@ def _lines(by_line: Mapping[str, Mapping[str, float]]) -> list[str]:
     ]
     spots = sorted(spots, key=lambda spot: (-spot[0], int(spot[2])))[:_LINES]
     told = [
-        f"{cause.replace('_', ' ')} {cycles:,.0f} at line {line}"
+        f"line {line} ({cause.replace('_', ' ')} {cycles:,.0f})"
         for cycles, cause, line in spots
         if cycles >= _TINY * spots[0][0]
     ]
-    return [f"Most of that: {'; '.join(told)}."] if told else []
+    return [f"Most of these cycles are lost at {listed(told)}."] if told else []
 
 
 def _core(result: SimResult, by_line: Mapping[str, Mapping[str, float]]) -> str:
@@ -205,12 +207,12 @@ def _core(result: SimResult, by_line: Mapping[str, Mapping[str, float]]) -> str:
         places = ", ".join(f"{count:.1f} at line {line}" for line, count in most)
         text += f" ({places})" if places else ""
     waits = [
-        f"{result.breakdown[name]:,} for {what}{_most_at(name, by_line)}"
+        f"{result.breakdown[name]:,} cycles for {what}{_most_at(name, by_line)}"
         for name, what in CORE_WAITS.items()
         if result.breakdown.get(name, 0) > _TINY * result.cycles
     ]
     if waits:
-        text += f"; it waits, in cycles that overlap with the array's work, {listed(waits)}"
+        text += f". The core waits {listed(waits)}; the array may be working during these cycles"
     return f"{text}."
 
 

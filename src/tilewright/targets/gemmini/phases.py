@@ -35,9 +35,9 @@ def described_phases(phases: Sequence[Mapping[str, int]], dim: int) -> list[str]
         begin = following
     told += [text for _, text in sorted(unusual, key=lambda u: -u[0])[:_MOST_PARTS]]
     per_products = usual / parts[0]["array_busy"] * dim * _PER_PRODUCTS
-    told.append(f"in the steady state {per_products:,.0f} per {_PER_PRODUCTS:,} products")
+    told.append(f"in the steady state: {per_products:,.0f} per {_PER_PRODUCTS:,} products")
     told.append(_told("after the last product", end))
-    return [f"Lost by phase: {'; '.join(told)}."]
+    return [f"Cycles lost by phase: {'; '.join(told)}."]
 
 
 def few_phases(phases: Sequence[Mapping[str, int]]) -> tuple[Mapping[str, float], ...]:
@@ -75,7 +75,7 @@ def _told(when: str, cycles: Mapping[str, int]) -> str:
     causes = {name: count for name, count in cycles.items() if name != "array_busy"}
     most = largest_first(causes)[:_MOST_CAUSES]
     each = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in most)
-    return f"{when} {_lost(cycles):,}" + (f" ({each})" if each else "")
+    return f"{when}: {_lost(cycles):,}" + (f" ({each})" if each else "")
 
 
 def _lost(cycles: Mapping[str, int]) -> int:
