@@ -13,9 +13,10 @@ def cleaned(kernel: Kernel) -> Kernel:
     kept = {*kernel.returned}
     if has_hidden_state(kernel.body):
         return kernel
+    every = tuple(ops(kernel.body))
     while True:
         before = len(kept)
-        for op in ops(kernel.body):
+        for op in every:
             if any(region.tensor in kept for region in op.writes):
                 kept.update(region.tensor for region in op.reads)
                 kept.update(region.tensor for region in op.writes)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from tilewright.proposers.nki.linear import Linear
@@ -88,9 +90,12 @@ class Alloc:
     tensor: Tensor
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Op:
-    """One instruction of `nki.isa`: its arguments by name, in the order they are printed."""
+    """One instruction of `nki.isa`: its arguments by name, in the order they are printed.
+
+    What planning asks for again and again is computed once.
+    """
 
     name: str
     arguments: tuple[tuple[str, Region | Setting], ...]
@@ -111,21 +116,21 @@ class Op:
         kept += [(k, v) for k, v in values.items() if self.get(k) is None]
         return Op(self.name, tuple((k, v) for k, v in kept if v is not None))
 
-    @property
-    def regions(self) -> list[tuple[str, Region]]:
+    @cached_property
+    def regions(self) -> tuple[tuple[str, Region], ...]:
         """All of its regions by argument."""
-        return [(k, v) for k, v in self.arguments if isinstance(v, Region)]
+        return tuple((k, v) for k, v in self.arguments if isinstance(v, Region))
 
-    @property
-    def writes(self) -> list[Region]:
+    @cached_property
+    def writes(self) -> tuple[Region, ...]:
         """What it writes."""
-        return [region for name, region in self.regions if name in WRITTEN]
+        return tuple(region for name, region in self.regions if name in WRITTEN)
 
-    @property
-    def reads(self) -> list[Region]:
+    @cached_property
+    def reads(self) -> tuple[Region, ...]:
         """What it reads, with what it changes in place."""
-        kept = [region for name, region in self.regions if name not in WRITTEN]
-        return kept + (self.writes if self.name in CHANGES else [])
+        kept = tuple(region for name, region in self.regions if name not in WRITTEN)
+        return kept + (self.writes if self.name in CHANGES else ())
 
     @property
     def accumulates(self) -> bool:
@@ -157,7 +162,7 @@ ANY = 1 << 20
 """A parameter that is a number has one of so many values."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Kernel:
     """`head` is the text up to the body, `arguments` and `returned` the tensors it takes and gives.
 
@@ -170,11 +175,15 @@ class Kernel:
     body: Body
     returned: tuple[str, ...]
 
-    def tensors(self) -> dict[str, Tensor]:
+    def tensors(self) -> Mapping[str, Tensor]:
         """All tensors by name."""
+        return self._tensors
+
+    @cached_property
+    def _tensors(self) -> Mapping[str, Tensor]:
         found = {tensor.name: tensor for tensor in self.arguments}
         found.update((s.tensor.name, s.tensor) for _, s in walk(self.body) if isinstance(s, Alloc))
-        return found
+        return MappingProxyType(found)
 
     def trips(self) -> dict[str, int]:
         """How often each loop runs, by its variable, and how many values each number may have."""
@@ -196,9 +205,11 @@ def size_of(kernel: Kernel) -> int:
 
 def ops(body: Body) -> Iterator[Op]:
     """All instructions, in the order of the text."""
-    for _, statement in walk(body):
+    for statement in body:
         if isinstance(statement, Op):
             yield statement
+        elif isinstance(statement, Loop):
+            yield from ops(statement.body)
 
 
 def at(body: Body, path: Path) -> Statement:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from tilewright.proposers.nki.analysis import NotApplicableError, written
@@ -146,7 +147,7 @@ def reduces_rows(op: Op) -> bool:
     )
 
 
-def with_sum(op: Op, reduce: Op, column: Region, tensors: dict[str, Tensor]) -> Op | None:
+def with_sum(op: Op, reduce: Op, column: Region, tensors: Mapping[str, Tensor]) -> Op | None:
     """An instruction that also reduces what it computes, into a column of float32; None if none."""
     if {tensors[r.tensor].dtype for r in (op.region("dst"), column)} != {"float32"}:
         return None

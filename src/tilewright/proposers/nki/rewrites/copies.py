@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from tilewright.proposers.nki.analysis import NotApplicableError, World, may_meet
@@ -144,7 +145,7 @@ def off_pool(op: Op) -> Op:
     return op.having(engine=None) if "gpsimd" in str(op.get("engine")) else op
 
 
-def may_read_psum(op: Op, tensors: dict[str, Tensor]) -> bool:
+def may_read_psum(op: Op, tensors: Mapping[str, Tensor]) -> bool:
     """Whether an instruction may have the operands in PSUM that it has."""
     in_psum = [k for k, r in op.regions if k != "dst" and tensors[r.tensor].memory == "psum"]
     if not in_psum:

@@ -56,7 +56,7 @@ def defer(kernel: Kernel, path: Path) -> Kernel:
         after = (("dst", copy.region("dst")), ("data", copy.region("src")), *times)
         made = replaced_op(made, place, Op("tensor_scalar", after))
     plain = Op("tensor_copy", (("dst", target), ("src", scale.region("data"))))
-    return replaced_op(made, path, plain) if plain.reads != [target] else replaced_op(made, path)
+    return replaced_op(made, path, plain) if plain.reads != (target,) else replaced_op(made, path)
 
 
 def _of(factor: object) -> Region | float:
