@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tilewright.core.compiled_code import CodeLoop
 
-HEAD = "Innermost loops as compiled, with the instructions of one iteration"
+HEAD = "Innermost loops as compiled, with the instructions of one iteration by source line"
 MOST_TOLD = 6
 """Loops that are told of: those in most others, then those with most instructions."""
 
@@ -45,7 +45,7 @@ def _told(loop: CodeLoop, reasons: Mapping[int, str]) -> str:
     how = f"{loop.vector_bytes}-byte vectors" if loop.vector_bytes else "scalar"
     reason = "" if loop.vector_bytes else reasons.get(loop.line or 0, "")
     return (
-        f"at line {loop.line} {how}, {'' if loop.straight else 'up to '}{loop.count}"
-        + (f" ({found})" if found else "")
-        + (f", not vectorised by gcc: {reason}" if reason else "")
+        f"line {loop.line}: {how}, {'' if loop.straight else 'up to '}{loop.count} instructions"
+        + (f", of them {found}" if found else "")
+        + (f" (gcc did not vectorise the loop: {reason})" if reason else "")
     )

@@ -35,9 +35,9 @@ class Roofline:
         moving = f"moving every array once from {self.home}"
         binds = products if self.computing_s >= self.moving_s else moving
         return (
-            f"The limiting bound is {binds}: {self.least_s * 1e9:,.0f} ns ({products} "
-            f"{self.computing_s * 1e9:,.0f} ns, arrays {self.moving_s * 1e9:,.0f} ns), and the "
-            f"kernel takes {latency_s / self.least_s:.1f} times that"
+            f"The kernel takes {latency_s / self.least_s:.1f} times its bound of "
+            f"{self.least_s * 1e9:,.0f} ns, which is set by {binds} ({products} take at least "
+            f"{self.computing_s * 1e9:,.0f} ns, the arrays {self.moving_s * 1e9:,.0f} ns)"
         )
 
 

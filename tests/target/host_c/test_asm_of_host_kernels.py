@@ -61,9 +61,9 @@ def test_loops_reasons_and_calls_are_told_by_source_line(gcc: Toolchain) -> None
     assert [loop.line for loop in inner] == [8]
     assert not inner[0].vector_bytes
     (notes,) = code.notes
-    assert f"at line 3 {product.vector_bytes}-byte vectors" in notes
-    assert "at line 5 scalar" in notes
-    assert "not vectorised by gcc: function is not vectorizable" in notes
+    assert f"line 3: {product.vector_bytes}-byte vectors" in notes
+    assert "line 5: scalar" in notes
+    assert "gcc did not vectorise the loop: function is not vectorizable" in notes
 
 
 def test_a_missing_disassembler_is_told(gcc: Toolchain, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,10 +98,10 @@ def test_feedback_says_which_bound_binds() -> None:
     workload = workload_of(parse_shape("gemm-1024x1024x1024-packed", INT8), INT8)
     share, numbers, text = described(workload, 1e-3, 3.4e12, around, {})
     assert share == pytest.approx(1024**3 / 1e-3 / 3.4e12)
-    assert "limiting bound is products" in text
+    assert "set by products" in text
     assert numbers["bytes_per_operation"] == pytest.approx(6 * 1024**2 / 2 / 1024**3)
     thin = workload_of(parse_shape("gemm-12544x256x64-packed", INT8), INT8)
-    assert "limiting bound is moving" in described(thin, 1e-3, 3.4e12, around, {})[2]
+    assert "set by moving" in described(thin, 1e-3, 3.4e12, around, {})[2]
 
 
 def test_tile_loads_may_bind_a_kernel_before_its_products_do() -> None:

@@ -39,9 +39,9 @@ def told(*loops: CodeLoop, reasons: Mapping[int, str] | None = None) -> str:
 
 def test_a_scalar_loop_is_told_with_its_reason() -> None:
     assert told(LOOP, reasons={9: "control flow in loop"}) == (
-        "at line 9 scalar, 7, not vectorised by gcc: control flow in loop."
+        "line 9: scalar, 7 instructions (gcc did not vectorise the loop: control flow in loop)."
     )
-    assert told(LOOP) == "at line 9 scalar, 7."
+    assert told(LOOP) == "line 9: scalar, 7 instructions."
 
 
 def test_a_vectorised_loop_is_told_with_its_spills_and_without_a_reason() -> None:
@@ -54,21 +54,22 @@ def test_a_vectorised_loop_is_told_with_its_spills_and_without_a_reason() -> Non
         straight=False,
     )
     assert told(loop, reasons={9: "control flow in loop"}) == (
-        "at line 9 64-byte vectors, up to 10 (4 vector arithmetic, 1 call, 3 spills)."
+        "line 9: 64-byte vectors, up to 10 instructions, of them 4 vector arithmetic, 1 call, "
+        "3 spills."
     )
 
 
 def test_of_several_loops_from_one_line_the_widest_is_told() -> None:
     wide = replace(LOOP, number=2, vector_bytes=64)
     outer = replace(LOOP, number=3, line=8, innermost=False)
-    assert told(LOOP, wide, outer) == "at line 9 64-byte vectors, 7."
+    assert told(LOOP, wide, outer) == "line 9: 64-byte vectors, 7 instructions."
 
 
 def test_few_of_the_deepest_loops_are_told_in_the_order_of_lines() -> None:
     loops = [replace(LOOP, number=n, line=n, depth=1 + n % 2) for n in range(1, 30)]
     found = told(*loops).split("; ")
     assert len(found) == MOST_TOLD
-    assert [text.split()[2] for text in found] == ["1", "3", "5", "7", "9", "11"]
+    assert [text.split()[1] for text in found] == ["1:", "3:", "5:", "7:", "9:", "11:"]
 
 
 def test_nothing_is_told_of_a_kernel_without_loops() -> None:

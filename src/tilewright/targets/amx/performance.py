@@ -55,10 +55,11 @@ def described(
     rate = workload.operations / latency_s
     bound = roofline(workload, peak, around)
     feedback = (
-        f"{2e-12 * rate:.3f} TOPS, {rate / peak:.1%} of the tiles' measured peak of "
-        f"{2e-12 * peak:.2f}; arrays of {bound.bytes_per_operation:.3g} bytes per operation, "
-        f"which fit {bound.home} ({1e-9 * bound.bandwidth:.0f} GB/s measured).\n"
-        f"{bound.in_words('products', latency_s)}; the second-level cache delivers "
+        f"The kernel reaches {2e-12 * rate:.3f} TOPS, which is {rate / peak:.1%} of the tiles' "
+        f"measured peak of {2e-12 * peak:.2f} TOPS. Its arrays have "
+        f"{bound.bytes_per_operation:.3g} bytes per operation and fit {bound.home} "
+        f"({1e-9 * bound.bandwidth:.0f} GB/s were measured there).\n"
+        f"{bound.in_words('products', latency_s)}. The second-level cache delivers "
         f"{1e-9 * around.l2_read_bytes_per_s:.0f} GB/s to tiles loaded from it."
     )
     numbers = {

@@ -31,11 +31,12 @@ def describe(
     rate = workload.operations / latency_s
     bound = roofline(workload, peaks.products_per_s, peaks, threads)
     feedback = (
-        f"{2e-9 * rate:.1f} GFLOP/s, {rate / peaks.products_per_s:.1%} of the measured peak of "
-        f"{2e-9 * peaks.products_per_s:.1f} ({in_words(threads)}); arrays of "
-        f"{bound.bytes_per_operation:.3g} bytes per operation, "
-        f"{1e-9 * bound.moved_bytes / latency_s:.1f} GB/s, "
-        f"which fit {bound.home} ({1e-9 * bound.bandwidth:.0f} GB/s measured).\n"
+        f"The kernel reaches {2e-9 * rate:.1f} GFLOP/s, which is "
+        f"{rate / peaks.products_per_s:.1%} of the measured peak of "
+        f"{2e-9 * peaks.products_per_s:.1f} GFLOP/s ({in_words(threads)}). Its arrays have "
+        f"{bound.bytes_per_operation:.3g} bytes per operation and fit {bound.home}. The kernel "
+        f"moves them at {1e-9 * bound.moved_bytes / latency_s:.1f} GB/s "
+        f"({1e-9 * bound.bandwidth:.0f} GB/s were measured there).\n"
         f"{bound.in_words('multiply-adds', latency_s)}."
     )
     numbers = {

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilewright.core.records import Workload
-from tilewright.targets.trainium.latency.model import Estimate
+from tilewright.targets.trainium.latency.costs import DMA, ENGINES
+from tilewright.targets.trainium.latency.model import NOTHING_LEFT, Estimate
 from tilewright.targets.trainium.machine import Machine
 from tilewright.targets.trainium.roofline import roofline_ns
 
@@ -18,49 +19,57 @@ def in_words(workload: Workload, machine: Machine, found: Estimate, source: str)
     total = found.latency_ns
     least, bound = roofline_ns(workload, machine)
     parts = [
-        f"Modelled latency {_us(total)}, of it {_us(machine.launch)} to launch any kernel; the "
-        f"roofline is {_us(least)} ({bound}), without the launch.",
-        "Busy: "
+        f"The modelled latency is {_us(total)}, including {_us(machine.launch)} that the launch of "
+        f"any kernel takes. Without the launch, the roofline is {_us(least)} ({bound}).",
+        "Busy times: "
         + ", ".join(
             f"{name} {_us(ns)} ({ns / total:.0%})"
             for name, ns in sorted(found.busy.items(), key=lambda item: -item[1])
         )
         + f". {found.busiest} works longest: shorten its work, or move some of it elsewhere.",
+        *_waits(found),
     ]
-    idle = {cause: ns for cause, ns in found.idle.items() if ns > 0.01 * total}
-    if idle:
-        waits = ", ".join(f"{_us(ns)} ({cause})" for cause, ns in idle.items())
-        parts.append(f"The compute engine that works longest also stands still: {waits}.")
-        parts += _waits(found, total)
-    moved = f"{found.bytes_read / 1e6:.2f} MB read from HBM, {found.bytes_written / 1e6:.2f} MB"
     parts.append(
-        f"{moved} written, in {found.transfers} transfers; {found.instructions} instructions, "
-        f"{found.products} of them on PE."
+        f"The kernel reads {found.bytes_read / 1e6:.2f} MB from HBM and writes "
+        f"{found.bytes_written / 1e6:.2f} MB in {found.transfers} transfers, and executes "
+        f"{found.instructions} instructions, {found.products} of them on PE."
     )
     if found.spilled:
         parts.append(
-            f"Tiles do not fit: the compiler moves {found.spilled / 1e6:.2f} MB to HBM and back."
+            "The tiles do not fit into SBUF, so the compiler moves "
+            f"{found.spilled / 1e6:.2f} MB to HBM and back."
         )
     return "\n".join([*parts, *_lines(found.lines, source)])
 
 
-def _waits(found: Estimate, total: float) -> list[str]:
-    """At which lines the compute engine that works longest waits most."""
+def _waits(found: Estimate) -> list[str]:
+    """What the compute engine that works longest waits for, and at which lines most."""
+    least = 0.01 * found.latency_ns
+    idle = {cause: ns for cause, ns in found.idle.items() if ns > least}
+    done = idle.pop(NOTHING_LEFT, 0.0)
+    waits = [f"{_us(ns)} for {cause}" for cause, ns in idle.items()]
+    said = [f"waits {', '.join(waits)}"] if waits else []
+    said += [f"ends {_us(done)} before the kernel does"] if done else []
+    if not said:
+        return []
+    engine = max((n for n in found.busy if n in ENGINES[:DMA]), key=lambda name: found.busy[name])
+    text = [f"{engine}, the compute engine that works longest, {' and '.join(said)}."]
     causes = [(ns, line, cause) for line, by in found.waits.items() for cause, ns in by.items()]
     longest = sorted(causes, reverse=True)[:_MOST_WAITS]
-    said = [f"line {line} {_us(ns)} ({cause})" for ns, line, cause in longest if ns > 0.01 * total]
-    return [f"It waits most at: {', '.join(said)}."] if said else []
+    at = [f"line {line} ({_us(ns)} for {cause})" for ns, line, cause in longest if ns > least]
+    return [*text, f"{engine} waits most at {', '.join(at)}."] if at else text
 
 
 def _lines(lines: Mapping[int, Mapping[str, float]], source: str) -> list[str]:
     text = source.split("\n")
     costly = sorted(lines.items(), key=lambda item: -max(item[1].values(), default=0.0))
-    return [
+    told = [
         f"line {line}: "
         + ", ".join(f"{engine} {_us(ns)}" for engine, ns in sorted(engines.items()) if ns > 0)
         + (f"  `{text[line - 1].strip()[:80]}`" if 0 < line <= len(text) else "")
         for line, engines in costly[:_MOST_LINES]
     ]
+    return ["The lines that take most time:", *told] if told else []
 
 
 def _us(ns: float) -> str:

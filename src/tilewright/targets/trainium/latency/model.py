@@ -30,6 +30,10 @@ WAITS = ("", "data", "buffer", "engine", "port")
 """Why an instruction did not start earlier, by the scheduler's numbers."""
 
 
+NOTHING_LEFT = "nothing left to do"
+"""The cause of idle time after an engine's last instruction."""
+
+
 @dataclass(frozen=True, eq=False)
 class Estimate:
     """A modelled latency in ns, and what it consists of.
@@ -142,7 +146,7 @@ def _idle(
         causes[cause] = causes.get(cause, 0.0) + gap
         line = waits.setdefault(at, {})
         line[cause] = line.get(cause, 0.0) + gap
-    causes["nothing left to do"] = finish - float(end[mine].max())
+    causes[NOTHING_LEFT] = finish - float(end[mine].max())
     ordered = sorted(causes.items(), key=lambda item: -item[1])
     return {cause: ns for cause, ns in ordered if ns > 0}, waits
 
