@@ -38,9 +38,9 @@ from tilewright.storage.evidence import (
 from tilewright.verification import as_winner, attack, fresh_seed, recheck
 
 SEEDS_POLICY = (
-    "Inputs of the run follow from a secret of its own, or from the input_seed of its settings. "
-    "Its winner was then rebuilt and checked on seeds of the operating system's random source, "
-    "which are kept nowhere. Whoever verifies draws new ones."
+    "The inputs of the run were derived from a secret of the run, or from the input_seed of its "
+    "settings. Its winner was then rebuilt and checked on seeds of the operating system's random "
+    "source, which are kept nowhere. Whoever verifies draws new ones."
 )
 _ABSOLUTE_PATH = re.compile(r"(?<![\w./])/(?:[\w.+@~-]+/)+([\w.+@~-]*)")
 
@@ -199,7 +199,9 @@ def _compare(
     reasons = [weakness] if weakness else []
     if not rows[-1].same:
         what = (
-            "the files describe another task" if evidence.is_folder else "that is another one here"
+            "its files describe another task"
+            if evidence.is_folder
+            else "this name means another task here"
         )
         reasons.append(f"the bundle says that it is about {evidence.workload.name}, but {what}")
     if evidence.sources[0] != opened.task.start:
@@ -213,7 +215,7 @@ def _compare(
         shown = f"{was.latency:g} {was.unit}"
         if isinstance(now, Failed):
             rows.append(Row(name, shown, f"{now.stage}: {now.kind}", False, True))
-            reasons.append(f"the {name} fails here: {now.kind}: {now.log}")
+            reasons.append(f"the {name} fails on this machine: {now.kind}: {now.log}")
             continue
         latencies.append(now.latency)
         off = abs(now.latency / was.latency - 1)

@@ -64,8 +64,8 @@ class Door:
                     _say(
                         connection,
                         _error(
-                            "too many calls at the same time: wait for an answer before the next "
-                            "call."
+                            "there are too many calls at the same time: wait for an answer before "
+                            "the next call."
                         ),
                     )
                     connection.close()
@@ -78,7 +78,10 @@ class Door:
                 try:
                     line = read_line(connection)
                 except ValueError:
-                    _say(connection, _error(f"a call has at most {MAX_LINE >> 20} MiB: send less."))
+                    _say(
+                        connection,
+                        _error(f"the call is larger than {MAX_LINE >> 20} MiB: send less."),
+                    )
                     return
                 if line is not None:
                     _say(connection, self._answer(line))

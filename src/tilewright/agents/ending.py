@@ -34,7 +34,7 @@ class Ended:
         try:
             return cls(**keeper.receive_json())
         except (EOFError, ValueError, TypeError):
-            return cls("lost", "the process that kept it was ended")
+            return cls("lost", "the process that supervised it was ended")
 
 
 def ended_by(keeper: Child, marker: str, ended: Ended | None) -> Ended:
@@ -48,7 +48,7 @@ def ended_by(keeper: Child, marker: str, ended: Ended | None) -> Ended:
     if said.how == "lost":
         _sweep(marker)
     if ended is None:
-        return Ended("given up", "the search was over", said.output, said.unhidden)
+        return Ended("given up", "the search ended", said.output, said.unhidden)
     return Ended(ended.how, ended.detail, said.output, said.unhidden)
 
 

@@ -20,12 +20,12 @@ TILEWRIGHT = (sys.executable, "-P", "-m", "tilewright.cli")
 _TASK = """\
 # Make a kernel faster
 
-The kernel in `{kernel}` computes {workload} on {target}, correctly{time}. Write one that computes
-the same and is faster. Kernels are compared with the reference on inputs that you cannot see; a
-kernel that is wrong anywhere counts for nothing.
+The kernel in `{kernel}` computes {workload} on {target} correctly{time}. Write a faster
+kernel that computes the same results. Kernels are compared with the reference on inputs that you
+cannot see. A kernel with any wrong result counts for nothing.
 
-What there is to read: `isa.md` (what the machine can do), `rules.md` (what a kernel must keep to),
-`menu.md` (optimisations that helped other kernels), `costs.md` (what operations cost).
+You can read `isa.md` (what the machine can do), `rules.md` (the rules for kernels), `menu.md`
+(optimisations that made other kernels faster) and `costs.md` (what operations cost).
 
 You have {share} evaluations and {minutes:g} minutes of your own; waiting for an evaluation does not
 count. When you are done, submit your best kernel: that ends the work.

@@ -70,7 +70,10 @@ def main(channel: Channel) -> None:
     try:
         process = _started(start, hides=bool(start.hidden) and not unhidden)
     except (OSError, subprocess.SubprocessError) as error:
-        detail = getattr(error, "strerror", None) or "what it may not read cannot be hidden"
+        detail = (
+            getattr(error, "strerror", None)
+            or "files that it must not read cannot be hidden from it"
+        )
         channel.send_json({"how": "not started", "detail": detail, "output": ""})
         return
     assert process.stdout is not None
@@ -136,7 +139,7 @@ def _watch(
     half_of_memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
     while True:
         if select.select([channel], [], [], LOOK_S)[0]:
-            return "ended", "its time was over"
+            return "ended", "its time limit was reached"
         status = process.poll()
         if status is not None:
             return "exited", f"exit code {status}" if status >= 0 else f"signal {-status}"

@@ -37,7 +37,7 @@ def describe(path: str) -> Answer:
 
 
 def _ask(path: str, request: Mapping[str, Any]) -> Answer:
-    over = "the work on this kernel is over: there is nobody to ask any more."
+    over = "the work on this kernel has ended, and no further call is answered."
     try:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(ANSWER_S)

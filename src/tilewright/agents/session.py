@@ -184,7 +184,7 @@ class AgentSession:
         if keeper.has_message(0.0):
             return Ended.received(keeper)
         if self._given_up():
-            return Ended("given up", "the search was over")
+            return Ended("given up", "the search ended")
         if self._submitted_at and time.monotonic() - self._submitted_at > AFTER_SUBMIT_S:
             return Ended("submitted")
         if used_s > self._given.agent.timeout_s:
@@ -250,12 +250,12 @@ class AgentSession:
             if asked not in self._asked:
                 raise InputError(
                     f"the kernel was not evaluated: your share of {self._given.share} evaluations "
-                    "is spent; submit one that was."
+                    "is spent; submit a kernel that was evaluated."
                 )
             self._changed.wait_for(lambda: asked in self._outcomes or self._over)
             found = self._outcomes.get(asked)
         if found is None:
-            raise InputError("the kernel was not evaluated: the work on it is over.")
+            raise InputError("the kernel was not evaluated, because the work on it has ended.")
         return found
 
     def _recorded(self, ended: Ended, wall_s: float) -> AgentWork:

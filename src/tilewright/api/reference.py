@@ -60,8 +60,8 @@ class _Module:
             self.parts.append(text)
         elif self._known[name] is not value and self._known[name] != value:
             raise WorkloadError(
-                f"reference {self._reference} uses two different things called {name!r}: "
-                "rename one of them."
+                f"reference {self._reference} uses two different objects that have the name "
+                f"{name!r}: rename one of them."
             )
 
     def add_function(self, name: str, function: FunctionType) -> None:

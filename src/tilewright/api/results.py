@@ -1,4 +1,4 @@
-"""A run of a project, read from where it is stored."""
+"""A run of a project, which is read from the project's database."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 class Run:
-    """One run: its trials, its best kernel, and what it is compared with.
+    """One run: its trials, its best kernel, and the kernels with which it is compared.
 
-    Everything is read from the project when it is asked for, so that a run that continues elsewhere
-    shows what it has reached. Notebooks show it as a table.
+    Each attribute is read from the project when it is used, and therefore shows the present state
+    of a run that another process continues. Notebooks display a `Run` as a table.
 
     >>> import tilewright as tw
     >>> run = tw.open_run("latest")
@@ -46,25 +46,25 @@ class Run:
 
     @property
     def summary(self) -> Summary:
-        """What was reached, by which versions, and how the run ended or stands."""
+        """The results of the run, the versions that produced them, and the status of the run."""
         with self._opened() as storage:
             return summary_of(storage, self.id)
 
     @property
     def history(self) -> History:
-        """All trials in their order; the first one is the starting kernel."""
+        """All trials in order; the first one is the starting kernel."""
         with self._opened() as storage:
             return storage.history(self.id)
 
     @property
     def best(self) -> Trial | None:
-        """The trial of the fastest correct kernel; None before one is measured."""
+        """The trial of the fastest correct kernel, or None if none was measured yet."""
         return self.history.best
 
     def to_dataframe(self) -> pandas.DataFrame:
         """One row for each trial, with the fields of an `Evaluated` event.
 
-        `ConfigurationError` when pandas is not installed.
+        Raises `ConfigurationError` if pandas is not installed.
 
         >>> import tilewright as tw
         >>> run = tw.open_run("latest")
@@ -95,7 +95,9 @@ class Run:
 
 
 class OpenRun(Run):
-    """A run for a loop of your own: `ask` for candidates, `tell` it kernels, both in one thread.
+    """A run for a loop of your own, with `ask` for candidates and `tell` for kernels.
+
+    Call both methods from the same thread.
 
     >>> import tilewright as tw
     >>> with tw.begin("gemmini:gemm-16x16x16", budget="3 evaluations") as run:
@@ -114,35 +116,36 @@ class OpenRun(Run):
 
     @property
     def history(self) -> History:
-        """All trials in their order; the first one is the starting kernel."""
+        """All trials in order; the first one is the starting kernel."""
         return self._steps.history
 
     @property
     def over(self) -> str:
-        """Why nothing more is evaluated; "" while there is budget left."""
+        """The reason why no further kernel is evaluated; "" if the budget is not spent."""
         return self._steps.over
 
     def ask(self) -> Candidate | None:
-        """The next candidate of the run's proposers, not evaluated; None once a search would end.
+        """The next candidate of the run's proposers, or None when a search would end.
 
-        The candidates of an iteration are made from the best kernels at its start. After the last
-        of them the next iteration begins, which knows all that was told until then.
+        The candidate is not evaluated yet. The candidates of an iteration are made from the kernels
+        that were best when the iteration began. After the last of them, the next iteration begins,
+        which takes all trials so far into account.
         """
         return self._steps.ask()
 
     def tell(self, kernel: str | Candidate, *, parent: str | None = None, note: str = "") -> Trial:
         """Build, check and time a kernel, and record it as a trial of the run.
 
-        A kernel that the run has already evaluated costs nothing and returns its trial. `parent`
-        is the
-        candidate id of the kernel it was made from, the best one unless given; `note` says what was
-        changed. `InputError` when the budget is spent: look at `over` before.
+        For a kernel that the run has already evaluated, `tell` returns the earlier trial and uses
+        no budget. `parent` is the candidate id of the kernel from which it was made, by default the
+        best kernel. `note` says what was changed. Raises `InputError` if the budget is spent, so
+        look at `over` first.
         """
         source = kernel.source if isinstance(kernel, Candidate) else kernel
         return self._steps.tell(source, parent, note)
 
     def use(self, tool: str, **arguments: object) -> Answer:
-        """What one of the tools for agents answers (docs/agents.md), over this run.
+        """The answer of one of the tools for agents (docs/agents.md), applied to this run.
 
         >>> import tilewright as tw
         >>> with tw.begin("gemmini:gemm-16x16x16", budget="2 evaluations") as run:
@@ -155,7 +158,7 @@ class OpenRun(Run):
 
 
 def open_run(run: str = "latest", *, project: str | Path = ".") -> Run:
-    """A run by its id, the first characters of it, or "latest"; `UnknownNameError` without one.
+    """The run with this id or prefix, or the newest for "latest"; `UnknownNameError` if none.
 
     >>> import tilewright as tw
     >>> run = tw.open_run("latest")

@@ -1,4 +1,4 @@
-"""Searches and evaluations from Python, by the same machinery as the command line's."""
+"""Searches and evaluations from Python, with the same code as on the command line."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tilewright.workbench import workbench
 
 OnEvent = Callable[[Event], None]
 TASKS = Path(".tilewright") / "tasks"
-"""Where a project keeps the folders of tasks that were given as functions."""
+"""The folder of a project that contains the folders of tasks that were given as functions."""
 
 
 def optimize(
@@ -39,24 +39,24 @@ def optimize(
     on_event: OnEvent | None = None,
     replay: str | Path | None = None,
 ) -> Run:
-    """Search for a faster kernel; continues an unfinished run of the same task and settings.
+    """Search for a faster kernel, or continue an unfinished run of the same task and settings.
 
     Args:
         task: a workload's name, a folder with workload.toml, or a `Task` made of a kernel, a
             reference function and example arrays.
         budget: upper limits such as "90 s" or "500 evaluations" or "5 USD, 2 h".
-        proposers: who writes candidates: "builtin" and models such as "openai/gpt-5.5"; the
-            built-in rewriter unless given.
-        project: the folder whose .tilewright/ keeps runs.
-        settings: all other settings; `budget` and `proposers` take precedence over it.
-        workers: evaluations at the same time; by default one per core.
+        proposers: the names of the proposers, such as "builtin" or "openai/gpt-5.5"; by default the
+            built-in rewriter.
+        project: the folder whose subfolder .tilewright/ stores runs.
+        settings: all other settings. `budget` and `proposers` take precedence over them.
+        workers: number of evaluations at the same time; by default one per core.
         executor: where candidates are evaluated: "local", "dask" (worker processes on this machine)
             or "dask://HOST:PORT", the scheduler of a cluster (docs/cluster.md).
         on_event: called with an event for every step (`tw.events`), in the calling thread.
-        replay: a recording of models' replies; no model is called then.
+        replay: a file with recorded replies of models, which are used instead of calling a model.
 
-    An interrupt (Ctrl-C, or the stop button of a notebook) ends the run with the best kernel so far
-    and the status "interrupted". `TilewrightError`s say what cannot be used.
+    Ctrl-C, or the stop button of a notebook, ends the run with the best kernel so far and the
+    status "interrupted". If an argument cannot be used, a `TilewrightError` says why.
 
     >>> import tilewright as tw
     >>> run = tw.optimize("gemmini:gemm-16x16x16", budget="2 evaluations")
@@ -88,10 +88,10 @@ async def aoptimize(
     on_event: OnEvent | None = None,
     replay: str | Path | None = None,
 ) -> Run:
-    """`optimize` for an event loop: it searches in a thread, and calls `on_event` in the loop.
+    """`optimize` for an event loop. The search runs in a thread; `on_event` is called in the loop.
 
-    Cancelling it interrupts the run at its next event, and waits until the run is stored; the same
-    call continues it.
+    If the asyncio task is cancelled, the run is interrupted at its next event and stored. The same
+    call continues the run.
 
     >>> import asyncio
     >>> import tilewright as tw
@@ -144,10 +144,9 @@ def begin(
 ) -> Iterator[OpenRun]:
     """Open a run for a search loop of your own, which asks for candidates and submits kernels.
 
-    The arguments are those of `optimize`. Kernels that you submit are checked and timed like all
-    others and recorded in the same history; the budget applies. Leaving before it is spent
-    interrupts the run:
-    `begin` or `optimize` with the same arguments continues it.
+    The arguments are those of `optimize`. Kernels that you submit are checked, timed and recorded
+    like all others, and use the same budget. If you leave the `with` block before the budget is
+    spent, the run is interrupted. `begin` or `optimize` with the same arguments continues it.
 
     >>> import tilewright as tw
     >>> with tw.begin("gemmini:gemm-16x16x16", budget="2 evaluations") as run:
@@ -184,9 +183,9 @@ def evaluate(
 ) -> Evaluation:
     """Build, check and time one kernel outside any run.
 
-    `kernel` is its source, or the path of its file. With `project`, an outcome that is known there
-    is not measured again. The target's own kernels are evaluated too, if `baselines` says so.
-    `outcome` of what is returned is a `Measured` or a `Failed`.
+    `kernel` is the kernel's source or the path of its file. With `project`, an outcome that this
+    project already contains is not measured again. With `baselines`, the target's own kernels are
+    evaluated as well. The attribute `outcome` of the result is a `Measured` or a `Failed`.
 
     >>> import tilewright as tw
     >>> tw.evaluate("void kernel(", "gemmini:gemm-16x16x16").outcome.kind

@@ -24,27 +24,27 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,60}")
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A kernel to make faster, what it must compute, and arrays like those it works on.
+    """A kernel to make faster, its reference, and arrays like those on which it works.
 
-    The arrays only say shapes and element types: kernels are checked and timed on private inputs
-    that are drawn anew. The reference is called with the inputs by name and returns the output or a
-    tuple of outputs. Other processes run it from its source, so it may use installed modules, plain
-    constants and other functions, but no variables of an enclosing function.
+    The arrays only determine shapes and element types. Kernels are checked and timed on private
+    random inputs. The reference is called with the inputs by name, and returns the output or a
+    tuple of outputs. Other processes execute the reference from its source. It may therefore use
+    installed modules, constants and other functions, but no variables of an enclosing function.
 
     Attributes:
-        kernel: the kernel's source, or the path of its file. It takes the inputs in their order,
-            then the outputs.
-        reference: what the kernel must compute.
+        kernel: the kernel's source, or the path of its file. The kernel's parameters are the inputs
+            in their order, followed by the outputs.
+        reference: a function that computes the correct outputs.
         inputs: example arrays by name.
         target: a name that `tilewright targets` lists.
-        outputs: names of the outputs; "out" or "out0", "out1", ... unless given.
-        name: what the task is called in results; the reference's name unless given.
-        tolerance: allowed difference from the reference. Without one, integers must be equal, and
+        outputs: names of the outputs; by default "out", or "out0", "out1" and so on.
+        name: the name of the task in results; by default the name of the reference.
+        tolerance: allowed difference from the reference. By default, integers must be equal, and
             the allowed error of floats is derived from the reference (docs/tolerance.md).
-        operations: useful multiply-accumulates, from which utilisation and bounds are counted;
-            unless given one per element of the outputs, which makes both too low, never too high.
-        reduction: how many products each output sums: inputs are scaled accordingly.
-        ranges: least and greatest value of inputs that do not allow every value.
+        operations: multiply-adds that the computation requires, from which utilisation and bounds
+            are computed. The default of one for each element of the outputs is a lower limit.
+        reduction: number of products that each output sums; tilewright scales the inputs by it.
+        ranges: lowest and highest value of each input that does not allow every value.
 
     >>> import numpy as np
     >>> import tilewright as tw
@@ -82,9 +82,10 @@ class Task:
 
 
 def written(task: Task, place: Path) -> str:
-    """The task as a kernel folder below `place`, named by its content; returns the folder's path.
+    """Write the task as a kernel folder in `place`, and return the folder's path.
 
-    `WorkloadError` says what is wrong with the kernel's file, the reference or the arrays.
+    The folder's name contains a hash of the content. `WorkloadError` says what is wrong with the
+    kernel's file, the reference or the arrays.
     """
     import numpy as np
 
@@ -123,7 +124,7 @@ def _results(task: Task, inputs: Mapping[str, Any], source: str) -> list[Any]:
             found.append([np.asarray(value) for value in values])
     if len(found[0]) != len(found[1]) or not all(map(_equal, *found)):
         raise WorkloadError(
-            f"reference {task.name} gives other results when only its source is run: it must "
+            f"reference {task.name} gives different results when only its source is run: it must "
             "depend only on its inputs."
         )
     return found[0]

@@ -118,7 +118,10 @@ def _print(found: Verification) -> None:
 
     from tilewright.cli.console import results
 
-    table = Table("", "in the bundle", "here", "", box=None, pad_edge=False)
+    table = Table("", box=None, pad_edge=False)
+    for heading in ("in the bundle", "here"):
+        table.add_column(heading, overflow="fold")
+    table.add_column("")
     for row in found.rows:
         style = "green" if row.same else "bold red" if row.matters else "yellow"
         equal = "same" if row.recorded == row.here else "same within the noise"

@@ -80,7 +80,14 @@ def status(
 
     check_outputs(json=json)
     found = look(parse_address(scheduler))
-    table = Table("host", "workers", "busy", "offers", "other versions than here", box=None)
+    table = Table(
+        "host",
+        "workers",
+        "busy",
+        "offers",
+        "versions that differ from those of this machine",
+        box=None,
+    )
     for row in found:
         differences = [f"{d.target}: {d.name} {d.there}, here {d.here}" for d in row.differences]
         offers, differing = ", ".join(row.offers), "\n".join(differences)

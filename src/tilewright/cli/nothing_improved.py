@@ -97,7 +97,8 @@ def _slower(history: History) -> Iterator[str]:
     if slower:
         yield (
             f"{_counted(slower, 'candidate')} computed correct results but {_was(slower)} no "
-            "faster than the starting kernel. Try another --seed or a larger --beam."
+            "faster than the starting kernel. Try a larger --budget, another --seed or a larger "
+            "--beam."
         )
 
 

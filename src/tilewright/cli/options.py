@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+STARTED_BY = "TILEWRIGHT_COMMAND"
+"""The environment variable in which the script `tw` says how it was called."""
 
 
 def _forget_colors(wanted: bool) -> None:
@@ -78,11 +82,24 @@ RunName = Annotated[
 ]
 
 
+_INSTALL_EXTRA = re.compile(
+    r"""install it with:? `?pip install ['"]tilewright\[(?:tune|serve|cluster|agent|openai|"""
+    r"""anthropic|google|bedrock)\]['"]`?""",
+    re.IGNORECASE,
+)
+"""What messages say of the extras that the script `tw` installs by itself."""
+
+
 def as_started(text: str) -> str:
     """The text with commands in backticks as they can be pasted."""
+    if STARTED_BY in os.environ:
+        text = _INSTALL_EXTRA.sub(
+            f"`{command_text()}` installs what is missing with the first command that needs it",
+            text,
+        )
     return text.replace("`tilewright ", f"`{command_text()} ")
 
 
 def command_text(*words: str) -> str:
     """A command line that can be pasted into the shell that this process was started from."""
-    return shlex.join([os.environ.get("TILEWRIGHT_COMMAND", "tilewright"), *words])
+    return shlex.join([os.environ.get(STARTED_BY, "tilewright"), *words])

@@ -37,8 +37,9 @@ def list_runs(project: Project = Path(), json: Json = None, no_color: NoColor = 
     from tilewright.search.summary import summarize
 
     check_outputs(json=json)
-    table = Table("run", "started", box=None, pad_edge=False)
+    table = Table("run", box=None, pad_edge=False)
     rows: list[dict[str, object]] = []
+    table.add_column("started (UTC)", no_wrap=True)
     table.add_column("workload", overflow="fold")
     table.add_column("status")
     for heading in ("trials", "speedup", "time"):
@@ -63,8 +64,8 @@ def list_runs(project: Project = Path(), json: Json = None, no_color: NoColor = 
             )
             table.add_row(
                 run.id,
-                moment(run.created_at),
-                " ".join([run.task, *(f"#{tag}" for tag in label.tags)]),
+                moment(run.created_at).removesuffix(" UTC"),
+                " ".join([_shown(run.task, project), *(f"#{tag}" for tag in label.tags)]),
                 standing(project, run),
                 str(summary.evaluations),
                 ratio(summary.speedup),
@@ -77,6 +78,11 @@ def list_runs(project: Project = Path(), json: Json = None, no_color: NoColor = 
             f"{project.resolve()} has no runs yet. `tilewright optimize` makes one.", err=True
         )
     write_json(json, {"runs": rows})
+
+
+def _shown(task: str, project: Path) -> str:
+    """A workload's name, or the path of a folder, relative where it lies in the project."""
+    return task.removeprefix(f"{project.resolve()}/")
 
 
 @app.command("show")

@@ -53,7 +53,7 @@ def export(
     writer = writers.get(output.suffix)
     if writer is None:
         raise InputError(
-            f"cannot export to {output}, because the ending of the name is no known "
+            f"cannot export to {output}, because the extension of the file name is not a supported "
             f"format. Use one of {', '.join(writers)}."
         )
     check_outputs(output=output, json=json)

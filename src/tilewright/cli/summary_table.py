@@ -191,7 +191,7 @@ def trial_table(run: RunRecord, history: History) -> Table:
     table = Table(box=None, pad_edge=False)
     for heading in ("trial", "parent", "expected", "measured"):
         table.add_column(heading, justify="right")
-    table.add_column("what became of it", overflow="fold")
+    table.add_column("outcome", overflow="fold")
     table.add_column("what was done", overflow="fold")
     for trial in report_view(run, history).trials:
         table.add_row(

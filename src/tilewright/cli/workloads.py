@@ -36,19 +36,22 @@ def list_workloads(
     the target's language). `tilewright init` creates one.
     """
     from rich.table import Table
+    from rich.text import Text
 
     from tilewright.cli.console import results
     from tilewright.core.plugins import load_target, target_names
 
     check_outputs(json=json)
-    table = Table("workload", "what it is", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    for heading in ("workload", "what it is"):
+        table.add_column(heading, overflow="fold")
     rows: list[dict[str, object]] = []
     for chosen in [target] if target is not None else target_names():
         opened = load_target(chosen)
         for workload, text in opened.workloads().items():
             prefix = f"{opened.name}:"
             full_name = workload if workload.startswith(prefix) else prefix + workload
-            table.add_row(full_name, text)
+            table.add_row(full_name, Text(text))
             rows.append({"workload": full_name, "target": opened.name, "text": text})
     results().print(table)
     write_json(json, {"workloads": rows})

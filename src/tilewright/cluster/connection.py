@@ -83,8 +83,8 @@ class Connection:
             )
         except (OSError, ValueError, RuntimeError) as error:
             raise ClusterError(
-                f"the scheduler at {shown} does not answer as one ({_first_line(error)}). Correct "
-                "the address."
+                f"the scheduler at {shown} does not answer like a dask scheduler "
+                f"({_first_line(error)}). Correct the address."
             ) from error
         self._loop = self._client.loop.asyncio_loop
         self._looking = asyncio.run_coroutine_threadsafe(self._look(), self._loop)

@@ -242,8 +242,8 @@ class DaskExecutor:
         try:
             answer = read_answer(answered.message, self._description, len(jobs))
         except GarbageError as error:
-            self._hosts.leave_out(host, f"sends what is no answer ({error})")
-            self._again_or_raise(jobs, host, f"sends what is no answer ({error})")
+            self._hosts.leave_out(host, f"sends messages that are not answers ({error})")
+            self._again_or_raise(jobs, host, f"sends messages that are not answers ({error})")
             return
         match answer:
             case Evaluated(outcomes):
@@ -256,16 +256,16 @@ class DaskExecutor:
                 jobs[0].is_described = True
                 self._waiting.extendleft(reversed(jobs))
             case Missing():
-                self._hosts.leave_out(host, "asks for a task that it was sent")
-                self._again_or_raise(jobs, host, "does not keep the task")
+                self._hosts.leave_out(host, "asks again for a task that was sent to it")
+                self._again_or_raise(jobs, host, "does not store the task")
             case Refused(differences):
                 name, (wanted, there) = next(iter(differences.items()))
-                self._hosts.leave_out(host, f"has {name} {there}, and this run {wanted}")
-                self._again_or_raise(jobs, host, f"has another {name}")
+                self._hosts.leave_out(host, f"has {name} {there}, but this run needs {wanted}")
+                self._again_or_raise(jobs, host, f"has a different {name}")
             case RaisedThere(reported):
                 theirs = raised(reported)
                 if isinstance(theirs, DiskFullError):
-                    self._hosts.leave_out(host, f"has no room on its disk ({theirs})")
+                    self._hosts.leave_out(host, f"has no space left on its disk ({theirs})")
                     self._waiting.extendleft(reversed(jobs))
                 elif not is_ours(reported) and not self._hosts.has_others((host,)):
                     self._again_or_raise(jobs, host, f"fails ({reported['type']}: {theirs})")
@@ -275,7 +275,7 @@ class DaskExecutor:
                 else:
                     raise theirs
             case Unwanted():  # it was given up as lost, but the answer was under way
-                self._again_or_raise(jobs, host, "gives up what is wanted")
+                self._again_or_raise(jobs, host, "rejects evaluations that are still needed")
 
     def _is_doubted(self, error: TilewrightError, host: str) -> bool:
         """Whether an error that a worker reports need not be one of the task.
@@ -290,8 +290,8 @@ class DaskExecutor:
             job.breaks += 1
         if max(job.breaks for job in jobs) > MOST_BREAKS:
             raise ClusterError(
-                f"the worker on {host or 'this machine'} {problem}. Correct that, or stop it; then "
-                "run the same command again, which continues the run."
+                f"the worker on {host or 'this machine'} {problem}. Correct this problem, or stop "
+                "the worker; then run the same command again, which continues the run."
             )
         self._waiting.extendleft(reversed(jobs))
 
@@ -312,7 +312,7 @@ class DaskExecutor:
                 "the same command again, which continues the run."
             )
         for host in job.alone():
-            self._hosts.leave_out(host, "gave an outcome that two others did not")
+            self._hosts.leave_out(host, "gave a different outcome than two other workers")
         self._finish(job, decided, batch)
 
     def _finish(self, job: Job, outcome: Outcome, batch: Batch) -> None:

@@ -30,7 +30,8 @@ def packed(folder: Path) -> dict[str, str]:
         if size > MOST_BYTES:
             raise WorkloadError(
                 f"folder {folder} holds more than {MOST_BYTES >> 20} MiB, which is too much to "
-                "send to the workers of a cluster. Move what the task does not need elsewhere."
+                "send to the workers of a cluster. Move files that the task does not need "
+                "elsewhere."
             )
         try:
             require_inside(path, folder)

@@ -143,7 +143,7 @@ class Hosts:
             )
         if self._left_out:
             host, why = next(iter(self._left_out.items()))
-            return f"the worker on {host} {why}. Correct that, and {again}."
+            return f"the worker on {host} {why}. Correct this problem, and {again}."
         if not workers:
             return f"the scheduler at {self._shown} has no workers: {start}, and {again}."
         if not any(resource in worker.offers for worker in workers):
@@ -155,11 +155,11 @@ class Hosts:
         if self._offering():
             return (
                 f"this run is measured on {self._home}, which has no workers now: {start} there, "
-                f"and {again}; latencies of two machines are not compared."
+                f"and {again}; latencies of different machines are not compared."
             )
         return (
-            f"every worker of {self._shown} with {resource} has other versions than this run: "
-            f"`tilewright cluster status {self._shown}` says which. Install equal ones, and "
+            f"every worker of {self._shown} with {resource} has different versions than this run: "
+            f"`tilewright cluster status {self._shown}` lists them. Install the same versions, and "
             f"{again}."
         )
 

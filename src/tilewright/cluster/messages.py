@@ -114,7 +114,7 @@ def read_answer(message: object, description: TaskDescription, requests: int) ->
     Which versions it has is compared here, with every answer. `GarbageError` for what is no answer.
     """
     if not isinstance(message, bytes) or len(message) > MOST_BYTES:
-        raise GarbageError("it is not the bytes of a message")
+        raise GarbageError("it does not contain the bytes of a message")
     try:
         replies = json.loads(message, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
@@ -140,7 +140,7 @@ def _answer(replies: object, description: TaskDescription, requests: int) -> Ans
             if len(outcomes) != requests:
                 raise ValueError(f"{len(outcomes)} outcomes of {requests} requests")
             return Evaluated(tuple(map(_evaluated, outcomes)))
-    raise TypeError("it is no list of replies")
+    raise TypeError("it is not a list of replies")
 
 
 def _differences(
@@ -151,7 +151,7 @@ def _differences(
     pairs = {n: (wanted.get(n, "none"), there.get(n, "none")) for n in sorted({*wanted, *there})}
     found = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
     if not found and context != description.context:
-        return {"task": (description.name, "another workload, reference or inputs of that name")}
+        return {"task": (description.name, "another workload, reference or inputs with that name")}
     return found
 
 
@@ -159,7 +159,7 @@ def _evaluated(reply: object) -> tuple[Outcome, float]:
     match reply:
         case {"outcome": outcome, "seconds": float(took_s)} if 0 <= took_s <= LONGEST_S:
             return read_outcome(outcome), took_s
-    raise TypeError("an outcome comes with its seconds")
+    raise TypeError("an outcome must state its seconds")
 
 
 def _shown(value: object) -> str:
@@ -170,4 +170,4 @@ def _shown(value: object) -> str:
 
 
 def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")

@@ -94,7 +94,7 @@ class Workers:
             if monotonic() - place.heard <= (self._hang_s if place.has_begun else START_S):
                 return None
             child.kill()
-            end = "said nothing any more and was killed"
+            end = "stopped sending messages and was killed"
         place.child, place.ended = None, monotonic()
         return f"worker {child.pid} {end}"
 
@@ -120,7 +120,7 @@ class LocalCluster:
         self._children = [scheduler]
         try:
             if not scheduler.has_message(START_S):
-                raise ClusterError(f"no scheduler could be started in {START_S:g} s.")
+                raise ClusterError(f"no scheduler could be started within {START_S:g} s.")
             self.address: str = scheduler.receive_json()["address"]
         except EOFError:
             self.close()
@@ -152,7 +152,7 @@ def serve(
 ) -> None:
     """Keep so many workers of the scheduler at `address`, with its protocol, until Ctrl-C."""
     names = ", ".join(name for name in offers if "@" not in name)
-    say(f"{count} workers for {address} offer {names}; Ctrl-C ends them")
+    say(f"{count} workers for {address} offer {names}; Ctrl-C stops them")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     workers = Workers(address, count, offers)
     try:

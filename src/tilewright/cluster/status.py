@@ -53,15 +53,15 @@ def look(address: Address) -> list[Host]:
         info = asyncio.run(asyncio.wait_for(_asked(where), ANSWER_S))
     except (OSError, TimeoutError, ValueError) as error:
         raise ClusterError(
-            f"the scheduler at {address} does not answer as one in {ANSWER_S:g} s. Correct the "
-            "address."
+            f"the scheduler at {address} does not answer like a dask scheduler within "
+            f"{ANSWER_S:g} s. Correct the address."
         ) from error
     try:
         return hosts(info["workers"], offered())
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ClusterError(
-            f"the scheduler at {address} describes its workers in another way than this version "
-            "does. Stop workers that are not of tilewright, or install equal versions."
+            f"the scheduler at {address} describes its workers in a different form than this "
+            "version does. Stop workers that are not of tilewright, or install equal versions."
         ) from error
 
 

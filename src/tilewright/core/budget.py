@@ -1,4 +1,4 @@
-"""One budget for a run: evaluations, wall seconds, and what calls to models cost."""
+"""The budget of a run: evaluations, seconds of wall time, and the cost of calls to models."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a run has used so far, over all its sessions."""
+    """The amounts that a run has used so far, in all its sessions."""
 
     evaluations: int = 0
     wall_s: float = 0.0
@@ -36,7 +36,7 @@ class Budget:
     calls: int | None = None
 
     def exhausted(self, spent: Spent) -> str | None:
-        """Why nothing more may be spent, or None."""
+        """The reason why nothing more may be used, or None."""
         if self.evaluations is not None and spent.evaluations >= self.evaluations:
             return f"the budget of {self.evaluations} evaluations is spent"
         if self.wall_s is not None and spent.wall_s >= self.wall_s:
@@ -50,13 +50,13 @@ class Budget:
         return None
 
     def evaluations_left(self, spent: Spent) -> int | None:
-        """Evaluations that may still start, or None without a limit."""
+        """The number of evaluations that may still start, or None if there is no limit."""
         if self.evaluations is None:
             return None
         return max(0, self.evaluations - spent.evaluations)
 
     def affords(self, spent: Spent) -> bool:
-        """Whether a run that will have spent this much stays within what calls may cost."""
+        """Whether a run that has used these amounts is within the limits on calls to models."""
         return (
             (self.usd is None or spent.usd <= self.usd)
             and (self.tokens is None or spent.tokens <= self.tokens)
@@ -65,5 +65,5 @@ class Budget:
 
     @property
     def of_models(self) -> Budget:
-        """The limits on what calls to models cost, without those on evaluations and time."""
+        """The limits on calls to models only, without those on evaluations and time."""
         return Budget(usd=self.usd, tokens=self.tokens, calls=self.calls)

@@ -40,11 +40,11 @@ _TYPES: dict[str, type] = {
 
 
 def to_json(value: Any) -> Any:
-    """Plain JSON value of a record, mapping, tuple or scalar; records carry their class name."""
+    """The JSON value of a record, mapping, tuple or scalar. Records include their class name."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         name = type(value).__name__
         if name not in _TYPES:
-            raise TypeError(f"{name} is not a record that travels as JSON")
+            raise TypeError(f"{name} is not a record that can be sent as JSON")
         fields = {f.name: to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
         return {"type": name, **fields}
     if isinstance(value, Mapping):
@@ -55,7 +55,7 @@ def to_json(value: Any) -> Any:
 
 
 def from_json(value: Any) -> Any:
-    """Inverse of `to_json`; lists become tuples.
+    """The inverse of `to_json`. Lists become tuples.
 
     Raises `ValueError` or `TypeError` on anything that is not exactly a record.
     """
@@ -80,7 +80,7 @@ def outcome_from_json(value: Any) -> records.Outcome:
     """An outcome, whose latency is above 0; `ValueError` or `TypeError` for anything else."""
     record = from_json(value)
     if not isinstance(record, (records.Measured, records.Failed)):
-        raise TypeError("no outcome, but another record")
+        raise TypeError("the record is not an outcome")
     if isinstance(record, records.Measured) and record.latency <= 0:
         raise ValueError("a latency must be above 0")
     return record

@@ -1,4 +1,4 @@
-"""What a compiler made of a kernel: its loops as they stand in the machine code."""
+"""The machine code that a compiler generated for a kernel, with its loops."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CodeLine:
-    """One instruction: where it lies, as text, and the kernel's source line that it comes of."""
+    """One instruction: its address, its text, and the source line that it was compiled from."""
 
     address: int
     text: str
@@ -17,23 +17,23 @@ class CodeLine:
 
 @dataclass(frozen=True, slots=True)
 class CodeLoop:
-    """One loop of the machine code: the blocks that a jump back to an earlier one repeats.
-
-    `instructions` are those of one iteration by class, and add up to all of them; what loops inside
-    it hold is left out. Where the iteration may take several ways (`straight` is false), those of
-    all ways are counted, so that an iteration runs fewer. `reads` are the instructions of other
-    classes than loads that read memory too. `spill_loads` and `spill_stores` are accesses to single
-    words of the stack frame, `extensions` instructions that only extend a sign or with zeros.
+    """One loop of the machine code: the blocks that are repeated by a jump to an earlier block.
 
     Attributes:
-        number: in the order of addresses, from 1.
-        line: of the kernel's source, None where the compiler does not say.
-        depth: 1 for loops that are in no other one.
-        inside: number of the loop that it is in, None for none.
-        innermost: whether it has no loop in it.
-        code_bytes: its size, with the loops in it.
-        vector_bytes: of the widest register that its arithmetic uses; 0 for scalar code.
-        listing: its instructions in the order of addresses, with the loops in it.
+        number: number of the loop in the order of addresses, from 1.
+        line: line of the kernel's source; None if the compiler does not state it.
+        depth: nesting depth; 1 for outermost loops.
+        inside: number of the loop that contains this loop; None for outermost loops.
+        innermost: whether this loop contains no loop.
+        straight: whether an iteration has only one path. If there are several paths, the
+            instructions of all paths are counted, and an iteration executes fewer.
+        code_bytes: size of the code, including inner loops.
+        instructions: number of instructions of one iteration in each class, without inner loops.
+        reads: instructions other than loads that also read memory.
+        spill_loads, spill_stores: accesses to single words of the stack frame.
+        extensions: instructions that only extend a number with its sign or with zeros.
+        vector_bytes: width of the widest register used by arithmetic; 0 for scalar code.
+        listing: the instructions in the order of addresses, including inner loops.
     """
 
     number: int
@@ -53,16 +53,16 @@ class CodeLoop:
 
     @property
     def count(self) -> int:
-        """Instructions of one iteration, of all ways through it."""
+        """The number of instructions of one iteration, on all paths."""
         return sum(self.instructions.values())
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledCode:
-    """A kernel's machine code, with the functions it calls as far as they are in it.
+    """A kernel's machine code, including the functions that are part of it.
 
-    `notes` say in words what a proposer should know of the innermost loops, a line each. `listing`
-    are all instructions in the order of addresses.
+    `notes` describes each innermost loop in one line for proposers. `listing` contains all
+    instructions in the order of addresses.
     """
 
     architecture: str

@@ -38,56 +38,59 @@ _POSITIVE = {
     "max_usd": "US dollars",
 }
 _LIMITS = {f"max_{field.name}": field.name for field in dataclasses.fields(Budget)}
-"""The settings that make the budget, and what each limits."""
+"""The settings that form the budget, with the limit that each of them sets."""
 COMPONENTS = (
     "isa", "costs", "menu", "filter", "dropout", "feedback", "examples", "history", "failed",
     "done", "plan", "ensemble", "tools", "structure",
 )  # fmt: skip
-"""What `without` may name: parts of what language models are told, and who is asked. Without
-`structure` only the values of templates are searched, by whomever else kernels would be written."""
+"""The components that `without` can switch off: parts of the prompts and of the search. Without
+`structure`, only the values of templates are searched, and no other kernels are written."""
 SHARES = 4
-"""Proposals in turns that the evaluations of a budget are enough for, unless a share is given."""
+"""Number of proposals in turns among which the budget's evaluations are divided by default."""
 ALLOCATIONS = ("even", "adaptive")
-"""How work is shared among language models: evenly, or by their measured gain per dollar."""
+"""How language models share the work: evenly, or by their measured gain per dollar."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Search, checking and budget. Raises `ConfigurationError` on an impossible value.
+    """The settings of a search. Raises `ConfigurationError` if a value is impossible.
 
     Attributes:
-        seed: source of the search's randomness; the same seed gives the same search.
-        input_seed: seed of the inputs that candidates are checked and timed on, for tests and
-            demonstrations; None for a secret that each run draws for itself.
-        target: the target to open the task on instead of the one it names: its name, or the path
-            of a TOML file that describes one; None for the task's own.
-        proposers: who writes candidates: entry-point names and models, in shares of equal size.
-        strategy: who chooses parents: the name of an entry point in `tilewright.strategies`.
-        beam: B, parents kept per iteration.
-        plans: N, plans per parent and iteration.
-        implementations: K, candidates per plan.
-        iterations: T, iterations at most.
-        dropout: probability that a menu option is not offered to a plan, drawn anew for each.
-        patience: iterations without a better kernel after which the search stops.
-        stop_within: the search is over once its best kernel is at most this share above the bound
-            that the target knows; 0 to continue.
-        checks: comparisons with the reference per candidate, each on inputs of its own.
-        compile_timeout_s, simulation_timeout_s: wall seconds per compilation and
-            simulation; seconds of processor time per run where kernels are interpreted.
-        max_evaluations, max_wall_s, max_usd, max_tokens, max_calls: the budget; None is no limit.
-        allow_unpriced: accept models without a known price although `max_usd` is set.
-        repairs: rounds in which candidates that do not compile or pass go back to their author.
-        turns: of one proposal by a model, with tools; 1 for a plan and an implementation of it.
-        share: evaluations that one proposal in turns, or one agent, may spend; None for a quarter
-            of the budget's.
-        edits: language models may answer with search/replace edits.
-        templates: language models may leave numbers open, which are then searched.
-        without: components that are switched off, some of `COMPONENTS`.
-        schedule_from: the run of the same project whose schedule is taken up; "" for none.
-        reuse: without a run named, take up what the project's runs found for the nearest shapes.
-        allocation: how work is shared among language models, one of `ALLOCATIONS`.
-        host: the machine that evaluates, as ssh names it; "" for this one.
-        target_settings: values of the target's own settings, which its brief declares.
+        seed: seed of all random choices; the same seed gives the same search.
+        input_seed: seed of the inputs on which candidates are checked and timed, for tests and
+            demonstrations. With None, each run draws a secret seed.
+        target: name of a target, or path of a TOML file that describes one, to use instead of the
+            task's own target. None stands for the task's own target.
+        proposers: names of the proposers and models that write candidates. They share the work.
+        strategy: the strategy that chooses parents, by its name in `tilewright.strategies`.
+        beam: number of parents in each iteration (B).
+        plans: number of plans for each parent in each iteration (N).
+        implementations: number of candidates for each plan (K).
+        iterations: maximum number of iterations (T).
+        dropout: probability with which each menu option is left out when a plan is made.
+        patience: number of consecutive iterations without a faster kernel after which the search
+            stops.
+        stop_within: the search stops when its best kernel is at most this share above the bound.
+            With 0, it never stops for this reason.
+        checks: number of comparisons with the reference for each candidate, each on its own inputs.
+        compile_timeout_s, simulation_timeout_s: time limits in seconds for one compilation and one
+            simulation. For kernels that are interpreted, the latter limits processor time.
+        max_evaluations, max_wall_s, max_usd, max_tokens, max_calls: the budget; None for no limit.
+        allow_unpriced: accept models of unknown price even if `max_usd` is set.
+        repairs: number of times that a model may correct a kernel that failed.
+        turns: number of turns, with tools, that a model has for one proposal. With 1, a proposal
+            is one plan and one implementation.
+        share: number of evaluations that one proposal in turns, or one agent, may use. None stands
+            for a quarter of the budget's evaluations.
+        edits: let language models answer with search/replace edits.
+        templates: let language models leave numbers open, whose values are then searched.
+        without: components to switch off, from `COMPONENTS`.
+        schedule_from: id of a run of the same project whose schedule is tried first; "" for none.
+        reuse: without `schedule_from`, first try the schedules of the project's runs for the most
+            similar shapes.
+        allocation: how language models share the work, one of `ALLOCATIONS`.
+        host: name of the machine that evaluates, for ssh; "" for this machine.
+        target_settings: values of the settings that the target's brief declares.
 
     >>> import tilewright as tw
     >>> settings = tw.Settings(seed=7, beam=2, plans=2)
@@ -166,7 +169,7 @@ class Settings:
 
     @staticmethod
     def limits(budget: Budget) -> dict[str, Any]:
-        """All settings that make up the budget; None means no limit."""
+        """The settings that form a budget; None means no limit."""
         return {name: getattr(budget, limit) for name, limit in _LIMITS.items()}
 
     @property
@@ -176,39 +179,40 @@ class Settings:
 
     @property
     def menu_dropout(self) -> float:
-        """The dropout in effect: 0 where it is switched off."""
+        """The dropout in effect, which is 0 if dropout is switched off."""
         return 0.0 if "dropout" in self.without else self.dropout
 
     @property
     def turns_taken(self) -> int:
-        """Turns of one proposal; 1 where tools are switched off, as in a control arm."""
+        """The number of turns of one proposal, which is 1 if tools are switched off."""
         return 1 if "tools" in self.without else self.turns
 
     @property
     def proposal_share(self) -> int | None:
-        """Evaluations of one proposal in turns or of one agent; None for any number."""
+        """The number of evaluations for one proposal in turns or one agent; None for no limit."""
         if self.share is not None or self.max_evaluations is None:
             return self.share
         return math.ceil(self.max_evaluations / SHARES)
 
     def recorded(self) -> dict[str, object]:
-        """What a run stores: every field, but no input seed unless the user gave one."""
+        """The fields that a run stores: all of them, but the input seed only if given."""
         fields = dataclasses.asdict(self)
         if self.input_seed is None:
             del fields["input_seed"]
         return fields
 
     def evaluated_with(self, secret: int) -> dict[str, object]:
-        """What targets read to evaluate candidates: every field, and the seed of the inputs.
+        """The fields that targets read to evaluate candidates, including the seed of the inputs.
 
-        It never leaves the evaluating processes, except in a file that only the user may read.
+        The seed never leaves the evaluating processes, except in a file that only the user can
+        read.
         """
         seed = secret if self.input_seed is None else self.input_seed
         return {**dataclasses.asdict(self), "input_seed": seed}
 
     @classmethod
     def from_recorded(cls, values: Mapping[str, object]) -> Settings:
-        """Inverse of `recorded`; `ConfigurationError` on a setting this version does not know."""
+        """The inverse of `recorded`; `ConfigurationError` if a setting is unknown."""
         known = {f.name for f in dataclasses.fields(cls)}
         unknown = sorted(set(values) - known)
         if unknown:

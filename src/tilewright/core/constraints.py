@@ -68,7 +68,7 @@ def _unusable(text: str) -> InputError:
 
 
 def shown(text: str) -> str:
-    """The beginning of a template's text, as messages repeat it."""
+    """The beginning of a text of a template, as messages quote it."""
     text = text.strip()
     return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]} ...")
 
@@ -76,7 +76,7 @@ def shown(text: str) -> str:
 def names_and_length(text: str) -> tuple[list[str], int]:
     """The names in a constraint, and how many names, numbers and operators it has.
 
-    `InputError` for what is no constraint.
+    Raises `InputError` if the text is not a constraint.
     """
     nodes = list(ast.walk(_expression(text)))
     names = [node.id for node in nodes if isinstance(node, ast.Name) and node.id not in FUNCTIONS]
@@ -84,7 +84,7 @@ def names_and_length(text: str) -> tuple[list[str], int]:
 
 
 def together(constraints: Sequence[str], names: Sequence[str]) -> Callable[[Sequence[int]], bool]:
-    """Whether all constraints hold for values of these names; a division by zero does not."""
+    """Whether all constraints hold for these values. A division by zero does not hold."""
     tests = [compile(_expression(text), "<constraint>", "eval") for text in constraints]
 
     def holds(point: Sequence[int]) -> bool:

@@ -25,7 +25,7 @@ Every message is one sentence that names the input, what was expected and what t
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 _LISTED = 12
 """Names that a message lists where none is near."""
@@ -50,12 +50,14 @@ class InputError(TilewrightError):
 
 
 class UnknownNameError(InputError):
-    """A name that does not exist; the message suggests the nearest known one."""
+    """A name that does not exist; the message suggests a similar name."""
 
     def __init__(self, what: str, name: str, known: Iterable[str], hint: str = "") -> None:
         """`what` is the kind of name ("workload"), `known` the names there are."""
         names = sorted(known)
-        nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.4)
+        nearest = _of_the_same_sizes(name, names) or difflib.get_close_matches(
+            name, names, n=1, cutoff=0.4
+        )
         listed = ", ".join(names[:_LISTED])
         more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
         suggestion = (
@@ -64,7 +66,14 @@ class UnknownNameError(InputError):
         if nearest:
             suggestion = f": did you mean {nearest[0]!r}?"
         super().__init__(f"unknown {what} {name!r}{suggestion}{' ' + hint if hint else ''}")
-        self.suggestion = nearest[0] if nearest else None
+
+
+def _of_the_same_sizes(name: str, names: Sequence[str]) -> list[str]:
+    """`name` with the first word of a known name instead of a similar word before its sizes."""
+    word, _, sizes = name.partition("-")
+    words = sorted({known.partition("-")[0] for known in names})
+    near = difflib.get_close_matches(word, words, n=1, cutoff=0.7)
+    return [f"{near[0]}-{sizes}"] if near and near[0] != word and sizes[:1].isdigit() else []
 
 
 class WorkloadError(InputError):
@@ -84,23 +93,23 @@ class ToolchainMissingError(TilewrightError):
 
 
 class NotTimedError(ToolchainMissingError):
-    """A right kernel that this machine cannot time; the message says what the machine lacks."""
+    """A correct kernel that this machine cannot time; the message says what is missing."""
 
 
 class DeviceBusyError(TilewrightError):
-    """Another process holds the device that is to be measured on."""
+    """Another process is using the device on which kernels are measured."""
 
 
 class DiskFullError(TilewrightError):
-    """A machine that evaluates has no room left for temporary files."""
+    """The disk of a machine that evaluates has no space left for temporary files."""
 
 
 class HostError(TilewrightError):
-    """A worker on another machine that cannot be started, or is not like this one."""
+    """A worker on another machine that cannot be started, or has different versions."""
 
 
 class ClusterError(TilewrightError):
-    """A scheduler or workers that cannot be reached, or do not fit; what was measured is kept."""
+    """A scheduler or workers that cannot be reached or used. Finished measurements are kept."""
 
 
 class StorageError(TilewrightError):
@@ -108,7 +117,7 @@ class StorageError(TilewrightError):
 
 
 class StorageUnavailableError(StorageError):
-    """A database server that is not there, or went away: what was stored is safe."""
+    """A database server that cannot be reached, or was lost. Stored data is safe."""
 
 
 class InternalError(TilewrightError):
@@ -118,4 +127,4 @@ class InternalError(TilewrightError):
 
 
 class UndeclaredFailureError(InternalError):
-    """A target reported a kind of failure that it does not declare, so that nobody can read it."""
+    """A target reported a kind of failure that it does not declare."""

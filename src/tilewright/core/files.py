@@ -1,4 +1,4 @@
-"""Reads files that others wrote: regular ones, up to a size."""
+"""Reads regular files of other authors, up to a maximum size."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def read_bytes(path: Path, most: int) -> bytes:
 
 
 def read_text(path: Path, most: int) -> str:
-    """The same as UTF-8 text; `OSError` also for a file that is none."""
+    """The same as UTF-8 text. Raises `OSError` also for a file that is not UTF-8 text."""
     try:
         return read_bytes(path, most).decode()
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""Finds targets, proposers and strategies by entry points; built-ins come in by the same door."""
+"""Finds targets, proposers and strategies, including the built-in ones, by entry points."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _read_entries(group: str, path: tuple[tuple[str, int], ...]) -> Sequence[Ent
 
 
 def target_names() -> list[str]:
-    """Names of all installed targets, without further names of the same target."""
+    """The names of all installed targets, with only one name for each target."""
     names = sorted(e.name for e in _entries("tilewright.targets"))
     return [name for name in names if _installed(name).name == name]
 
@@ -46,7 +46,7 @@ def is_target(name: str) -> bool:
 
 
 def load_target(name: str) -> Target:
-    """The installed target of this name, or the one that a TOML file of this path describes.
+    """The installed target with this name, or the target that the TOML file at this path describes.
 
     `ConfigurationError` says what is wrong with the file.
     """
@@ -87,12 +87,12 @@ def _installed(name: str) -> Target:
 
 
 def load_proposer(name: str) -> Proposer:
-    """A new proposer of this name; its package is imported only now."""
+    """A new proposer with this name, whose package is imported in this call."""
     return cast(Proposer, _loaded("proposer", "tilewright.proposers", name)())
 
 
 def load_proposers(names: Sequence[str], brief: TargetBrief) -> list[Proposer]:
-    """New proposers of these names, for kernels of a target.
+    """New proposers with these names, for kernels of a target.
 
     `UnknownNameError` for a name that is not an installed proposer's, `ConfigurationError` for one
     that does not write the target's language.
@@ -119,7 +119,7 @@ def load_proposers(names: Sequence[str], brief: TargetBrief) -> list[Proposer]:
 
 
 def load_strategy(settings: Settings) -> SearchStrategy:
-    """The search strategy that the settings name; its package is imported only now."""
+    """The search strategy that the settings name, whose package is imported in this call."""
     make = _loaded("strategy", "tilewright.strategies", settings.strategy)
     return cast(SearchStrategy, make(settings))
 

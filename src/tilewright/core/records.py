@@ -1,4 +1,4 @@
-"""The records that flow through a run, one way::
+"""The records of a run, which are passed on in one direction::
 
     Workload -> Plan -> Candidate -> Artifact -> Verdict -> Measured | Failed -> Trial -> storage
                   ^                                                              |
@@ -24,7 +24,7 @@ from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar, get_args
 from tilewright.core.templates import TemplateNotation
 
 ArgumentRole = Literal["input", "output", "inout"]
-"""`inout`: given like an input, written by the kernel, and compared whole like an output."""
+"""An `inout` array has given values like an input, and is written and compared like an output."""
 Stage = Literal["build", "check", "measure"]
 GeneralFailure = Literal[
     "compile_error",  # the compiler rejected the source
@@ -42,7 +42,7 @@ GeneralFailure = Literal[
     "unconfirmed",  # rebuilt and run on fresh inputs, it was wrong or slower
     "no_result",  # a program that ran outside gave no result, or one that is not its own
 ]
-"""Kinds of failure that any target may have; a target's brief declares those of its own."""
+"""Kinds of failure that every target may have; the target's brief declares further ones."""
 GENERAL_FAILURES: frozenset[str] = frozenset(get_args(GeneralFailure))
 FailureKind: TypeAlias = str
 """A `GeneralFailure`, or one that the target's brief declares."""
@@ -59,7 +59,7 @@ class Argument:
 
     @property
     def is_given(self) -> bool:
-        """Whether the kernel finds values there; an output holds nothing of use before."""
+        """Whether the array has meaningful values before the call, which an output has not."""
         return self.role != "output"
 
     @property
@@ -85,11 +85,11 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What a kernel must compute, on which target, over which arrays.
+    """What a kernel must compute, on which target and on which arrays.
 
-    `operations` is the number of useful multiply-accumulates: the ideal cycle count of an
-    array of P units is `operations / P`, the basis of every utilisation reported.
-    `source` says where the task comes from: a registered name or a folder's absolute path.
+    `operations` is the number of multiply-adds that the computation requires. An array of P units
+    needs at least `operations / P` cycles, and every utilisation is relative to this number.
+    `source` is a registered name or the absolute path of a folder.
     """
 
     name: str
@@ -104,11 +104,12 @@ class Workload:
 class MenuOption:
     """One optimisation of a target's menu.
 
-    `id` is stable and appears in plans; `text` is what a proposer reads; `technique` names the
-    built-in rewriter's transformation, empty where only a language model can carry it out.
-    `kinds` are the workloads it is for, by the first word of their names; empty for all. A kernel
-    it can help has one of the facts in `needs` (see `proposers.rewriter.facts`), and loses at least
-    the share `worth` of its time to the causes in `saves`; both are empty for any kernel.
+    `id` is stable and appears in plans. `text` is the description that a proposer reads.
+    `technique` names the transformation of the built-in rewriter, and is empty if only a language
+    model can carry out the optimisation. `kinds` lists the workloads to which the option applies,
+    by the first word of their names; empty for all workloads. The option can help only a kernel
+    that has one of the facts in `needs` (see `proposers.rewriter.facts`) and that loses at least
+    the share `worth` of its time to the causes in `saves`. If these are empty, any kernel will do.
     """
 
     id: str
@@ -124,8 +125,8 @@ class MenuOption:
 class CommandEffect:
     """What one accelerator command reads, writes or configures, as the target declares it.
 
-    `operands` are in the order of the macro's parameters, each one of the roles documented in
-    docs/targets.md. The rewriter and the hazard checks know commands only through this.
+    `operands` contains a role for each parameter of the macro, in order; docs/targets.md lists the
+    roles. The rewriter and the hazard checks know nothing else about commands.
     """
 
     name: str
@@ -145,18 +146,21 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class KernelLanguage:
-    """What the kernels of a target are written in.
+    """The language in which the kernels of a target are written.
 
-    `file` is what a kernel is called in a folder and in messages, `entry` the function that it
-    defines, `fence` the tag of a fenced block in prompts, `comment` what begins a comment that
-    ends with its line, `lexer` the name of the Pygments lexer that colours it. No argument may be
-    called like one of the `keywords`. `normal_form` returns equal texts for two sources only if
-    both have the same tokens; it is a function of a module, since proposers in other processes
-    receive it. `templates` is how kernels with free parameters name these; None where none may.
-    `plain`, such a function too, gives the text of a workload's kernel in the language's newest
-    version, without what only its own style needs; it raises `InputError` for what it cannot
-    write so. None where all kernels are read as they are. `constants` gives what the kernels of a
-    workload are called with beside arrays, by name; None where that is nothing.
+    - `file`: the name of a kernel's file in folders and in messages
+    - `entry`: the function that a kernel defines
+    - `fence`: the tag of a fenced block in prompts
+    - `comment`: the characters that begin a comment up to the end of the line
+    - `lexer`: the name of the Pygments lexer that colours kernels
+    - `keywords`: names that no argument may have
+    - `normal_form`: a function that returns equal texts for two sources only if both have the same
+      tokens. It must be a function of a module, because it is sent to other processes.
+    - `templates`: how templates declare parameters; None if the language has no templates
+    - `plain`: a function that returns a workload's kernel in the newest version of the language,
+      or raises `InputError` if this is not possible; None if kernels are read as they are
+    - `constants`: a function that returns the arguments of a workload's kernels that are not
+      arrays, by name; None if there are none
     """
 
     name: str
@@ -173,24 +177,25 @@ class KernelLanguage:
 
     @property
     def suffix(self) -> str:
-        """Of the files that kernels are in, with its dot."""
+        """The suffix of kernel files, including the dot."""
         return Path(self.file).suffix
 
     def located(self, message: str, line: int | None) -> str:
-        """A message with the line of the kernel that it is about, where that is known."""
+        """The message, preceded by the file and by the line of the kernel if it is known."""
         return f"{self.file}:{line}: {message}" if line else message
 
 
 @dataclass(frozen=True, slots=True)
 class FolderTemplate:
-    """What a new kernel folder of a target begins with (`tilewright init`).
+    """The content of a new kernel folder of a target (`tilewright init`).
 
-    `workload` names the workload whose arrays, operations and starting kernel the folder takes,
-    without the target; `reference` is the text of its `reference.py`, `reduction` how many products
-    each output sums. `skeleton` is a Jinja template of an unwritten kernel for arrays of the user's
-    own: `parameters` are its C declarations, `inputs` and `outputs` its arguments. `tolerance` is
-    absolute and relative, empty where the target's own rule holds; `inputs` is how TOML says what
-    the values of each input look like, empty for the usual ones.
+    `workload` is the name, without the target, of the workload from which the folder takes arrays,
+    operations and starting kernel. `reference` is the text of `reference.py`, and `reduction` the
+    number of products that each output sums. `skeleton` is a Jinja template of a kernel without a
+    body, for the user's own arrays. It can use `parameters`, the C declarations of the arguments,
+    and `inputs` and `outputs`. `tolerance` contains the absolute and the relative tolerance, and is
+    empty if the target's own rule applies. `inputs` is TOML text that describes the values of each
+    input, and is empty for the usual values.
     """
 
     workload: str
@@ -205,7 +210,7 @@ class FolderTemplate:
 class MachineFact:
     """One number or word about a machine, where it comes from, and what it means.
 
-    What is `first` is told to whoever begins to work on a kernel; all else when it is asked for.
+    Facts that are `first` are shown at the beginning of the work on a kernel, others on request.
     """
 
     name: str
@@ -219,8 +224,7 @@ class MachineFact:
 class Cause:
     """An entry of a breakdown, and what it counts.
 
-    Every cycle counts for exactly one of the causes of a target that are `exclusive`; the other
-    causes overlap.
+    Each cycle is counted for exactly one of a target's `exclusive` causes; other causes overlap.
     """
 
     name: str
@@ -230,13 +234,12 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class TargetBrief:
-    """Everything a proposer may know about a target; it never receives the evaluator.
+    """Everything that a proposer may know about a target. It has no access to the evaluator.
 
-    `costs` says what operations cost that decide between plans, `plan_hints` what a plan must say
-    so that someone else can carry it out; both are read by language models only. `settings` are
-    the target's own, by name with their values, the default first; `failures` are the kinds of
-    failure that only this target knows, with what they mean. `causes` are the entries that a
-    breakdown may have. `facts` are told only to those who ask for them.
+    `costs` states the costs of operations, and `plan_hints` says how detailed a plan must be. Only
+    language models read these two. `settings` lists the target's own settings by name, each with
+    its values, the default first. `failures` explains the kinds of failure that only this target
+    has. `causes` explains the entries that a breakdown may have. `facts` are shown only on request.
     """
 
     name: str
@@ -278,15 +281,15 @@ class TargetBrief:
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """What a proposer is given for one step: workload, target and the workload's menu.
+    """The input of a proposer for one step: workload, target and the workload's menu.
 
-    `dropout` is the probability that a plan is not offered an option, drawn from `seed` (see
-    `offered`). `rank` is the parent's place in the beam, 0 for the best. `schedules` are what
-    earlier runs found for similar workloads, the most similar first. While a search takes up the
-    plans of the first of them, one in each iteration, `step` is the number of the one that it is
-    at, from 0, and the menu has nothing but that plan's option. The search stops at
-    a kernel that is at most the share `stop_within` above its bound; 0 for no such stop.
-    `templates` are kernels with free parameters that the target offers for the workload, by name.
+    `dropout` is the probability with which an option is left out of the menu of a plan, drawn from
+    `seed` (see `offered`). `rank` is the parent's place in the beam, 0 for the best. `schedules`
+    contains schedules of earlier runs for similar workloads, the most similar first. While a search
+    applies the plans of the first schedule, one in each iteration, `step` is the number of the
+    current plan, from 0, and the menu contains only the option of this plan. The search stops when
+    the best kernel is at most the share `stop_within` above its bound; 0 disables this stop.
+    `templates` contains the templates that the target offers for the workload, by name.
     """
 
     workload: Workload
@@ -303,9 +306,9 @@ class Brief:
     templates: Mapping[str, str] = field(default_factory=dict)
 
     def offered(self, number: int = 0) -> tuple[MenuOption, ...]:
-        """The menu of one plan after dropout, drawn anew for every `number`; never empty.
+        """The menu of one plan after dropout, drawn for each `number` separately; never empty.
 
-        A proposer whose plans for a parent share one menu uses that of number 0.
+        A proposer that uses one menu for all plans of a parent uses the menu of number 0.
         """
         rng = random.Random(self.seed + number)
         kept = tuple(option for option in self.menu if rng.random() >= self.dropout)
@@ -314,17 +317,21 @@ class Brief:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One optimisation to make on one parent: the menu option and how to apply it, in words.
+    """One optimisation of one parent: the option of the menu, and how to apply it, in words.
 
-    `parameters` is for proposers that implement their own plans (the rewriter); the one named
-    `base` is the candidate the plan starts from where that is not the parent; `turn` that of a
-    proposal in several turns; `anew` says that the plan leaves nothing of the parent's schedule;
-    `beyond` is how far over its limit the kernel is measured, in percent. Of an instance of a
-    template, `instance` is the candidate that brought the template (which has its text in
-    `template`), and values go by their names after `tune.`.
-    `expected` says which
-    quantity the plan should save and by how much, empty when unknown; `expected_gain` is the
-    speedup over the parent that its author foresees, None when unknown.
+    `parameters` is for proposers that implement their own plans, such as the rewriter. The
+    following names have a meaning for the search:
+
+    - `base`: the candidate from which the plan starts, if this is not the parent
+    - `turn`: the turn of a proposal in several turns
+    - `anew`: present if the plan keeps nothing of the parent's schedule
+    - `beyond`: by how much the kernel may exceed its limit while it is measured, in percent
+    - `template`: the text of the template whose first instance the plan makes
+    - `instance` and `tune.NAME`: the candidate that introduced the template of an instance, and
+      the values of its parameters
+
+    `expected` says which quantity the plan should save and by how much, and is empty if this is
+    not known. `expected_gain` is the expected speedup over the parent, or None.
     """
 
     parent_id: str
@@ -343,21 +350,21 @@ class Plan:
 
     @property
     def turn(self) -> int | None:
-        """In which turn of a proposal its candidates were made; None where there is one turn only.
+        """The turn of the proposal that made its candidates; None without turns.
 
-        Candidates of one turn share the plan, and their outcomes are answered together.
+        All candidates of a turn have the same plan, and their outcomes are reported together.
         """
         turn = self.parameters.get("turn")
         return turn if isinstance(turn, int) else None
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """The steps of a rewriter's plan, in its words; none of another author's plan."""
+        """The steps of a plan of the rewriter, as texts; empty for plans of other proposers."""
         return tuple(filter(None, str(self.parameters.get("steps", "")).split("; ")))
 
     @property
     def begins_anew(self) -> bool:
-        """Whether its kernels are a new start: measured and kept also where they are slower."""
+        """Whether its kernels are a new start, which is measured and kept even if it is slower."""
         return "anew" in self.parameters
 
     @property
@@ -367,12 +374,12 @@ class Plan:
 
     @property
     def is_instance(self) -> bool:
-        """Whether its kernel differs from its parent in the values of a template alone."""
+        """Whether its kernel differs from the parent only in the values of a template."""
         return "instance" in self.parameters
 
     @property
     def measured_beyond(self) -> float | None:
-        """How far over its limit its kernel is measured, as a factor; None for the usual."""
+        """Up to which multiple of its limit the kernel is measured; None for the default."""
         percent = self.parameters.get("beyond")
         return percent / 100 if isinstance(percent, int) else None
 
@@ -401,7 +408,7 @@ class LeftAlone:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A kernel's full source and where it comes from. Two equal sources are one candidate.
+    """A kernel's full source and its origin. Two equal sources are the same candidate.
 
     >>> import tilewright as tw
     >>> tw.Candidate("void kernel(void) {}").id
@@ -421,7 +428,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRequest:
-    """A candidate to evaluate; measuring may stop once it exceeds `limit_latency`."""
+    """A candidate to evaluate. The measurement may stop when it exceeds `limit_latency`."""
 
     candidate: Candidate
     limit_latency: float | None = None
@@ -431,8 +438,7 @@ class EvaluationRequest:
 class Artifact:
     """A built candidate: the exact bytes that are checked and measured, and what built them.
 
-    `source` is its text, for a runner that builds it once more to look into it; empty where none
-    does.
+    `source` is its text, for a runner that builds it again to examine it; otherwise it is empty.
     """
 
     candidate_id: str
@@ -447,16 +453,16 @@ class Artifact:
 
 
 BOUND_ERROR = 0.01
-"""How far below a bound, as a share, a latency may lie by the model's own error."""
+"""The share by which a latency may be below a bound because of the model's error."""
 PRECISIONS = ("exact", "float64", "float32", "tf32-like", "bf16-like", "coarser than bf16")
-"""Classes of precision, finest first, measured against a wider type on the same inputs."""
+"""Classes of precision, the finest first, found by comparison with a wider type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
     """One passed comparison with the reference: its distribution, and a hash of its input seed.
 
-    `precision` is the class of the outputs, empty where the inputs cannot tell classes apart.
+    `precision` is the class of the outputs; empty if the inputs cannot distinguish the classes.
     """
 
     seed: int
@@ -472,16 +478,16 @@ class Verdict:
 
     @property
     def precision(self) -> str:
-        """The coarsest class of precision seen in any check; empty where none tells."""
+        """The coarsest class of precision of all checks; empty if no check shows one."""
         seen = {check.precision for check in self.checks}
         return next((name for name in reversed(PRECISIONS) if name in seen), "")
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A stretch of time without useful work of the machine, in the unit of the latency.
+    """A period in which the machine did no useful work, in the unit of the latency.
 
-    `cause` (a name of the breakdown) and `line` of the source (None if unknown) cost most of it.
+    `cause` is the name in the breakdown that explains most of it, at source line `line`, if known.
     """
 
     start: float
@@ -494,22 +500,24 @@ class Gap:
 class Measured:
     """A correct, measured candidate.
 
-    `latency` is in `unit` ("cycles" or "ns"); `quantity` says what kind of number it is
-    ("simulated", "measured" or "modelled"). `utilization` is useful operations over the array's
-    peak, 0..1. `breakdown` says where cycles went; `details` holds further numbers (instructions,
-    kilobytes touched). `versions` pins compiler, simulator, configuration and binary. `feedback`
-    says in words what costs most and where, for the proposer of the next step. `sandbox` names the
-    containment of everything that was built or run natively, empty where the target names none.
-    `warnings` are sentences on what may make the result differ on hardware. `noise` is half the
-    interquartile range of a measured latency's samples over their median, 0 where latencies repeat
-    exactly.
-    `samples` are the raw measurements in `unit` behind a measured latency, by series, in the order
-    taken; empty where nothing was measured. `bound` is the latency that no kernel of the workload
-    beats, as the target's model says; None where there is none. `by_line` holds cycles by cause,
-    and other counts, of each source line (its number as text), where the target knows them.
-    `phases` are cycles by cause before the machine's first work, during its work (in parts of
-    equal work) and after its last work; empty where that is not known. `gaps` are the longest
-    times without work, in order of time.
+    - `latency`: the time of one call, in `unit` ("cycles" or "ns")
+    - `quantity`: how the latency was obtained: "simulated", "measured" or "modelled"
+    - `utilization`: the required operations divided by those that the hardware could perform in
+      the same time, from 0 to 1
+    - `breakdown`: the time by cause
+    - `details`: further numbers, such as instructions or kilobytes accessed
+    - `versions`: the versions of compiler, simulator and configuration, and a hash of the binary
+    - `feedback`: a text for the proposer of the next step, which says what costs most time
+    - `sandbox`: the sandbox of everything that was built or run natively, if the target names one
+    - `warnings`: sentences about differences that the kernel may show on hardware
+    - `noise`: half the interquartile range of the samples divided by their median; 0 if latencies
+      repeat exactly
+    - `samples`: the raw measurements in `unit`, by series and in the order of time, if any
+    - `bound`: a latency that no kernel of the workload can beat according to the target's model
+    - `by_line`: cycles by cause, and other counts, for each source line, if the target knows them
+    - `phases`: cycles by cause before the machine's first work, during its work (in parts with
+      equal work), and after its last work; empty if unknown
+    - `gaps`: the longest periods without work, in the order of time
 
     >>> import tilewright as tw
     >>> run = tw.open_run("latest")
@@ -537,7 +545,7 @@ class Measured:
     gaps: tuple[Gap, ...] = ()
 
     def is_near_bound(self, share: float) -> bool:
-        """Whether the latency is within `share` above the bound; not where it refutes the bound."""
+        """Whether the latency is at most `share` above the bound, and does not refute it."""
         if self.bound is None or self.refutes_bound:
             return False
         return self.latency <= self.bound * (1 + share)
@@ -574,11 +582,12 @@ Outcome: TypeAlias = Measured | Failed
 
 @dataclass(frozen=True, slots=True)
 class AttackResult:
-    """What a task's check made of one deliberately wrong kernel, before any budget was spent.
+    """The verdict of a task's check on one deliberately wrong kernel, before a search.
 
-    `text` says what the kernel does, `log` how it was told from a right one, `remedy` what to
-    change in the task if it was not. "not told apart" are kernels of lower precision that the task
-    cannot tell from right ones for certain: no refusal, but its results have no precision class.
+    `text` says what the kernel does, `log` how the check rejected it, and `remedy` what to change
+    in the task if the check accepted it. "not told apart" means that the kernel has a lower
+    precision that the task cannot distinguish reliably. The task is then accepted, but its results
+    have no precision class.
     """
 
     name: str
@@ -590,9 +599,9 @@ class AttackResult:
 
 @dataclass(frozen=True, slots=True)
 class ExternalResult:
-    """A correct run of a kernel on real tools beside the embedded simulator, or on the chip itself.
+    """A correct run of a kernel on an external simulator or on the chip.
 
-    `latency` is None where they check function only; `details` are further numbers of theirs.
+    `latency` is None if the simulator only checks results; `details` contains further numbers.
     """
 
     simulator: str
@@ -606,9 +615,9 @@ class ExternalResult:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """A kernel that results are compared with: evaluated like a candidate, but not one of a run.
+    """A kernel that results are compared with. It is evaluated like a candidate of a run.
 
-    `name` is the target's ("naive", "library", "tuned", "fsm"), `candidate_id` the content id.
+    `name` is the target's name for it, such as "tuned"; `candidate_id` is the hash of its source.
     """
 
     name: str
@@ -651,10 +660,10 @@ class Trial:
 
 
 class HistoryIndex(Protocol):
-    """What a strategy or a proposer wants to know of a history, kept up to date by the history."""
+    """Data that a strategy or a proposer derives from a history, which the history updates."""
 
     def add(self, trial: Trial, history: History) -> None:
-        """Take in one more trial, the last one of `history`."""
+        """Add the last trial of `history`."""
         ...
 
 
@@ -664,8 +673,9 @@ Index = TypeVar("Index", bound=HistoryIndex)
 class History(Sequence[Trial]):
     """Read-only view of a run's trials in the order they were recorded, iteration by iteration.
 
-    A history and those extended from it share one list and its indices: the cost of extending it
-    depends only on what is added, and no query below becomes slower as the history grows.
+    A history shares one list and its indices with the histories that extend it. The cost of an
+    extension depends only on the number of added trials, and no query becomes slower as the
+    history grows.
 
     >>> import tilewright as tw
     >>> history = tw.open_run("latest").history
@@ -703,12 +713,12 @@ class History(Sequence[Trial]):
         return self._log.trials[position] if position < self._length else None
 
     def children(self, candidate_id: str) -> list[Trial]:
-        """Trials of the candidates made from this one, with any outcome, in order."""
+        """Trials of the candidates that were made from this candidate, in order."""
         positions = self._log.children_of.get(candidate_id, ())
         return [self._log.trials[i] for i in positions[: bisect_left(positions, self._length)]]
 
     def extended(self, trials: Sequence[Trial]) -> History:
-        """A history with `trials` appended; this one stays as it is."""
+        """A history with `trials` appended; the present history does not change."""
         log = self._log if self._length == len(self._log.trials) else History(self)._log
         for trial in trials:
             log.append(trial)
@@ -722,21 +732,22 @@ class History(Sequence[Trial]):
         return self._view(self._log, min(length, self._length))
 
     def since(self, earlier: History) -> tuple[Trial, ...] | None:
-        """The trials after those of `earlier`, or None where this one was not extended from it."""
+        """The trials after those of `earlier`, or None if this history does not extend it."""
         if earlier._log is not self._log or earlier._length > self._length:
             return None
         return tuple(self[earlier._length :])
 
     def iterations_after(self, iteration: int) -> int:
-        """How many iterations after this one have a trial."""
+        """The number of iterations after this one that have a trial."""
         known = bisect_left(self._log.starts, self._length)
         return max(0, known - bisect_right(self._log.iterations, iteration))
 
     def indexed(self, kind: Callable[[], Index]) -> Index:
-        """The index that `kind` makes, with every trial added to it; equal kinds share one.
+        """The index that `kind` constructs, with all trials of this history.
 
-        Read it at once: a later history adds to it. Asking a history that is older than the
-        index makes a new one.
+        Calls with the same `kind` share one index. Read the index immediately, because a later
+        history adds its trials to the same index. A history that is older than the index
+        constructs a new one.
         """
         with self._log.lock:
             known, found = self._log.indices.get(kind, (0, None))
@@ -755,7 +766,7 @@ class History(Sequence[Trial]):
 
     @property
     def best(self) -> Trial | None:
-        """The measured trial of lowest latency; the earliest on ties."""
+        """The measured trial with the lowest latency; of several such trials, the earliest."""
         found = bisect_left(self._log.records, self._length)
         return self._log.trials[self._log.records[found - 1]] if found else None
 
@@ -803,10 +814,11 @@ class _Log:
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """A run's identity: what was asked, with which settings, by which versions.
+    """The identity of a run: its task, its settings, and the versions that produced it.
 
-    `task` is the workload's registered name or folder; `settings` the full configuration
-    (JSON-compatible), of which `identity` is a hash, so the same command finds its run again.
+    `task` is the workload's registered name or the folder. `settings` contains the complete
+    configuration (compatible with JSON). `identity` is a hash of the task and the configuration, so
+    that the same command finds its run again.
     """
 
     id: str
@@ -827,13 +839,14 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """One call to a model, as a run keeps it.
+    """One call to a model, as a run stores it.
 
-    `cached` calls were answered from an earlier run's reply and cost this run nothing. Tokens and
-    dollars are None where they are unknown; `counted_usd` and `counted_tokens` are what the budget
-    counted: the same, or the reservation. A call that is still "intended" in a run that has stopped
-    was under way then: it cost at most what is counted. `served_by` is the model's own name for
-    itself, `note` why a call failed or its reply could not be used.
+    Calls that are `cached` were answered with the reply of an earlier run, and cost nothing. Tokens
+    and dollars are None if they are unknown. `counted_usd` and `counted_tokens` are the amounts
+    that the budget counted, which are the real or the reserved amounts. If a run has stopped
+    and a call is still "intended", the call was in progress, and cost at most the counted amounts.
+    `served_by` is the name that the model gives itself. `note` says why the call failed or why its
+    reply could not be used.
     """
 
     run_id: str
@@ -855,7 +868,7 @@ class CallRecord:
 
 
 def content_id(*parts: str) -> str:
-    """First 16 hexadecimal digits of the SHA-256 of the parts, with lengths mixed in."""
+    """The first 16 hexadecimal digits of the SHA-256 of the parts and their lengths."""
     digest = hashlib.sha256()
     for part in parts:
         data = part.encode()

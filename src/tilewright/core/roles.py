@@ -1,7 +1,7 @@
-"""Every role on one page. Roles receive records, never the engine.
+"""All roles that plug-ins implement, on one page. Roles receive records, and never the engine.
 
-An implementation of a role is checked by the contract suite of the same name in
-`tilewright.testing`. Batch in, batch out; effects are small callbacks.
+The contract suite of the same name in `tilewright.testing` tests an implementation of a role.
+Methods take and return whole batches, and report progress through small callbacks.
 """
 
 from __future__ import annotations
@@ -43,29 +43,33 @@ OnOutcome = Callable[[int, Outcome, float, bool], None]
 """Called as each request finishes: its index, outcome, seconds taken, whether from the cache."""
 
 More = Callable[[], Sequence[EvaluationRequest] | None]
-"""Further requests of a batch that is still made: those that are there, after a moment's wait for
-the first; empty where there are none yet, None at the batch's end."""
+"""Returns further requests of a batch that is still being made, after waiting a moment for the
+first one. The result is empty if there are none yet, and None if the batch is complete."""
 
 Checkpoint = Callable[[], None]
-"""Called several times a second while a batch is evaluated; what it raises ends the batch."""
+"""Called several times a second while a batch is evaluated; an exception from it ends the batch."""
 
 
 MenuFilter = Callable[[TargetBrief, Trial, Sequence[MenuOption]], tuple[MenuOption, ...]]
-"""The options of a menu that may help a kernel of a target, as its source and its measurement tell:
-what cannot help is left out, what is not certain stays."""
+"""Selects the options of a menu that may make a kernel faster, from its source and its measurement.
+Options that cannot help are left out; options of which this is not certain are kept."""
 
 
 @runtime_checkable
 class Proposer(Protocol):
-    """Writes candidates in two steps. Deterministic for a given `seed`.
+    """Writes candidates in two steps. The same `seed` gives the same result.
 
-    One that mostly waits for others says so by a true attribute `waits`: its methods may then be
-    called from several threads at once, and candidates that are somewhat slower than their parent
-    are measured to the end. One that computes, and for each parent apart, says so by a
-    true attribute `parallel`: parents may then be given to pickled copies of it in other processes.
-    One that can only work on kernels in some languages names these in an attribute `languages`.
-    One that carries out recorded schedules (`Brief.schedules`) as a whole says so by a true
-    attribute `replays`: it is not led through them plan by plan.
+    A proposer can set the following attributes:
+
+    - `waits` is true if the proposer mostly waits for other programs. Its methods may then be
+      called from several threads at once, and candidates that are somewhat slower than their
+      parent are measured to the end.
+    - `parallel` is true if the proposer computes, and treats each parent separately. Parents may
+      then be given to pickled copies of the proposer in other processes.
+    - `languages` names the languages of the kernels that the proposer can work on, if it cannot
+      work on all kernels.
+    - `replays` is true if the proposer carries out each recorded schedule (`Brief.schedules`) as a
+      whole. The search then does not give it the plans of a schedule one by one.
     """
 
     name: str
@@ -73,17 +77,17 @@ class Proposer(Protocol):
     def plan(
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
     ) -> list[Plan]:
-        """Up to `count` distinct plans for `parent`, each on one option it is offered."""
+        """Up to `count` different plans for `parent`, each with one of the offered options."""
         ...
 
     def implement(
         self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int
     ) -> list[Candidate]:
-        """Up to `count` candidates that carry out `plan`; empty when it cannot be carried out."""
+        """Up to `count` candidates that carry out `plan`; none if it cannot be carried out."""
         ...
 
     def normalize(self, source: str, target: TargetBrief) -> str:
-        """A canonical form: two sources with equal forms are the same kernel (comments, layout)."""
+        """A canonical form. Sources that differ only in comments, say, have the same."""
         ...
 
 
@@ -91,24 +95,25 @@ class Proposer(Protocol):
 class SearchStrategy(Protocol):
     """Chooses parents from the history, and says when to stop.
 
-    A pure function of the history. What it would have to walk the history for, it keeps as an
-    index of its own (`History.indexed`). Found through the entry point group
-    `tilewright.strategies`, as a callable that makes one from a run's `Settings`.
+    Its results depend only on the history. To avoid reading the whole history each time, a
+    strategy keeps an index of its own (`History.indexed`). tilewright finds a strategy through
+    the entry point group `tilewright.strategies`, as a callable that takes a run's `Settings`.
     """
 
     def select(self, history: History) -> list[Trial]:
-        """The trials to expand next; never empty once a trial is measured.
+        """The trials to start from next; at least one as soon as any trial was measured.
 
-        The first one's candidates are evaluated first, which tells where a budget ends.
+        The candidates of the first trial are evaluated first, so they are the last ones that a
+        budget cuts off.
         """
         ...
 
     def limit_latency(self, parent: Trial) -> float | None:
-        """Latency at or above which a child of `parent` would not be kept; None for no limit."""
+        """The latency at which a child of `parent` is too slow to be kept; None for no limit."""
         ...
 
     def should_stop(self, history: History, iteration: int) -> str | None:
-        """Why the search is over before `iteration` starts, or None."""
+        """The reason why the search ends before `iteration` begins, or None if it continues."""
         ...
 
 
@@ -118,9 +123,10 @@ class ParameterSearch(Protocol):
     def next_points(
         self, template: KernelTemplate, tried: Sequence[TriedPoint], count: int, seed: int
     ) -> list[Point]:
-        """Up to `count` distinct points, none of them tried, the most promising first.
+        """Up to `count` different points that were not tried yet, the most promising first.
 
-        A pure function of its arguments: a resumed run asks the same. Fewer where all were tried.
+        The result depends only on the arguments, so a resumed run gets the same points. There are
+        fewer than `count` if nearly all points were tried.
         """
         ...
 
@@ -129,17 +135,17 @@ class Builder(Protocol):
     """Turns a source into the exact bytes that will be checked and measured."""
 
     def build(self, candidate: Candidate) -> Artifact | Failed:
-        """Raises `ToolchainMissingError` when there is no compiler."""
+        """Build a candidate. Raises `ToolchainMissingError` if there is no compiler."""
         ...
 
 
 @runtime_checkable
 class Sandboxed(Protocol):
-    """A builder that contains what a candidate makes it run."""
+    """A builder that runs its compiler in a sandbox."""
 
     @property
     def sandbox(self) -> str:
-        """The level of containment, as it is recorded with every outcome."""
+        """The name of the sandbox, which is recorded with every outcome."""
         ...
 
 
@@ -151,9 +157,10 @@ class Checker(Protocol):
         ...
 
     def check(self, artifact: Artifact, passed: Verdict = NOTHING_CHECKED) -> Verdict | Failed:
-        """All comparisons, at least one of each distribution, but those `passed` already.
+        """Perform all comparisons except those in `passed`, at least one for each distribution.
 
-        The verdict has those too. The first mismatch becomes the failure's log.
+        The returned verdict includes those in `passed`. The log of a failure describes the first
+        difference.
         """
         ...
 
@@ -164,12 +171,12 @@ class Runner(Protocol):
     def measure(
         self, artifact: Artifact, verdict: Verdict, limit_latency: float | None
     ) -> Measured | Failed:
-        """May stop early with `slower_than_limit`; the output of the measured run is checked."""
+        """Measure, and check the output of the measured run. May stop with `slower_than_limit`."""
         ...
 
 
 class Executor(Protocol):
-    """Evaluates requests on every core; a killed or crashed worker is a `Failed`, never a raise."""
+    """Evaluates requests on every core. If a worker dies, the outcome is a `Failed`."""
 
     def evaluate(
         self,
@@ -178,12 +185,12 @@ class Executor(Protocol):
         more: More | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> list[Outcome]:
-        """Outcomes in the order of the requests, then of those that `more` adds.
+        """Outcomes in the order of the requests, followed by those of the requests from `more`.
 
-        `more` is asked whenever something could be started but nothing waits to be, so that
-        candidates are made while others are evaluated. An exception raised by `on_outcome`,
-        `more` or `checkpoint` (the search stops: budget, Ctrl-C) ends the batch: evaluations under
-        way are given up, nothing further is started and the exception propagates.
+        The executor calls `more` when a worker is free and no request is waiting, so candidates
+        can be made while others are evaluated. If `on_outcome`, `more` or `checkpoint` raises an
+        exception, for example because the budget is spent or the user pressed Ctrl-C, the executor
+        cancels the evaluations in progress, starts no others, and lets the exception propagate.
         """
         ...
 
@@ -193,7 +200,7 @@ class Executor(Protocol):
 
 
 class Storage(Protocol):
-    """Keeps runs, trials, artifacts and cached outcomes. Every call is durable when it returns."""
+    """Stores runs, trials, artifacts and cached outcomes. Data is durable when a call returns."""
 
     def create_run(self, run: RunRecord) -> None:
         """Record a new run."""
@@ -204,7 +211,7 @@ class Storage(Protocol):
         ...
 
     def run(self, run_id: str) -> RunRecord:
-        """A run by id or unique prefix ("latest" for the newest); `UnknownNameError` if none."""
+        """The run with this id or prefix ("latest" for the newest), or `UnknownNameError`."""
         ...
 
     def runs(self) -> list[RunRecord]:
@@ -212,7 +219,7 @@ class Storage(Protocol):
         ...
 
     def delete_run(self, run_id: str) -> None:
-        """Remove a run (by its full id) and all that belongs to it alone; cached outcomes stay."""
+        """Remove the run with this full id and its own data; cached outcomes are kept."""
         ...
 
     def unfinished(self, identity: str) -> RunRecord | None:
@@ -224,7 +231,7 @@ class Storage(Protocol):
         ...
 
     def amend_trial(self, run_id: str, index: int, outcome: Outcome) -> None:
-        """Replace the outcome of a trial: a later check refuted it, or found out more."""
+        """Replace the outcome of a trial, because a later check refuted or completed it."""
         ...
 
     def history(self, run_id: str) -> History:
@@ -238,21 +245,21 @@ class Storage(Protocol):
     def store_outcome(self, key: str, outcome: Outcome) -> None:
         """Store an outcome under a content key.
 
-        The first one stored wins, except that a bare lower bound ("slower_than_limit") gives way
-        to a higher bound or to a full outcome.
+        A stored outcome is kept. Only a lower bound ("slower_than_limit") is replaced, by a higher
+        bound or by a complete outcome.
         """
         ...
 
     def put_artifact(self, data: bytes, kind: str) -> str:
-        """Store bytes by content; returns their SHA-256."""
+        """Store bytes, and return their SHA-256, which identifies them."""
         ...
 
     def artifact(self, digest: str) -> bytes:
-        """Bytes by SHA-256; `UnknownNameError` if there are none."""
+        """The bytes with this SHA-256. Raises `UnknownNameError` if none are stored."""
         ...
 
     def keep(self, run_id: str, note: RunNote) -> None:
-        """Keep a note of a run, after earlier ones of the same class."""
+        """Add a note to a run, after its earlier notes of the same class."""
         ...
 
     def kept(self, run_id: str, kind: type[Note]) -> list[Note]:
@@ -273,32 +280,32 @@ class Storage(Protocol):
 
 
 class CallStore(Protocol):
-    """Keeps calls to models. Thread-safe; every call of it is durable when it returns."""
+    """Stores calls to models. Thread-safe; data is durable when a method returns."""
 
     def reply(self, key: str) -> Mapping[str, object] | None:
-        """The recorded reply to this call, whichever run of the project made it."""
+        """The recorded reply to this call, no matter which run of the project made the call."""
         ...
 
     def intend(self, call: CallRecord, request: Mapping[str, object]) -> None:
-        """Record that a call is about to be made; an earlier intent of the run is replaced."""
+        """Record that a call is about to be made, in place of an earlier such record of the run."""
         ...
 
     def finish(self, call: CallRecord, reply: Mapping[str, object] | None) -> None:
-        """Record how an intended call ended; `reply` is None when it failed."""
+        """Record how a call ended; `reply` is None if the call failed."""
         ...
 
     def annotate(self, run_id: str, key: str, note: str) -> None:
-        """Say of a finished call why its reply could not be used."""
+        """Record why the reply of a finished call could not be used."""
         ...
 
     def calls(self, run_id: str) -> list[CallRecord]:
-        """A run's calls in the order of their intents."""
+        """A run's calls, in the order in which they were made."""
         ...
 
     def exchanges(
         self, run_id: str
     ) -> list[tuple[str, Mapping[str, object], Mapping[str, object]]]:
-        """Key, request and reply of a run's answered calls, in the order of their intents."""
+        """Key, request and reply of each answered call of a run, in the order of the calls."""
         ...
 
     def close(self) -> None:
@@ -308,56 +315,56 @@ class CallStore(Protocol):
 
 @runtime_checkable
 class StreamingPlanner(Protocol):
-    """A proposer whose plans become known one by one."""
+    """A proposer that makes its plans one by one."""
 
     def each_plan(
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
     ) -> Iterator[Plan]:
-        """What `plan` returns, in the same order, each one as soon as it is known."""
+        """The plans that `plan` returns, in the same order, each one as soon as it is made."""
         ...
 
 
 @runtime_checkable
 class Responder(Protocol):
-    """A proposer that goes on from what became of candidates of its own."""
+    """A proposer that reacts to the outcomes of its own candidates."""
 
     def respond(
         self, brief: Brief, parent: Trial, trials: Sequence[Trial], history: History, seed: int
     ) -> list[Candidate]:
-        """What follows from these outcomes; empty for others' work.
+        """Further candidates; none for trials of another proposer.
 
-        They are of one candidate that failed, of which it gives corrected versions, or of all
-        candidates of a turn (`Plan.turn`), whose proposal it goes on with. All were made from
-        `parent`; `history` is the one that they were proposed from.
+        The trials are either one candidate that failed, which the proposer corrects, or all
+        candidates of a turn (`Plan.turn`), whose proposal it continues. All of them were made from
+        `parent`, when the history was `history`.
         """
         ...
 
 
 @runtime_checkable
 class LiveProposer(Protocol):
-    """A proposer whose authors go on by themselves while their kernels are evaluated.
+    """A proposer whose authors, such as agents, continue to work while kernels are evaluated.
 
-    Outcomes are told by `Responder.respond`, in any thread, as soon as they are there.
+    The search reports each outcome with `Responder.respond`, from any thread, when it is known.
     """
 
     def working(self, brief: Brief, parent: Trial, plan: Plan) -> Iterator[list[Candidate]] | None:
-        """Candidates as their author wants them evaluated, until it is done.
+        """The candidates that the author wants evaluated, until the author has finished.
 
-        None for a plan that is carried out by `implement`.
+        None for a plan that `implement` carries out.
         """
         ...
 
     def give_up(self) -> None:
-        """Nobody evaluates anything more for those at work: they are to end. Idempotent."""
+        """End all authors, because nothing more is evaluated for them. Idempotent."""
         ...
 
 
 @runtime_checkable
 class Surveyor(Protocol):
-    """A proposer that works on the parts of a kernel it understands, and can name the others."""
+    """A proposer that changes only the parts of a kernel it understands, and can list the rest."""
 
     def left_alone(self, target: TargetBrief, source: str) -> list[LeftAlone]:
-        """The code it will not change, in textual order; all of it where it understands nothing."""
+        """The code that the proposer will not change, in the order of the source."""
         ...
 
 
@@ -376,108 +383,108 @@ class Task(Protocol):
 
     @property
     def baselines(self) -> Mapping[str, str]:
-        """Sources by name that a result is compared with, slowest first; may be empty."""
+        """Sources of the kernels that results are compared with, by name, the slowest first."""
         ...
 
     @property
     def fingerprint(self) -> str:
-        """Content hash of what decides an outcome beside source, workload and versions.
+        """Hash of everything that influences outcomes, except source, workload and versions.
 
-        The reference and the settings that choose inputs; part of every cache key.
+        This is the reference and the settings that determine inputs. Every cache key contains it.
         """
         ...
 
     @property
     def evaluator(self) -> tuple[Builder, Checker, Runner]:
-        """Built on first use; lives in the process that evaluates."""
+        """Constructed on first use, in the process that evaluates."""
         ...
 
 
 class CheckCase(Protocol):
-    """One comparison of a task's check, open to made-up outputs. Arrays are bytes by name."""
+    """One comparison of a task's check, which accepts any outputs. Arrays are bytes by name."""
 
     @property
     def distribution(self) -> str:
-        """Of the values of the inputs."""
+        """The name of the distribution of the input values."""
         ...
 
     @property
     def arguments(self) -> Sequence[Argument]:
-        """Of this comparison; a target may compare at smaller sizes than it measures."""
+        """The arguments of this comparison, which may be smaller than those of the measured run."""
         ...
 
     @property
     def given(self) -> Mapping[str, bytes]:
-        """Every argument as the kernel finds it; outputs hold what it must overwrite."""
+        """Every argument before the call; outputs contain data that the kernel must overwrite."""
         ...
 
     @property
     def expected(self) -> Mapping[str, bytes]:
-        """Every written argument as a right kernel leaves it."""
+        """Every written argument after the call of a correct kernel."""
         ...
 
     def reference(self, given: Mapping[str, bytes]) -> Mapping[str, bytes]:
-        """Right outputs for other inputs; computed anew with every call."""
+        """Correct outputs for other inputs, which are computed again in every call."""
         ...
 
     def mismatch(self, outputs: Mapping[str, bytes]) -> str | None:
-        """How outputs differ from the right ones by the task's own rule, or None."""
+        """How outputs differ from the correct ones by the task's rule, or None if they agree."""
         ...
 
     @property
     def careless(self) -> Mapping[str, float]:
-        """By shortcut that costs digits: its error over the one that is allowed.
+        """For each imprecise way to compute, by name: its error divided by the allowed error.
 
-        Shortcuts that make no difference here are left out; empty for tasks of whole numbers.
+        Ways that make no difference here are left out. Empty for integer tasks.
         """
         ...
 
 
 @runtime_checkable
 class Attackable(Protocol):
-    """A task whose own check can be attacked before a budget is spent on it."""
+    """A task whose check can be tested with wrong kernels before a search."""
 
     def check_cases(self) -> Sequence[CheckCase]:
-        """All comparisons that a candidate must pass, the measured run's last."""
+        """All comparisons that a candidate must pass; the last one is that of the measured run."""
         ...
 
     def hostile_kernels(self) -> Mapping[str, str]:
-        """Sources that must fail, by what they do ("writes zeros")."""
+        """Sources that must fail, each with the name of what it does, such as "writes zeros"."""
         ...
 
 
 @runtime_checkable
 class PublishedRules(Protocol):
-    """A task of a published benchmark that has a rule of correctness of its own."""
+    """A task of a published benchmark that has its own rule of correctness."""
 
     def published_rules(self) -> Sequence[AttackResult]:
-        """What that rule makes of wrong kernels, to be shown beside ours; it decides nothing."""
+        """The benchmark's verdicts on wrong kernels, which are shown but decide nothing."""
         ...
 
 
 @runtime_checkable
 class OffersTemplates(Protocol):
-    """A task with kernels of the target's own whose parameters are free (docs/templates.md)."""
+    """A task for which the target provides templates (docs/templates.md)."""
 
     def templates(self) -> Mapping[str, str]:
-        """Their texts by name, the most promising first; empty where there are none."""
+        """The texts of the templates by name, the most promising first; may be empty."""
         ...
 
 
 @runtime_checkable
 class LeavesOut(Protocol):
-    """A task that does not compare distributions of inputs on which its arithmetic itself fails."""
+    """A task that skips distributions of inputs on which its own arithmetic fails."""
 
     def omissions(self) -> Mapping[str, str]:
-        """These distributions, and why each is left out."""
+        """The skipped distributions, each with the reason."""
         ...
 
 
 @runtime_checkable
 class Containable(Protocol):
-    """A task whose evaluation, once it is open, needs no network and writes temporary files only.
+    """A task whose evaluation needs no network and writes only temporary files once it is open.
 
-    Its workers give up all other rights before they see a candidate.
+    The workers give up all other rights before they receive a candidate.
     """
 
     containable: Literal[True]
@@ -485,21 +492,21 @@ class Containable(Protocol):
 
 @runtime_checkable
 class ShowsCode(Protocol):
-    """A task that can show what its compiler makes of a kernel."""
+    """A task that can show the machine code of a kernel."""
 
     def code(self, source: str) -> CompiledCode | Failed:
-        """The machine code (or traced instructions) that would be measured, or why there is none.
+        """The machine code or traced instructions that would be measured, or the build's failure.
 
-        `ToolchainMissingError` where what reads machine code is missing.
+        Raises `ToolchainMissingError` if the disassembler is missing.
         """
         ...
 
 
 @runtime_checkable
 class ExplainsCode(Protocol):
-    """A task whose compiler says more of a kernel than its measurement does.
+    """A task whose compiler gives information about a kernel that the measurement lacks.
 
-    The notes of its code stand beside the measurement in prompts and reports.
+    Prompts and reports show the notes on the machine code next to the measurement.
     """
 
     explains_code: Literal[True]
@@ -507,71 +514,73 @@ class ExplainsCode(Protocol):
 
 @runtime_checkable
 class TakesTurns(Protocol):
-    """A task whose measurements wait for one another: further workers would only wait longer."""
+    """A task whose measurements cannot run at the same time, so further workers would only wait."""
 
     most_workers: int
 
 
 @runtime_checkable
 class OnMachine(Protocol):
-    """A target whose kernels only some machines can evaluate, whatever is installed elsewhere.
+    """A target whose kernels can be evaluated only on machines that have a certain resource.
 
-    Others name none: any machine with their toolchain will do.
+    Kernels of targets without this role can be evaluated on any machine with their toolchain.
     """
 
     @property
     def resource(self) -> str:
-        """What the machine must have, as workers of a cluster announce it ("gemmini-sim")."""
+        """The resource, by the name that workers of a cluster announce, such as "gemmini-sim"."""
         ...
 
 
 @runtime_checkable
 class Untimed(Protocol):
-    """A task whose kernels may be such that this machine can check them, but not measure them."""
+    """A task whose kernels this machine may be able to check but not to measure."""
 
     @property
     def untimed(self) -> str | None:
-        """What is missing and what to do, as a clause ("no GPU ..."); None where nothing is."""
+        """What is missing and what to do, as a clause ("no GPU ..."); None if all is there."""
         ...
 
 
 @runtime_checkable
 class ModelsLatency(Protocol):
-    """A task whose latencies follow from a model that needs no data.
+    """A task whose latencies are computed by a model, without data.
 
-    A search begins with the modelled start, and compares it with the reference while it searches.
+    A search begins with the modelled latency of the starting kernel, and compares this kernel with
+    the reference while the search is running.
     """
 
     def modelled(self, source: str) -> Measured | Failed:
-        """What the model says of a kernel that nothing was compared of, or why it is none."""
+        """The modelled latency of a kernel that was not compared, or the failure of its build."""
         ...
 
 
 @runtime_checkable
 class DerivesKernels(Protocol):
-    """A task that makes its first kernel of the problem itself, which has none."""
+    """A task that derives its starting kernel from the problem, which contains no kernel."""
 
     @property
     def derived(self) -> str:
-        """What the problem is, or why no kernel is made of it, as a sentence; empty where none is
-        ever made."""
+        """A sentence on what the problem is, or on why no kernel was derived. Empty if the task
+        never derives kernels."""
         ...
 
 
 @runtime_checkable
 class Floored(Protocol):
-    """A task that knows how fast its kernels can be at best."""
+    """A task that knows a lower bound on the latency of its kernels."""
 
     def floor(self, measured: Measured) -> tuple[float, str]:
-        """Latency that no correct kernel with these counts can beat, and the bound in words.
+        """A latency that no correct kernel with these counts can beat, and the bound in words.
 
-        Must hold for every legal kernel: what is faster is refused as a wrong measurement.
+        The bound must hold for every legal kernel, because a kernel that is faster is refused as a
+        wrong measurement.
         """
         ...
 
 
 ExternalRun = Callable[[str, float], ExternalResult | Failed]
-"""Runs a kernel's source on an external simulator, for so many wall seconds at most."""
+"""Runs a kernel's source on an external simulator, for at most this number of seconds."""
 
 
 @runtime_checkable
@@ -579,45 +588,45 @@ class ExternallySimulated(Protocol):
     """A task whose kernels also run on simulators outside this package."""
 
     def external(self, simulator: str) -> ExternalRun:
-        """The simulator by name; `ToolchainMissingError` says how to get it."""
+        """The simulator with this name; `ToolchainMissingError` says how to get it."""
         ...
 
 
 @runtime_checkable
 class Configurable(Protocol):
-    """A target that a user can describe another instance of."""
+    """A target of which users can describe further instances."""
 
     def configured(self, file: Path) -> Target:
-        """The instance `file` describes; `ConfigurationError` says what is wrong with it."""
+        """The instance that `file` describes. `ConfigurationError` says what is wrong with it."""
         ...
 
 
 @runtime_checkable
 class Templated(Protocol):
-    """A target that offers a folder for users to begin with."""
+    """A target that provides the files of a new kernel folder."""
 
     def template(self) -> FolderTemplate:
-        """Its starting kernel agrees with its reference."""
+        """The files. The starting kernel must agree with the reference."""
         ...
 
 
 @runtime_checkable
 class OpensFiles(Protocol):
-    """A target whose workloads may be single files of a user's."""
+    """A target whose workloads may also be single files of users."""
 
     def open_file(self, file: Path, settings: Mapping[str, object]) -> Task:
-        """The task that a file describes; an `InputError` says what is wrong with it."""
+        """The task that a file describes. `InputError` says what is wrong with the file."""
         ...
 
 
 class Target(Protocol):
-    """One accelerator: a folder behind the `tilewright.targets` entry point."""
+    """One accelerator, found through the entry point group `tilewright.targets`."""
 
     name: str
     """Name used in workload names (`gemmini` in `gemmini:gemm-512x512x512`)."""
 
     def brief(self) -> TargetBrief:
-        """What proposers may know."""
+        """Everything that proposers may know about the target."""
         ...
 
     def workloads(self) -> Mapping[str, str]:
@@ -625,23 +634,24 @@ class Target(Protocol):
         ...
 
     def open(self, spec: str, settings: Mapping[str, object]) -> Task:
-        """A task by the part of the name after the colon; `InputError`s for malformed ones.
+        """The task with this name, given without the target. Raises `InputError` if malformed.
 
-        `settings` holds what a run records: `input_seed`, `checks`, timeouts.
+        `settings` contains the settings that a run records: `input_seed`, `checks`, timeouts.
         """
         ...
 
     def open_folder(self, folder: Path, settings: Mapping[str, object]) -> Task:
-        """A user's own kernel: `workload.toml`, `reference.py` and its language's kernel file."""
+        """The task in a folder with `workload.toml`, `reference.py` and the kernel."""
         ...
 
     def versions(self) -> Mapping[str, str]:
-        """Compiler, simulator and configuration, as they go into every result."""
+        """The compiler, simulator and configuration, which every result records."""
         ...
 
     def doctor(self) -> Sequence[tuple[str, bool | None, str]]:
-        """What is installed: name, whether usable, version or how to get it.
+        """What is installed: for each part its name, whether it is usable, and its version.
 
-        None instead of False marks what is missing but not needed.
+        For a missing part, the text says how to get it, and None instead of False marks a part
+        that is not required.
         """
         ...

@@ -1,6 +1,6 @@
-"""What a run keeps beside its trials, each note under its class; see `Storage.keep`.
+"""The notes that a run stores in addition to its trials, by class; see `Storage.keep`.
 
-Fields are what `core.codec` writes: a new one needs a default, so that older notes still read.
+`core.codec` writes the fields. A new field needs a default, so that older notes can be read.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from tilewright.core.records import Baseline, LeftAlone, Measured, Schedule
 
 @dataclass(frozen=True, slots=True)
 class Baselines:
-    """The kernels that the run is compared with; once."""
+    """The kernels with which the run is compared. A run has one such note."""
 
     kernels: tuple[Baseline, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """Code of the starting kernel that no proposer will touch; once."""
+    """Code of the starting kernel that no proposer changes. A run has one such note."""
 
     parts: tuple[LeftAlone, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ReusedSchedule:
-    """What an earlier run had found when this one began; for each that is reused, nearest first.
+    """A schedule of an earlier run with which this run begins, the most similar schedule first.
 
-    `run` is the one that found it, and `chosen` says that nobody named it: it was the nearest.
+    `run` is the earlier run. `chosen` is true if tilewright selected it, and false if the user did.
     """
 
     schedule: Schedule
@@ -40,10 +40,10 @@ class ReusedSchedule:
 
 @dataclass(frozen=True, slots=True)
 class Rechecked:
-    """A winner that was built again and evaluated on fresh inputs, and whether it held.
+    """A winner that was built again and evaluated on fresh inputs, and whether it was confirmed.
 
-    `first` is its earlier measurement where the second one took its place, `refuted` the one that
-    did not hold.
+    `first` is the earlier measurement if the second one replaced it, and `refuted` a measurement
+    that was not confirmed.
     """
 
     candidate: str
@@ -54,7 +54,7 @@ class Rechecked:
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """The prices of the run's models in US dollars per million tokens, and of which table; once."""
+    """The prices of the run's models in US dollars per million tokens, and their source."""
 
     table: str
     usd_per_mtok: Mapping[str, Mapping[str, float] | None]
@@ -62,7 +62,7 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """The shares of the run's models in the work of one iteration, in the models' order."""
+    """The shares of the run's models in the work of one iteration, in the order of the models."""
 
     iteration: int
     shares: tuple[float, ...]
@@ -70,7 +70,7 @@ class Shares:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """Calls that a session answered from a recording, and how many had another prompt there."""
+    """The number of calls that a recording answered, and of those whose prompts differ from it."""
 
     calls: int
     differing: int
@@ -78,7 +78,7 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """A kernel in which no model saw anything worthwhile to change, and in which iteration."""
+    """A kernel that no model considers worth changing, and the iteration of this finding."""
 
     candidate: str
     iteration: int
@@ -86,13 +86,14 @@ class Closed:
 
 @dataclass(frozen=True, slots=True)
 class AgentWork:
-    """What one agent did on one kernel, and how it ended.
+    """The work of one agent on one kernel, and how the agent ended.
 
-    `how` is "submitted", "exited", "timed out", "given up", "not started", "lost", or what it took
-    too much of: "flooded", "forked", "memory", "disk". `log` has its calls with the first line of
-    each answer, `output` the end of what it printed, `sources` the kernels that it had evaluated,
-    each with one of the `notes`. `unhidden` says why it could read shipped baselines and the
-    project's own files, "" where these were hidden from it.
+    `how` is "submitted", "exited", "timed out", "given up", "not started" or "lost", or names the
+    limit that the agent exceeded: "flooded" (output), "forked" (processes), "memory" or "disk".
+    `log` contains its calls with the first line of each answer, `output` the end of what it
+    printed, and `sources` the kernels that were evaluated for it, each with one of the `notes`.
+    `unhidden` says why the agent could read the baselines and the project's files, and is "" if
+    they were hidden from it.
     """
 
     iteration: int
@@ -113,7 +114,7 @@ class AgentWork:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What a user says of a run; the last one holds."""
+    """A user's tags and note for a run; the last label applies."""
 
     tags: tuple[str, ...] = ()
     text: str = ""
@@ -121,9 +122,9 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredOn:
-    """The host of a cluster on which all kernels of the run are measured; once, where there is one.
+    """The host of a cluster on which all kernels of the run are measured.
 
-    Latencies of two machines are not compared.
+    All measurements use one host, because latencies of different machines are not comparable.
     """
 
     host: str

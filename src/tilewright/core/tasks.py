@@ -1,4 +1,4 @@
-"""From what the user names, a workload or a folder, to an open task of its target."""
+"""Opens the task that a user names: a workload, a folder or a file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SUGGESTED = 4
 
 @dataclass(frozen=True, slots=True)
 class OpenTask:
-    """A task, its target, and the canonical name by which any process opens it again.
+    """A task, its target, and the canonical name with which any process can open it again.
 
     `name` is "target:workload" or a folder's absolute path. `template` is what the starting kernel
     is the first instance of, where a folder holds a template.
@@ -137,7 +137,7 @@ def _check_settings(target: Target, settings: Mapping[str, object]) -> None:
 
 
 def brief_of(run: RunRecord) -> TargetBrief | None:
-    """What is known about a run's target; None where the target is no longer there."""
+    """The brief of a run's target, or None if the target is no longer installed."""
     folder = Path(run.task)
     try:
         chosen = run.settings.get("target") or (

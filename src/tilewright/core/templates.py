@@ -1,4 +1,4 @@
-"""Kernels with named free parameters: read from text, filled in to concrete text.
+"""Templates: kernels with parameters, which are read from text and filled in with values.
 
 A template is a kernel in its own language in which lines name parameters and their values, and what
 must hold between them. C and CUDA: `TUNE(TM, 16, 32, 64)` and `TUNE_REQUIRE(TM * TN <= 1024)`;
@@ -27,9 +27,9 @@ from tilewright.core.constraints import (
 from tilewright.core.errors import InputError
 
 MOST_POINTS = 1_000_000
-"""Combinations of values that a template may have: all are looked at, constraints and all."""
+"""Maximum number of combinations of values of a template, all of which are tested."""
 MOST_STEPS = 30_000_000
-"""Names, numbers and operators of all constraints times combinations: seconds of computing."""
+"""Maximum of the length of all constraints times the combinations: a few seconds of computing."""
 _NAME = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]*")
 
 PLANNED = "tune."
@@ -43,7 +43,7 @@ Point = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class TemplateNotation:
-    """How kernels of a language name parameters: two words, and the line of an instance.
+    """How templates of a language declare parameters, and what replaces these declarations.
 
     `word` names a parameter's line, `require` a constraint's; `assigns` says that the name stands
     before the word (`TM = tune(16, 32)`). `define` and `comment` are what an instance has instead.
@@ -57,12 +57,12 @@ class TemplateNotation:
 
     @property
     def parameter(self) -> str:
-        """A parameter's line, as messages and prompts show one."""
+        """The declaration of a parameter, as messages and prompts show it."""
         return f"TM = {self.word}(16, 32, 64)" if self.assigns else f"{self.word}(TM, 16, 32, 64)"
 
     @property
     def constraint(self) -> str:
-        """A constraint's line, as prompts show one."""
+        """The declaration of a constraint, as prompts show it."""
         return f"{self.require}(TM * TN <= 1024)"
 
 
@@ -72,7 +72,7 @@ CALLS = TemplateNotation("tune", "tune_require", "{name} = {value}", "# requires
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A free parameter of a template and the values it may have, in the author's order."""
+    """A parameter of a template and its possible values, in the author's order."""
 
     name: str
     values: tuple[int, ...]
@@ -80,7 +80,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class KernelTemplate:
-    """A kernel's text with its parameters and the constraints between them."""
+    """A template's text, its parameters, and the constraints between them."""
 
     text: str
     notation: TemplateNotation
@@ -88,7 +88,7 @@ class KernelTemplate:
     constraints: tuple[str, ...] = ()
 
     def instance(self, assignment: Mapping[str, int]) -> str:
-        """The kernel with these values filled in; every parameter must have one of its own."""
+        """The kernel with these values. Each parameter must have one of its possible values."""
         for parameter in self.parameters:
             if assignment.get(parameter.name) not in parameter.values:
                 raise InputError(
@@ -114,15 +114,15 @@ class KernelTemplate:
         return re.sub(r"\w+", lambda word: str(assignment.get(word[0], word[0])), line)
 
     def planned(self, assignment: Mapping[str, int]) -> dict[str, str | int]:
-        """The values as a plan's parameters have them, apart from all else that is there."""
+        """The values in the form in which the parameters of a plan contain them."""
         return {f"{PLANNED}{name}": value for name, value in assignment.items()}
 
     def point_in(self, parameters: Mapping[str, str | int]) -> Point:
-        """The point whose values these parameters of a plan hold."""
+        """The point with the values that these parameters of a plan contain."""
         return tuple(int(parameters[f"{PLANNED}{p.name}"]) for p in self.parameters)
 
     def assignment(self, point: Point) -> dict[str, int]:
-        """The values of a point by their names."""
+        """The values of a point, by the names of the parameters."""
         return {p.name: value for p, value in zip(self.parameters, point, strict=True)}
 
     def points(self) -> tuple[Point, ...]:
@@ -137,7 +137,7 @@ class KernelTemplate:
 
 @dataclass(frozen=True, slots=True)
 class TriedPoint:
-    """An instance that was evaluated: its latency, a bound that it exceeds, or neither: wrong."""
+    """An evaluated instance: its latency, or a bound that it exceeds, or neither if it is wrong."""
 
     point: Point
     latency: float | None = None
@@ -145,7 +145,7 @@ class TriedPoint:
 
 
 def parse_template(text: str, notation: TemplateNotation | None) -> KernelTemplate | None:
-    """The template that a kernel's text is; None where it names no parameters.
+    """The template in a kernel's text, or None if the text declares no parameters.
 
     `InputError` for one that cannot be filled in: without values, with an unknown name in a
     constraint, with too many combinations or with none that satisfies the constraints.
@@ -182,7 +182,7 @@ def parse_template(text: str, notation: TemplateNotation | None) -> KernelTempla
 
 
 def without_template(parameters: Mapping[str, str | int]) -> dict[str, str | int]:
-    """A plan's parameters without a template and its values: those of the plan itself."""
+    """A plan's parameters without those that contain a template or its values."""
     return {
         name: value
         for name, value in parameters.items()
@@ -191,7 +191,7 @@ def without_template(parameters: Mapping[str, str | int]) -> dict[str, str | int
 
 
 def planned_values(parameters: Mapping[str, str | int]) -> dict[str, int]:
-    """The values of a template's parameters among those of an instance's plan, by name."""
+    """The values of a template's parameters in the plan of an instance, by name."""
     return {
         name.removeprefix(PLANNED): int(value)
         for name, value in parameters.items()
@@ -200,7 +200,7 @@ def planned_values(parameters: Mapping[str, str | int]) -> dict[str, int]:
 
 
 def concrete(text: str, notation: TemplateNotation | None) -> str:
-    """A kernel as it stands, or a template with its first values; raises as `parse_template`."""
+    """The text of a kernel, or of a template's first instance. Raises like `parse_template`."""
     template = parse_template(text, notation)
     return text if template is None else template.instance(template.first)
 

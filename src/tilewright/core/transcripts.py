@@ -1,4 +1,4 @@
-"""What models did in the turns of their proposals, as reports and scripts read it."""
+"""The work of models in the turns of their proposals, for reports and scripts."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """One call of a tool: what it was given, in short, and the first line of its answer.
+    """One call of a tool: its arguments in short form, and the first line of its answer.
 
-    `answer` is empty where none was sent: the proposal was over.
+    `answer` is empty if the proposal ended before an answer was sent.
     """
 
     tool: str
@@ -19,12 +19,12 @@ class ToolUse:
 
 @dataclass(frozen=True, slots=True)
 class TurnTaken:
-    """One turn of a proposal: what the model said and called, and what that took.
+    """One turn of a proposal: the model's text, its calls of tools, and their cost.
 
-    `trials` are the kernels of it that were evaluated, by their index. Tokens and dollars are None
-    where they are unknown. `result_tokens` is what the tools' answers take of the next turn's
-    input: no provider counts them apart, so they are its input tokens by their share of its
-    characters, or a third of the characters where it does not say.
+    `trials` contains the indices of the trials of this turn. Tokens and dollars are None if they
+    are unknown. `result_tokens` estimates how many input tokens of the next turn are answers of
+    tools, because no provider counts them separately. The estimate is their share of the
+    characters, or a third of their number of characters if the input tokens are unknown.
     """
 
     number: int
@@ -41,7 +41,7 @@ class TurnTaken:
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """One proposal in turns. `parent` and `iteration` are None where nothing was evaluated."""
+    """One proposal in turns. `parent` and `iteration` are None if nothing was evaluated."""
 
     model: str
     parent: int | None
@@ -50,5 +50,5 @@ class Transcript:
 
     @property
     def result_tokens(self) -> int:
-        """Of all turns."""
+        """The sum over all turns."""
         return sum(turn.result_tokens for turn in self.turns)

@@ -16,14 +16,16 @@ _Fits = Callable[[Any], bool]
 
 
 def require_types(record: Any) -> None:
-    """Raise `TypeError` where a field of a dataclass instance is not of its declared type.
+    """Raise `TypeError` if a field of a dataclass instance does not have its declared type.
 
     Numbers must be finite, and texts must be encodable. Fields that are records count by their
     class alone: `core.codec` builds each of them, and each is checked when it is built.
     """
     for name, fits in _fields_of(record.__class__):
         if not fits(getattr(record, name)):
-            raise TypeError(f"the field {name} of {type(record).__name__} is not of its type")
+            raise TypeError(
+                f"the field {name} of {type(record).__name__} has a value of the wrong type"
+            )
 
 
 @cache

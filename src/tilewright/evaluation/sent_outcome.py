@@ -52,22 +52,25 @@ def read_outcome(value: object) -> Outcome:
 
 
 def _failed(failed: Failed) -> Failed:
-    _require(_KIND.fullmatch(failed.kind), "a kind of failure is no word")
+    _require(_KIND.fullmatch(failed.kind), "the kind of a failure is not a word")
     _require_names([failed.sandbox])
-    _require(failed.line is None or 0 < failed.line < 10**9, "a line is not one of a source")
-    _require(failed.bound is None or failed.bound > 0, "a bound is not above 0")
+    _require(failed.line is None or 0 < failed.line < 10**9, "a line is not a line of a source")
+    _require(failed.bound is None or failed.bound > 0, "a bound is not greater than 0")
     _require(len(failed.log) <= MOST_TEXT, "a log is too long")
     return replace(failed, log=plain_text(failed.log))
 
 
 def _measured(found: Measured) -> Measured:
     checks = found.verdict.checks
-    _require(found.quantity in QUANTITIES, "a latency is of no known kind")
+    _require(found.quantity in QUANTITIES, "the kind of a latency is unknown")
     _require(checks, "a kernel was measured without a check")
-    _require(all(c.precision in ("", *PRECISIONS) for c in checks), "a precision is no class")
+    _require(
+        all(c.precision in ("", *PRECISIONS) for c in checks),
+        "a precision is not one of the classes",
+    )
     _require(found.utilization >= 0, "a utilization is below 0")
     _require(found.noise >= 0, "noise is below 0")
-    _require(found.bound is None or found.bound > 0, "a bound is not above 0")
+    _require(found.bound is None or found.bound > 0, "a bound is not greater than 0")
     _require(all(gap.start >= 0 and gap.length >= 0 for gap in found.gaps), "a gap is below 0")
     for part in (
         *(checks, found.warnings, found.breakdown, found.details, found.versions, found.samples),
@@ -98,7 +101,7 @@ def _measured(found: Measured) -> Measured:
 
 def _require_names(names: Iterable[str]) -> None:
     for name in names:
-        _require(len(name) <= MOST_NAME and name.isprintable(), "a name is no printable text")
+        _require(len(name) <= MOST_NAME and name.isprintable(), "a name is not printable text")
 
 
 def _require(holds: object, problem: str) -> None:

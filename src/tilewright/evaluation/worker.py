@@ -86,15 +86,17 @@ def _record(value: object, kind: type[Record]) -> Record:
     try:
         found = from_json(value)
     except (TypeError, ValueError) as error:
-        raise InputError(f"a request is no {kind.__name__}: {error}.") from error
+        raise InputError(f"a request is not a {kind.__name__}: {error}.") from error
     if not isinstance(found, kind):
-        raise InputError(f"a request is no {kind.__name__}, but {str(value)[:60]!r}.")
+        raise InputError(f"a request is not a {kind.__name__}, but {str(value)[:60]!r}.")
     return found
 
 
 def _opened(value: object) -> dict[str, Any]:
     if not isinstance(value, dict) or set(value) != {"task", "settings"}:
-        raise InputError("a request to open a task needs its task and its settings, nothing else.")
+        raise InputError(
+            "a request to open a task must contain the task and its settings, and nothing else."
+        )
     return value
 
 
@@ -124,7 +126,7 @@ class _Server:
                 self._reply({"outcome": to_json(self._evaluate(request))})
             else:
                 raise InputError(
-                    f"a request names {', '.join(map(repr, list(message)[:3])) or 'nothing'}. "
+                    f"a request contains {', '.join(map(repr, list(message)[:3])) or 'nothing'}. "
                     "Give one of open, evaluate, build, code, model and preflight."
                 )
         except TilewrightError as error:

@@ -65,11 +65,11 @@ class Counters:
 def why_not(error: OSError) -> str:
     """What keeps counters from being read, as the end of a sentence."""
     if error.errno in (errno.ENOENT, errno.EOPNOTSUPP, errno.ENODEV, errno.EINVAL):
-        return "the processor, or the virtual machine that it belongs to, offers none"
+        return "the processor or the virtual machine offers none"
     if error.errno in (errno.EACCES, errno.EPERM):
         level = _paranoid()
         if level.lstrip("-").isdigit() and int(level) <= 2:
-            return "the system does not allow it (a container's filter of system calls, as a rule)"
+            return "the system does not allow it, usually because a container filters system calls"
         return (
             f"the system does not allow it (kernel.perf_event_paranoid is {level}: set it to 2 or "
             "less, and let containers call perf_event_open)"
@@ -90,7 +90,10 @@ def _opened(kind: int, number: int, thread: int) -> int:
     """A descriptor that counts one event on one thread. Raises `OSError`."""
     call = _CALLS.get(platform.machine())
     if call is None:
-        raise OSError(errno.ENODEV, "no number of perf_event_open is known")
+        raise OSError(
+            errno.ENODEV,
+            "the number of the system call perf_event_open is not known for this processor",
+        )
     flags = _EXCLUDE_KERNEL | _EXCLUDE_HYPERVISOR
     attribute = _ATTRIBUTE.pack(kind, _ATTRIBUTE_BYTES, number, 0, 0, _TIMES, flags)
     buffer = ctypes.create_string_buffer(attribute, _ATTRIBUTE_BYTES)

@@ -185,7 +185,7 @@ class _Reader:
             )
         if alignment & (alignment - 1) or alignment > MAX_ALIGNMENT:
             raise UnfitError(
-                f"the kernel asks for an alignment of {alignment} bytes: powers of two up to "
+                f"the kernel requests an alignment of {alignment} bytes: powers of two up to "
                 f"{MAX_ALIGNMENT} are possible."
             )
         data = None if kind == _NOBITS else self._bytes(int(found["offset"]), size)
@@ -246,14 +246,14 @@ class _Reader:
                 raise UnfitError(f"the kernel has more than {_MOST_ENTRIES} relocations.")
             for offset, number, symbol, addend in found.tolist():
                 if symbol not in symbols:
-                    raise UnfitError("a relocation refers to nothing that is in the kernel.")
+                    raise UnfitError("a relocation refers to something outside the kernel.")
                 read.append(Relocation(target, offset, number, symbols[symbol], addend))
         return tuple(read)
 
     def entries(self, header: np.void, kind: np.dtype[np.void]) -> Table:
         size, entry = int(header["size"]), int(header["entry"])
         if entry != kind.itemsize or size % entry:
-            raise UnfitError("the compiler's output has a table of another form than usual.")
+            raise UnfitError("the compiler's output has a table of an unexpected form.")
         return self._table(kind, int(header["offset"]), size // entry)
 
     def _table(self, kind: np.dtype[np.void], offset: int, count: int) -> Table:
@@ -262,7 +262,7 @@ class _Reader:
     def _strings(self, index: int) -> bytes:
         header = self.headers[index]
         if header["type"] != _STRTAB:
-            raise UnfitError("the compiler's output has names where there are none.")
+            raise UnfitError("the compiler's output refers to names that do not exist.")
         return self._bytes(int(header["offset"]), int(header["size"]))
 
     def _text(self, strings: bytes, offset: int) -> str:

@@ -40,7 +40,7 @@ _CREDENTIALS = struct.Struct("=iII")
 _NOT_MAPPED = 6  # exit status of harness.c
 _TOO_MANY_THREADS = 1000  # threads.c
 _PROCESSES = 64  # a sandbox may start some; the kernel may not, by the harness's filter
-_ILLEGAL = "the kernel ran an instruction this CPU does not have, or not as it is configured"
+_ILLEGAL = "the kernel executed an instruction that this CPU does not have or does not allow"
 _ARITHMETIC = (
     "the kernel divided whole numbers by zero (or the smallest one by -1), or it let floating "
     "point raise exceptions"
@@ -189,7 +189,9 @@ class KernelProcess:
         if sender is None:
             return self._ended(stage)
         if sender != self.pid or len(reply) != _REPLY.size or _REPLY.unpack(reply)[0] != nonce:
-            return Failed(stage, "no_result", "the kernel wrote to its evaluator.")
+            return Failed(
+                stage, "no_result", "the kernel wrote to the connection to its evaluator."
+            )
         return self._fault(stage, reply) if _REPLY.unpack(reply)[1] else None
 
     def _received(self) -> tuple[int | None, bytes]:
@@ -219,7 +221,7 @@ class KernelProcess:
             else:
                 log = f"the kernel touched {_beside(offset, size)} {touched.name}"
         elif kind == "illegal_address" and call:  # refused whatever lies there
-            log = "the kernel made a misaligned access, or one to an address that cannot exist"
+            log = "the kernel made a misaligned access, or an access to an impossible address"
         at = linked(self._binary, self.threads).sections_at
         line = source_line(with_addresses(self._binary, at), pc, self._language.file)
         return Failed(stage, kind, self._language.located(f"{log}.", line), line)

@@ -40,7 +40,8 @@ class NativeRunner:
         if self._built is None:
             built = self._evaluation.compiled(self._evaluation.start)
             if isinstance(built, Failed):
-                log = f"the starting kernel, which others are timed against, fails: {built.log}"
+                log = "the starting kernel, with which other kernels are compared, fails: "
+                f"{built.log}"
                 return Failed("measure", built.kind, log)
             self._built = built
         return self._built
@@ -57,7 +58,7 @@ class NativeRunner:
         evaluation = self._evaluation
         if evaluation.refuse_timing is not None:
             raise NotTimedError(
-                f"the kernel is right in {len(verdict.checks)} comparisons"
+                f"the kernel is correct in {len(verdict.checks)} comparisons"
                 f"{self._counted_in_words(artifact)}, but {evaluation.refuse_timing}"
             )
         baseline = self._baseline()

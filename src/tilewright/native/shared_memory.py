@@ -173,7 +173,7 @@ class SealedMemory:
             )
         except (AttributeError, OSError) as error:
             raise ToolchainMissingError(
-                f"this system has no memory that can be sealed ({error}): kernels are run "
+                f"this system offers no memory that can be sealed ({error}): kernels are run "
                 "natively on Linux only."
             ) from error
         os.ftruncate(self.descriptor, size)

@@ -99,7 +99,7 @@ class NativeTask:
             checked = len(self._cases.compared(self._settings.checks)) + 1  # the first one twice
             wrong = {
                 **wrong,
-                "works until its checks are over": works_at_first(self.start, arguments, checked),
+                "works until its checks have ended": works_at_first(self.start, arguments, checked),
             }
         return {name: f"#include <stdint.h>\n{source}" for name, source in wrong.items()}
 

@@ -169,7 +169,7 @@ def _compiled(
     try:
         binary = read_output(folder / "kernel.o", MAX_BYTES)
     except OSError as error:
-        return Failed("build", "link_error", f"the compiler left nothing to link: {error}.")
+        return Failed("build", "link_error", f"the compiler wrote no object file: {error}.")
     try:
         linked(binary, toolchain.threads)
     except UnfitError as refused:

@@ -109,7 +109,7 @@ class FolderProblem:
             again = deepcopy(rng)
             array = np.asarray(function(rng, argument.shape))
             if name not in self._sound and not _equal(array, function(again, argument.shape)):
-                raise ValueError("other values for the same rng")
+                raise ValueError("different values for the same rng")
             self._sound.add(name)
             if array.dtype.kind in "iuf":
                 array = array.astype(argument.dtype)

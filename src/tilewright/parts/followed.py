@@ -107,7 +107,7 @@ class Followed(NDArrayOperatorsMixin):
         return len(self.exact)
 
     def __array__(self, *_: object, **__: object) -> Array:
-        raise TypeError("the array would leave the arithmetic in which it is followed")
+        raise TypeError("the array would leave the arithmetic in which errors are computed")
 
     def __getitem__(self, index: Any) -> Followed:
         return self._each(lambda part: part[index])

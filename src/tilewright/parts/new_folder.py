@@ -127,7 +127,7 @@ def from_function(
         64,
         () if exact else _tolerance(outputs, example.size),
         {} if exact else example.inputs,
-        operations_note="one for each element of the output: write down how many there really are",
+        operations_note="one for each element of the output: correct this number",
     )
     words = {
         "parameters": parameters_in_c(arguments),
@@ -264,16 +264,16 @@ def workload_toml(description: Description, arguments: Sequence[Argument]) -> st
     d = description
     note = f"  # {d.operations_note}" * bool(d.operations_note)
     parts = [
-        "# What the kernel computes, on which target, over which arrays. docs/targets.md explains",
-        "# all fields. Schema for completion in an editor: tilewright init --schema",
+        "# What the kernel computes, on which target and on which arrays. docs/targets.md explains",
+        "# all fields. `tilewright init --schema` prints a JSON Schema for editors.",
         f"name = {json.dumps(d.name)}",
         f"target = {json.dumps(d.target)}",
         "",
-        "# Useful multiply-accumulates of one call; utilisation is counted from them.",
+        "# Multiply-adds that one call must perform. The utilisation is computed from this number.",
         f"operations = {d.operations}{note}",
         "",
-        "# How many products each output sums; inputs are scaled by it, so that outputs spread",
-        "# over their range.",
+        "# Number of products that each output sums. tilewright scales the inputs by this number,",
+        "# so that the outputs spread over their range.",
         f"reduction = {d.reduction}",
         "",
         "# Arrays in the order of the kernel's parameters, row-major.",
@@ -291,15 +291,17 @@ def workload_toml(description: Description, arguments: Sequence[Argument]) -> st
         parts.append("")
     if d.tolerance:
         parts += [
-            "# Right is |got - expected| <= absolute + relative * |expected| (docs/tolerance.md).",
+            "# A result is correct if |got - expected| <= absolute + relative * |expected|",
+            "# (docs/tolerance.md).",
             "[tolerance]",
             f"absolute = {d.tolerance[0]!r}",
             f"relative = {d.tolerance[1]!r}",
         ]
     else:
         parts += [
-            "# Integers are compared exactly; float32 outputs may have four times the error",
-            "# of honest float32 arithmetic. To allow another error (docs/tolerance.md):",
+            "# Integers are compared exactly. float32 outputs may have up to four times the error "
+            "of",
+            "# ordinary float32 arithmetic. To allow a different error (docs/tolerance.md):",
             "# [tolerance]",
             "# absolute = 0.001",
             "# relative = 0.001",

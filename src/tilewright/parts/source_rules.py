@@ -122,7 +122,7 @@ def _ambiguous(line: str) -> str | None:
     looks like a comment here may be code to the compiler.
     """
     if re.search(r"['\"\\]", line):
-        return "a quote is not closed, or a backslash stands outside a string"
+        return "a quote is not closed, or there is a backslash outside a string"
     return None
 
 
@@ -140,8 +140,8 @@ def _made_text(code: str, bare: str) -> str | None:
     for token in _TOKENS.finditer(code):
         if token.group().startswith('"') and not _PLAIN_TEXT.fullmatch(token.group()):
             return (
-                f"the string {token.group()[:40]} is not allowed in a kernel: strings may hold "
-                "letters, digits, spaces and _.,=+/- alone"
+                f"the string {token.group()[:40]} is not allowed in a kernel: strings may contain "
+                "only letters, digits, spaces and _.,=+/- alone"
             )
     return None
 

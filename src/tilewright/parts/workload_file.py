@@ -110,18 +110,19 @@ class WorkloadFile(_Strict):
     """An installed target (`tilewright targets`), or the path of a .toml file that describes one,
     relative to this file."""
     operations: Annotated[int, Field(ge=0, le=MAX_COUNT)]
-    """Useful multiply-accumulates of one call; utilisation is counted from them. 0 where a kernel
-    of a Trainium target only moves data."""
+    """Multiply-adds that one call must perform. The utilisation is computed from this number. "
+    "Give 0
+    if a Trainium kernel only moves data."""
     reduction: Annotated[int, Field(gt=0, le=MAX_COUNT)] = 64
-    """How many products each output sums. Inputs are scaled by it, so that outputs spread over
-    their range."""
+    """Number of products that each output sums. tilewright scales the inputs by this number, so
+    that the outputs spread over their range."""
     tolerance: ToleranceTable | None = None
-    """The error that a result may have. Without it, float32 outputs may have four times the error
-    of honest float32 arithmetic, and all others must be exact."""
+    """The error that a result may have. Without this table, float32 outputs may have up to four
+    times the error of ordinary float32 arithmetic, and all other outputs must be exact."""
     constants: Annotated[dict[_Name, _Constant], Field(max_length=MAX_CONSTANTS)] = {}
-    """What a kernel of a Trainium target takes besides arrays, by name; `reference` is given those
-    that it has a parameter for. A text that names a type, such as "bfloat16", is that type to the
-    kernel, and a list is a tuple."""
+    """Arguments of a Trainium kernel that are not arrays, by name. `reference` receives those for
+    which it has a parameter. A string that names a type, such as "bfloat16", is passed to the
+    kernel as this type, and a list is passed as a tuple."""
     argument: Annotated[tuple[ArgumentTable, ...], Field(min_length=1)]
     """The kernel's parameters, in their order."""
 

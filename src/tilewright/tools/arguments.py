@@ -44,7 +44,7 @@ def read_arguments(name: str, parameters: Sequence[Parameter], arguments: object
     """A tool's arguments, of the right names, kinds and sizes; `InputError` says which is not."""
     if not isinstance(arguments, Mapping):
         raise InputError(
-            f"the arguments of {name} are no JSON object: give their names and values."
+            f"the arguments of {name} are not a JSON object: give their names and values."
         )
     known = {parameter.name: parameter for parameter in parameters}
     read: dict[str, Any] = {}
@@ -81,7 +81,7 @@ def _text(tool: str, name: str, value: object) -> str:
     if name == "loop" and isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     if not isinstance(value, str):
-        raise InputError(f"{name} of {tool} is a {type(value).__name__}: give a text.")
+        raise InputError(f"{name} of {tool} is a {type(value).__name__}: give a string.")
     if len(value) > longest:
         raise InputError(f"{name} of {tool} has {len(value)} characters: give at most {longest}.")
     return plain_text(value)

@@ -59,7 +59,9 @@ def _chosen(code: CompiledCode, chosen: str) -> tuple[int | None, str, Sequence[
         first, last = int(lines[1]), int(lines[2])
         found = [one for one in code.listing if one.line is not None and first <= one.line <= last]
         if not found:
-            raise InputError(f"no code comes of lines {first} to {last} of the kernel.")
+            raise InputError(
+                f"lines {first} to {last} of the kernel were compiled to no instructions."
+            )
         return None, f"lines {first} to {last}", found
     loop = _loop(code.loops, chosen)
     return loop.number, f"loop {loop.number}", loop.listing

@@ -28,7 +28,9 @@ def findings(trials: Sequence[Trial]) -> str:
     failed = [a for a in made if a.latency is None]
     return "\n".join(
         [
-            *_listed("Changes that paid, the largest gains first:", paid[:MOST_TOLD]),
+            *_listed(
+                "Changes that made kernels faster, the largest gains first:", paid[:MOST_TOLD]
+            ),
             *_listed("Changes that failed, the latest last:", failed[-MOST_TOLD:]),
         ]
     )

@@ -144,7 +144,7 @@ class ProposalBench:
         if found is None:
             raise InputError(
                 f"the kernel was not evaluated: this proposal's share of {self._proposal.share} "
-                "evaluations is spent; submit one that was."
+                "evaluations is spent; submit a kernel that was evaluated."
                 if self.left == 0
                 else f"the kernel was not evaluated. Give at most {MOST_EVALUATED} in one answer."
             )

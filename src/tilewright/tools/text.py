@@ -152,7 +152,7 @@ def _assembly(answer: Assembly) -> str:
         size += f", {answer.code_bytes:,} bytes"
         order = f"address and source line (* begins {FETCHED_BYTES} bytes)"
     listing = f"{answer.title}, by {order}"
-    rest = f"  ... {answer.left_out:,} instructions more" if answer.left_out else ""
+    rest = f"  ... {answer.left_out:,} more instructions" if answer.left_out else ""
     # Beside a listing, only its loop: the others are told where nothing is listed.
     shown = [loop for loop in answer.loops if not answer.title or answer.listed == loop.loop]
     return lines(
@@ -172,7 +172,7 @@ def _loop(loop: LoopCode) -> str:
     parts = [
         f"{'' if loop.straight else 'up to '}{loop.count} instructions"
         + (f" ({classes})" if classes else " of its own"),
-        f"{loop.reads} of others than loads read memory" if loop.reads else "",
+        f"{loop.reads} instructions other than loads read memory" if loop.reads else "",
         spills if loop.spill_loads or loop.spill_stores else "",
         f"{loop.extensions} only extend" if loop.extensions else "",
         f"{loop.vector_bytes}-byte vectors" if loop.vector_bytes else "",
@@ -202,7 +202,7 @@ def _tried(answer: Tried) -> str:
     made = f"made from kernel {answer.candidate}:" if rows else ""
     beside = [attempt_text(attempt) for attempt in answer.beside]
     siblings = f"made from the same kernel as {answer.candidate}, beside it:" if beside else ""
-    nothing = f"nothing was made from kernel {answer.candidate} yet" if not rows else ""
+    nothing = f"no kernel was made from kernel {answer.candidate} yet" if not rows else ""
     return lines(nothing, made, *rows, earlier, siblings, *beside)
 
 

@@ -82,7 +82,7 @@ def call(bench: Bench, name: str, arguments: object) -> Answer:
     except InputError as error:
         return Refused(plain_text(str(error)))
     except RecursionError:
-        return Refused("the kernel is nested too deeply to be read: give a plainer one.")
+        return Refused("the kernel is nested too deeply to be read: give a simpler kernel.")
 
 
 def sources_to_evaluate(bench: Bench, name: str, arguments: object) -> list[str]:
@@ -127,7 +127,7 @@ def _profile(bench: Bench, given: Mapping[str, Any]) -> Profiled:
     trial = known_trial(bench, given)
     found = comparing.profiled(trial, bench.target.exclusive_causes)
     if found is None:
-        raise InputError(f"kernel {trial.candidate.id} was not measured: give one that is correct.")
+        raise InputError(f"kernel {trial.candidate.id} was not measured: give a correct kernel.")
     return found
 
 

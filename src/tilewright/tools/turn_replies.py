@@ -116,12 +116,12 @@ def _calls(block: str, named: Mapping[str, str]) -> list[ToolCall] | ReplyFailed
         reason = (
             plain_text(str(error))[:200] if isinstance(error, ValueError) else "nested too deep"
         )
-        return ReplyFailed("bad_calls", f"the calls are no JSON: {reason}")
+        return ReplyFailed("bad_calls", f"the calls are not JSON: {reason}")
     entries = document if isinstance(document, list) else [document]
     calls = []
     for entry in entries:
         if not isinstance(entry, dict) or not isinstance(entry.get("tool"), str):
-            return ReplyFailed("bad_calls", 'a call is no object with a text "tool"')
+            return ReplyFailed("bad_calls", 'a call is not an object with a text "tool"')
         arguments = {key: _meant(value, named) for key, value in entry.items() if key != "tool"}
         calls.append(ToolCall(entry["tool"], arguments))
     return calls

@@ -52,7 +52,7 @@ def outcome_of(evaluator: Evaluator, source: str) -> Outcome:
         ("illegal_address", "((volatile float *)Y)[-1] = 1;", "before Y"),
         ("illegal_address", "for (int i = 0; i < 9999; i++) (&Y[0][0])[i] = 1;", "after the end"),
         ("illegal_address", "*(volatile float *)8 = 1;", "does not belong to it"),
-        ("illegal_address", "*(volatile float *)(1ul << 63) = 1;", "cannot exist"),
+        ("illegal_address", "*(volatile float *)(1ul << 63) = 1;", "impossible address"),
         (
             "illegal_address",
             "typedef int v __attribute__((vector_size(16))); v a = *(v *)X; "

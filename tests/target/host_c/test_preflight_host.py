@@ -11,7 +11,7 @@ from tilewright.core.tasks import open_task
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
 
-NAME = "works until its checks are over"
+NAME = "works until its checks have ended"
 
 
 def test_it_passes_all_checks_and_fails_when_it_is_timed() -> None:

@@ -83,7 +83,7 @@ def test_a_kernel_may_be_a_file(tmp_path: Path) -> None:
     [
         ({"reference": broken}, "raised ZeroDivisionError: no; it must compute the outputs"),
         ({"reference": counts}, "function counts changes the global 'calls'"),
-        ({"reference": drawn}, "gives other results when only its source is run"),
+        ({"reference": drawn}, "gives different results when only its source is run"),
         ({"outputs": ("a", "b")}, "returned 1 array.s., and outputs names"),
         ({"outputs": ("a b",)}, "array name 'a b' is not usable"),
         ({"inputs": {"x": np.float32(1)}}, "x is a single number"),

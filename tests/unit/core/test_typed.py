@@ -91,12 +91,14 @@ def test_a_field_of_another_type_is_refused(record: Any, field: str, value: Any)
 
 def test_only_an_outcome_is_an_outcome() -> None:
     assert outcome_from_json(to_json(OUTCOME)) == OUTCOME
-    with pytest.raises(TypeError, match="another record"):
+    with pytest.raises(TypeError, match="not an outcome"):
         outcome_from_json(to_json(PLAN))
 
 
 def test_the_field_is_named() -> None:
     candidate = Candidate("text")
     object.__setattr__(candidate, "source", 5)
-    with pytest.raises(TypeError, match="the field source of Candidate is not of its type"):
+    with pytest.raises(
+        TypeError, match="the field source of Candidate has a value of the wrong type"
+    ):
         require_types(candidate)

@@ -82,10 +82,10 @@ def test_lines_are_those_of_the_answer() -> None:
             "cuda_sources=source",
             "cuda_sources=open('x').read()",
             10,
-            "open('x').read() is not a number or a text",
+            "open('x').read() is not a number or a string",
         ),
         ("(nn.Module)", "(Model)", 13, "plain subclass"),
-        ("def forward(self, x, factor)", "def forward(self, *x)", 20, "plain arguments"),
+        ("def forward(self, x, factor)", "def forward(self, *x)", 20, "other than plain"),
     ],
 )
 def test_what_is_not_understood_is_not_checked(old: str, new: str, line: int, says: str) -> None:
@@ -101,7 +101,7 @@ def test_what_is_not_understood_is_not_checked(old: str, new: str, line: int, sa
     [
         ("class ModelNew", "class Model", "defines no class ModelNew"),
         ("def forward", "def backward", "no method forward"),
-        ("return out.view(rows, columns)", "return (", "no Python"),
+        ("return out.view(rows, columns)", "return (", "not valid Python"),
         ("return out.view(rows, columns)", "return out, out", "returns 2 tensors"),
         ("ext = load", "x = " + "-" * 120 + "1\next = load", "nested"),
         ("scale(torch", "tw_scale(torch", "tw_scale"),

@@ -172,7 +172,7 @@ def test_without_a_gpu_the_kernel_is_checked_and_written(
     with pytest.raises(NotTimedError) as said:
         run.optimize(str(file), Settings(), project=tmp_path)
     assert "Its Model is a product that is followed by element-wise operations." in str(said.value)
-    assert "is right on the CPU (float32)" in str(said.value)
+    assert "is correct on the CPU (float32)" in str(said.value)
     answer = (tmp_path / "scaled_answer.py").read_text()
     assert "class ModelNew" in answer
     assert "extension.answer(A, B, self.scale.weight)" in answer

@@ -119,7 +119,7 @@ def test_hostile_kernels_keep_the_rules() -> None:
         ("def kernel(", "def other(", "no launcher"),
         ("import triton\n", "import torch\nimport triton\nx = torch.ops\n", "torch.ops"),
         ("import triton\n", "import triton\nclass Any:\n    pass\n", "outermost level"),
-        ("import triton\n", "import triton\nkernel((", "no Python"),
+        ("import triton\n", "import triton\nkernel((", "not valid Python"),
     ],
 )  # fmt: skip
 def test_what_could_reach_beyond_the_kernel_is_refused(old: str, new: str, says: str) -> None:

@@ -261,7 +261,7 @@ def test_a_request_of_no_known_form_is_answered_in_one_sentence() -> None:
         '{"a": 1}': "names 'a'. Give one of open, evaluate",
         '{"evaluate": {}}': "is no EvaluationRequest, but '{}'",
         '{"build": {"type": "Candidate", "text": ""}}': "is no Candidate: ",
-        '{"open": {"task": "toy:x"}}': "needs its task and its settings",
+        '{"open": {"task": "toy:x"}}': "must contain the task and its settings",
     }
     try:
         for request, words in said.items():

@@ -222,8 +222,8 @@ def test_structures_are_read_as_their_fields(written: str, read: str) -> None:
         (f"{POINT}void kernel(point *p) {{ p[0].z = 0; }}", 2, "not a field"),
         (f"{POINT}void kernel(point *p) {{ p->x[0] = 0; }}", 2, "too many"),
         (f"{POINT}void kernel(point *p) {{ float *f = p; f[0] = 0; }}", 2, "not a pointer like"),
-        (f"{POINT}void kernel(int *p) {{ point *q = (point *)p; }}", 2, "not known"),
-        (f"{POINT}void kernel(float *f) {{ point *q; q = f; }}", 2, "as if it were"),
+        (f"{POINT}void kernel(int *p) {{ point *q = (point *)p; }}", 2, "not supported"),
+        (f"{POINT}void kernel(float *f) {{ point *q; q = f; }}", 2, "is used as a pointer"),
         (f"{POINT}void kernel(point *p, int *k) {{ p[k[0]].x = 0; }}", 2, "which structure"),
         (f"{POINT}void kernel(point g[4]) {{\n  point *q = g + 2;\n"
          "  for (int i = 0; i < 3; i++) q[i].x = 0;\n}", 4, "end of a row"),
@@ -253,11 +253,11 @@ def test_limits_of_the_standard_headers_are_read_where_they_are_included() -> No
 @pytest.mark.parametrize(
     ("source", "line", "says"),
     [
-        ("KERNEL {\n  while (X[0] > 1.0f) X[0] *= 0.5f;\n}", 2, "while"),
+        ("KERNEL {\n  while (X[0] > 1.0f) X[0] *= 0.5f;\n}", 2, "compares a variable"),
         ("void kernel(float *X, int *n) {\n  for (int i = 0; i < *n; i++) X[i] = 0;\n}", 2, "lim"),
         ("KERNEL {\n  for (int i = 0; i < 9; i++) { X[i] = 0; i++; }\n}", 2, "changes"),
         ("KERNEL {\n  for (unsigned i = 8; i >= 0; i--) X[i] = 0;\n}", 2, "always"),
-        ("KERNEL {\n  for (int i = 0; i != 9; i += 2) X[i] = 0;\n}", 2, "steps over"),
+        ("KERNEL {\n  for (int i = 0; i != 9; i += 2) X[i] = 0;\n}", 2, "skips the end"),
         ("KERNEL {\n  int i = 0;\n  while (i < 8) { X[i] = 0; }\n}", 3, "end with a step"),
         ("KERNEL {\n  int n = 8; float z[8];\n  if (X[0] > 0)\n    while (n--) z[n] = 0;\n}", 4,
          "n changes under a condition"),
@@ -265,7 +265,7 @@ def test_limits_of_the_standard_headers_are_read_where_they_are_included() -> No
         ("KERNEL {\n  float z[2][4];\n  float (*p)[3] = z;\n}", 3, "like 'z'"),
         ("KERNEL {\n  float z[8]; float *p = z;\n  memset(z, 0, sizeof(p));\n}", 3, "address"),
         ("KERNEL {\n  int i = 0;\n  while (i < 8) {\n    if (X[i] > 0) continue;\n"
-         "    X[i] = 0; i++;\n  }\n}", 3, "leaves out"),
+         "    X[i] = 0; i++;\n  }\n}", 3, "skips the step"),
         ("KERNEL {\n  int i = 0;\n  while (i < 8) { int i = 3; X[i] = 0; i++; }\n}", 3, "another"),
         ("KERNEL {\n  for (int i = 0; i < 8; i++) {\n    if (X[i] > 0) { if (X[1] > 0) continue; "
          "X[i] = 1; }\n    X[0] = 2;\n  }\n}", 3, "after the block"),
@@ -279,12 +279,12 @@ def test_limits_of_the_standard_headers_are_read_where_they_are_included() -> No
         ("KERNEL {\n  float a[4], b[4], *p = a, *q = b;\n  for (int i = 0; i < 4; i++) {\n"
          "    X[i] = p[i]; p = q;\n  }\n}", 4, "carried"),
         ("static void f(int *n) { *n = 1; }\nKERNEL {\n  float m; f(&m); X[0] = m;\n}", 3,
-         "as if it were int"),
-        ("KERNEL {\n  memset(X, 1, 8);\n}", 2, "zeros"),
+         "through a pointer to int"),
+        ("KERNEL {\n  memset(X, 1, 8);\n}", 2, "value 0"),
         ("KERNEL {\n  memset(X, 0, sizeof(X));\n}", 2, "size of an address"),
         ("KERNEL {\n  memcpy(X, X + 4, 16);\n}", 2, "two arrays"),
-        ("KERNEL {\n  float z[4];\n  memset(z, 0, 20);\n}", 3, "over the end"),
-        ("KERNEL {\n  float z[4];\n  memset(z, 0, 7);\n}", 3, "no whole elements"),
+        ("KERNEL {\n  float z[4];\n  memset(z, 0, 20);\n}", 3, "beyond the end"),
+        ("KERNEL {\n  float z[4];\n  memset(z, 0, 7);\n}", 3, "not a whole number of elements"),
         ("KERNEL {\n  X[0] = lgammaf(X[1]);\n}", 2, "lgammaf"),
         ("KERNEL {\n  for (int i = 0; i < 8; i++)\n    if (X[i] > 0) X[i + 1] = 0;\n}",
          3, "outside its sizes"),
@@ -296,7 +296,7 @@ def test_limits_of_the_standard_headers_are_read_where_they_are_included() -> No
          1, "calls itself"),
         ("union s { int a; };\nvoid kernel(float *X) {}", 1, "only functions"),
         ("KERNEL {\n  float *p = X;\n  if (X[0] > 0) p++;\n  *p = 0;\n}", 3, "p"),
-        ("void kernel(float X[4], int8_t *B) {\n  float *p = (float *)B;\n}", 2, "not known"),
+        ("void kernel(float X[4], int8_t *B) {\n  float *p = (float *)B;\n}", 2, "not supported"),
         ("void kernel(float X[4]) {\n  for (int i = 0; i < 4; i++)\n    break;\n}", 3, "break"),
     ],
 )  # fmt: skip

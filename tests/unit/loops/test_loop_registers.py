@@ -98,13 +98,13 @@ def test_copies_have_registers_of_their_own_and_share_equal_loads() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [
-        ("4, 4, 4, 4, 4, 4}", "4, 4, 4, 4, 4}", "not described"),
+        ("4, 4, 4, 4, 4, 4}", "4, 4, 4, 4, 4}", "does not describe"),
         ("      clear(0);\n", "", "comes from outside"),
-        ("&C[i][j], 64", "&C[i][j], 128", "as they lie"),
+        ("&C[i][j], 64", "&C[i][j], 128", "contiguous rows"),
         ("&C[i][j], 64", "&C[i][0], 64", "same elements"),
         ("j += 4", "j += 2", "same elements"),
         ("  }\n}\n", "  }\n  put(2, &C[0][0], 64);\n}\n", "used elsewhere"),
-        ("int32_t C", "int8_t C", "as they lie"),
+        ("int32_t C", "int8_t C", "contiguous rows"),
         ("      clear(0);\n", "      setup(&s);\n      clear(0);\n", "setup in the loop"),
     ],
 )
@@ -279,7 +279,7 @@ def test_what_an_address_is_looked_up_in_is_read() -> None:
 def test_what_may_change_is_not_staged() -> None:
     """Packed blocks of B are filled once; of an array that the kernel may write, they are not."""
     assert "packed_1" in emit(stage(read(PACKING), 2, 1))
-    with pytest.raises(NotApplicableError, match="packed is filled from what may change"):
+    with pytest.raises(NotApplicableError, match="packed is computed from data that may change"):
         stage(read(PACKING.replace("const int8_t B", "int8_t B")), 2, 1)
 
 
@@ -322,5 +322,5 @@ def test_nothing_is_copied_over_what_registers_hold(old: str, new: str, why: str
 
 def test_reads_across_other_iterations_rows_keep_loops_in_order() -> None:
     exchange(read(SWEEP), 0)
-    with pytest.raises(NotApplicableError, match="fetch does not touch rows of C as they lie"):
+    with pytest.raises(NotApplicableError, match="fetch does not access contiguous rows of C"):
         exchange(read(SWEEP.replace("fetch(0, &C[i][j], 64)", "fetch(0, &C[i][j], 256)")), 0)

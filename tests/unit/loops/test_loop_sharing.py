@@ -61,12 +61,12 @@ def test_golden(update_golden: bool) -> None:
         (f"{ROWS} {STEP} Y[i + j] = X[i][j];", "same elements of Y"),
         (f"{ROWS} Y[0] = X[i][0];", "same elements of Y"),
         (f"{ROWS} {{ int32_t t[1]; t[0] = i; Y[i - t[0]] = X[i][0]; }}", "same elements of Y"),
-        (f"float s = 0.0f; {ROWS} s += X[i][0]; Y[0] = s;", "s is one variable"),
-        (f"float s = 0.0f; {ROWS} {{ Y[i] = s; s = X[i][0]; }}", "s is one variable"),
-        (f"float s; {ROWS} {{ s = X[i][0]; Y[i] = s; }} Y[8] = s;", "s is one variable"),
-        (f"float s; {ROWS} {{ {STEP} s = X[i][j]; Y[i] = s; }} s = 0.0f;", "s is one variable"),
+        (f"float s = 0.0f; {ROWS} s += X[i][0]; Y[0] = s;", "same variable s"),
+        (f"float s = 0.0f; {ROWS} {{ Y[i] = s; s = X[i][0]; }}", "same variable s"),
+        (f"float s; {ROWS} {{ s = X[i][0]; Y[i] = s; }} Y[8] = s;", "same variable s"),
+        (f"float s; {ROWS} {{ {STEP} s = X[i][j]; Y[i] = s; }} s = 0.0f;", "same variable s"),
         ("float s; for (int i = 0; i < 8; i++) { for (int j = 0; j < 0; j++) s = X[i][j]; "
-         "Y[i] = s; }", "s is one variable"),
+         "Y[i] = s; }", "same variable s"),
         (f"float t[4]; {ROWS} {{ for (int j = 1; j < 4; j++) t[j] = X[i][j]; "
          f"{STEP} Y[i] = t[j]; }}", "same elements of t"),
         (f"float t[4]; {ROWS} {{ {STEP} t[j] = X[i][j]; {STEP} Y[i] = t[j]; }} Y[8] = t[0];",
@@ -125,9 +125,9 @@ VECTORS = "typedef float vf __attribute__((vector_size(16), aligned(4), may_alia
     [
         # The next row begins with what the one before wrote too much.
         (f"{ROWS} for (int j = 0; j < 8; j += 4) *(vf *)&Y[i][j] = *(const vf *)&X[i][j];",
-         "over the ends of rows of Y"),
-        (f"int j = 4; {ROWS} *(vf *)&Y[i][j] = *(const vf *)&X[i][0];", "over the ends"),
-        (f"{ROWS} Y[i][0] = v_sum(*(const vf *)&Y[i][4]);", "over the ends"),
+         "beyond the ends of rows of Y"),
+        (f"int j = 4; {ROWS} *(vf *)&Y[i][j] = *(const vf *)&X[i][0];", "beyond the ends"),
+        (f"{ROWS} Y[i][0] = v_sum(*(const vf *)&Y[i][4]);", "beyond the ends"),
         # One vector of four is written, and another one read.
         (f"vf t[4]; {ROWS} {{ *(vf *)&t[0] = *(const vf *)&X[i][0]; *(vf *)&Y[i][0] = t[1]; }}",
          "same elements of t"),
@@ -222,9 +222,9 @@ def test_a_kernel_that_is_shared_already_is_read_and_stays_so(pragma: str) -> No
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        (f"#pragma omp parallel for\n{ROWS} Y[i] = 1.0f;", "the only pragma"),
+        (f"#pragma omp parallel for\n{ROWS} Y[i] = 1.0f;", "the only supported pragma"),
         (f"#pragma omp parallel for num_threads(2) private(s)\n{ROWS} Y[i] = 1.0f;", "the only"),
-        (f"{PRAGMA}\nY[0] = 1.0f;", "the only pragma"),
+        (f"{PRAGMA}\nY[0] = 1.0f;", "the only supported pragma"),
         (f"{ROWS} Y[i] = 1.0f;\n{PRAGMA}\n", "no loop follows"),
         (f"{PRAGMA}\n{ROWS} Y[0] = i;", "same elements of Y"),
     ],

@@ -97,14 +97,17 @@ def test_a_table_of_many_values_has_the_name_of_nothing_else() -> None:
     ("table", "why"),
     [
         ("const float w[2] = {1.0f, y[0]};", "not all numbers"),
-        ("const float w[2] = {[1] = 2.0f};", "another form"),
-        ("const float w[2] = {{1.0f}, {2.0f}};", "another form"),
-        ("const float w[2][2] = {{1.0f, 2.0f}, 3.0f};", "another form"),
+        ("const float w[2] = {[1] = 2.0f};", "unsupported form"),
+        ("const float w[2] = {{1.0f}, {2.0f}};", "unsupported form"),
+        ("const float w[2][2] = {{1.0f, 2.0f}, 3.0f};", "unsupported form"),
         ("const float w[1] = {1.0f, 2.0f};", "more values than elements"),
         ("const float w[2][2] = {{1.0f, 2.0f, 3.0f}};", "more values than elements"),
         ("const float w[4097] = {1.0f};", "more than 4096 values"),
         ("const float w[65] = {1.0f, y[0]};", "not all numbers"),
-        ("static float w[2] = {1.0f};", "without values"),  # a call may change it for the next one
+        (
+            "static float w[2] = {1.0f};",
+            "without initial values",
+        ),  # a call may change it for the next one
         ("static float w = 1.0f;", "static"),
     ],
 )

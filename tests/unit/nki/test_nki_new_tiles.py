@@ -33,7 +33,7 @@ def test_several_steps_keep_the_result(name: str, steps: str) -> None:
 
 def test_a_loop_keeps_only_what_it_stored() -> None:
     assert "kept" not in after(read(SHIFTED.replace("SHIFT", "0")), "stay i")
-    with pytest.raises(NotApplicableError, match="loads what it stores"):
+    with pytest.raises(NotApplicableError, match="loads the data that it stores"):
         after(read(SHIFTED.replace("SHIFT", "1")), "stay i")
 
 

@@ -34,7 +34,7 @@ def test_each_line_is_named_with_its_reason(package: str) -> None:
 
 
 def test_what_is_no_python_is_named() -> None:
-    assert unread("def kernel(:") == [LeftAlone(1, "def kernel(:", "this is no Python")]
+    assert unread("def kernel(:") == [LeftAlone(1, "def kernel(:", "this is not valid Python")]
     assert create_proposer().left_alone(world.TARGET.brief(), SOURCE) == unread(SOURCE)
 
 

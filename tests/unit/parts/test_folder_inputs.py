@@ -182,7 +182,7 @@ def test_a_normal_distribution_and_whole_numbers(tmp_path: Path) -> None:
         ('inputs = { generator = "missing" }', r"defines no function missing\(rng, shape\)"),
         ('inputs = { generator = "wrong" }', r"wrong returned float32\[3\] for A"),
         ('inputs = { generator = "failing" }', "raised ValueError: no values"),
-        ('inputs = { generator = "counting" }', "other values for the same rng"),
+        ('inputs = { generator = "counting" }', "different values for the same rng"),
         ("inputs = { range = [0, 1e39] }", "have values that float32 cannot hold"),
         ("inputs = { range = [-1e308, 1e308] }", "have values that float32 cannot hold"),
         ("inputs = { normal = [1e38, 1e38] }", "have values that float32 cannot hold"),

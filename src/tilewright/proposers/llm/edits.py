@@ -40,14 +40,18 @@ def apply_edits(source: str, edits: list[tuple[str, str]]) -> str | ReplyFailed:
     letter, they are compared without their indentation.
     """
     if len(edits) > MAX_EDITS:
-        return ReplyFailed("edit_mismatch", f"{len(edits)} edits, and at most {MAX_EDITS} are made")
+        return ReplyFailed(
+            "edit_mismatch", f"{len(edits)} edits, but at most {MAX_EDITS} are allowed"
+        )
     for number, (old, new) in enumerate(edits, 1):
         if not old.strip():
-            return ReplyFailed("edit_mismatch", f"edit {number} searches for nothing")
+            return ReplyFailed("edit_mismatch", f"edit {number} has an empty search text")
         places = _places(source, old, str.rstrip) or _places(source, old, str.strip)
         if len(places) != 1:
             found = "several places" if places else "no place"
-            return ReplyFailed("edit_mismatch", f"edit {number} fits {found} instead of one")
+            return ReplyFailed(
+                "edit_mismatch", f"edit {number} matches {found} places instead of one"
+            )
         lines = source.splitlines(keepends=True)
         first = places[0]
         lines[first : first + len(old.splitlines())] = [new]

@@ -92,7 +92,7 @@ def declared_in(body: tuple[Statement, ...]) -> dict[str, Type]:
     for statement in statements(body):
         if isinstance(statement, Declare):
             if statement.sizes:
-                raise NotApplicableError(f"the array {statement.name} is declared in the loop")
+                raise NotApplicableError(f"the loop declares the array {statement.name}")
             found[statement.name] = statement.type
     return found
 
@@ -133,7 +133,7 @@ def reductions(loop: For, types: Mapping[str, Type], but: Collection[str] = ()) 
             reads[name] -= 1 + own_reads  # as the target, and as the operand
     for name in kinds:
         if reads[name]:
-            raise NotApplicableError(f"{name} is used while it is reduced")
+            raise NotApplicableError(f"{name} is used during its reduction")
         if types.get(name) not in ("float", "vector"):
             raise NotApplicableError(f"{name} is not a float")
     return [Reduction(name, kind, types[name]) for name, kind in kinds.items()]

@@ -49,7 +49,7 @@ def require_independent(
             _require_rows(statement, written, kernel)
     over = written & set(_reaching_over(loop, kernel))
     if over:
-        raise NotApplicableError(f"vectors may reach over the ends of rows of {min(over)}")
+        raise NotApplicableError(f"vectors may extend beyond the ends of rows of {min(over)}")
     for array in written:
         here = [(access, ranges) for access, _, ranges in accesses if access.array == array]
         if not any(_separates(loop, here, d, inside, kernel) for d in range(_rank(here))):
@@ -258,7 +258,7 @@ def _touched(command: Command, kernel: Kernel) -> Iterator[tuple[Address, bool]]
         if role not in ("dram_read", "dram_write"):
             continue
         if not isinstance(argument, Address):
-            raise NotApplicableError(f"{command.name} is given no element of an array")
+            raise NotApplicableError(f"an operand of {command.name} is not an array element")
         yield argument, role == "dram_write"
 
 
@@ -272,5 +272,5 @@ def _require_rows(command: Command, written: Collection[str], kernel: Kernel) ->
             row = sizes.get(argument.array, (0,))[-1] * element_bytes(argument.array, kernel)
             if strides != [Number(str(row))]:
                 raise NotApplicableError(
-                    f"{command.name} does not touch rows of {argument.array} as they lie"
+                    f"{command.name} does not access contiguous rows of {argument.array}"
                 )

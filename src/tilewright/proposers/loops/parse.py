@@ -64,7 +64,7 @@ def parse(
     root = syntax_tree(expanded(source, [c.name for c in commands], limits(source)))
     if root.has_error:
         wrong = next((n for n in descendants(root) if n.type == "ERROR" or n.is_missing), root)
-        raise UnsupportedError(wrong, "this is not C that can be read")
+        raise UnsupportedError(wrong, "this cannot be parsed as C")
     deep = nested_beyond(root, DEEPEST)
     if deep is not None:
         raise UnsupportedError(deep, f"the code nests more than {DEEPEST} levels deep")
@@ -116,7 +116,7 @@ class _Reader(Memory):
                 if not any(name in text_of(node) for name in _OWN_HEADERS):
                     head.insert(0, text_of(node).strip())
             elif node.type not in ("comment", ";", "preproc_call"):
-                raise UnsupportedError(node, "only functions and constants may stand here")
+                raise UnsupportedError(node, "only functions and constants are supported here")
         found = self.functions.pop("kernel", None)
         if found is None:
             raise UnsupportedError(root, "there is no function named kernel")
@@ -166,7 +166,7 @@ class _Reader(Memory):
         clauses = _SHARING.fullmatch(" ".join(text_of(pragma).split()).removeprefix("#pragma "))
         if clauses is None or node.type != "for_statement":
             raise UnsupportedError(
-                pragma, f"the only pragma that is known is {sharing_text(2)!r}, before a loop"
+                pragma, f"the only supported pragma is {sharing_text(2)!r}, before a loop"
             )
         *before, last = self.loop(node)
         if not isinstance(last, For) or any(isinstance(s, For) for s in before):
@@ -187,7 +187,7 @@ class _Reader(Memory):
         elif name in MEMORY:
             self._done += self.moved(node, name, arguments)
         elif name not in self._roles or len(arguments) != len(self._roles[name]):
-            raise UnsupportedError(node, f"the call of {name} is not known")
+            raise UnsupportedError(node, f"calls of {name} are not supported")
         else:
             given = tuple(self.argument(a) for a in arguments)
             self._done.append(Command(name, given, self._roles[name]))
@@ -205,7 +205,7 @@ class _Reader(Memory):
             loaded = self._vector_at(node, arguments[0], name.removeprefix(LOADS))
             return Value(loaded, "vector")
         if not is_vector_function(name) and MATHEMATICAL.get(name) != len(arguments):
-            raise UnsupportedError(node, f"the function {name} is not known")
+            raise UnsupportedError(node, f"the function {name} is not supported")
         return Value(Call(name, tuple(map(self.expression, arguments))), type_of_call(name))
 
     def _vector_at(self, node: Node, address: Node, kind: str) -> Load:
@@ -224,7 +224,7 @@ class _Reader(Memory):
             record = self.records.get(what)
             kind = record.type if record is not None else NAMES.get(what)
             if kind is None:
-                raise UnsupportedError(node, f"arrays of {what} are not known")
+                raise UnsupportedError(node, f"arrays of {what} are not supported")
             name, levels = pointer_levels(field_of(node, "declarator"))
             pointer = levels[:1] == [None]
             if not levels or (pointer and len(levels) > 1) or None in levels[1:]:
@@ -251,7 +251,9 @@ class _Reader(Memory):
             name, levels = pointer_levels(declarator)
             kind = NAMES.get(text_of(field_of(node, "type")))
             if kind is None or not levels or None in levels or declarator.type == "init_declarator":
-                raise UnsupportedError(node, "only plain static arrays without values are known")
+                raise UnsupportedError(
+                    node, "only static arrays without initial values are supported"
+                )
             sizes = tuple(self.constant(s) for s in levels if s is not None)
             printed_name = self.printed_name(name)
             self._sizes[printed_name] = sizes
@@ -271,7 +273,7 @@ class _Reader(Memory):
             self._static(node)
             return
         if not is_constant(node):
-            raise UnsupportedError(node, "a variable outside of functions is not known")
+            raise UnsupportedError(node, "variables outside of functions are not supported")
         for declarator in declarators:
             if is_table(declarator):
                 self.table(node, declarator, named_type(field_of(node, "type")))
@@ -279,7 +281,7 @@ class _Reader(Memory):
             value = declarator.child_by_field_name("value")
             name, levels = pointer_levels(declarator)
             if value is None or levels:
-                raise UnsupportedError(node, "only numbers may be constants outside of functions")
+                raise UnsupportedError(node, "constants outside of functions must be numbers")
             self.constants.declare(name, self._constant_of(node, value))
 
     def _constant_of(self, node: Node, value: Node) -> Value:

@@ -121,7 +121,7 @@ def literal_value(node: Node) -> Value:
         return Value(Negative(literal) if negative else literal, kind)
     found = _WHOLE.fullmatch(text) if len(text) <= _LONGEST else None
     if found is None or (value := int(found[1], 0)) > RANGES["uint64_t"][1]:
-        raise UnsupportedError(node, f"the number {text_of(node)[:_LONGEST]!r} is not known")
+        raise UnsupportedError(node, f"the number {text_of(node)[:_LONGEST]!r} is not supported")
     suffix = found[2].lower()
     kinds: tuple[Type, ...] = ("int", "uint32_t", "int64_t", "uint64_t")
     if "u" in suffix:

@@ -59,7 +59,7 @@ class Declarations(Tables):
         """Variables, pointers and arrays. Raises `UnsupportedError`."""
         static = any(c.type == "storage_class_specifier" for c in node.children)
         if static and not is_constant(node):
-            raise UnsupportedError(node, "only plain static arrays, without values, are known")
+            raise UnsupportedError(node, "only static arrays without initial values are supported")
         for declarator in node.children_by_field_name("declarator"):
             if is_constant(node) and is_table(declarator):
                 self.table(node, declarator, named_type(field_of(node, "type")))
@@ -113,12 +113,14 @@ class Declarations(Tables):
         rows = tuple(self.constant(s) for s in sizes if s is not None)
         if value is None:
             nothing = Place("", kind, 1 + len(rows), record=record)
-            self.scope.declare(name, Unknown(f"{name} points nowhere yet", kind, nothing))
+            self.scope.declare(name, Unknown(f"{name} has no address yet", kind, nothing))
             return
         self.pointing.add(name)
         found = self.place(value)
         if found.type != kind:
-            raise UnsupportedError(node, f"{name} points to {found.type} as if it were {kind}")
+            raise UnsupportedError(
+                node, f"{name} points to {found.type} but is used as a pointer to {kind}"
+            )
         if found.record != record or found.whole:
             raise UnsupportedError(node, f"{name} is not a pointer like {text_of(value)!r}")
         inner = 2 if record is not None and stride_of(found) == 1 else 1
@@ -150,7 +152,7 @@ class Declarations(Tables):
         if value.type != "initializer_list" or any(
             text_of(c) not in ("0", "0.0f", "0.0", "0.f") for c in value.named_children
         ):
-            raise UnsupportedError(node, f"the values of {name} are not known")
+            raise UnsupportedError(node, f"the initial values of {name} are not supported")
         self._done += self.filled(printed_name, sizes, kind)
 
     def filled(self, array: str, sizes: tuple[int, ...], kind: Type) -> list[Statement]:
@@ -193,7 +195,7 @@ class Declarations(Tables):
                 inner = replace(place, record=None, whole=False)
                 places = [self._inside(node, inner, number(n)) for n in range(len(record.fields))]
                 return [self._element(node, place) for place in places]
-        raise UnsupportedError(node, f"{text_of(node)!r} is not a structure that is known")
+        raise UnsupportedError(node, f"{text_of(node)!r} is not a known structure")
 
     def _scalar(self, node: Node, name: str, kind: Type, value: Node | None) -> None:
         followed = is_whole(kind) and name not in self.kept

@@ -118,7 +118,7 @@ class Expressions:
             return self._updated(node)
         if kind == "call_expression":
             return self.call(node)
-        raise UnsupportedError(node, f"the expression {text_of(node)!r} is not known")
+        raise UnsupportedError(node, f"the expression {text_of(node)!r} is not supported")
 
     def constant(self, node: Node) -> int:
         """A whole number that is the same in every run. Raises `UnsupportedError`."""
@@ -159,7 +159,7 @@ class Expressions:
             seen = seen_as(self.place(field_of(node, "value")), kind, record)
             if seen is not None:
                 return seen
-        raise UnsupportedError(node, f"the pointer {text_of(node)!r} is not known")
+        raise UnsupportedError(node, f"the pointer {text_of(node)!r} is not supported")
 
     def _address(self, node: Node) -> Place:
         found = self.place(field_of(node, "argument"))
@@ -194,13 +194,13 @@ class Expressions:
             raise UnsupportedError(node, f"{text_of(node)!r} is not a pointer")
         stride = stride_of(found)
         if stride != 1 and amount.interval is None:
-            raise UnsupportedError(node, f"where {text_of(node)!r} points is not known")
+            raise UnsupportedError(node, f"it is not known where {text_of(node)!r} points")
         amount = times(amount, stride) if stride != 1 else amount
         return replace(found, offset=plus(found.offset, amount))
 
     def _negated(self, node: Node, amount: Value) -> Value:
         if amount.interval is None:
-            raise UnsupportedError(node, f"by how much {text_of(node)!r} moves is not known")
+            raise UnsupportedError(node, f"it is not known how far {text_of(node)!r} moves")
         least, most = amount.interval
         if least == most:
             return number(-least)
@@ -238,7 +238,9 @@ class Expressions:
                 and not self._rehearsing
                 and not within(index.interval, sizes[len(place.subscripts)])
             ):
-                raise UnsupportedError(node, f"{text_of(node)!r} may reach over the end of a row")
+                raise UnsupportedError(
+                    node, f"{text_of(node)!r} may extend beyond the end of a row"
+                )
         subscripts = (*place.subscripts, index.expr)
         whole = place.record is not None and place.rank - len(subscripts) == 1
         return replace(place, subscripts=subscripts, offset=None, whole=whole)
@@ -272,7 +274,7 @@ class Expressions:
         if sign == "~" and is_whole(inner.type):
             return Value(Binary("^", printed(inner), Negative(Number("1"))), promoted(inner.type))
         if sign != "-":
-            raise UnsupportedError(node, f"the operator {sign} is not known")
+            raise UnsupportedError(node, f"the operator {sign} is not supported")
         if inner.interval is not None and not inner.type.startswith("u"):
             return replace(
                 self._negated(node, inner), type=promoted(inner.type), retyped=inner.retyped
@@ -282,7 +284,7 @@ class Expressions:
     def _binary(self, node: Node) -> Value:
         sign = operator_of(node)
         if sign not in OPERATORS:
-            raise UnsupportedError(node, f"the operator {sign} is not known")
+            raise UnsupportedError(node, f"the operator {sign} is not supported")
         left, other = self.value(field_of(node, "left")), field_of(node, "right")
         if sign == "&&":
             right = self.computed_under(printed(left), lambda: self.value(other))
@@ -371,7 +373,7 @@ class Expressions:
 
     def _step_of(self, node: Node, name: Node) -> int:
         if self._conditional:
-            what = f"{text_of(node)!r} happens under a condition"
+            what = f"{text_of(node)!r} is computed only under a condition"
             raise NotFollowedError(node, text_of(name), what)
         return 1 if operator_of(node) == "++" else -1
 
@@ -405,7 +407,7 @@ class Expressions:
                 return Address(found.array, found.subscripts)
             if inner.type == "identifier" and self.scope.find(text_of(inner)) is None:
                 return Address(text_of(inner), ())  # what the file's head describes
-            raise UnsupportedError(node, f"the address {text_of(node)!r} is not known")
+            raise UnsupportedError(node, f"the address {text_of(node)!r} is not supported")
         if node.type == "identifier":
             known = self.scope.find(text_of(node))
             if isinstance(known, Place) and not known.subscripts and known.offset is None:

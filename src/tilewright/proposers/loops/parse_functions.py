@@ -71,7 +71,7 @@ class Functions(Loops):
         if name not in self.functions:
             return super().fields(node, record)
         if self.records.get(type_name(field_of(self.functions[name], "type"))) != record:
-            raise UnsupportedError(node, f"{name} returns something else")
+            raise UnsupportedError(node, f"{name} does not return the declared type")
 
         def read(block: Sequence[Node]) -> list[Value]:
             last = block[-1] if block else node
@@ -106,7 +106,9 @@ class Functions(Loops):
         given = [a for a in field_of(node, "arguments").named_children if a.type != "comment"]
         wanted = [*parameters(field_of(function, "declarator"))]
         if len(given) != len(wanted):
-            raise UnsupportedError(node, f"{text_of(node)!r} has other arguments than its function")
+            raise UnsupportedError(
+                node, f"{text_of(node)!r} does not match the parameters of its function"
+            )
         changed = assigned(field_of(function, "body"), self._changes)
         for argument, (name, levels, named) in zip(given, wanted, strict=True):
             record = self.records.get(named)
@@ -118,7 +120,7 @@ class Functions(Loops):
                 continue
             kind = record.type if record is not None else NAMES.get(named)
             if kind is None:
-                raise UnsupportedError(function, f"the type {named!r} of {name} is not known")
+                raise UnsupportedError(function, f"the type {named!r} of {name} is not supported")
             if not levels:
                 self._bind_number(node, inner, name, kind, self.value(argument), name in changed)
                 continue
@@ -150,7 +152,7 @@ class Functions(Loops):
         if not isinstance(found, Variable):
             return None
         if found.type != kind:
-            what = f"{text_of(named)!r} of type {found.type} is pointed to as if it were {kind}"
+            what = f"{text_of(named)!r} of type {found.type} is used through a pointer to {kind}"
             raise UnsupportedError(argument, what)
         return found
 
@@ -204,7 +206,7 @@ class Functions(Loops):
         def returned(statements: Sequence[Node]) -> Value:
             found = self._returned(statements)
             if found is None:
-                what = "a function that returns only sometimes is not known"
+                what = "a function that returns only under a condition is not supported"
                 raise UnsupportedError(node, what)
             return found
 

@@ -20,7 +20,7 @@ from tree_sitter import Node
 from tilewright.proposers.c.syntax import comma_separated, declared_name, descendants, text_of
 from tilewright.proposers.loops.parse_syntax import UnsupportedError, field_of, operator_of
 
-NO_STEP = "this loop does not end with a step of its variable"
+NO_STEP = "the body of this loop does not end with a step of the loop variable"
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "!=": "!="}
 
 
@@ -89,7 +89,9 @@ def test_of(head: Head, changing: frozenset[str]) -> Test:
         step, late = left, left.type == "update_expression" and text_of(left)[-1] in "+-"
         left = field_of(left, "argument" if left.type == "update_expression" else "left")
     if left.type != "identifier":
-        raise UnsupportedError(head.node, "only loops while a variable is compared are known")
+        raise UnsupportedError(
+            head.node, "only loops whose condition compares a variable are supported"
+        )
     if step is None and text_of(left) not in changing:
         raise UnsupportedError(head.node, NO_STEP)
     return Test(left, sign, right, step, late)
@@ -103,7 +105,7 @@ def require_step_reached(head: Head, name: str) -> None:
     if not any(updates(part, name) for step in steps for part in comma_separated(step)):
         return
     if any(n.type == "continue_statement" for child in inner for n in descendants(child)):
-        raise UnsupportedError(head.node, "`continue` leaves out the step of this loop")
+        raise UnsupportedError(head.node, "`continue` skips the step of this loop")
 
 
 def updates(part: Node, name: str) -> bool:

@@ -96,7 +96,9 @@ class Loops(Statements):
         test = test_of(head, changing)
         name = text_of(test.variable)
         if name in head.declared:
-            raise UnsupportedError(node, f"another {name} is declared within the loop over it")
+            raise UnsupportedError(
+                node, f"the body of the loop over {name} declares another {name}"
+            )
         start, limit = self._ends(node, test)
         first = start if isinstance(start, Value) else start.offset or number(0)
         steps = [part for part in head.update if updates(part, name)]
@@ -167,11 +169,11 @@ class Loops(Statements):
         if isinstance(start, Place):
             end = self.place(test.limit) if test.limit is not None else replace(start, array="")
             if end.array != start.array or end.subscripts != start.subscripts:
-                raise UnsupportedError(node, f"where {name} ends is not known")
+                raise UnsupportedError(node, f"it is not known where {name} ends")
             return start, end.offset or number(0)
         limit = self.value(test.limit) if test.limit is not None else number(0)
         if not isinstance(start, Value) or start.interval is None:
-            raise UnsupportedError(node, f"where {name} begins is not known")
+            raise UnsupportedError(node, f"it is not known where {name} begins")
         if limit.interval is None:
             assert test.limit is not None
             raise UnsupportedError(node, f"the limit {text_of(test.limit)!r} is not constant")
@@ -238,10 +240,10 @@ class Loops(Statements):
             raise UnsupportedError(node, "the number of iterations of this loop is not constant")
         if sign == "!=":
             if span % step or span // step < 0:
-                raise UnsupportedError(node, "this loop steps over its end")
+                raise UnsupportedError(node, "the loop variable skips the end of the loop")
             return span // step
         if (sign in ("<", "<=")) != (step > 0):
-            raise UnsupportedError(node, "this loop steps away from its end")
+            raise UnsupportedError(node, "the loop variable moves away from the end of the loop")
         span = span if step > 0 else -span
         span += sign in ("<=", ">=")
         return max(0, -(-span // abs(step)))

@@ -48,19 +48,23 @@ class Memory(Functions):
         if len(arguments) != 3:
             raise UnsupportedError(node, f"{name} takes three arguments")
         if self._guards:
-            raise UnsupportedError(node, f"{name} under a condition is not known")
+            raise UnsupportedError(node, f"{name} under a condition is not supported")
         target = self._piece(arguments[0])
         width, size = BYTES.get(target.type, 4), self.constant(arguments[2])
         if size % width:
-            raise UnsupportedError(node, f"{size} bytes are no whole elements of {target.array}")
+            raise UnsupportedError(
+                node, f"{size} bytes are not a whole number of elements of {target.array}"
+            )
         if name == "memset":
             if self.constant(arguments[1]) != 0:
-                raise UnsupportedError(node, "memset is known for zeros alone")
+                raise UnsupportedError(node, "memset is supported only with the value 0")
             source = None
         else:
             source = self._piece(arguments[1])
             if source.type != target.type or source.array == target.array:
-                raise UnsupportedError(node, f"{name} is known between two arrays of one type")
+                raise UnsupportedError(
+                    node, f"{name} is supported only between two arrays of the same type"
+                )
         return self._loops(node, target, source, size // width)
 
     def _piece(self, node: Node) -> Place:
@@ -73,7 +77,7 @@ class Memory(Functions):
     ) -> list[Statement]:
         sizes = self._shape(node, target, count)
         if source is not None and self._shape(node, source, count) != sizes:
-            raise UnsupportedError(node, "the two arrays have other shapes")
+            raise UnsupportedError(node, "the two arrays have different shapes")
         self._printed.append(set())
         names = [self.printed_name("at") for _ in sizes]
         self._printed.pop()
@@ -91,9 +95,9 @@ class Memory(Functions):
         open_sizes = self._sizes.get(place.array, ())[len(place.subscripts) :]
         if len(open_sizes) <= 1 or place.offset is not None:
             if len(place.subscripts) + 1 != place.rank:
-                raise UnsupportedError(node, "a piece of several rows is not known")
+                raise UnsupportedError(node, "a part of several rows is not supported")
             if open_sizes and place.offset is None and count > open_sizes[0]:
-                raise UnsupportedError(node, f"this reaches over the end of {place.array}")
+                raise UnsupportedError(node, f"this extends beyond the end of {place.array}")
             return (count,)
         if math.prod(open_sizes) != count:
             raise UnsupportedError(node, f"this is only a part of {place.array}")
@@ -119,7 +123,7 @@ class Memory(Functions):
             "subscript_expression",
             "pointer_expression",
         ):
-            raise UnsupportedError(node, f"{text_of(node)!r} is not known")
+            raise UnsupportedError(node, f"{text_of(node)!r} is not supported")
         if inner.type == "identifier" and text_of(inner) in self.pointing:
             raise UnsupportedError(node, f"{text_of(node)!r} is the size of an address")
         place = self.place(inner)

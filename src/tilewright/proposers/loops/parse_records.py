@@ -51,7 +51,9 @@ def defined_records(node: Node) -> Mapping[str, Record]:
             fields.append(text_of(declarator))
     (kind, *others) = kinds or {None}
     if kind is None or others:
-        raise UnsupportedError(node, "only structures of numbers of one type are known")
+        raise UnsupportedError(
+            node, "only structures whose fields are numbers of one type are supported"
+        )
     return dict.fromkeys(names, Record(kind, tuple(fields)))
 
 
@@ -69,7 +71,7 @@ def stride_of(place: Place) -> int:
 def record_at(node: Node, place: Place, index: Value) -> Place:
     """The structure at an index of a pointer to structures that lie in a row."""
     if index.interval is None:
-        raise UnsupportedError(node, f"which structure {text_of(node)!r} is, is not known")
+        raise UnsupportedError(node, f"it is not known which structure {text_of(node)!r} is")
     return replace(place, offset=plus(place.offset, times(index, stride_of(place))), whole=True)
 
 

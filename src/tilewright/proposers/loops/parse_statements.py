@@ -48,7 +48,7 @@ from tilewright.proposers.loops.parse_syntax import (
 )
 from tilewright.proposers.loops.scope import Place, Record, Unknown, Value, Variable, number
 
-LEAVES = "a `continue` leaves out statements after the block in which it stands"
+LEAVES = "a `continue` skips statements after the block that contains it"
 _COMPOUND = ("+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=")
 
 
@@ -118,7 +118,7 @@ class Statements(Declarations):
         elif node.type not in ("comment", ";"):
             kind = node.type.removesuffix("_statement")
             raise UnsupportedError(
-                node, f"{_first_line(node)!r}: a statement of this kind ({kind}) is not known"
+                node, f"{_first_line(node)!r}: statements of this kind ({kind}) are not supported"
             )
 
     def loop(self, node: Node) -> list[Statement]:
@@ -139,7 +139,7 @@ class Statements(Declarations):
         elif node.type == "update_expression":
             self._changed(node, field_of(node, "argument"), operator_of(node)[0], number(1))
         else:
-            raise UnsupportedError(node, f"{text_of(node)!r} has no effect that is known")
+            raise UnsupportedError(node, f"the effect of {text_of(node)!r} is not known")
         self.complete()
 
     def _assignment(self, node: Node) -> None:
@@ -154,7 +154,7 @@ class Statements(Declarations):
             else:
                 self._changed(node, target, sign[:-1], self.value(right))
         elif sign != "=":
-            raise UnsupportedError(node, f"the operator {sign} is not known")
+            raise UnsupportedError(node, f"the operator {sign} is not supported")
         elif (record := self._record_of(target)) is not None:
             self._copy(target, record, right)
         elif target.type == "identifier" and self._is_followed(target):
@@ -199,7 +199,7 @@ class Statements(Declarations):
 
     def _move(self, node: Node, target: Node, sign: str, right: Node) -> None:
         if sign not in ("+=", "-=") or self._guards:
-            raise UnsupportedError(node, f"where {text_of(target)} points is not followed")
+            raise UnsupportedError(node, f"it is not known where {text_of(target)} points")
         self.advance(target, self.constant(right) * (1 if sign == "+=" else -1))
 
     def _set(self, node: Node, name: str, right: Node) -> None:
@@ -212,7 +212,7 @@ class Statements(Declarations):
             found = self.place(right)
             if (found.type, found.record, found.whole) != (place.type, place.record, False):
                 raise UnsupportedError(
-                    node, f"{name} points to {found.type} as if it were {place.type}"
+                    node, f"{name} points to {found.type} but is used as a pointer to {place.type}"
                 )
             if found.rank - len(found.subscripts) != place.rank - len(place.subscripts):
                 raise UnsupportedError(node, f"{name} is not a pointer like {text_of(right)!r}")
@@ -221,7 +221,7 @@ class Statements(Declarations):
         assert isinstance(before, (Value, Unknown))
         value = self.value(right)
         if value.interval is None:
-            raise NotFollowedError(node, name, f"the value of {name} is not followed")
+            raise NotFollowedError(node, name, f"the value of {name} is not known")
         self.scope.rebind(name, replace(value, type=before.type, retyped=before.type != "int"))
 
     def _changed(self, node: Node, target: Node, sign: str, by: Value) -> None:
@@ -230,7 +230,7 @@ class Statements(Declarations):
             known = by.interval is not None and by.interval[0] == by.interval[1]
             if self._guards or sign not in "+-" or not known:
                 name = text_of(target)
-                raise NotFollowedError(node, name, f"the value of {name} is not followed")
+                raise NotFollowedError(node, name, f"the value of {name} is not known")
             assert by.interval is not None
             self.advance(target, by.interval[0] * (1 if sign == "+" else -1))
             return

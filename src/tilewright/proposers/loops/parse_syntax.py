@@ -43,7 +43,7 @@ def named_type(node: Node) -> Type:
     words = [w for w in text_of(node).split() if w not in ("const", "volatile")]
     found = NAMES.get(" ".join(words))
     if found is None:
-        raise UnsupportedError(node, f"the type {text_of(node)!r} is not known")
+        raise UnsupportedError(node, f"the type {text_of(node)!r} is not supported")
     return found
 
 

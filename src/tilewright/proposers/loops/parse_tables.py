@@ -77,7 +77,7 @@ class Tables(Expressions):
             first = len(_items(value)) if levels[0] is None else self.constant(levels[0])
             sizes = (first, *(self.constant(s) for s in levels[1:] if s is not None))
             if len(sizes) != len(levels) or math.prod(sizes) > _MOST_VALUES:
-                message = f"{name} has sizes that are not given, or more than {_MOST_VALUES} values"
+                message = f"{name} has unknown sizes or more than {_MOST_VALUES} values"
                 raise UnsupportedError(node, message)
             self._known[declarator.start_byte] = self._filled(node, name, sizes, kind, value)
         self.scope.declare(name, self._known[declarator.start_byte])
@@ -135,7 +135,7 @@ def _values(node: Node, listed: Node, sizes: Sequence[int]) -> list[Node | None]
     nested = {item.type == "initializer_list" for item in items}
     paired = any(item.type == "initializer_pair" for item in items)
     if paired or len(nested) > 1 or (nested == {True} and len(sizes) == 1):
-        raise UnsupportedError(node, "the values of a constant array are given in another form")
+        raise UnsupportedError(node, "the values of a constant array have an unsupported form")
     found: list[Node | None] = []
     for item in items:
         found += _values(node, item, sizes[1:]) if nested == {True} else [item]

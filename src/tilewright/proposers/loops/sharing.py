@@ -45,11 +45,9 @@ def require_shareable(loop: For, kernel: Kernel) -> None:
     own: dict[str, int] = {}
     for statement in statements(loop.body):
         if isinstance(statement, Command):
-            raise NotApplicableError(
-                f"{statement.name} uses registers, and each thread has its own"
-            )
+            raise NotApplicableError(f"{statement.name} uses registers, which threads do not share")
         if isinstance(statement, For) and statement.threads > 1:
-            raise NotApplicableError("a loop inside is shared already")
+            raise NotApplicableError("an inner loop is already shared among threads")
         if isinstance(statement, Declare):
             width = kernel.lanes if statement.type == "vector" else 1
             own[statement.name] = 4 * width * math.prod(statement.sizes) if statement.sizes else 0
@@ -57,7 +55,7 @@ def require_shareable(loop: For, kernel: Kernel) -> None:
         raise NotApplicableError("the arrays of an iteration are too large for a thread's stack")
     outside = sorted(assigned_in(loop.body) - set(own))
     if outside:
-        raise NotApplicableError(f"{outside[0]} is one variable for all iterations")
+        raise NotApplicableError(f"all iterations use the same variable {outside[0]}")
     require_independent(loop, kernel, private=own)
 
 
@@ -116,7 +114,7 @@ class _Rewriting:
             for place in _read(statement, self._name):
                 if place not in in_words and not self._elements(place, path) <= written:
                     raise NotApplicableError(
-                        f"{self._name} may hold what another iteration left there"
+                        f"{self._name} may contain values of another iteration"
                     )
             if isinstance(statement, For):
                 self.check(statement.body, (*path, statement), written, in_words)
@@ -130,11 +128,11 @@ class _Rewriting:
         """All elements that an access touches while the loops of `path` run."""
         subscripts = place.subscripts if isinstance(place, (Element, Load)) else ()
         if len(subscripts) != len(self._sizes):
-            raise NotApplicableError(f"{self._name} is not accessed by its elements")
+            raise NotApplicableError(f"{self._name} is not accessed element by element")
         used = _variables(place)
         over = [loop for loop in path if loop.variable in used]
         if math.prod(loop.trips for loop in over) > _MOST_ELEMENTS:
-            raise NotApplicableError(f"too many elements of {self._name} are touched")
+            raise NotApplicableError(f"too many elements of {self._name} are accessed")
         found: set[tuple[int, ...]] = set()
         for values in product(*(range(o.first, o.last, o.step) for o in over)):
             known = dict(zip((o.variable for o in over), values, strict=True))
@@ -165,7 +163,7 @@ def _variables(place: Expr) -> set[str]:
     found = place.subscripts if isinstance(place, (Element, Load)) else ()
     inner = [e for subscript in found for e in walk(subscript)]
     if not all(isinstance(e, (Number, Var, Negative, Binary)) for e in inner):
-        raise NotApplicableError("a subscript is made of more than variables")
+        raise NotApplicableError("a subscript contains more than variables")
     return {e.name for e in inner if isinstance(e, Var)}
 
 
@@ -199,7 +197,7 @@ def _value(subscript: Expr, known: Mapping[str, int]) -> int:
         if subscript.operator == "*":
             return left * right
         return left + right if subscript.operator == "+" else left - right
-    raise NotApplicableError("a subscript is made of more than loop variables")
+    raise NotApplicableError("a subscript contains more than loop variables")
 
 
 def uses_of(name: str, body: tuple[Statement, ...]) -> int:

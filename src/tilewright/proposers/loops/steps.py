@@ -45,13 +45,13 @@ _FACTORS = {
     **dict.fromkeys(_WITHOUT_FACTOR, (0,)),
 }
 _SENTENCES = {
-    "stage": "copy what load {factor} in the loop over {variable} reads once, into blocks",
+    "stage": "copy the data that load {factor} in the loop over {variable} reads into blocks once",
     "vectorise": "vectorise the loop over {variable} with {factor} lanes",
     "accumulators": "unroll the loop over {variable} {factor} times, with an accumulator each",
     "jam": "unroll the loop over {variable} {factor} times and jam the loops inside",
     "reciprocal": "multiply by reciprocals in the loop over {variable}",
-    "exchange": "exchange the loop over {variable} and the one inside",
-    "block": "run the loop inside the one over {variable} in blocks of {factor} iterations",
+    "exchange": "exchange the loop over {variable} and the loop inside it",
+    "block": "run the loop inside the loop over {variable} in blocks of {factor} iterations",
     "keep": "keep an array element in a variable while the loop over {variable} runs",
     "split": "split the loop over {variable} where its conditions change",
     "pack": "pack an input once, in the order in which the loop over {variable} reads it",

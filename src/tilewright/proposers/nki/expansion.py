@@ -38,7 +38,7 @@ def carried(
     There the elements of a partition begin at `begin` and are `step` apart.
     """
     if not region.dims or region.dims[0][0] != tensor.row:
-        raise NotApplicableError(f"{tensor.name} is not used by its partitions")
+        raise NotApplicableError(f"{tensor.name} is not accessed partition by partition")
     partition, free = region.offset.divided(tensor.row)
     dims = ((distance * step, count) for distance, count in region.dims[1:])
     return Region(name, partition * row + free * step + begin, ((row, region.dims[0][1]), *dims))

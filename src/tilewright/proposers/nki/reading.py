@@ -60,7 +60,7 @@ def _kernel_or_reason(
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return "this is no Python", 0
+        return "this is not valid Python", 0
     try:
         return _read(tree, arguments, dict(constants))
     except UnsupportedError as error:
@@ -130,7 +130,7 @@ def _read(
     rest = [parameter for parameter in parameters if parameter.arg not in given]
     if len(given) != len(inputs) or function.args.vararg or function.args.kwarg:
         raise UnsupportedError(
-            "the parameters of the kernel are not the workload's inputs", function.lineno
+            "the parameters of the kernel differ from the workload's inputs", function.lineno
         )
     defaults = defaults_of(function)
     numbers = []

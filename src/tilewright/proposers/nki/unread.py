@@ -19,7 +19,7 @@ def unread(source: str) -> list[LeftAlone]:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None) or 1
-        return [LeftAlone(line, _text(source, line), "this is no Python")]
+        return [LeftAlone(line, _text(source, line), "this is not valid Python")]
     found = dict(_reasons(tree))
     return [LeftAlone(n, _text(source, n), found[n]) for n in sorted(found)]
 

@@ -70,7 +70,7 @@ class Reader:
         """Count an expression or an item; `UnsupportedError` after too many."""
         self.steps += 1
         if self.steps > MOST_STEPS:
-            raise UnsupportedError("reading it takes too long")
+            raise UnsupportedError("reading the kernel takes too long")
 
     def run(self, statements: Sequence[ast.stmt]) -> Any:
         """Walk statements; what a `return` among them gives."""
@@ -127,7 +127,7 @@ class Reader:
             for known, other in self.names.items()
             if known != name
         ):
-            raise UnsupportedError(f"{name} may stand for a list that has another name too")
+            raise UnsupportedError(f"{name} may refer to a list that also has another name")
         self.names[name] = Items((*found, self._placed(name, item)))
 
     def _each(self, target: ast.expr, over: ast.expr, body: list[ast.stmt]) -> Any:
@@ -145,7 +145,7 @@ class Reader:
     def _assign(self, target: ast.expr, value: Any, node: ast.expr) -> None:
         if isinstance(target, ast.Tuple):
             if not isinstance(value, tuple) or len(value) != len(target.elts):
-                raise UnsupportedError("values that do not fit the names they are assigned to")
+                raise UnsupportedError("the number of values differs from the number of names")
             for part, item in zip(target.elts, value, strict=True):
                 self._assign(part, item, node)
             return

@@ -25,13 +25,13 @@ def missing_feature(element: Element) -> str | None:
 def refusal(element: Element) -> str | None:
     """Why kernels are not timed here, as a sentence, or None."""
     emulated = (
-        f"kernels for {element.target} are checked here with an emulation of the tile instructions "
+        f"kernels for {element.target} are checked with an emulation of the tile instructions "
         "and cannot be timed"
     )
     lacking = missing_feature(element)
     if lacking is not None:
         return (
-            f"this CPU ({processor().name}) has no {lacking}, so that {emulated}. To search for a "
+            f"this CPU ({processor().name}) has no {lacking}: {emulated}. To search for a "
             f"faster kernel, use a machine whose /proc/cpuinfo lists {lacking}."
         )
     reason = tile_data_refused()

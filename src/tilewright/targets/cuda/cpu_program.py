@@ -113,7 +113,7 @@ class CpuCompiler:
 def not_checked(reason: str, line: int | None = None) -> Failed:
     """A kernel that may be right, which this machine cannot find out."""
     place = f"kernel.cu:{line}: " if line else ""
-    log = f"{place}not checked: {reason}; only a GPU can tell whether it is right."
+    log = f"{place}not checked: {reason}; only a GPU can show whether it is correct."
     return Failed("check", "not_checked", log, line)
 
 

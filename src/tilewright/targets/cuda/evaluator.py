@@ -30,9 +30,9 @@ MOST_OPERATIONS = 1 << 28
 """Multiply-adds of one comparison on the CPU: a dozen of them take about a minute. Of kernels with
 more, some blocks are run (`part`)."""
 NO_GPU = (
-    "no NVIDIA GPU can be used here, and without one kernels cannot be timed. `tilewright check` "
-    "and `tilewright evaluate` compile and check kernels on any machine. To search for a faster "
-    f"kernel, {HOW_TO_GET} (docs/targets/cuda.md)"
+    "no NVIDIA GPU can be used on this machine, and without one kernels cannot be timed. "
+    "`tilewright check` and `tilewright evaluate` compile and check kernels on any machine. "
+    f"To search for a faster kernel, {HOW_TO_GET} (docs/targets/cuda.md)"
 )
 
 
@@ -283,9 +283,9 @@ class CudaRunner:
             return replace(compiled, stage="measure")
         launches = evaluation.launches.get(artifact.source, ())
         words = in_words(compiled.functions, launches, evaluation.architecture)
-        precision = verdict.precision or "precision not told apart"
+        precision = verdict.precision or "precision class unknown"
         raise NotTimedError(
-            f"the kernel is right on the CPU ({precision}) in {len(verdict.checks)} comparisons "
+            f"the kernel is correct on the CPU ({precision}) in {len(verdict.checks)} comparisons "
             f"with threads in three orders{self._at(artifact.source)}; "
             f"for {evaluation.architecture.name} {words}; "
             f"but {self._reason}."

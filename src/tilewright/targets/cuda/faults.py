@@ -8,11 +8,12 @@ from tilewright.core.records import Argument, Failed
 from tilewright.parts.languages import CUDA
 
 KINDS = {
-    "not_checked": "only a GPU can run the kernel (inline PTX, libraries); it may be right",
-    "barrier": "threads wait at a barrier, or for their warp, that others never reach",
-    "launch_failure": "a launch that a GPU refuses: too many threads, blocks or bytes",
+    "not_checked": "only a GPU can run the kernel (inline PTX, libraries); it may be correct",
+    "barrier": "threads wait at a barrier or for their warp, but other threads never arrive",
+    "launch_failure": "a launch that every GPU refuses, because it has too many threads, blocks "
+    "or bytes",
     "misaligned": "a vector access to an address that is not a multiple of its size",
-    "host_access": "host code touches memory of the device",
+    "host_access": "host code accesses device memory",
     "unfinished": "an output changed after the kernel had returned",
     "keeps_memory": "the kernel keeps memory of the device from one call to the next",
     "race": "the result depends on the order in which threads run",
@@ -33,13 +34,14 @@ _AT_A_LINE: dict[str, tuple[str, str]] = {
     ),
     "deadlock_barrier": (
         "barrier",
-        "{1} threads wait at this barrier for ever: others of the block wait elsewhere",
+        "{1} threads wait at this barrier for ever, because other threads of the block wait "
+        "elsewhere",
     ),
     "deadlock_warp": (
         "barrier",
-        "threads wait for their warp for ever: others that the mask names never come",
+        "threads wait for their warp for ever, because other threads in the mask never arrive",
     ),
-    "not_in_mask": ("barrier", "a thread takes part that its own mask does not name"),
+    "not_in_mask": ("barrier", "a thread takes part although its own mask does not contain it"),
     "launch_threads": (
         "launch_failure",
         "a block of {1} threads: from 1 to 1024 are possible, 64 in z",
@@ -69,12 +71,12 @@ _AT_A_LINE: dict[str, tuple[str, str]] = {
     ),
     "trap": (
         "crash",
-        "the kernel ended itself by __trap, or a condition of its host code does not hold",
+        "the kernel stopped with __trap, or an assertion of its host code failed",
     ),
 }
 """Rules by the runtime's names for them, with the kind of failure; the line comes first."""
 _OF_THE_HOST: dict[str, tuple[str, str]] = {
-    "bad_free": ("illegal_address", "host code frees what it did not allocate"),
+    "bad_free": ("illegal_address", "host code frees memory that it did not allocate"),
     "copy_out_of_bounds": ("illegal_address", "host code copies beyond an array"),
     "input_modified": ("input_modified", "host code writes to an input"),
     "part_host_writes": (
@@ -85,7 +87,7 @@ _OF_THE_HOST: dict[str, tuple[str, str]] = {
 _FAULTS = {
     "misaligned": ("misaligned", "an access to an address that is not a multiple of its size"),
     "divided_by_zero": ("illegal_instruction", "a division of whole numbers by zero"),
-    "host_access": ("host_access", "host code touches an array of the device"),
+    "host_access": ("host_access", "host code accesses an array in device memory"),
     "input_modified": ("input_modified", "the kernel writes to an input"),
 }
 
@@ -132,7 +134,7 @@ def _fault(
     else:
         kind, words = "illegal_address", "a write to" if written else "a read of"
         if index < 0:
-            words += " memory outside every array, or beside a shared or local one"
+            words += " memory outside every array, or next to a shared or local array"
         elif offset < 0:
             words += f" {touched}, {-offset} bytes before its beginning"
         else:

@@ -98,7 +98,7 @@ class Nvcc:
             try:
                 return read_output(folder / output, _MOST_BYTES), log
             except OSError as error:
-                return Failed("build", "compile_error", f"nvcc left no machine code: {error}.")
+                return Failed("build", "compile_error", f"nvcc wrote no machine code: {error}.")
 
 
 def read_resources(report: str) -> tuple[Resources, ...]:
@@ -150,4 +150,6 @@ def _failed(log: str) -> Failed:
     if error is None and _CALL.search(log):
         log = f"kernel.cu defines no `kernel` with the parameters of the starting kernel:\n{log}"
     line = int(error[1]) if error else None
-    return Failed("build", "compile_error", log[:_MOST_LOG] or "nvcc failed without a word.", line)
+    return Failed(
+        "build", "compile_error", log[:_MOST_LOG] or "nvcc failed without a message.", line
+    )

@@ -80,7 +80,7 @@ def nothing_left_out(arguments: Sequence[Argument], part: Part | None) -> Failed
     that times their number.
     """
     if part is None:
-        return not_checked("it launches nothing, and too large a call to be run as a whole")
+        return not_checked("it launches nothing, and a call is too large to be run completely")
     for argument in (a for a in arguments if a.is_written):
         most, size = part.written.get(argument.name, 0), prod(argument.shape)
         if most * part.of < _ENOUGH * size:

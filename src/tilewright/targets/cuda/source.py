@@ -18,7 +18,7 @@ HEADERS = (
 NO_KERNEL = Failed(
     "build",
     "compile_error",
-    "the kernel launches nothing: it defines no __global__ function.",
+    "the kernel launches nothing, because it defines no __global__ function.",
 )
 """Of a source that compiles to no function of a GPU."""
 _OWN_NAMES = re.compile(
@@ -41,7 +41,7 @@ _DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 _PREDEFINED = re.compile(r"\b(?:__[A-Z]\w*__|__cplusplus|__COUNTER__)\b")
 _NAME = re.compile(r"\b[A-Za-z_]\w*")
 ONLY_A_GPU = (
-    (re.compile(r"\bcublas|\bcudnn|\bcutlass|\bcute\s*::"), "it calls a library of the GPU's"),
+    (re.compile(r"\bcublas|\bcudnn|\bcutlass|\bcute\s*::"), "it calls a GPU library"),
     (re.compile(r"\bthis_grid\s*\(|\bcudaLaunchCooperativeKernel\b"),
      "its blocks wait for one another"),
     (re.compile(r"\bthis_cluster\s*\(|\bcluster_group\b"), "it uses clusters of blocks"),
@@ -95,7 +95,7 @@ def only_a_gpu(source: str) -> tuple[str, int] | None:
     code = without_text(source)
     assembler = _ASSEMBLER.search(code)
     if assembler is not None:
-        return "it holds inline PTX", code.count("\n", 0, assembler.start()) + 1
+        return "it contains inline PTX", code.count("\n", 0, assembler.start()) + 1
     for pattern, words in ONLY_A_GPU:
         found = pattern.search(code)
         if found is not None:

@@ -217,7 +217,7 @@ class TrainiumRunner:
         found = estimate(evaluation.traced(source)[1], machine)
         if not found.busy:
             return Failed(
-                "measure", "invalid", "the kernel runs no instruction: nothing is stored."
+                "measure", "invalid", "the kernel executes no instruction, so it stores nothing."
             )
         least, _ = roofline_ns(evaluation.workload, machine)
         return Measured(

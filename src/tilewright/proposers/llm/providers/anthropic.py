@@ -49,7 +49,7 @@ class AnthropicProvider:
         except (self._sdk.AnthropicError, ValueError) as error:
             raise sdk_error(self._sdk, error, self._model, request) from None
         if not hasattr(answer, "content"):
-            raise TransientError("the answer holds no content")
+            raise TransientError("the answer has no content")
         text = "".join(b.text for b in answer.content or () if b.type == "text")
         stop = _STOPS.get(answer.stop_reason or "", "end")
         calls = tuple(

@@ -26,10 +26,10 @@ def interleave(kernel: Kernel, number: int) -> Kernel:
     """The kernel with the loads of innermost loop `number` put off. Raises `NotApplicableError`."""
     loop = loops(kernel)[number]
     if not loop.body or not all(isinstance(s, Command) for s in loop.body):
-        raise NotApplicableError("there is more in the loop than commands")
+        raise NotApplicableError("the loop contains more than commands")
     body = _put_off(tuple(s for s in loop.body if isinstance(s, Command)))
     if body == loop.body:
-        raise NotApplicableError("everything is loaded just before its first use")
+        raise NotApplicableError("every load is already just before its first use")
     return with_loop(kernel, number, (replace(loop, body=body),))
 
 

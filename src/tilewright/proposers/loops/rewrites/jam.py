@@ -79,7 +79,7 @@ def jam(kernel: Kernel, number: int, copies: int) -> Kernel:
         raise NotApplicableError("the arrays of all copies would be too large")
     inside = assigned_in(tuple(s for s in loop.body if isinstance(s, For)))
     if any(r.name in inside for r in reductions(loop, visible_types(kernel, number), names)):
-        raise NotApplicableError("a loop inside carries a reduction on")
+        raise NotApplicableError("an inner loop continues a reduction")
     require_independent(loop, kernel, names)
     require_private(kernel, loop)
     taken = names_in(kernel)

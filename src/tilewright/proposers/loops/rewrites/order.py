@@ -74,7 +74,9 @@ def block(kernel: Kernel, number: int, iterations: int) -> Kernel:
     if inner.threads > 1:
         raise NotApplicableError("the loop inside is shared among threads")
     if inner.trips < 2 * iterations:
-        raise NotApplicableError("the inner loop does not have two such blocks")
+        raise NotApplicableError(
+            "the inner loop does not have enough iterations for two such blocks"
+        )
     name = fresh(inner.variable, names_in(kernel))
     place = Binary("+", Var(name), Var(inner.variable))
 
@@ -102,7 +104,9 @@ def _nest(kernel: Kernel, number: int) -> tuple[Kernel, For, For]:
     if not isinstance(inner, For):
         raise NotApplicableError("the body of the loop is not one loop")
     if outer.threads > 1:
-        raise NotApplicableError("the loop is shared among threads: order its nest before")
+        raise NotApplicableError(
+            "the loop is shared among threads: change the order of its nest first"
+        )
     if declared:
         _require_sinking(declared, inner)
         inner = replace(inner, body=(*declared, *inner.body))

@@ -102,7 +102,7 @@ def pack(kernel: Kernel, number: int) -> Kernel:
                 return flat
     narrow = [p for p in kernel.parameters if p.constant and wider.get(p.name, p.type) != p.type]
     if not narrow:
-        raise NotApplicableError("no input is read along another index than its last")
+        raise NotApplicableError("every input is read along its last index")
     for given in narrow:
         sizes = given.sizes or (_elements(given.name, kernel, number),)
         whole = replace(given, sizes=sizes)
@@ -159,7 +159,7 @@ def _reads(
         always = list(unconditional((statement,)))
         for use in uses:
             if use not in always:
-                raise NotApplicableError(f"a condition says whether {array} is read")
+                raise NotApplicableError(f"{array} is read only under a condition")
             yield use, enclosing
 
 
@@ -223,7 +223,7 @@ def _copied(kernel: Kernel, number: int, given: Parameter, dimension: int, kind:
         return expr
 
     if any(o.threads > 1 for o in around(kernel, number)):
-        raise NotApplicableError("the loop is shared among threads: pack before")
+        raise NotApplicableError("the loop is shared among threads: pack first")
     body = tuple(changed_in(s, instead) for s in loops(kernel)[number].body)
     changed = with_loop(kernel, number, (replace(loops(kernel)[number], body=body),))
     at = tuple(Var(fresh("at", taken)) for _ in sizes)

@@ -47,7 +47,7 @@ def reciprocal(kernel: Kernel, number: int) -> Kernel:
     """The kernel with the divisions in loop `number` replaced. Raises `NotApplicableError`."""
     loop = loops(kernel)[number]
     if any(_rounds(s) for s in statements(loop.body)):
-        raise NotApplicableError("a quotient may be rounded to a whole number")
+        raise NotApplicableError("a quotient may be rounded to an integer")
     types, inside = visible_types(kernel, number), changed_by(loop)
     taken = names_in(kernel)
     names: dict[Expr, str] = {}
@@ -67,7 +67,7 @@ def reciprocal(kernel: Kernel, number: int) -> Kernel:
 
     body = tuple(changed_in(s, change) for s in loop.body)
     if not names:
-        raise NotApplicableError("nothing is divided by what stays the same")
+        raise NotApplicableError("no divisor stays the same during the loop")
     new: list[Statement] = [
         Declare("float", name, (), Binary("/", Number("1.0f"), divisor))
         for divisor, name in names.items()

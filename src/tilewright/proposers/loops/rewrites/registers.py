@@ -47,10 +47,10 @@ def require_private(kernel: Kernel, loop: For) -> None:
     if not inside:
         return
     if not kernel.registers:
-        raise NotApplicableError("registers are not described one by one")
+        raise NotApplicableError("the target does not describe individual registers")
     for statement in statements(loop.body):
         if isinstance(statement, Command) and not _names_registers(statement):
-            raise NotApplicableError(f"{statement.name} in the loop may concern all registers")
+            raise NotApplicableError(f"{statement.name} in the loop may affect all registers")
     seen: set[int] = set()
     for number, role in inside:
         if number not in seen and role != "register_write":
@@ -65,7 +65,7 @@ def require_private(kernel: Kernel, loop: For) -> None:
         else:
             alone = _self_contained(statement)
         if not alone:
-            raise NotApplicableError("a register of the loop is used elsewhere too")
+            raise NotApplicableError("a register of the loop is also used elsewhere")
 
 
 def require_unused_before(statement: Statement, number: int) -> None:
@@ -75,7 +75,7 @@ def require_unused_before(statement: Statement, number: int) -> None:
     """
     for inner in statements((statement,)):
         if isinstance(inner, Command) and not _names_registers(inner):
-            raise NotApplicableError(f"{inner.name} in the loop may concern all registers")
+            raise NotApplicableError(f"{inner.name} in the loop may affect all registers")
     first = next((role for used, role in _used((statement,)) if used == number), None)
     if first != "register_write":
         raise NotApplicableError(f"register {number} comes from outside the loop")
@@ -120,7 +120,7 @@ def shared(kernel: Kernel) -> Kernel:
             alike = (n for n in free if order is most or _shape(new, n) == _shape(kernel, number))
             place = next(alike, None)
             if place is None:
-                raise NotApplicableError("no register of the same kind is left")
+                raise NotApplicableError("no register of the same kind is free")
             numbers[number] = place
         done += [_renumbered(s, numbers) for s in body]
     return replace(new, body=tuple(done))

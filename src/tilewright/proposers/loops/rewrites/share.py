@@ -43,7 +43,7 @@ def share(kernel: Kernel, number: int, threads: int) -> Kernel:
     """The kernel with loop `number` shared among threads. Raises `NotApplicableError`."""
     path = around(kernel, number)
     if any(loop.threads > 1 for loop in path):
-        raise NotApplicableError("the loop is shared, or lies in one that is")
+        raise NotApplicableError("the loop is shared among threads, or is inside such a loop")
     loop, moved = path[-1], private(kernel, path)
     inside = tuple(replace(variable, value=None) for variable in moved)
     shared = replace(loop, body=(*inside, *loop.body), threads=threads)

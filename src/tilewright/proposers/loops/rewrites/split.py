@@ -79,7 +79,7 @@ def split(kernel: Kernel, number: int) -> Kernel:
     if _can_be_written_out(loop):
         return _written_out(kernel, number)
     if any(isinstance(s, For) and _can_be_written_out(s) for s in statements(loop.body)):
-        raise NotApplicableError("a loop inside is to be written out before")
+        raise NotApplicableError("an inner loop must be unrolled first")
     points = sorted({p for e in expressions(loop.body) for p in _points(e, loop)})
     if not points:
         raise NotApplicableError("no condition compares the variable of the loop with a number")

@@ -72,7 +72,7 @@ def stage(kernel: Kernel, number: int, which: int) -> Kernel:
     loop = path[-1]
     loads = [s for s in loop.body if isinstance(s, Command) and is_load(s) and s.roles == _LOAD]
     if which >= len(loads):
-        raise NotApplicableError("the loop has no load with this number")
+        raise NotApplicableError("the loop contains no load with this number")
     load = loads[which]
     require_unused_before(path[0], min(registers_of(load)))
     filling, kind = _filling(kernel, loop, load)
@@ -81,7 +81,7 @@ def stage(kernel: Kernel, number: int, which: int) -> Kernel:
     used = {e.name for e in expressions(made) if isinstance(e, Var)} - own
     over = [outer for outer in path if outer.variable in used]
     if used - {outer.variable for outer in over} - {_array(load)}:
-        raise NotApplicableError("what is loaded depends on more than loops")
+        raise NotApplicableError("the addresses of the load depend on more than loop variables")
     if any(outer.first for outer in over) or math.prod(o.trips for o in path) < 2 * math.prod(
         o.trips for o in over
     ):
@@ -113,7 +113,7 @@ def _array(load: Command) -> str:
     address = load.arguments[1]
     if isinstance(address, (Address, Var)):
         return address.array if isinstance(address, Address) else address.name
-    raise NotApplicableError("what is loaded is not an array")
+    raise NotApplicableError("the load does not read an array")
 
 
 def _filling(kernel: Kernel, loop: For, load: Command) -> tuple[tuple[Statement, ...], Type]:
@@ -125,17 +125,17 @@ def _filling(kernel: Kernel, loop: For, load: Command) -> tuple[tuple[Statement,
     declared = [s for s in loop.body if isinstance(s, Declare) and s.name == array]
     uses = [s for s in loop.body if s is not load and array in _arrays((s,))]
     if not declared or not all(isinstance(s, (For, Assign)) for s in uses):
-        raise NotApplicableError(f"{array} is neither an input nor filled in the loop")
+        raise NotApplicableError(f"{array} is neither an input nor written in the loop")
     if loop.body.index(load) < max(map(loop.body.index, uses), default=0):
-        raise NotApplicableError(f"{array} is filled after its load")
+        raise NotApplicableError(f"{array} is written after the load")
     for statement in statements(tuple(uses)):
         written = isinstance(statement, Assign) and statement.target
         if written and not (isinstance(written, Element) and written.array == array):
-            raise NotApplicableError(f"more than {array} is written where it is filled")
+            raise NotApplicableError(f"the code that writes {array} also writes something else")
         if isinstance(statement, (Command, Declare)):
-            raise NotApplicableError(f"there is more than loops where {array} is filled")
+            raise NotApplicableError(f"the code that writes {array} contains more than loops")
     if _arrays(tuple(uses)) - {array} - set(inputs):
-        raise NotApplicableError(f"{array} is filled from what may change")
+        raise NotApplicableError(f"{array} is computed from data that may change")
     return (*declared, *uses), declared[0].type
 
 

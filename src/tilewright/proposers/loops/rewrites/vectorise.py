@@ -64,20 +64,22 @@ def vectorise(kernel: Kernel, number: int, lanes: int) -> Kernel:
     """The kernel with loop `number` vectorised. Raises `NotApplicableError`."""
     loop = loops(kernel)[number]
     if loop.step != 1 or loop.trips < lanes or kernel.lanes not in (0, lanes):
-        raise NotApplicableError("the loop has other steps, or too few")
+        raise NotApplicableError(
+            "the step of the loop is not 1, or the loop has too few iterations"
+        )
     if lanes & (lanes - 1):
-        raise NotApplicableError(f"{lanes} lanes are no power of two")
+        raise NotApplicableError(f"{lanes} lanes are not a power of two")
     types = visible_types(kernel, number)
     own = declared_in(loop.body)
     if any(isinstance(s, Command) for s in statements(loop.body)):
-        raise NotApplicableError("there is more in the loop than arithmetic on floats")
+        raise NotApplicableError("the loop contains more than arithmetic on floats")
     declared = [s for s in statements(kernel.body) if isinstance(s, Declare)]
     of_vectors = {s.name for s in declared if s.type == "vector" and s.sizes}
     if "vector" in own.values() or any(
         isinstance(e, Load) or (isinstance(e, Element) and e.array in of_vectors)
         for e in expressions(loop.body)
     ):
-        raise NotApplicableError("there are vectors in the loop already")
+        raise NotApplicableError("the loop already contains vectors")
     running = scans(loop, types)
     found = reductions(loop, types, running)
     if any(r.type != "float" for r in found):

@@ -127,10 +127,10 @@ class Converter:
         if self._whole.is_double(expr):
             raise NotApplicableError(f"numbers of double precision are converted to {kind}")
         if not self._whole.has_floats(expr):
-            raise NotApplicableError("compilers make vectors of whole numbers themselves")
+            raise NotApplicableError("the compiler vectorises integers itself")
         value = self._value(expr)
         if not self._is_vector(value) and self._whole.is_whole(expr):
-            raise NotApplicableError("one whole number is stored for all lanes")
+            raise NotApplicableError("one integer is stored for all lanes")
         return value
 
     def _as_whole(self, expr: Expr, value: Expr, kind: Type, name: str = "") -> Expr:
@@ -217,7 +217,7 @@ class Converter:
             if power:
                 return reduce(lambda a, b: Binary("*", a, b), [values[0]] * power)
             if expr.function not in VECTOR_OF or any(map(self._is_mask, values)):
-                raise NotApplicableError(f"there is no {expr.function} on vectors")
+                raise NotApplicableError(f"{expr.function} is not available for vectors")
             return Call(VECTOR_OF[expr.function], tuple(map(self._splat, values)))
         return expr
 
@@ -242,7 +242,7 @@ class Converter:
         if expr.operator == "==" and self._is_mask(left) and right == Number("0"):
             return Call("v_not", (left,))
         if expr.operator not in COMPARED:
-            raise NotApplicableError(f"there is no {expr.operator} on vectors")
+            raise NotApplicableError(f"{expr.operator} is not available for vectors")
         function, exchanged = COMPARED[expr.operator]
         sides = (self._splat(left), self._splat(right))
         return self._number(Call(function, sides[::-1] if exchanged else sides))
@@ -250,7 +250,7 @@ class Converter:
     def _require_exact(self, expr: Binary) -> None:
         """Raise if an operation on whole numbers may have another result on floats."""
         if self._whole.wraps(expr):
-            raise NotApplicableError("unsigned numbers of 32 bits or more begin again at zero")
+            raise NotApplicableError("unsigned integers of 32 bits or more may wrap around")
         if expr.operator in "+-*":
             exact = self._whole.is_exact(expr)
         else:  # what was cut off is exact, whatever its size
@@ -259,12 +259,12 @@ class Converter:
                 self._is_vector(self._value(s)) or self._whole.is_exact(s) for s in sides
             )
         if not exact:
-            raise NotApplicableError("whole numbers may be too large for floats")
+            raise NotApplicableError("integers may be too large for floats")
 
     def _require_one(self, expr: Expr) -> None:
         """Raise if a whole number that stands for all lanes may be too large for a float."""
         if not self._whole.is_exact(expr) or self._whole.wraps(expr):
-            raise NotApplicableError("whole numbers may be too large for floats")
+            raise NotApplicableError("integers may be too large for floats")
 
     def _float(self, expr: Expr) -> Expr:
         """A value where it is converted to a float: numbers of 32 bits are rounded, as in C."""
@@ -332,7 +332,7 @@ class Converter:
         elif isinstance(expr, Binary) and expr.operator in "/%":
             quotient = self._value(expr)
             if not self._is_vector(quotient) and not self._is_float(quotient):
-                raise NotApplicableError("a quotient of whole numbers is under a condition")
+                raise NotApplicableError("integers are divided under a condition")
 
     def _element(self, element: Element, *, large: bool = False) -> Expr:
         *outer, last = (coefficient(s, self._variable) for s in element.subscripts)

@@ -27,7 +27,7 @@ def stay(kernel: Kernel, path: Path) -> Kernel:
             break
         kernel, done = made, done + count
     if not done:
-        raise NotApplicableError("neither it nor a later loop loads what it stores")
+        raise NotApplicableError("neither this loop nor a later loop loads the data that it stores")
     return kernel
 
 

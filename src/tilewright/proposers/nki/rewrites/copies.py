@@ -124,7 +124,7 @@ def _require_unchanged(
 ) -> None:
     """Refuses where what was copied changes before the last use of the copy."""
     if not readers:
-        raise NotApplicableError("nobody reads the copy")
+        raise NotApplicableError("nothing reads the copy")
     home = uses(kernel, source.tensor).home if source.tensor not in {
         t.name for t in kernel.arguments
     } else ()  # fmt: skip
@@ -187,7 +187,7 @@ def land(kernel: Kernel, path: Path) -> Kernel:
     for op in between(kernel, place, path):
         for _, region in op.regions:
             if region.tensor == target.tensor and may_meet(region, target, world, None, inner):
-                raise NotApplicableError(f"{target.tensor} is used between")
+                raise NotApplicableError(f"{target.tensor} is used between the two instructions")
     if any(r.tensor == target.tensor for r in producer.reads):
         raise NotApplicableError(f"{target.tensor} is an operand")
     made = replaced_op(kernel, path)

@@ -189,7 +189,9 @@ class DeviceRunner:
         evaluation = self._evaluation
         baseline = evaluation.built(evaluation.start)
         if isinstance(baseline, Failed):
-            log = f"the starting kernel, which others are timed against, fails: {baseline.log}"
+            log = (
+                f"the starting kernel, with which other kernels are compared, fails: {baseline.log}"
+            )
             return Failed("measure", baseline.kind, log)
         programs = [artifact.binary] + [baseline[0]] * (artifact.binary != baseline[0])
         sessions, case = evaluation.settings.sessions, evaluation.cases.timed(0)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 
 HOW_TO_GET = (
-    "run it on a machine with an NVIDIA GPU, its driver (nvidia-smi) and the CUDA toolkit, or let "
-    "such a machine measure for this one with `--host HOST`"
+    "run tilewright on a machine with an NVIDIA GPU, its driver (nvidia-smi) and the CUDA "
+    "toolkit, or let such a machine time kernels for this one with `--host HOST`"
 )
 _FIELDS = ("name", "uuid", "compute_cap", "memory.total", "driver_version")
 _TIMEOUT_S = 30.0

@@ -69,7 +69,7 @@ def read_answer(source: str) -> Answer:
         elif isinstance(node, ast.Assign):
             _assigned(module, node)
     if found is None:
-        raise WrongError(f"the file defines no class {MODEL} on its outermost level")
+        raise WrongError(f"the file defines no class {MODEL} at its top level")
     functions = {node.name: node for node in found.body if isinstance(node, ast.FunctionDef)}
     forward, initialise = functions.get("forward"), functions.get("__init__")
     if forward is None:
@@ -91,7 +91,7 @@ def _parsed(source: str) -> ast.Module:
     try:
         tree = parsed(source, PYTHON.file)
     except SyntaxError as error:
-        raise WrongError(f"the file is no Python: {error.msg}", error.lineno) from None
+        raise WrongError(f"the file is not valid Python: {error.msg}", error.lineno) from None
     except UnparsableError as error:
         raise WrongError(str(error)) from None
     for count, (node, depth) in enumerate(with_depths(tree), 1):
@@ -123,7 +123,7 @@ def _assigned(module: _Module, node: ast.Assign) -> None:
     text = module.constants[name]
     module.read += len(text) if isinstance(text, str) else 0
     if module.read > _MOST_TEXT:
-        raise NotReadError("its texts are too long", node.lineno)
+        raise NotReadError("its strings are too long", node.lineno)
     literal = node.value
     if isinstance(literal, ast.Constant) and isinstance(literal.value, str) and not known:
         module.literals[name] = Text(literal.value, literal.lineno)
@@ -200,7 +200,7 @@ def constant(node: ast.expr, known: Mapping[str, object]) -> object:
         case ast.JoinedStr():
             return _joined(node, known)
     raise NotReadError(
-        f"{shown(node)} is not a number or a text that is written in the file", node.lineno
+        f"{shown(node)} is not a number or a string that is written in the file", node.lineno
     )
 
 
@@ -227,7 +227,7 @@ def _computed(node: ast.BinOp, left: object, right: object) -> object:
     if isinstance(found, (int, float)) and abs(found) < _LARGEST:
         return found
     raise NotReadError(
-        f"{shown(node)} is not a number or a text that is written in the file", node.lineno
+        f"{shown(node)} is not a number or a string that is written in the file", node.lineno
     )
 
 
@@ -238,10 +238,10 @@ def _joined(node: ast.JoinedStr, known: Mapping[str, object]) -> str:
             value = constant(part.value, known)
             plain = part.format_spec is None and part.conversion == -1
             if not plain or not isinstance(value, (int, float, str)):
-                raise NotReadError("a text has a formatted field", node.lineno)
+                raise NotReadError("a string is formatted", node.lineno)
             parts.append(str(value))
         else:
             parts.append(str(constant(part, known)))
     if sum(map(len, parts)) > MAX_SOURCE_BYTES:
-        raise NotReadError("a text is too long", node.lineno)
+        raise NotReadError("a string is too long", node.lineno)
     return "".join(parts)

@@ -68,7 +68,7 @@ def derive(full: Described, reduced: Described, architecture: Architecture, lowe
                 if isinstance(translated, Failed):
                     raise OtherError(f"its Python is not understood ({translated.log.rstrip('.')})")
     except OtherError as error:
-        return Derived({}, f"no kernel of tilewright's own computes its Model: {error}.")
+        return Derived({}, f"none of tilewright's own kernels computes its Model: {error}.")
     return Derived(found, f"its Model is {model.words}.")
 
 
@@ -93,7 +93,7 @@ def _answer(problem: str, made: tuple[str, Host]) -> str:
     try:
         tree = parsed(problem, "problem.py")
     except (SyntaxError, UnparsableError):
-        raise OtherError("its file is no plain Python") from None
+        raise OtherError("its file is not plain Python") from None
     found = [n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "Model"]
     forwards = [
         n for c in found for n in c.body if isinstance(n, ast.FunctionDef) and n.name == "forward"

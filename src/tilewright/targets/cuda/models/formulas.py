@@ -106,7 +106,7 @@ class Written:
                 name = f"t{len(self.known)}"
                 self.lines.append(f"float {name} = {formula.text.format(*operands)};")
             case Element() | Total():
-                raise OtherError("a value is used before it is known")
+                raise OtherError("a value is used before it is computed")
         self.known[formula] = name
         return name
 
@@ -176,5 +176,5 @@ def calculated(name: str, of: tuple[Formula, ...], settings: list[object]) -> Ca
             text = {2: f"({x} * {x})", 3: f"({x} * {x} * {x})", 0.5: f"sqrtf({x})",
                     -1: f"(1.0f / {x})", -0.5: f"rsqrtf({x})"}[float(str(given[0]))]  # fmt: skip
         case _:
-            raise OtherError(f"it computes {name}, which the kernels here have not")
+            raise OtherError(f"it computes {name}, which tilewright's own kernels do not support")
     return Calculated(text, of)

@@ -105,7 +105,9 @@ class Translation:
             or found.posonlyargs
             or ((found.kwarg or found.vararg) and not open_ended)
         ):
-            raise NotReadError(f"{function.name} takes other than plain arguments", function.lineno)
+            raise NotReadError(
+                f"{function.name} has arguments other than plain ones", function.lineno
+            )
         names = [argument.arg for argument in found.args[1:]]
         defaults = dict(zip(reversed(names), reversed(found.defaults), strict=False))
         for i, name in enumerate(names):
@@ -114,7 +116,7 @@ class Translation:
             elif name in defaults:
                 self.names[name] = constant(defaults[name], self._constants)
             else:
-                raise NotReadError(f"{function.name} has arguments that the reference model's has "
+                raise NotReadError(f"{function.name} has arguments that the reference model does "
                                    f"not ({name})", function.lineno)  # fmt: skip
         if len(values) > len(names) and not found.vararg:
             raise NotReadError(f"{function.name} takes {len(names)} arguments, and the reference "
@@ -182,7 +184,7 @@ class Translation:
     def _unpacked(self, target: ast.Tuple, value: object) -> None:
         names = [e.id for e in target.elts if isinstance(e, ast.Name)]
         if not isinstance(value, Sizes) or len(names) != len(target.elts):
-            raise NotReadError("only shapes are taken apart", target.lineno)
+            raise NotReadError("only shapes can be unpacked", target.lineno)
         for i, name in enumerate(names):
             self.names[name] = _size(value.of, i, target)
 
@@ -336,5 +338,5 @@ def _code(value: object, node: ast.expr) -> str:
         return value.code
     if type(value) in _CODES and value not in (float("inf"), float("-inf")) and value == value:
         return _CODES[type(value)](value)
-    raise NotReadError(f"{shown(node)} is handed to a kernel, and is neither a tensor "
+    raise NotReadError(f"{shown(node)} is passed to a kernel, but is neither a tensor "
                        "nor a number", node.lineno)  # fmt: skip

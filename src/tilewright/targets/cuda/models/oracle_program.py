@@ -35,7 +35,7 @@ class UnusableError(Exception):
 
 
 class Problem:
-    """A file's functions, with constants on its outermost level replaced."""
+    """A file's functions, with constants at its top level replaced."""
 
     def __init__(self, text: str, constants: Mapping[str, int]) -> None:
         tree = ast.parse(text, "problem.py")

@@ -114,7 +114,7 @@ class _Reading:
         rows = is_of_a_row(value.formula) and value.shape == self._of_rows(shape)
         if value.shape == shape or rows:
             return value.formula
-        raise OtherError("it computes with arrays of shapes that do not go together here")
+        raise OtherError("it computes with arrays of incompatible shapes")
 
     def _of_rows(self, shape: Shape) -> Shape:
         """The shape of one value for each row, which is as wide as the rows."""
@@ -123,7 +123,7 @@ class _Reading:
 
     def value(self, said: Any) -> Array | Value:
         if not isinstance(said, Mapping) or said.get("array") not in self.values:
-            raise OtherError("it computes with what is none of its arrays")
+            raise OtherError("it computes with something other than its arrays")
         return self.values[said["array"]]
 
     def computed(self, formula: Formula, shape: Shape) -> Value:
@@ -158,7 +158,7 @@ def recognised(full: Any, reduced: Any) -> Recognised:
     try:
         return _recognised(full, reduced)
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
-        said = "what it computes was not written down in a way that is understood"
+        said = "the record of what it computes cannot be read"
         raise OtherError(said) from None
 
 

@@ -74,7 +74,7 @@ def require_plain(tree: ast.Module) -> None:
                 or _SOURCES.get(name, meaning) != meaning
                 or (name == MODEL and not isinstance(node, ast.ClassDef))
             ):
-                raise NotReadError(f"{name} is given another meaning", node.lineno)
+                raise NotReadError(f"{name} is redefined", node.lineno)
         _require_statement(node)
     for model in tree.body:
         if isinstance(model, ast.ClassDef) and model.name == MODEL:
@@ -141,7 +141,7 @@ def _require_statement(node: ast.stmt) -> None:
             pass
         case _:
             raise NotReadError(
-                "on the outermost level, only imports, definitions and names that are given a "
+                "at the top level, only imports, definitions and names that are given a "
                 "value are understood", node.lineno,
             )  # fmt: skip
 
@@ -204,12 +204,12 @@ def _require_method(function: ast.FunctionDef, bound: set[str], plain: set[str])
             require_plain_value(statement.value, _INITIAL)
     for node in (node for statement in function.body for node in ast.walk(statement)):
         if isinstance(node, (*_EFFECTS, ast.FunctionDef, ast.ClassDef, ast.Global, ast.Import)):
-            raise NotReadError("an expression with effects", getattr(node, "lineno", None))
+            raise NotReadError("an expression with side effects", getattr(node, "lineno", None))
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             if node.attr.startswith(_OF_MODULES_BEGINS) or node.attr in _OF_MODULES:
-                raise NotReadError(f"{node.attr} means something to nn.Module", node.lineno)
+                raise NotReadError(f"{node.attr} has a meaning for nn.Module", node.lineno)
         elif isinstance(node, ast.Assert) and not _is_pure(node.test):
-            raise NotReadError("an assertion that does something", node.lineno)
+            raise NotReadError("an assertion with side effects", node.lineno)
         elif isinstance(node, ast.Assign) and function.name == "__init__":
             require_plain_value(node.value)
 
@@ -233,7 +233,7 @@ def require_plain_value(node: ast.expr, more: re.Pattern[str] | None = None) -> 
     """
     for part in ast.walk(node):
         if isinstance(part, _EFFECTS):
-            raise NotReadError("a value that is computed with effects", node.lineno)
+            raise NotReadError("a value that is computed with side effects", node.lineno)
         if isinstance(part, ast.Call):
             called = ast.unparse(part.func)
             if is_loader(part.func):
@@ -263,4 +263,4 @@ def _require_flags(call: ast.Call) -> None:
                     what = "an option" if text is None else repr(text)
                     raise NotReadError(f"{what} of the compiler may change results", call.lineno)
     if len(call.args) > 4:
-        raise NotReadError(f"so many arguments of {LOADER} are not understood", call.lineno)
+        raise NotReadError(f"this number of arguments of {LOADER} is not supported", call.lineno)

@@ -198,7 +198,7 @@ class ModelChecker:
         log = (
             f"not checked: with {self._reduced} it fails ({found.kind.replace('_', ' ')}: "
             f"{found.log.rstrip('.')}), and it may be written for the problem's own sizes alone; "
-            "only a GPU can tell whether it is right there."
+            "only a GPU can show whether it is correct there."
         )
         return replace(found, kind="not_checked", log=log)
 
@@ -240,5 +240,5 @@ def _of_the_header(failed: Failed, source: str, at: int | None) -> Failed:
         said = "forward gives a function a Python float for a parameter of another type"
         return WrongError(f"{said}, which PyTorch refuses", failed.line).failed
     said = complaint.rpartition("error: ")[2].strip()[:200]
-    reason = f"it does not compile against what stands for PyTorch's headers ({said})"
+    reason = f"it does not compile with tilewright's replacement for PyTorch's headers ({said})"
     return NotReadError(reason, failed.line).failed

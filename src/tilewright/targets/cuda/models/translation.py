@@ -192,7 +192,7 @@ def _without_comments(text: str, not_read: Callable[[str, int], NotReadError]) -
         if token["open"] and (not token["end"] or (found[0] == "'" and _WORD.match(ahead))):
             raise not_read("a quote is not closed, or follows a letter or digit", at)
         if found[0] == '"' and ahead == "R":
-            raise not_read("it holds a raw string", at)
+            raise not_read("it contains a raw string", at)
         owed += 0 if token["open"] else found.count("\n")
         at += found.count("\n")
         parts += [before, found if token["open"] else " "]

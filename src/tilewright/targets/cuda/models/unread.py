@@ -16,7 +16,7 @@ class NotReadError(Exception):
     @property
     def failed(self) -> Failed:
         """As an outcome of the check."""
-        log = f"not checked: {self}; only PyTorch on a GPU can tell whether it is right."
+        log = f"not checked: {self}; only PyTorch on a GPU can show whether it is correct."
         return Failed("check", "not_checked", PYTHON.located(log, self.line), self.line)
 
 

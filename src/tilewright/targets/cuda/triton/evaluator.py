@@ -45,7 +45,7 @@ def assembled(
     if isinstance(recorded, Failed):
         return recorded
     if not recorded.launches:
-        return Failed("build", "compile_error", "kernel.py launches nothing.")
+        return Failed("build", "compile_error", "kernel.py launches no kernel.")
     codes, functions = list[bytes](), list[Resources]()
     for text in recorded.codes:
         target = re.search(r"^\.target (sm_\w+)", text, re.MULTILINE)

@@ -29,7 +29,8 @@ VARIABLE = "TILEWRIGHT_TRITON"
 """Names a Python that has Triton, where the one that runs tilewright has none."""
 HOW_TO_GET = (
     "pip install triton into tilewright's environment, or set "
-    f"{VARIABLE} to a Python that has it (3.9 was used here; neither a GPU nor PyTorch is needed)"
+    f"{VARIABLE} to a Python that has it (tested with Triton 3.9; neither a GPU nor PyTorch is "
+    "needed)"
 )
 _CONTAINED = Path(__file__).with_name("contained")
 _MEMORY, _ADDRESSES = 4 << 30, 64 << 30
@@ -140,7 +141,7 @@ def _ran(
         pass
     said = finished[1].decode(errors="replace").strip().splitlines()
     told = said[-1][:300] if said else "it said nothing"
-    log = f"the process of the kernel ended without an answer: {told}"
+    log = f"the kernel's process ended without an answer: {told}"
     return Failed(stage, "crash", log)  # type: ignore[arg-type]
 
 
@@ -165,7 +166,7 @@ def _failed(said: Any, stage: str) -> Failed:
     if kind in _KINDS:
         return _at(stage, kind, f"{message}.", line)
     if any(known in names for known in _NOT_CHECKED):
-        log = f"not checked: {message or name}; only a GPU can tell whether it is right."
+        log = f"not checked: {message or name}; only a GPU can show whether it is correct."
         return _at("check", "not_checked", log, line)
     if "OutOfResources" in names:
         return _at("check", "launch_failure", f"{message}.", line)
@@ -174,7 +175,7 @@ def _failed(said: Any, stage: str) -> Failed:
         return _at(stage, "compile_error", f"{told}.", line)
     if "AssertionError" in names:
         return _at(stage, "crash", f"a condition of the kernel does not hold ({message}).", line)
-    log = f"not checked: Triton's interpreter cannot run it ({name}: {message}); it may be right."
+    log = f"not checked: Triton's interpreter cannot run it ({name}: {message}); it may be correct."
     return _at(stage, "not_checked", log, line)
 
 

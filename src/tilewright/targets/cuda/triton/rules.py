@@ -92,7 +92,7 @@ def _parsed(source: str) -> ast.Module:
     try:
         tree = parsed(source, PYTHON.file)
     except SyntaxError as error:
-        found = _NotAllowedError(f"the file is no Python: {error.msg}")
+        found = _NotAllowedError(f"the file is not valid Python: {error.msg}")
         found.line = error.lineno
         raise found from None
     except UnparsableError as error:
@@ -108,7 +108,7 @@ def _require(tree: ast.Module) -> None:
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
             bound.add(_imported(statement))
         elif not isinstance(statement, _STATEMENTS) and not _is_text(statement):
-            raise _NotAllowedError("on the outermost level, only imports, functions and names that "
+            raise _NotAllowedError("at the top level, only imports, functions and names that "
                                    "are given a value are allowed", statement)  # fmt: skip
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     if "kernel" not in functions or functions["kernel"].decorator_list:
@@ -120,8 +120,7 @@ def _require(tree: ast.Module) -> None:
     for node in ast.walk(tree):
         _require_node(node, bound)
         if id(node) not in asked and _module(node):
-            raise _NotAllowedError(f"{_module(node)} is a module, which stands only before a dot",
-                                   node)  # fmt: skip
+            raise _NotAllowedError(f"{_module(node)} is a module, which a dot must follow", node)
     for statement in tree.body:
         if isinstance(statement, ast.FunctionDef):
             for default in [*statement.args.defaults, *filter(None, statement.args.kw_defaults)]:
@@ -183,7 +182,7 @@ def _names_of(node: ast.AST) -> Iterable[str]:
         found = [node.arg]
     for name in found:
         if name in {*_IMPORTS.values(), *_BUILTINS}:
-            raise _NotAllowedError(f"{name} is given another meaning", node)
+            raise _NotAllowedError(f"{name} is redefined", node)
     return found
 
 
@@ -201,7 +200,7 @@ def _require_node(node: ast.AST, bound: set[str]) -> None:
             for decorator in node.decorator_list:
                 _require_decorator(decorator)
         case ast.ImportFrom() | ast.Import() if node.col_offset:
-            raise _NotAllowedError("imports stand on the outermost level", node)
+            raise _NotAllowedError("imports must be at the top level", node)
         case _ if isinstance(node, _REFUSED):
             raise _NotAllowedError(f"{type(node).__name__.lower()} is not allowed", node)
         case _:
@@ -219,10 +218,10 @@ def _require_attribute(node: ast.Attribute, name: str) -> None:
                                "shape, strides and type", node)  # fmt: skip
     if root in _OF and name not in _OF[root]:
         hint = (
-            "one configuration is chosen by whoever writes the kernel"
+            "the author of the kernel must choose one configuration"
             if name == "autotune"
             else (
-                "the launcher computes nothing itself"
+                "the launcher must not compute anything itself"
                 if root == "torch"
                 else "it is not known here"
             )

@@ -208,7 +208,7 @@ def _join(text: str, parts: Any) -> str:
     if not isinstance(parts, (list, tuple)) or not all(isinstance(part, str) for part in parts):
         raise KernelError("unsupported_operand", "join takes texts")
     if sum(len(part) + len(text) for part in parts) > LONGEST_TEXT:
-        raise KernelError("too_large", f"a text of more than {LONGEST_TEXT:,} characters")
+        raise KernelError("too_large", f"a string of more than {LONGEST_TEXT:,} characters")
     return text.join(parts)
 
 

@@ -227,9 +227,11 @@ def _comparison(op: ast.cmpop, line: int) -> Callable[[Frame, Any, Any], Any]:
 
     def contained(frame: Frame, left: Any, right: Any) -> bool:
         if not isinstance(right, (list, tuple, dict, str, range)):
-            raise KernelError("unsupported_operand", "'in' needs a list, tuple, dict or text", line)
+            raise KernelError(
+                "unsupported_operand", "'in' needs a list, tuple, dict or string", line
+            )
         if isinstance(right, str) and not isinstance(left, str):
-            raise KernelError("unsupported_operand", "only a text can be in a text", line)
+            raise KernelError("unsupported_operand", "only a string can be in a string", line)
         if isinstance(right, (str, dict)):
             return (isinstance(left, (int, float, str, tuple)) and bounded(left) in right) == inside
         return any(left is item or _same(left, item) for item in right) == inside
@@ -444,7 +446,7 @@ def _call(node: ast.Call) -> Expression:
 
 def _options(value: Any, line: int) -> dict[str, Any]:
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
-        raise KernelError("unsupported_operand", "** needs a dict with texts as keys", line)
+        raise KernelError("unsupported_operand", "** needs a dict with strings as keys", line)
     return value
 
 

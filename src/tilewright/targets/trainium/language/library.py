@@ -162,7 +162,7 @@ def _ds(run: Execution, start: Any, size: Any) -> slice:
 def _arange(run: Execution, *args: Any) -> Any:
     values = bounded_range("nl.arange", *args)
     if not len(values):
-        raise KernelError("unsupported_indexing", "nl.arange of nothing")
+        raise KernelError("unsupported_indexing", "nl.arange of no elements")
     return arange(values.start, values.stop, values.step)
 
 

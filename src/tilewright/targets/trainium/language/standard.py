@@ -42,7 +42,7 @@ class _PartialMaker(Builtin):
 def _reduce(run: Execution, function: Any, values: Any, *start: Any) -> Any:
     items = [*start[:1], *items_of_any(values)]
     if not items:
-        raise KernelError("missing_argument", "functools.reduce of nothing")
+        raise KernelError("missing_argument", "functools.reduce of an empty sequence")
     total = items[0]
     for item in items[1:]:
         run.step()

@@ -74,7 +74,8 @@ def select_reduce(
     if not chooser.columns == source.columns == out.columns:
         raise KernelError(
             "shape_mismatch",
-            f"{run.function}: predicate {chooser.shape}, on_true {source.shape}, dst {out.shape}",
+            f"{run.function}: predicate {chooser.shape}, on_true {source.shape} and dst "
+            f"{out.shape} must have as many elements in each partition",
         )
     if source.memory == chooser.memory == "psum":
         raise KernelError(
@@ -159,7 +160,9 @@ def tensor_copy_dynamic_dst(
     check_writable(run, out)
     same_partitions(run, out, view)
     if out.columns != view.columns:
-        raise KernelError("shape_mismatch", f"{run.function}: dst {out.shape}, src {view.shape}")
+        raise KernelError(
+            "shape_mismatch", f"{run.function}: dst {out.shape} and src {view.shape} differ"
+        )
     run.emit("tensor_copy_dynamic", "dve", (view,), (out,), mask=mask)
     if run.valued:
         write(run, out, read(run, view, mask).copy().reshape(out.shape), mask, view.dtype)
@@ -183,7 +186,8 @@ def loop_reduce(
         if around.parent is None:
             raise KernelError(
                 "unsupported_operand",
-                f"{run.function}: {len(loop_indices)} loop indices, but fewer loops around it",
+                f"{run.function}: {len(loop_indices)} loop indices, but fewer loops contain the "
+                "call",
             )
         around = around.parent
     key = (run.line, run.column, around.serial)
@@ -212,7 +216,9 @@ def gather_flattened(
     source, chosen = tile(run, data, "data"), tile(run, indices, "indices")
     if source.partitions != chosen.partitions:
         raise KernelError(
-            "num_partition_mismatch", f"{run.function}: {source.shape} and {chosen.shape}"
+            "num_partition_mismatch",
+            f"{run.function}: data {source.shape} and indices {chosen.shape} must have as many "
+            "partitions",
         )
     out = destination(run, dst, chosen.shape, dtype or source.dtype, "pool")
     record_result(run, out, run.emit("local_gather", "pool", (source, chosen), (out,), mask=mask))

@@ -94,12 +94,12 @@ def pattern_pairs(run: Execution, pattern: object) -> list[tuple[int, int]]:
     for pair in pattern:
         if not isinstance(pair, (list, tuple)) or len(pair) != 2:
             raise KernelError(
-                "unsupported_operand", f"{run.function}: {shown(pair)} is no [step, count]"
+                "unsupported_operand", f"{run.function}: {shown(pair)} is not [step, count]"
             )
         step, count = pair
         if not isinstance(step, int) or not isinstance(count, int) or not 0 < count <= 1 << 20:
             raise KernelError(
-                "unsupported_operand", f"{run.function}: {shown(pair)} is no [step, count]"
+                "unsupported_operand", f"{run.function}: {shown(pair)} is not [step, count]"
             )
         pairs.append((step, count))
     return pairs
@@ -152,7 +152,9 @@ def affine_select_into(
     if "psum" in (view.memory, out.memory):
         raise KernelError("unsupported_memory", f"{run.function}: Pool cannot use PSUM")
     if view.partitions != out.partitions or view.columns != out.columns:
-        raise KernelError("shape_mismatch", f"{run.function}: dst {out.shape}, tile {view.shape}")
+        raise KernelError(
+            "shape_mismatch", f"{run.function}: dst {out.shape} and tile {view.shape} differ"
+        )
     compare = alu(name_of(cmp_op, "cmp_op"))
     places = _pattern_values(run, pattern, offset, channel_multiplier, out)
     settings = {
@@ -211,7 +213,7 @@ def bn_aggr(
     if view.columns % 3:
         raise KernelError(
             "unsupported_operand",
-            f"{run.function}: {view.columns} elements in a partition are no triples of bn_stats",
+            f"{run.function}: {view.columns} elements in a partition are not triples of bn_stats",
         )
     out = destination(run, dst, (view.partitions, 2), dtype or FLOAT32, "dve")
     record_result(run, out, run.emit("bn_aggr", "dve", (view,), (out,), mask=mask))

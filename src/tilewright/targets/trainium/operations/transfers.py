@@ -207,7 +207,10 @@ def dma_copy(
 def added(run: Execution, place: View, source: View, mask: Mask | None) -> None:
     """A transfer that adds to what is there."""
     if math.prod(place.shape) != math.prod(source.shape):
-        raise KernelError("shape_mismatch", f"{run.function}: {source.shape} to {place.shape}")
+        raise KernelError(
+            "shape_mismatch",
+            f"{run.function}: src {source.shape} and dst {place.shape} must have as many elements",
+        )
     emit(run, source, place, mask, accumulate=True)
     if run.valued:
         values = as_float32(read(run, source)).reshape(place.shape)
@@ -285,7 +288,10 @@ def dma_transpose(
     place = tensor(run, dst, "dst")
     check_writable(run, place)
     if place.shape != view.shape[::-1]:
-        raise KernelError("shape_mismatch", f"{run.function}: dst {place.shape}, src {view.shape}")
+        raise KernelError(
+            "shape_mismatch",
+            f"{run.function}: dst {place.shape} is not the transposed shape of src {view.shape}",
+        )
     if "psum" in (place.memory, view.memory):
         raise KernelError("unsupported_memory", f"{run.function}: DMA cannot use PSUM")
     emit(run, transposed(view) if not view.on_chip else view, place, mask, "dma_transpose")

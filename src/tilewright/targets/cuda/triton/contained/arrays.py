@@ -162,7 +162,7 @@ def extents(grid: Any) -> tuple[int, int, int]:
     found = (*grid, 1, 1)[:3]
     for size, most in zip(found, _GRID):  # noqa: B905 -- an older Python may run this
         if not isinstance(size, int):
-            raise LauncherError(f"the grid {grid!r:.80} holds {size!r:.40}, which is no whole "
+            raise LauncherError(f"the grid {grid!r:.80} holds {size!r:.40}, which is not a whole "
                                 "number: use triton.cdiv or //")  # fmt: skip
         if not 0 <= size <= most:
             raise LauncherError(f"the grid {grid!r:.80} is not possible: a GPU takes 0 to "

@@ -98,8 +98,8 @@ def _given(kind: Any, value: Any) -> dict[str, Any]:
         return {"whole": int(value), "type": str(kind)}
     if isinstance(value, float):
         return {"real": value.hex(), "type": str(kind)}
-    raise NotCheckedError(f"it hands {type(value).__name__} to a kernel: arrays and numbers are "
-                          "understood")  # fmt: skip
+    raise NotCheckedError(f"it passes {type(value).__name__} to a kernel: only arrays and numbers "
+                          "are supported")  # fmt: skip
 
 
 def _require_constant(name: str, value: Any) -> None:
