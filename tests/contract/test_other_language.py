@@ -117,7 +117,7 @@ def test_a_proposer_of_other_languages_is_refused(call) -> None:  # type: ignore
         "vecton are written in Vecton" in text
     )
     assert (
-        "holds no runs of tilewright" in call("runs", "list")[1]
+        "contains no runs of tilewright" in call("runs", "list")[1]
     )  # refused before anything is recorded
 
 

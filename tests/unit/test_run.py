@@ -319,7 +319,7 @@ def test_a_finished_run_cannot_be_resumed(world: World, tmp_path: Path) -> None:
 
 
 def test_resuming_nothing_is_refused(world: World, tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="holds no runs of tilewright"):
+    with pytest.raises(StorageError, match="contains no runs of tilewright"):
         run.resume("latest", project=tmp_path)
     run.optimize("toy:digits", QUICK, project=tmp_path)
     with pytest.raises(UnknownNameError):

@@ -29,7 +29,7 @@ def packed(folder: Path) -> dict[str, str]:
         size += path.stat().st_size
         if size > MOST_BYTES:
             raise WorkloadError(
-                f"folder {folder} holds more than {MOST_BYTES >> 20} MiB, which is too much to "
+                f"folder {folder} contains more than {MOST_BYTES >> 20} MiB, which is too much to "
                 "send to the workers of a cluster. Move files that the task does not need "
                 "elsewhere."
             )
@@ -54,7 +54,7 @@ def unpacked(files: Mapping[str, str], name: str) -> Path:
     for file, content in files.items():
         path = (folder / file).resolve()
         if not path.is_relative_to(folder):
-            raise ValueError(f"file {file!r} of a task lies outside its folder")
+            raise ValueError(f"file {file!r} of a task is outside its folder")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b64decode(content))
     return folder

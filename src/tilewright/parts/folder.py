@@ -231,8 +231,8 @@ def read_folder(
     size = bytes_of(arguments)
     if size > max_bytes:
         raise WorkloadError(
-            f"{path}: the arrays take {size >> 20} MiB, but {memory} holds {max_bytes >> 20} MiB. "
-            "Choose smaller shapes."
+            f"{path}: the arrays take {size >> 20} MiB, but {memory} has only {max_bytes >> 20} "
+            "MiB. Choose smaller shapes."
         )
     tolerance = description.tolerance or ToleranceTable()
     workload = Workload(

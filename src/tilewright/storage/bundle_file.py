@@ -73,7 +73,7 @@ def unpack(data: bytes, name: str) -> dict[str, Any]:
     except (zlib.error, ValueError, RecursionError):
         document = None
     if not isinstance(document, dict):
-        raise InputError(f"{name} holds no evidence that can be read: {_AGAIN}.")
+        raise InputError(f"{name} contains no readable evidence: {_AGAIN}.")
     return document
 
 

@@ -36,7 +36,7 @@ def database_of(name: str) -> Path | URL:
             ) from None
         if url.password is not None or "password" in url.query:
             raise ConfigurationError(
-                "the address holds a password, which other users of this machine can read. Put "
+                "the address contains a password, which other users of this machine can read. Put "
                 "it into PGPASSWORD or ~/.pgpass, and leave it out of the command."
             )
         return require_postgresql(url, "the command")
@@ -66,7 +66,7 @@ def copy_database(source: Path | URL, target: Path | URL) -> dict[str, int]:
     try:
         if read_from.is_new:
             raise StorageError(
-                f"{read_from.name} holds no runs of tilewright, so there is nothing to copy."
+                f"{read_from.name} contains no runs of tilewright, so there is nothing to copy."
             )
         write_to = Database(target)
         try:
@@ -92,8 +92,8 @@ def _copied(old: Connection, new: Connection, name: str) -> dict[str, int]:
     for table in tables:
         if new.execute(select(func.count()).select_from(table)).scalar_one():
             raise StorageError(
-                f"{name} already holds {table.name}. Copy into an empty database, so that data of "
-                "two projects are not mixed or lost."
+                f"{name} already contains {table.name}. Copy into an empty database, so that data "
+                "of two projects are not mixed or lost."
             )
     counts = {}
     for table in tables:

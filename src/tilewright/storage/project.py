@@ -92,8 +92,8 @@ def _open(project: Path, create: bool, reads_only: bool = False) -> Database:
 
 def _without_runs(name: str) -> StorageError:
     return StorageError(
-        f"{name} holds no runs of tilewright. Start one there with `tilewright optimize`, or give "
-        "another folder with --project."
+        f"{name} contains no runs of tilewright. Start one there with `tilewright optimize`, or "
+        "give another folder with --project."
     )
 
 

@@ -42,8 +42,8 @@ class Unsent:
                 continue
             except (ValueError, KeyError, TypeError, OSError) as error:
                 raise StorageError(
-                    f"{file} holds results that were not stored yet and cannot be read ({error}). "
-                    "Repair it, or delete it to measure them again."
+                    f"{file} contains results that were not stored yet and cannot be read "
+                    f"({error}). Repair it, or delete it to measure them again."
                 ) from error
             try:
                 store(table, rows)
@@ -51,7 +51,7 @@ class Unsent:
                 raise
             except StorageError as error:
                 raise StorageError(
-                    f"{file} holds results that could not be stored ({error}). Delete it to "
+                    f"{file} contains results that could not be stored ({error}). Delete it to "
                     "measure them again."
                 ) from error
             file.unlink(missing_ok=True)

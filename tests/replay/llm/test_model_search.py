@@ -304,10 +304,10 @@ def test_recorded_and_replayed(tmp_path: Path, server: ModelServer) -> None:
     optimize(tmp_path / "b", name, iterations=4, replay=file)
     assert trajectory(tmp_path / "b") == trajectory(tmp_path / "a")
     assert len(server.requests) == asked
-    with pytest.raises(ModelError, match="holds no reply"):
+    with pytest.raises(ModelError, match="contains no reply"):
         optimize(tmp_path / "c", name, iterations=4, seed=7, replay=file)
     other = name.replace("openai/a", "openai/b")
-    with pytest.raises(InputError, match=r"holds no replies of openai/b.*, but of openai/a"):
+    with pytest.raises(InputError, match=r"contains no replies of openai/b.*, but of openai/a"):
         optimize(tmp_path / "e", other, replay=file)
     file.write_text("{}")
     with pytest.raises(InputError, match="not a usable recording"):

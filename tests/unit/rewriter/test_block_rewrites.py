@@ -233,14 +233,14 @@ COPIED_BACK = "    for (int b3 = 0; b3 < 2; b3++) {\n      preload(NONE, SPAD(b3
 @pytest.mark.parametrize(
     ("before", "added", "reason"),
     [
-        ("    mvout(&y[t][0]", "    mvin(&h[t][0], SPAD(2), 4, 1);\n", "used for other things"),
+        ("    mvout(&y[t][0]", "    mvin(&h[t][0], SPAD(2), 4, 1);\n", "used for something else"),
         (
             "    fence();\n" + COPIED_BACK,
             "    mvout(&y[t][0], SPAD(2), 4, 2);\n",
             "in other pieces",
         ),
         ("  }\n  fence();\n}", "    mvin(&b[t][0], ACC(4) | ACCUMULATE, 4, 1);\n", "written again"),
-        ("  }\n  fence();\n}", "    mvout(&y[t][0], SPAD(2), 4, 1);\n", "used for other things"),
+        ("  }\n  fence();\n}", "    mvout(&y[t][0], SPAD(2), 4, 1);\n", "used for something else"),
         ("  fence();\n}", "  mvout(&y[0][0], SPAD(2), 4, 1);\n", "used around the loop"),
         ("  config_ld(32", "  mvin2(&h[0][0], SPAD(2) | ACCUMULATE, 4, 1);\n", "around the loop"),
         ("  config_ld(32", "  config_ex(WEIGHT_STATIONARY, RELU, 1, 0, 1);\n", "a function"),

@@ -108,7 +108,7 @@ def test_what_is_no_packed_block_stays_text(machine: Machine, call: str) -> None
 
 def test_packing_twice_and_without_blocks_is_refused(machine: Machine) -> None:
     kernel = PACK.apply(lift(gemm(32, 32, 32), machine), machine)
-    with pytest.raises(NotApplicable, match="packed already"):
+    with pytest.raises(NotApplicable, match="already packed"):
         PACK.apply(kernel, machine)
     with pytest.raises(NotApplicable, match="no block has a constant size"):
         PACK.apply(lift("void kernel(void) { fence(); }", machine), machine)

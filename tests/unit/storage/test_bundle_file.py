@@ -82,5 +82,5 @@ def test_a_newer_format_says_so() -> None:
     ids=["empty", "no zlib", "no json", "a list", "cut inside", "a flood", "many empty lists"],
 )  # fmt: skip
 def test_evidence_that_cannot_be_read(packed: bytes) -> None:
-    with pytest.raises(InputError, match="holds no evidence that can be read"):
+    with pytest.raises(InputError, match="contains no readable evidence"):
         unpack(with_head(FORMAT, packed), "x.twb")

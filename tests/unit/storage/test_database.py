@@ -241,7 +241,7 @@ def test_a_folder_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_runs_is_reported_and_left_alone(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="holds no runs of tilewright"):
+    with pytest.raises(StorageError, match="contains no runs of tilewright"):
         open_project(tmp_path, create=False)
     assert list(tmp_path.iterdir()) == []
 

@@ -106,7 +106,7 @@ def test_nothing_is_written_into_a_file(project: Path) -> None:
 def test_a_database_without_runs_is_reported_and_left_alone(
     server: Server, name: str, project: Path
 ) -> None:
-    with pytest.raises(StorageError, match=f"database {name} at .* holds no runs of tilewright"):
+    with pytest.raises(StorageError, match=f"database {name} at .* contains no runs of tilewright"):
         open_project(project, create=False)
     assert server.sql("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'", name) == [(0,)]
 
@@ -117,7 +117,7 @@ def test_the_server_is_described_without_creating_anything(
 ) -> None:
     described = describe_server(project) or ""
     assert described.startswith(f"PostgreSQL database {name} at {server.folder}, server version 1")
-    with pytest.raises(StorageError, match="holds no runs of tilewright"):
+    with pytest.raises(StorageError, match="contains no runs of tilewright"):
         open_project(project, create=False)
     assert describe_server(tmp_path_factory.mktemp("without")) is None
 
@@ -356,10 +356,10 @@ def test_kept_results_that_cannot_be_read_are_named(server: Server, project: Pat
         '{"table": "x", "rows": []}',
     ):
         file.write_text(text)
-        with pytest.raises(StorageError, match=rf"{file.name} holds results .* not be stored"):
+        with pytest.raises(StorageError, match=rf"{file.name} contains results .* not be stored"):
             open_project(project)
     file.write_text("{")
-    with pytest.raises(StorageError, match=rf"{file.name} holds results .* cannot be read"):
+    with pytest.raises(StorageError, match=rf"{file.name} contains results .* cannot be read"):
         open_project(project)
 
 

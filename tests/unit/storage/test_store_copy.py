@@ -76,7 +76,7 @@ def test_nothing_is_mixed(filled: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.db"
     copy_database(filled, other)
     before = rows(other)
-    with pytest.raises(StorageError, match="already holds"):
+    with pytest.raises(StorageError, match="already contains"):
         copy_database(filled, other)
     assert rows(other) == before
 

@@ -157,7 +157,7 @@ def _checked_url(name: str, url: str) -> str:
         )
     if parts.username or parts.password:
         raise ConfigurationError(
-            f"the address of model {parts.hostname!r} holds a password, which would be stored "
+            f"the address of model {parts.hostname!r} contains a password, which would be stored "
             "with the run. Put the key into an environment variable and add ?key_env=VARIABLE."
         )
     return url

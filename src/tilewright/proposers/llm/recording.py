@@ -75,8 +75,8 @@ class Recording:
         for name in names:
             if recorded and name not in recorded:
                 raise InputError(
-                    f"{self._file} holds no replies of {name}, but of {', '.join(recorded)}. Give "
-                    "--proposer that name."
+                    f"{self._file} contains no replies of {name}, but of {', '.join(recorded)}. "
+                    "Give --proposer that name."
                 )
 
     def submit(self, request: Request) -> Future[Reply]:
@@ -85,9 +85,9 @@ class Recording:
         reply = self._replies.get(request.key)
         if reply is None and self._strict:
             raise InputError(
-                f"the recording {self._file} holds no reply to this very {request.phase} prompt of "
-                f"{request.model}, and replies found by their place would make different arms the "
-                "same: record the run anew with these settings."
+                f"the recording {self._file} contains no reply to this very {request.phase} "
+                f"prompt of {request.model}, and replies found by their place would make "
+                "different arms the same: record the run anew with these settings."
             )
         if reply is None:
             reply = self._places.get(_place(request))
@@ -98,7 +98,7 @@ class Recording:
         else:
             future.set_exception(
                 ModelError(
-                    f"the recording {self._file} holds no reply to this {request.phase} call of "
+                    f"the recording {self._file} contains no reply to this {request.phase} call of "
                     f"{request.model}: replay it with the workload, settings and compiler it was "
                     "made with, or record it anew if the kernels or how replies are read have "
                     "changed since."

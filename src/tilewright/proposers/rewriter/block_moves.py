@@ -85,7 +85,7 @@ def copied(block: Block, product: Touch, source: Touch, target: Local) -> Body:
     absent = machine.flag("absent")
     addend = machine.attribute(use.name, "addend")
     if absent is None or addend is None:
-        raise NotApplicable("products have no addend")
+        raise NotApplicable("the products have no addend")
     columns, rows = _extents(source, machine)
     written = machine.operands(latch.name, "local_write")[0]
     first: list[Operand] = [columns if "columns" in r else rows for r in _roles(latch, machine)]
@@ -123,7 +123,7 @@ def product_commands(block: Block, member: Command) -> tuple[Command, Command]:
         and machine.attribute(latch.name, "latches")
         and machine.attribute(use.name, "uses")
     ):
-        raise NotApplicable("a product's two commands are apart")
+        raise NotApplicable("other commands separate the two commands of a product")
     return latch, use
 
 

@@ -45,7 +45,7 @@ def left_alone(source: str, machine: Machine) -> list[LeftAlone]:
     ]
     if not found and not any(True for _ in commands(kernel.body)):
         line = kernel.before.count("\n") + 1
-        reason = "it issues no command of the accelerator, and there is nothing else to rewrite"
+        reason = "it contains no command of the accelerator, and the rewriter changes nothing else"
         return [LeftAlone(line, "the whole kernel", reason)]
     return found
 

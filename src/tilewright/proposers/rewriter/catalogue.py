@@ -389,20 +389,20 @@ CATALOGUE: Mapping[str, Technique] = {
     "share": Technique(
         blocks,
         _on_loop(share),
-        "load only once what several products of an iteration of loop {0} use",
+        "load data that several products of an iteration of loop {0} use only once",
         _LOADS | _CORE,
     ),
     "forward": Technique(
         blocks,
         _on_loop(forward),
-        "pass results to the products of loop {0} that use them through the array, not through "
-        "memory",
+        "pass results through the array instead of memory to the products of loop {0} that use "
+        "them",
         _LOADS | {"fence"},
     ),
     "carry": Technique(
         blocks,
         _on_loop(carry),
-        "keep in local memory what an iteration of loop {0} stores for the next one",
+        "keep data that an iteration of loop {0} stores for the next one in local memory",
         _LOADS | {"fence"},
     ),
     "own-rows": Technique(
@@ -414,7 +414,7 @@ CATALOGUE: Mapping[str, Technique] = {
     "hoist-loads": Technique(
         blocks,
         _on_loop(hoist_loads),
-        "load before loop {0}, by wide moves, what each of its iterations uses",
+        "load data that each iteration of loop {0} uses before the loop, with wide moves",
         _LOADS | _CORE,
     ),
     "early-loads": Technique(

@@ -27,13 +27,15 @@ FACTS = {
     "ragged": "the size of a move or a product varies",
     "short-products": "a product has fewer rows or columns than others, or their number varies",
     "tests": "something depends on a condition",
-    "inner-fences": "there is a fence beside the last one",
+    "inner-fences": "there is another fence in addition to the last one",
     "clears": "a load writes zeros",
-    "repeated": "three or more products stand one after the other",
-    "load-bursts": "three or more loads, or a loop of them, stand without work in between",
-    "store-bursts": "two or more stores, or a loop of them, stand without work in between",
-    "unread-loads": "something is loaded that nothing reads",
-    "neighbouring-loops": "two loops stand side by side",
+    "repeated": "three or more products follow one another",
+    "load-bursts": "three or more loads, or a loop of loads, follow one another without work in "
+    "between",
+    "store-bursts": "two or more stores, or a loop of stores, follow one another without work in "
+    "between",
+    "unread-loads": "something is loaded that is never read",
+    "neighbouring-loops": "two loops follow one another",
 }
 """All facts, in words."""
 

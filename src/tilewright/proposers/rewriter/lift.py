@@ -106,7 +106,7 @@ def _check_depth(root: Node) -> None:
     if deep is not None:
         raise InputError(
             f"the code at line {deep.start_point[0] + 1} nests more than {DEEPEST} levels deep: "
-            "split its blocks or expressions up."
+            "split its blocks or expressions into smaller ones."
         )
 
 

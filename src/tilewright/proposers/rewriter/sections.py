@@ -87,7 +87,7 @@ def core_section(dram: Dram, loop: Loop, kernel: Kernel) -> Section:
     count, step = loop.upper - loop.lower, loop.step
     start = _flat(dram, array.shape)
     if not count.is_const or not loop.lower.is_const or start.coefficient(loop.var) != 1:
-        raise NotApplicable(f"the core does not walk along {dram.array}")
+        raise NotApplicable(f"the core does not move along {dram.array}")
     first = start.substituted({loop.var: loop.lower})
     offsets = frozenset(range(0, count.const, step))
     return Section(dram.array, first, offsets, (1, len(offsets)))
@@ -109,7 +109,7 @@ def core_parts(stmt: Stmt, kernel: Kernel) -> tuple[list[Section], list[Section]
     writes: list[Section] = []
     for assign in walk(stmt.body):
         if not isinstance(assign, Assign):
-            raise NotApplicable("the core does more than one loop of assignments")
+            raise NotApplicable("the core executes more than one loop of assignments")
         writes.append(core_section(assign.target, stmt, kernel))
         reads.extend(core_section(dram, stmt, kernel) for _, dram in assign.terms)
     return reads, writes

@@ -93,9 +93,9 @@ def block_of(kernel: Kernel, machine: Machine, loop: Loop) -> Block:
     free = simplify(free.with_body(rebuilt(free.body, lambda s: (flat,) if s is loop else None)))
     after = _loops(free)
     if number >= len(after) or after[number].var != flat.var:
-        raise NotApplicable(f"loop {flat.var} does not run several times")
+        raise NotApplicable(f"loop {flat.var} has only one iteration")
     if not all(isinstance(s, Command) or is_core_loop(s) for s in after[number].body):
-        raise NotApplicable(f"loop {flat.var} holds code that is not modelled")
+        raise NotApplicable(f"loop {flat.var} contains code that is not modelled")
     if any(True for _ in _transposed(free, machine)):
         raise NotApplicable("operands are transposed")
     return Block(free, machine, after[number])

@@ -49,8 +49,8 @@ def check_types(source: str, arguments: Sequence[Argument], instance: Instance) 
                 "compile_error",
                 C.located(
                     f"error: parameter {argument.name} is {word}, and the workload's "
-                    f"{argument.name} holds {argument.dtype}: the kernel was written for another "
-                    f"configuration than {instance.name} ({instance.summary}).",
+                    f"{argument.name} has the type {argument.dtype}: the kernel was written for "
+                    f"another configuration than {instance.name} ({instance.summary}).",
                     line,
                 ),
                 line,

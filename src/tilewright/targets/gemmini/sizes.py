@@ -42,5 +42,5 @@ def check_memory(spec: str, array_bytes: int) -> None:
     if array_bytes > MAX_ARGUMENT_BYTES:
         raise WorkloadError(
             f"workload {spec!r} needs {array_bytes >> 20} MiB of arrays: the simulated memory "
-            f"holds {MAX_ARGUMENT_BYTES >> 20} MiB, so choose smaller sizes."
+            f"has only {MAX_ARGUMENT_BYTES >> 20} MiB, so choose smaller sizes."
         )

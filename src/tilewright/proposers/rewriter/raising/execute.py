@@ -59,7 +59,7 @@ class _Memory:
             return self.cells[address]
         except KeyError:
             raise NotRaised(
-                "the core reads an element of an array, or what nothing wrote"
+                "the core reads an element of an array, or memory that was never written"
             ) from None
 
     def store(self, address: int, value: float) -> float:

@@ -131,7 +131,7 @@ class _Sums:
                     self._moved |= self._moved_by(stmt)
                 self.scan(stmt.body, stmt if shared else None)
             else:
-                raise NotApplicable("products that are not followed")
+                raise NotApplicable("there are products that cannot be followed")
         if latch is not None or (loop is None and self._open):
             raise NotApplicable("a sum is not moved out where it began")
 
@@ -159,7 +159,7 @@ class _Sums:
             raise NotApplicable("a product of different factors")
         begins = self._only(use, [not self._keeps(c) for c in ways], loop, first=True)
         if bool(self._open) == begins:
-            raise NotApplicable("a sum that does not begin, or begins again")
+            raise NotApplicable("a sum that does not begin, or begins twice")
         self._open.append(_Part(latch, use, begins, loop))
         out = self._moved_out(latch, loop)
         if out is not None:

@@ -42,5 +42,5 @@ def remove_dead_moves(kernel: Kernel, machine: Machine) -> Kernel:
         and any(isinstance(o, Dram) and o.array not in kept for o in command.operands)
     }
     if not dead:
-        raise NotApplicable("everything that is loaded is used")
+        raise NotApplicable("all loaded data is used")
     return kernel.with_body(rebuilt(kernel.body, lambda s: () if s in dead else None))

@@ -28,7 +28,7 @@ def load_early(block: Block) -> Block:
                 position -= 1
         body.insert(position, stmt)
     if tuple(body) == block.body:
-        raise NotApplicable(f"the loads of loop {block.loop.var} are at its head already")
+        raise NotApplicable(f"the loads of loop {block.loop.var} are already at its start")
     return block.with_body(tuple(body))
 
 

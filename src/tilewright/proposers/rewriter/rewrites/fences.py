@@ -55,7 +55,7 @@ def spare_fences(kernel: Kernel, machine: Machine) -> Kernel:
         if _is_ordered(accesses, kept - {fence}):
             kept.discard(fence)
     if len(kept) == len(fences):
-        raise NotApplicable("no fence can be spared")
+        raise NotApplicable("every fence is needed")
     spared = {n for n, fence in enumerate(fences) if fence not in kept}
     gone = {c for n, c in enumerate(originals) if n in spared}
     return kernel.with_body(rebuilt(kernel.body, lambda s: () if s in gone else None))

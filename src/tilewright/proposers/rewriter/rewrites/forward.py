@@ -34,7 +34,7 @@ def share(block: Block) -> Block:
     """
     shared = _shared(block)
     if shared is block:
-        raise NotApplicable(f"loop {block.loop.var} loads nothing twice in an iteration")
+        raise NotApplicable(f"loop {block.loop.var} loads nothing twice in one iteration")
     return shared
 
 

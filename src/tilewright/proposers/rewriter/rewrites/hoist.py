@@ -25,7 +25,7 @@ def hoist_configuration(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
     Legal when every setting of the same kind and id in the kernel has the same operands.
     """
     if has_opaque(loop.body):
-        raise NotApplicable(f"loop {loop.var} holds code that is not modelled")
+        raise NotApplicable(f"loop {loop.var} contains code that is not modelled")
     check_all_commands_known(kernel, machine)
     settings = [c for c in commands(kernel.body) if machine.unit(c.name) == "config"]
     moved: list[Command] = []

@@ -39,11 +39,11 @@ def interchange(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
     """
     inner = [s for s in loop.body if isinstance(s, Loop) and not _loads_only((s,), machine)]
     if len(inner) != 1 or has_opaque(loop.body):
-        raise NotApplicable(f"loop {loop.var} is not around one loop")
+        raise NotApplicable(f"loop {loop.var} does not contain exactly one loop")
     position = loop.body.index(inner[0])
     before, following = loop.body[:position], loop.body[position + 1 :]
     if following or not _loads_only(before, machine):
-        raise NotApplicable(f"loop {loop.var} does more than load outside its inner loop")
+        raise NotApplicable(f"loop {loop.var} contains more than loads outside its inner loop")
     if loop.var in inner[0].lower.names() | inner[0].upper.names():
         raise NotApplicable(f"the bounds of loop {inner[0].var} depend on {loop.var}")
     check_independent(kernel, machine, loop)
@@ -75,7 +75,7 @@ def unroll(kernel: Kernel, machine: Machine, loop: Loop, factor: int) -> Kernel:
     if count < 2 or most % count or (factor and count == most):
         raise NotApplicable(f"{count} does not divide the {int(most)} iterations of {loop.var}")
     if count * sum(1 for _ in commands(loop.body)) > MAX_UNROLLED:
-        raise NotApplicable(f"loop {loop.var} is too long to unroll {count} times")
+        raise NotApplicable(f"loop {loop.var} is too long to be unrolled {count} times")
     start = loop.lower if factor == 0 else var(loop.var)
     copies: list[Stmt] = []
     for turn in range(count):

@@ -109,7 +109,7 @@ def _offloaded(block: Block, loop: Loop) -> Block:
         after = _edited(block, edits)
         if is_ordered(after.kernel, block.machine):
             return without_dead_loads(after)
-    raise NotApplicable("the order of the accesses to memory is not known to be kept")
+    raise NotApplicable("it is not known whether the order of the memory accesses is preserved")
 
 
 def _edited(block: Block, edits: Edits) -> Block:

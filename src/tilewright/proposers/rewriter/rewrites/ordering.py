@@ -66,7 +66,9 @@ def check_free_rows(kernel: Kernel, machine: Machine, loads: Set[Command], loop:
                 continue
             same = region.loops[: region.loops.index(loop) + 1]
             if meet(region, touches(access, kernel, machine), same):
-                raise NotApplicable(f"loads at the head of loop {loop.var} refill rows in use")
+                raise NotApplicable(
+                    f"loads at the start of loop {loop.var} overwrite rows that are in use"
+                )
 
 
 def check_fences(kernel: Kernel, machine: Machine, moved: Set[Command], loop: Loop) -> None:

@@ -107,5 +107,5 @@ def _later_than_first(access: Access, common: list[Loop]) -> Condition:
     row = access.local.row
     reduction = [s for s in loops_in(access.above) if s not in common and s.var not in row.names()]
     if len(reduction) > 1:
-        raise NotApplicable("more than one reduction loop")
+        raise NotApplicable("there is more than one reduction loop")
     return tuple(Compare(">", var(s.var), s.lower) for s in reduction)

@@ -145,7 +145,7 @@ def _readers(block: Block, copies: list[_Copy]) -> list[Touch]:
         for touch in touches(stmt, block.machine):
             if touch.local.space == copies[0].space and touch.rows & kept:
                 if touch.writes or position > first:
-                    raise NotApplicable("rows that are kept are used for other things")
+                    raise NotApplicable("rows that are kept are also used for something else")
                 found.append(touch)
     return found
 

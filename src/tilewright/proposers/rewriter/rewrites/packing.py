@@ -21,7 +21,7 @@ def pack_blocks(kernel: Kernel, machine: Machine) -> Kernel:
     if words is None:
         raise NotApplicable("no command takes packed blocks")
     if kernel.words is not None:
-        raise NotApplicable("blocks are packed already")
+        raise NotApplicable("the blocks are already packed")
     names = {words.macro, *(form.name for form in words.forms.values())}
     if names & set(re.findall(r"\w+", kernel.before + kernel.after)):
         raise NotApplicable("the file gives names of packed blocks a meaning of its own")

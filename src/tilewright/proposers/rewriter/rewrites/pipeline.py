@@ -42,7 +42,7 @@ def prefetch(kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop, slo
     if not loads or list(buffer.accesses[: len(loads)]) != loads:
         raise NotApplicable(f"{buffer_name} is not loaded before everything else")
     if reused(buffer):
-        raise NotApplicable(f"{buffer_name} is filled again after it was used")
+        raise NotApplicable(f"{buffer_name} is overwritten after it was used")
     moved = {a.command for a in loads}
     check_settings(kernel, machine, moved, loop)
     check_loads_ahead(kernel, machine, moved, loop)
@@ -76,7 +76,7 @@ def delay_stores(
         raise NotApplicable(f"{buffer_name} is not stored")
     last_write = max(i for i, a in enumerate(buffer.accesses) if a.writes)
     if any(a.command in stores for a in buffer.accesses[:last_write]):
-        raise NotApplicable(f"{buffer_name} is filled again after it was stored")
+        raise NotApplicable(f"{buffer_name} is overwritten after it was stored")
     check_settings(kernel, machine, stores, loop)
     check_stores_behind(kernel, machine, stores, loop)
     delayed, rest = _split(loop, stores, buffer)
@@ -115,5 +115,5 @@ def _split(loop: Loop, moved: set[Command], buffer: Buffer) -> tuple[Body, Body]
     if {c for s in chosen for c in commands((s,))} != moved or not rest:
         raise NotApplicable(f"moves of {buffer.name} do not stand directly in loop {loop.var}")
     if any(isinstance(s, Guard) for s in chosen):
-        raise NotApplicable(f"the moves of {buffer.name} are pipelined already")
+        raise NotApplicable(f"the moves of {buffer.name} are already pipelined")
     return tuple(chosen), tuple(rest)

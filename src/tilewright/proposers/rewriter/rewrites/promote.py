@@ -91,13 +91,13 @@ def depends_on(kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop) -
 def _check(kernel: Kernel, buffer: Buffer, loop: Loop, machine: Machine) -> None:
     inside = set(commands(loop.body))
     if has_opaque(loop.body):
-        raise NotApplicable(f"loop {loop.var} holds code that is not modelled")
+        raise NotApplicable(f"loop {loop.var} contains code that is not modelled")
     if not buffer.writers or not buffer.readers:
         raise NotApplicable(f"{buffer.name} is not both written and read")
     if any(a.command not in inside for a in buffer.accesses):
         raise NotApplicable(f"{buffer.name} is also used outside loop {loop.var}")
     if reused(buffer):
-        raise NotApplicable(f"{buffer.name} is filled again after it was used")
+        raise NotApplicable(f"{buffer.name} is overwritten after it was used")
     if any(isinstance(s, Guard) for a in buffer.writers for s in a.above[a.above.index(loop) :]):
         raise NotApplicable(f"{buffer.name} is not loaded in every iteration of loop {loop.var}")
     for access in buffer.writers:

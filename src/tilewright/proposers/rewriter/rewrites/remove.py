@@ -39,7 +39,7 @@ def remove_fences(kernel: Kernel, machine: Machine) -> Kernel:
     at_end = last_fences(kernel, machine)
     last = {c.name for c in at_end}
     gone = {c for c in commands(kernel.body) if c.name in last} - at_end
-    return _without(kernel, gone, "no fence can be spared")
+    return _without(kernel, gone, "every fence is needed")
 
 
 def last_fences(kernel: Kernel, machine: Machine) -> set[Command]:
@@ -79,7 +79,7 @@ def remove_settings(kernel: Kernel, machine: Machine) -> Kernel:
             same and _in_force(command, above, *same[-1], machine)
         ):
             gone.add(command)
-    return _without(kernel, gone, "every setting changes something")
+    return _without(kernel, gone, "every setting is needed")
 
 
 def _in_force(

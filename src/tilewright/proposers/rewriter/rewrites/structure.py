@@ -34,7 +34,7 @@ def split(kernel: Kernel, machine: Machine, loop: Loop, factor: int) -> Kernel:
     Always legal; the order of the iterations stays.
     """
     if has_opaque(loop.body):
-        raise NotApplicable(f"loop {loop.var} holds code that is not modelled")
+        raise NotApplicable(f"loop {loop.var} contains code that is not modelled")
     if factor < 2 or trips(loop, env_of(_above(kernel, loop)))[1] <= factor:
         raise NotApplicable(f"loop {loop.var} has no groups of {factor} iterations")
     name, span = fresh_name(kernel, loop.var), loop.step * factor

@@ -71,7 +71,7 @@ def _setting(kernel: Kernel, machine: Machine) -> Command:
     }
     for role, operand in zip(machine.effects[setting.name].operands, setting.operands, strict=True):
         if role in plain and operand not in plain[role]:
-            raise NotApplicable(f"{role} is not the plainest")
+            raise NotApplicable(f"{role} does not have the simplest form")
     return setting
 
 
@@ -86,7 +86,7 @@ class _Columns:
             raise NotApplicable("there are no products")
         paired = {c for pair in self._products for c in pair}
         if any(c not in paired for c in commands(kernel.body) if self._unit(c) == "execute"):
-            raise NotApplicable("products that are not followed")
+            raise NotApplicable("there are products that cannot be followed")
 
     def turned(self) -> Iterator[tuple[Command, Command]]:
         """Each command with what takes its place."""
@@ -111,7 +111,7 @@ class _Columns:
         factors = [isinstance(latch.operands[latched], Local)]
         factors.append(isinstance(use.operands[streamed], Local))
         if any(factors) != all(factors):
-            raise NotApplicable("a product of one factor")
+            raise NotApplicable("a product has only one factor")
         across, down = self._extents(use, streamed)
         if any(factors) and not (isinstance(across, Expr) and across.is_const and across == down):
             raise NotApplicable("a block of a matrix is not square")

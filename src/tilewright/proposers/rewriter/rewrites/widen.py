@@ -63,7 +63,7 @@ def _nest(loop: Loop) -> tuple[list[Loop], Command]:
         inner.append(body[0])
         body = body[0].body
     if len(body) != 1 or not isinstance(body[0], Command):
-        raise NotApplicable(f"loop {loop.var} is not around one move")
+        raise NotApplicable(f"loop {loop.var} does not contain exactly one move")
     if any(loop.var in s.lower.names() | s.upper.names() for s in inner):
         raise NotApplicable(f"the loops inside loop {loop.var} depend on it")
     return inner, body[0]
@@ -118,7 +118,7 @@ def _merged(kernel: Kernel, machine: Machine, loop: Loop, above: Body) -> tuple[
     """The loop with wider moves, and the block stride to set for them if another one is set."""
     move = loop.body[0]
     if not isinstance(move, Command) or machine.unit(move.name) not in ("load", "store"):
-        raise NotApplicable(f"loop {loop.var} is not around one move")
+        raise NotApplicable(f"loop {loop.var} does not contain exactly one move")
     at = {r: i for i, r in enumerate(machine.effects[move.name].operands)}
     dram = next((o for o in move.operands if isinstance(o, Dram)), None)
     local = next((o for o in move.operands if isinstance(o, Local)), None)
@@ -128,7 +128,7 @@ def _merged(kernel: Kernel, machine: Machine, loop: Loop, above: Body) -> tuple[
     scale = dram.index[-1].coefficient(loop.var)
     others.append(dram.index[-1] - var(loop.var) * scale)
     if scale < 1 or any(isinstance(e, Expr) and loop.var in e.names() for e in others):
-        raise NotApplicable(f"loop {loop.var} does not walk along a row of {dram.array}")
+        raise NotApplicable(f"loop {loop.var} does not move along a row of {dram.array}")
     advance, columns = loop.step * scale, move.operands[at["columns"]]
     left = (loop.upper - var(loop.var)) * scale
     if columns == Expr(advance):
@@ -164,14 +164,14 @@ def _stride(
     following = local.row.substituted({loop.var: var(loop.var) + loop.step}) - local.row
     needed, rest = divmod(following.const * row_columns, advance)
     if advance % row_columns or not following.is_const or rest:
-        raise NotApplicable(f"the blocks of loop {loop.var} do not lie one after the other")
+        raise NotApplicable(f"the blocks of loop {loop.var} are not contiguous")
     if needed == block_stride(kernel, machine, move):
         return None
     rows = move.operands[machine.effects[move.name].operands.index("rows")]
     most = bounds(rows, env_of(above))[1] if isinstance(rows, Expr) else math.inf
     check_all_commands_known(kernel, machine)
     if needed < most or not _can_set_stride(kernel, machine, move):
-        raise NotApplicable(f"the blocks of loop {loop.var} do not lie one after the other")
+        raise NotApplicable(f"the blocks of loop {loop.var} are not contiguous")
     return needed
 
 
