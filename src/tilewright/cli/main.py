@@ -66,6 +66,7 @@ _PLAIN = {
     "Input should be a valid number, unable to parse string as a number": "not a number",
     "Input should be greater than or equal to": "give a number of at least",
     "Input should be less than or equal to": "give a number of at most",
+    "Value error, ": "",
 }
 _MAX_NAME = 100
 _OF_NAMES = (errno.ENAMETOOLONG, errno.ELOOP)

@@ -60,9 +60,7 @@ class UnknownNameError(InputError):
         )
         listed = ", ".join(names[:_LISTED])
         more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-        suggestion = (
-            f". Choose one of {listed}{more}." if names else ", because there are none yet."
-        )
+        suggestion = f". Choose one of {listed}{more}." if names else f": there are no {what}s yet."
         if nearest:
             suggestion = f": did you mean {nearest[0]!r}?"
         super().__init__(f"unknown {what} {name!r}{suggestion}{' ' + hint if hint else ''}")

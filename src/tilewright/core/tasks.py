@@ -131,7 +131,7 @@ def _check_settings(target: Target, settings: Mapping[str, object]) -> None:
     known = target.brief().settings
     for name, value in chosen.items():
         if name not in known:
-            raise UnknownNameError(f"setting of {target.name}", str(name), known)
+            raise UnknownNameError(f"{target.name} setting", str(name), known)
         if value not in known[name]:
             raise UnknownNameError(f"value of {name}", str(value), known[name])
 

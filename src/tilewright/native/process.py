@@ -219,7 +219,7 @@ class KernelProcess:
             if touched.role == "input" and 0 <= offset < size:
                 kind, log = "input_modified", f"the kernel wrote to its input {touched.name}"
             else:
-                log = f"the kernel touched {_beside(offset, size)} {touched.name}"
+                log = f"the kernel accessed memory {_beside(offset, size)} {touched.name}"
         elif kind == "illegal_address" and call:  # refused whatever lies there
             log = "the kernel made a misaligned access, or an access to an impossible address"
         at = linked(self._binary, self.threads).sections_at
@@ -293,6 +293,8 @@ def threads_wait(pid: int) -> bool:
 
 
 def _beside(offset: int, size: int) -> str:
+    if offset == size:
+        return "directly after the end of"
     return f"{-offset} bytes before" if offset < 0 else f"{offset - size} bytes after the end of"
 
 

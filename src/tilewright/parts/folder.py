@@ -279,8 +279,8 @@ def _check_compiled(path: Path, target: str, description: WorkloadFile) -> None:
         )
     if description.operations == 0:
         raise WorkloadError(
-            f"{path}: field 'operations': Input should be greater than 0, as utilisation on "
-            f"{target} is counted from it (see docs/targets.md for the format)."
+            f"{path}: field 'operations': give a number greater than 0, from which the "
+            f"utilisation on {target} is computed (see docs/targets.md for the format)."
         )
 
 

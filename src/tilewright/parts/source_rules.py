@@ -175,7 +175,7 @@ def _forbidden(
         included = _INCLUDE.fullmatch(rest)
         header = (included.group(1) or included.group(2)) if included else rest.strip()
         if header not in headers:
-            return f"#include {header} is not allowed: only {' and '.join(headers)} are"
+            return f"#include {header} is not allowed: only {', '.join(headers)} are"
     if name == "pragma" and not _UNROLL.fullmatch(rest) and not _is_allowed(rest, pragmas):
         allowed = ", ".join(f"`#pragma {text}`" for text in ("GCC unroll N", *pragmas))
         return f"#pragma{rest} is not allowed: only {allowed} {'are' if pragmas else 'is'}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -133,6 +134,16 @@ def schema() -> Mapping[str, object]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found}
 
 
+_GIVE = {
+    "Value error, ": "",
+    "Input should be greater": "give a number greater",
+    "Input should be less": "give a number less",
+    "Input should be ": "give ",
+}
+_PLAIN = re.compile("^(?:" + "|".join(_GIVE) + ")")
+"""What messages of pydantic begin with, and how they are put as instructions."""
+
+
 def read_workload_file(path: Path) -> WorkloadFile:
     """The checked content of a `workload.toml`; `WorkloadError` names the field that is wrong."""
     try:
@@ -142,7 +153,7 @@ def read_workload_file(path: Path) -> WorkloadFile:
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
-        message = first["msg"].removeprefix("Value error, ")
+        message = _PLAIN.sub(lambda found: _GIVE[found[0]], first["msg"])
         raise WorkloadError(
             f"{path}: field {field!r}: {message} (see docs/targets.md for the format)."
         ) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from tilewright.report.views import TrialView
 
@@ -12,7 +13,6 @@ WIDTH, HEIGHT = 960, 338
 LEFT, RIGHT, TOP, BOTTOM = 88, 24, 34, 56
 """Margins around the plot; the bottom one holds the marks of trials without a latency."""
 MISS_ROW = HEIGHT - BOTTOM + 38
-FINAL_LABEL_WIDTH = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,9 @@ class SpeedupChart:
     miss_row: int = MISS_ROW
 
     @property
-    def final_label_x(self) -> float:
-        """Right end of the label at the best point, inside the plot."""
-        return max(self.final.x, LEFT + FINAL_LABEL_WIDTH)
+    def final_label_anchor(self) -> Literal["start", "end"]:
+        """Which end of its label is at the best point, so that the label is inside the plot."""
+        return "start" if self.final.x < (LEFT + WIDTH - RIGHT) / 2 else "end"
 
 
 def speedup_chart(trials: Sequence[TrialView]) -> SpeedupChart | None:

@@ -157,7 +157,7 @@ def _checks(measured: Measured | None) -> str:
     checks = measured.verdict.checks
     names = ", ".join(dict.fromkeys(check.distribution for check in checks))
     precision = measured.verdict.precision
-    told = f", with the precision of {precision}" if precision else ""
+    told = f"; precision: {precision}" if precision else ""
     return f"{len(checks)} private inputs ({names}){told}"
 
 

@@ -54,7 +54,9 @@ def read_arguments(name: str, parameters: Sequence[Parameter], arguments: object
         read[key] = _value(name, known[key], value)
     for parameter in parameters:
         if parameter.required and not read.get(parameter.name):
-            raise InputError(f"{name} needs {parameter.name}: {parameter.text}")
+            raise InputError(
+                f"the tool {name} needs the argument {parameter.name}. {parameter.text}"
+            )
     return read
 
 

@@ -62,10 +62,10 @@ TOML = "workload.toml"
 MALFORMED = [
     (TOML, 'target = "gemmini"', "target = gemmini", "not valid TOML"),
     (TOML, 'target = "gemmini"\n', "", "'target': Field required"),
-    (TOML, "operations = 1_048_576", "operations = 0", "'operations': Input should be greater"),
+    (TOML, "operations = 1_048_576", "operations = 0", "'operations': give a number greater"),
     (TOML, "operations = 1_048_576", "operation = 3", "'operations': Field required"),
     (TOML, "reduction = 128", "reductions = 128", "'reductions': Extra inputs"),
-    (TOML, "shape = [64]", "shape = [0]", "argument.2.shape.0': Input should be greater"),
+    (TOML, "shape = [64]", "shape = [0]", "argument.2.shape.0': give a number greater"),
     (TOML, "shape = [64]", "shape = []", "argument.2.shape"),
     (TOML, "shape = [64]", 'shape = "64"', "argument.2.shape"),
     (TOML, 'dtype = "int32"', 'dtype = "complex64"', "argument.2.dtype"),

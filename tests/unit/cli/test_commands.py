@@ -155,7 +155,7 @@ def test_a_setting_that_the_target_does_not_have_is_refused(world: World, cli: C
     for command in (["evaluate", "good.toy", "--workload"], ["optimize"]):
         refused = cli(*command, "toy:digits", "--set", "ordering=luck")
         assert refused.code == 2
-        assert "unknown setting of toy 'ordering'" in refused.err
+        assert "unknown toy setting 'ordering'" in refused.err
 
 
 def test_targets_workloads_and_doctor(world: World, cli: Cli) -> None:

@@ -63,7 +63,7 @@ def test_bad_input_is_one_sentence(world: World, cli: Cli) -> None:
     Path("a.toy").write_text(START)
     for words, said in {
         ("tool", "rate", *ON): "unknown tool 'rate'",
-        ("tool", "evaluate", *ON): "evaluate needs kernel",
+        ("tool", "evaluate", *ON): "evaluate needs the argument kernel",
         ("tool", "evaluate", "a.toy", "a.toy", *ON): "takes one kernel",
         ("tool", "evaluate", "missing.toy", *ON): "missing.toy",
         ("tool", "evaluate", "0123456789abcdef", *ON): "was not evaluated",

@@ -72,8 +72,8 @@ def test_the_list_shows_places_and_what_is_left_alone(rewrite: Run, kernel: Path
     ("steps", "message"),
     [
         ("pipline A", "did you mean 'pipeline'?"),
-        ("overwrite Q", "'Q' is not known; it is 'overwrite BUFFER' with the buffers C, A, B"),
-        ("pipeline A z 2", "the loops i, j, k, jj"),
+        ("overwrite Q", "'Q' is not known; write 'overwrite BUFFER'; buffers: C, A, B"),
+        ("pipeline A z 2", "loops: i, j, k, jj"),
         ("pipeline A k 0", "'0' is not known"),
         ("retile i -1", "'-1' is not known"),
         ("resident A j sometime", "'sometime' is not known"),

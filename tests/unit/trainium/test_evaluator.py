@@ -261,7 +261,7 @@ def test_compiled_kernels_take_no_constants_and_compute_something(tmp_path: Path
     with pytest.raises(WorkloadError, match=r"take arrays only. Write the constants"):
         target.open_folder(tmp_path, {})
     (tmp_path / "workload.toml").write_text(_MOVES)
-    with pytest.raises(WorkloadError, match="'operations': Input should be greater than 0"):
+    with pytest.raises(WorkloadError, match="'operations': give a number greater than 0"):
         target.open_folder(tmp_path, {})
 
 

@@ -122,7 +122,7 @@ def _within(given: Sequence[str], arguments: Sequence[str]) -> bool:
 def _choices(technique: str, kernel: Kernel, machine: Machine) -> str:
     buffers = ", ".join(b.name for b in find_buffers(kernel, machine)) or "none"
     loops = ", ".join(label for label, _, _ in labelled_loops(kernel.body)) or "none"
-    return f"it is {usage(technique)!r} with the buffers {buffers} and the loops {loops}"
+    return f"write {usage(technique)!r}; buffers: {buffers}; loops: {loops}"
 
 
 def _check_arguments(step: Step, kernel: Kernel, machine: Machine) -> None:
