@@ -77,7 +77,7 @@ def test_lines_are_those_of_the_answer() -> None:
         ("rows, columns = x.shape", "if x.is_cuda: x = 0", 21, "statement of forward"),
         ("self.conv.weight", "self.conv.bias2", 22, "self.conv.bias2"),
         ("self.conv = nn", "self.other = nn", 22, "self.conv is none of the"),
-        ("ext = load", "for i in (): pass\next = load", 10, "outermost"),
+        ("ext = load", "for i in (): pass\next = load", 10, "top level"),
         (
             "cuda_sources=source",
             "cuda_sources=open('x').read()",
