@@ -10,7 +10,7 @@ from tilewright.tools.records import Attempt
 from tilewright.tools.text import attempt_text
 
 MOST_TOLD = 8
-"""Changes that paid, and as many that did not."""
+"""Changes that made kernels faster, and as many that did not."""
 
 
 def findings(trials: Sequence[Trial]) -> str:

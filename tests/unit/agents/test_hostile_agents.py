@@ -270,7 +270,7 @@ def test_agents_are_told_what_others_found(ran: Run, tmp_path: Path) -> None:
     first, later = found.heard[0].parent, found.heard[-1].parent
     assert first != later
     told = findings(found.trials)
-    assert "Changes that paid" in told
+    assert "Changes that made kernels faster" in told
     assert "two less" in told
     assert "Changes that failed" not in told
     brief = Brief(ToyTask().workload, ToyTarget().brief(), (), 1, 1)
