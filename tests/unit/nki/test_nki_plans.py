@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from test_nki_join import filtered
 from test_nki_legality import read
 
 from tilewright.core.records import History, MenuOption
+from tilewright.proposers.nki import planning
 from tilewright.proposers.nki.analysis import NotApplicableError
+from tilewright.proposers.nki.moves import cost_of
 from tilewright.proposers.nki.planning import complete_sequences, draw
 from tilewright.proposers.nki.rewrites.jam import jam
 from tilewright.proposers.nki.steps import Step
@@ -24,6 +28,31 @@ def test_a_complete_sequence_stands_under_the_first_technique_that_is_offered() 
     menu = [MenuOption("other", "", ends.technique)]
     drafts = draw(kernel, menu, follow_ups, History(()), 8, random.Random(0))
     assert any(d.steps[0] == begins and d.option.id == "other" for d in drafts)
+
+
+def test_the_first_plan_of_a_run_does_not_wait_for_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kernel, follow_ups = read(filtered(7, 8, 9)), ("join", "jam")
+    made = []
+
+    def counted(*given: object) -> Iterator[Any]:
+        for found in complete_sequences(kernel, follow_ups):
+            made.append(found)
+            yield found
+
+    monkeypatch.setattr(planning, "complete_sequences", counted)
+    menu = [MenuOption("one", "", "join"), MenuOption("two", "", "jam")]
+    drafts = draw(kernel, menu, follow_ups, History(()), 4, random.Random(0), soon=True)
+    first = next(drafts)
+    assert len(made) == 1
+    assert first.cost < cost_of(kernel)
+    others = list(drafts)
+    assert len(made) > 1
+    assert len(others) <= 3
+    assert first not in others
+    alone = draw(kernel, menu, follow_ups, History(()), 1, random.Random(0), soon=True)
+    assert [d.cost for d in alone] == [min(d.cost for d in (first, *others))]
 
 
 def test_names_of_the_kernel_are_marked_in_sentences() -> None:

@@ -50,15 +50,27 @@ def draw(
     history: History,
     count: int,
     rng: random.Random,
-) -> list[Draft]:
+    soon: bool = False,
+) -> Iterator[Draft]:
     """Up to `count` drafts that begin with an option of the menu.
 
-    Among them are sequences of the best of all steps. Of the others, options are drawn by what they
-    brought in this run; half of them go on with steps that lower the estimate, as long as there are
-    any. Half of those kept have the lowest estimates; one of the others is a complete sequence.
-    What a mask hides is left out in complete sequences only: the kernels that this gives are large.
+    With `soon`, the first one is the first complete sequence that lowers the estimate, as soon as
+    it is known: all others take several seconds.
+
+    Among the others are sequences of the best of all steps. Of the rest, options are drawn by what
+    they brought in this run; half of them go on with steps that lower the estimate, as long as
+    there are any. Half of those kept have the lowest estimates; one of the others is a complete
+    sequence. What a mask hides is left out in complete sequences only: the kernels that this gives
+    are large.
     """
-    learned, complete = evidence(history), _complete(kernel, menu, follow_ups)
+    learned = evidence(history)
+    complete, first_of_all = list[Draft](), list[Draft]()
+    for draft in _complete(kernel, menu, follow_ups):
+        complete.append(draft)
+        if soon and count > 1 and not first_of_all and draft.cost < cost_of(kernel):
+            first_of_all.append(draft)
+            yield draft
+    count -= len(first_of_all)
     menu = [o for o in menu if o.technique not in ("", MASKED)]
     follow_ups = [technique for technique in follow_ups if technique != MASKED]
     openers = {o.id: _shuffled(kernel, o.technique, rng) for o in menu}
@@ -81,25 +93,28 @@ def draw(
             steps, after = extended(steps, after, follow_ups, rng, longest)
         draft = Draft(option, steps, after, cost_of(after))
         pool.setdefault("; ".join(map(str, steps)), draft)
-    fitting = [draft for draft in pool.values() if draft.cost < DOES_NOT_FIT]
+    fitting = [
+        draft for draft in pool.values() if draft.cost < DOES_NOT_FIT and draft not in first_of_all
+    ]
     ranked = sorted(fitting, key=lambda draft: draft.cost)
     chosen = ranked[: -(-count // 2)]
     others = [draft for draft in complete if draft in fitting and draft not in chosen]
     if others and len(chosen) < count:
         chosen.append(rng.choice(others))
     rest = [draft for draft in ranked if draft not in chosen]
-    return chosen + rng.sample(rest, min(len(rest), count - len(chosen)))
+    yield from chosen
+    yield from rng.sample(rest, min(len(rest), count - len(chosen)))
 
 
-def _complete(kernel: Kernel, menu: Sequence[MenuOption], techniques: Sequence[str]) -> list[Draft]:
+def _complete(
+    kernel: Kernel, menu: Sequence[MenuOption], techniques: Sequence[str]
+) -> Iterator[Draft]:
     """Complete sequences, each under the option of its first technique that the menu offers."""
-    found: list[Draft] = []
     for steps, after in complete_sequences(kernel, techniques):
         techniques_used = dict.fromkeys(step.technique for step in steps)
         option = next((o for used in techniques_used for o in menu if o.technique == used), None)
         if option is not None:
-            found.append(Draft(option, steps, after, cost_of(after)))
-    return found
+            yield Draft(option, steps, after, cost_of(after))
 
 
 def complete_sequences(

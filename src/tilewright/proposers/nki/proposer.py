@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tilewright.core.errors import InputError
@@ -40,16 +40,23 @@ class NkiProposer:
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
     ) -> list[Plan]:
         """Up to `count` distinct plans, each beginning with an option of the menu."""
+        return list(self.each_plan(brief, parent, history, count, seed))
+
+    def each_plan(
+        self, brief: Brief, parent: Trial, history: History, count: int, seed: int
+    ) -> Iterator[Plan]:
+        """The same; the first plan of a run is known long before the others."""
         try:
             kernel = _read(brief, parent)
         except (UnsupportedError, InputError):
-            return []
+            return
         rng = random.Random(f"plan {seed}")
         reused = self._of_schedule(brief, parent, kernel)[:count]
-        drafts = draw(
-            kernel, brief.offered(), _techniques(brief), history, count - len(reused), rng
-        )
-        return reused + [self._plan(parent, draft, cost_of(kernel)) for draft in drafts]
+        yield from reused
+        menu, more = brief.offered(), count - len(reused)
+        soon = brief.iteration <= 1
+        for draft in draw(kernel, menu, _techniques(brief), history, more, rng, soon):
+            yield self._plan(parent, draft, cost_of(kernel))
 
     def implement(
         self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int
