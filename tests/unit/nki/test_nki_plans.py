@@ -14,7 +14,7 @@ from tilewright.core.records import History, MenuOption
 from tilewright.proposers.nki import planning
 from tilewright.proposers.nki.analysis import NotApplicableError
 from tilewright.proposers.nki.moves import cost_of
-from tilewright.proposers.nki.planning import complete_sequences, draw
+from tilewright.proposers.nki.planning import complete_sequences, draw, varied
 from tilewright.proposers.nki.rewrites.jam import jam
 from tilewright.proposers.nki.steps import Step
 
@@ -53,6 +53,21 @@ def test_the_first_plan_of_a_run_does_not_wait_for_the_others(
     assert first not in others
     alone = draw(kernel, menu, follow_ups, History(()), 1, random.Random(0), soon=True)
     assert [d.cost for d in alone] == [min(d.cost for d in (first, *others))]
+
+
+def test_a_variant_runs_another_number_of_iterations_together() -> None:
+    kernel = read(filtered(7, 8, 9))
+    steps = (Step.parse("jam r 2"),)
+    numbers = set()
+    for seed in range(8):
+        found = varied(steps, kernel, random.Random(seed))
+        if found is not None:
+            (step,), after = found
+            assert after == step.apply(kernel)
+            numbers.add(step.arguments[1])
+    assert numbers
+    assert "2" not in numbers
+    assert varied((Step.parse("join 2"),), kernel, random.Random(0)) is None
 
 
 def test_names_of_the_kernel_are_marked_in_sentences() -> None:

@@ -14,7 +14,7 @@ from tilewright.proposers.nki.ir import Kernel, size_of
 from tilewright.proposers.nki.masked_plans import MASKED, masked_sequences
 from tilewright.proposers.nki.moves import DOES_NOT_FIT, Moves, carried_out, cost_of
 from tilewright.proposers.nki.rewrites.precision import operands_by_product
-from tilewright.proposers.nki.steps import Step, possible
+from tilewright.proposers.nki.steps import FACTORS, Step, possible
 from tilewright.proposers.nki.sweeping import is_large, swept
 
 POOL = 2
@@ -220,6 +220,28 @@ def extended(
     """The steps with others up to `most`, each of them the best of a few and an improvement."""
     compared = max(LEAST_SAMPLE, min(SAMPLE, COMPARED // size_of(kernel)))
     return descended(Moves(techniques), steps, kernel, rng, most, compared)
+
+
+def varied(
+    steps: Sequence[Step], kernel: Kernel, rng: random.Random
+) -> tuple[tuple[Step, ...], Kernel] | None:
+    """The steps with another number of iterations in one `jam`; None if one no longer applies.
+
+    The estimate tells similar numbers apart less well than it tells techniques apart.
+    """
+    places = [n for n, step in enumerate(steps) if step.technique == "jam"]
+    if not places:
+        return None
+    place = rng.choice(places)
+    loop, number = steps[place].arguments
+    other = rng.choice([factor for factor in FACTORS if str(factor) != number])
+    made = (*steps[:place], Step("jam", (loop, str(other))), *steps[place + 1 :])
+    for step in made:
+        after = carried_out(kernel, step)
+        if after is None:
+            return None
+        kernel = after
+    return (made, kernel) if cost_of(kernel) < DOES_NOT_FIT else None
 
 
 def _shuffled(kernel: Kernel, technique: str, rng: random.Random) -> list[Step]:

@@ -20,7 +20,7 @@ from tilewright.core.records import (
 )
 from tilewright.proposers.nki.ir import Kernel
 from tilewright.proposers.nki.moves import carried_out, cost_of
-from tilewright.proposers.nki.planning import Draft, draw, extended
+from tilewright.proposers.nki.planning import Draft, draw, extended, varied
 from tilewright.proposers.nki.printing import print_kernel
 from tilewright.proposers.nki.reading import read
 from tilewright.proposers.nki.steps import Step
@@ -61,7 +61,7 @@ class NkiProposer:
     def implement(
         self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int
     ) -> list[Candidate]:
-        """The plan's steps, and variants that go one step further."""
+        """The plan's steps, and variants: one step further, or with another number in one step."""
         try:
             start = kernel = _read(brief, parent)
             steps = [Step.parse(t) for t in str(plan.parameters.get("steps", "")).split("; ")]
@@ -72,13 +72,18 @@ class NkiProposer:
             if after is None:
                 return []
             kernel = after
-        rng = random.Random(f"implement {seed}")
+        rng, longest = random.Random(f"implement {seed}"), len(steps) + 1
         made = {} if kernel == start else {print_kernel(kernel): plan}
-        for _ in range(2 * (count - 1)):
-            more, variant = extended((), kernel, _techniques(brief), rng, 1)
-            text = "; ".join([str(plan.parameters["steps"]), *map(str, more)])
-            longer = replace(plan, parameters={**plan.parameters, "steps": text})
-            made.setdefault(print_kernel(variant), longer)
+        for attempt in range(2 * (count - 1)):
+            if attempt % 2 == 0:
+                taken, variant = extended(tuple(steps), kernel, _techniques(brief), rng, longest)
+            elif (found := varied(steps, start, rng)) is not None:
+                taken, variant = found
+            else:
+                continue
+            text = "; ".join(map(str, taken))
+            other = replace(plan, parameters={**plan.parameters, "steps": text})
+            made.setdefault(print_kernel(variant), other)
         kept = list(made.items())[:count]
         return [Candidate(s, parent.candidate.id, p, self.name) for s, p in kept]
 

@@ -36,7 +36,7 @@ from tilewright.proposers.nki.rewrites.turn import turn
 from tilewright.proposers.nki.rewrites.unfold import unfold
 from tilewright.proposers.nki.rewrites.window import window
 
-_FACTORS = (2, 4, 8, 16, 0)
+FACTORS = (2, 4, 8, 16, 0)
 _COUNTED: Mapping[str, tuple[int, ...]] = {"bands": (3, 4, 8, 16), "stack": (2, 4)}
 """How many iterations of a loop techniques take."""
 _WIDTHS = (512, 1024, 2048)
@@ -185,7 +185,7 @@ def possible(kernel: Kernel, technique: str) -> list[Step]:
             return [
                 Step("jam", (loop.variable, str(factor)))
                 for loop in loops
-                for factor in _FACTORS
+                for factor in FACTORS
                 if not factor or (factor < loop.trips and loop.trips % factor == 0)
             ]
         return [Step(technique, (loop.variable,)) for loop in loops]
