@@ -1,4 +1,4 @@
-"""Right kernels that the check refuses: every baseline, and a winner of a search, of each workload.
+"""Correct kernels that the check refuses: the baselines and a winner of each workload.
 
 python benchmarks/honest_kernels.py [WORKLOAD...] [--processes 20] [--jobs 2] [--targets host-c ...]
 python benchmarks/honest_kernels.py --find 30 [WORKLOAD...]
@@ -32,7 +32,7 @@ from tilewright.run import open_project
 WINNERS = Path(__file__).parent / "winners"
 FLOAT_TARGETS = ("host-c", "gemmini-fp32-4x4", "amx-bf16")
 NO_LIMITS = {"compile_timeout_s": 3600.0, "simulation_timeout_s": 3600.0}
-"""A busy machine is no reason to call a right kernel wrong."""
+"""A busy machine is no reason to call a correct kernel wrong."""
 
 
 def main() -> int:
@@ -68,7 +68,7 @@ def main() -> int:
                 why = wrong[0] if wrong else ""
                 share = f"{len(wrong)}/{len(results)} | {excess:.2f} | {where}"
                 print(f"| {name} | {kernel} | {share} | {why} |", flush=True)
-    print(f"\n{refused} of {compared} checks refused a right kernel")
+    print(f"\n{refused} of {compared} checks refused a correct kernel")
     return 1 if refused else 0
 
 

@@ -129,7 +129,7 @@ def check_kernel(opened: OpenTask, settings: Settings) -> Measured:
 def require_start(
     opened: OpenTask, settings: Settings, checkpoint: Checkpoint | None = None
 ) -> None:
-    """`WorkloadError` unless the starting kernel is right wherever a winner will have to be.
+    """`WorkloadError` unless the starting kernel is correct wherever a winner must be.
 
     A search whose start fails on inputs that only its winner meets would end without any.
     """
@@ -222,7 +222,7 @@ def start_error(task: str, failed: Failed) -> TilewrightError:
         )
         if Path(task).is_absolute() and " within " in telling:
             remedy += (
-                "; if both are right, describe the inputs in workload.toml, or give another "
+                "; if both are correct, describe the inputs in workload.toml, or give another "
                 "tolerance (docs/tolerance.md)"
             )
     return WorkloadError(f"{what}: {telling}; {remedy}.")

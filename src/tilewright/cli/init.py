@@ -64,7 +64,7 @@ def init(
 ) -> None:
     """Create a folder for a kernel of your own.
 
-    The folder contains a kernel, a reference that computes the right results, and workload.toml,
+    The folder contains a kernel, a reference that computes the correct results, and workload.toml,
     which describes shapes and types. Without --from-function, these files describe a small matrix
     product, which you can optimise before you replace it with a kernel of your own.
     """

@@ -176,7 +176,7 @@ class TimedKernel:
 
 
 def compared(process: KernelProcess, case: Case, stage: Stage) -> Failed | None:
-    """How the arrays after the last call differ from what a right kernel leaves, or None."""
+    """How the arrays after the last call differ from what a correct kernel leaves, or None."""
     beside = process.arrays.written_beside()
     if beside is not None:
         return Failed(stage, "illegal_address", f"{beside}.")

@@ -109,4 +109,4 @@ class NativeTarget(ABC):
 
     @abstractmethod
     def _floor(self, workload: Workload) -> tuple[float, str]:
-        """Nanoseconds that no right kernel can beat, and the bound in words."""
+        """Nanoseconds that no correct kernel can beat, and the bound in words."""

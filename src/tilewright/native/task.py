@@ -23,7 +23,7 @@ _FAST = 1 << 22
 """Operations of a workload whose starting kernel is timed over dozens of calls in any case."""
 
 Floor = Callable[[Workload], tuple[float, str]]
-"""Nanoseconds that no right kernel can beat, and the bound in words."""
+"""Nanoseconds that no correct kernel can beat, and the bound in words."""
 
 
 class NativeTask:
@@ -104,7 +104,7 @@ class NativeTask:
         return {name: f"#include <stdint.h>\n{source}" for name, source in wrong.items()}
 
     def floor(self, measured: Measured) -> tuple[float, str]:
-        """Nanoseconds that no right kernel can beat, and the bound in words."""
+        """Nanoseconds that no correct kernel can beat, and the bound in words."""
         return self._floor(self.workload)
 
     def code(self, source: str) -> CompiledCode | Failed:

@@ -324,7 +324,7 @@ class Cases:
         raise self._nothing_to_compare(reasons[0] or "")
 
     def compared(self, least: int) -> list[int]:
-        """Numbers of the cases that a right kernel passes: each distribution, and `least` cases.
+        """Numbers of the cases that a correct kernel passes: each distribution, and `least` cases.
 
         Large tasks have each distribution once, or two cases of one. Of further values of a
         distribution, those on which float32 fails are left out, as it may where others of the same

@@ -1,4 +1,4 @@
-"""Wrong outputs that a task's check must reject, for any task: made from inputs and right outputs.
+"""Wrong outputs that any task's check must reject, made from inputs and correct outputs.
 
 Each attack stands for a kernel that is faster because it does less. It is rejected when any of the
 comparisons that a candidate must pass tells its outputs from the right ones.
@@ -48,7 +48,7 @@ class View:
 
     @cached_property
     def expected(self) -> Outputs:
-        """Every written argument as a right kernel leaves it."""
+        """Every written argument as a correct kernel leaves it."""
         found = self.case.expected
         return {a.name: _array(a, found[a.name]) for a in self.arguments if a.is_written}
 
@@ -62,7 +62,7 @@ class View:
         return digest.hexdigest()
 
     def without(self, name: str) -> Outputs:
-        """Right outputs if the input `name` were all zeros."""
+        """Correct outputs if the input `name` were all zeros."""
         given = {a.name: self.case.given[a.name] for a in self.arguments if a.is_given}
         changed = self.case.reference({**given, name: bytes(len(given[name]))})
         return {a.name: _array(a, changed[a.name]) for a in self.arguments if a.is_written}

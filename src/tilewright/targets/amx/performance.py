@@ -16,11 +16,11 @@ from tilewright.targets.amx.shapes import parse_shape
 
 
 def certain_operations(workload: Workload, element: Element) -> int:
-    """Multiply-adds that a right kernel cannot do without, as far as this is known.
+    """Multiply-adds that a correct kernel cannot do without, as far as this is known.
 
     A registered workload's are counted. A folder says itself how many it has: it is believed as
     far as a product of matrices of its arrays' sizes goes, which is the root of the product of the
-    three largest sizes (Loomis and Whitney), so that a slip in a file makes no right kernel
+    three largest sizes (Loomis and Whitney), so that a slip in a file makes no correct kernel
     impossible.
     """
     try:

@@ -1,4 +1,4 @@
-"""Cycles below which no right kernel can be: what is faster is a wrong measurement.
+"""Cycles below which no correct kernel can be: what is faster is a wrong measurement.
 
 Unlike the bounds of `feedback`, which guide proposers, these refuse results, so each must hold for
 every legal kernel, however clever:

@@ -87,7 +87,7 @@ class KernelTask:
         return hostile_c_kernels(self.workload.arguments)
 
     def floor(self, measured: Measured) -> tuple[float, str]:
-        """Cycles that no right kernel with these counts can beat, and the bound in words."""
+        """Cycles that no correct kernel with these counts can beat, and the bound in words."""
         from tilewright.targets.gemmini.floors import highest_floor
 
         return highest_floor(self._instance, self.workload, measured)

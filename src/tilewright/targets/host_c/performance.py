@@ -15,7 +15,7 @@ floors refuse results, so they are taken this many times lower than the peaks sa
 
 
 def floor_ns(workload: Workload, peaks: Peaks) -> tuple[float, str]:
-    """Nanoseconds below which no right kernel can be, and the bound in words.
+    """Nanoseconds below which no correct kernel can be, and the bound in words.
 
     Every byte of an output is written by the core. Products have no such bound: sums of operands
     may take their place.

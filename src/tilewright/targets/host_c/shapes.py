@@ -157,7 +157,7 @@ def fewer_products(workload: Workload) -> str:
 
 
 def output_bytes(workload: Workload) -> int:
-    """Bytes that every right kernel must write."""
+    """Bytes that every correct kernel must write."""
     return bytes_of(a for a in workload.arguments if a.role == "output")
 
 

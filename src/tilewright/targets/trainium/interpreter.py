@@ -93,7 +93,7 @@ def _constant(value: Any) -> Any:
 def _limit(timeout_s: float) -> None:
     """Processor time and memory of this process, which ends with the run.
 
-    What other processes take from it does not count: a right kernel must not fail because of them.
+    Time of other processes does not count, because they must not make a correct kernel fail.
     """
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_PROF, timeout_s)

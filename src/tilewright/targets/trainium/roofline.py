@@ -33,7 +33,7 @@ _FEWER_PRODUCTS = {"conv2d"}
 
 
 def floor_ns(workload: Workload, machine: Machine) -> tuple[float, str]:
-    """Nanoseconds that no right kernel can beat, with the launch, and what takes them.
+    """Nanoseconds that no correct kernel can beat, with the launch, and what takes them.
 
     Of a folder only the outputs are certain: its reference need not use all of its inputs.
     """

@@ -96,7 +96,7 @@ class TrainiumTask:
         return hostile_kernels(self.workload.arguments)
 
     def floor(self, measured: Measured) -> tuple[float, str]:
-        """Nanoseconds that no right kernel can beat, with the launch."""
+        """Nanoseconds that no correct kernel can beat, with the launch."""
         return floor_ns(self.workload, self._machine)
 
     def external(self, simulator: str) -> ExternalRun:

@@ -133,7 +133,7 @@ class DeviceKernel:
 def _compared(
     process: DeviceProcess, case: Case, copy: int, hashes: Mapping[int, int] | None = None
 ) -> Failed | None:
-    """How a copy differs from what a right kernel leaves, or None.
+    """How a copy differs from what a correct kernel leaves, or None.
 
     `hashes` are of its outputs right after the calls: they must not have changed since.
     """

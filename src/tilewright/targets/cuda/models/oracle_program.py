@@ -1,4 +1,4 @@
-"""Runs a problem's `Model` in PyTorch: what it is called with, right results, and honest errors.
+"""Runs a problem's `Model` in PyTorch: what it is called with, correct results, and honest errors.
 
 Started by `oracle.py` as a contained program of whatever Python has PyTorch, so that it imports
 nothing of tilewright. Each request is a message in JSON and one of bytes, and so is each reply.
