@@ -108,7 +108,7 @@ def test_a_product_ends_with_what_follows_it() -> None:
         ([("mm.default", (R, R), X, ("input 1", (C, R))),
           ("_softmax.default", (R, R), ("0.0", (R, R)), 1, False)], "it reduces a product"),
         ([("mul.Tensor", (R, C), X, math.inf)], "it computes with inf"),
-        ([("mul.Tensor", (R, C), X, {"unknown": "dict"})], "none of its arrays"),
+        ([("mul.Tensor", (R, C), X, {"unknown": "dict"})], "other than its arrays"),
         ([("gather.default", (R, C), X, 0, 3)], "it computes gather"),
         ([], "it computes nothing"),
         ([("t.default", (C, R), X)], "it computes nothing"),
