@@ -37,6 +37,8 @@ CASES = {
     "pipeline": "pipeline W d 2",
     "pipeline_cleared": "hoist r; pipeline Y c 2",
     "interleave": "hoist r; resident W r inside; block-load X d#2; pipeline X r 3; interleave r",
+    "interleave_stores": "hoist r; retile r 2; double-accumulator Y c 2 delayed; interleave c",
+    "coalesce": "hoist r; coalesce r; pipeline Y rc 2",
     "stagger": "hoist r; block-load W d; stagger d",
     "undo_pipeline": "pipeline X d 2; block-load X d",
     "reorder": "hoist r; reorder r",

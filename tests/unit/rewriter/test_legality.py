@@ -146,6 +146,47 @@ def test_loads_that_are_spread_keep_their_settings(floats: Machine) -> None:
     assert_keeps(floats_kernel(AHEAD.format(between=""), floats), floats, "interleave t")
 
 
+DELAYED = """
+  mvin(&W[0][0], ACC(32), 4, 4);
+  for (int t = 0; t < 24; t += 8) {{
+    {before}
+    for (int k = 0; k < 8; k += 4) {{
+      mvin2(&y[t + k][0], SPAD(4), 4, 4);
+      preload(SPAD(4), ACC(k + 8 * ({slot} % 2)), 4, 4, 4, 4);
+      compute_preloaded(SPAD(0), NONE, 4, 4, 4, 4);
+    }}
+    if (t > 0) {{
+      for (int k = 0; k < 8; k += 4) mvout(&x[t - 8 + k][0], ACC(k + 8 * ((t / 8 + 1) % 2)), 4, 4);
+    }}
+  }}"""
+
+
+def test_stores_of_an_earlier_iteration_are_spread(floats: Machine) -> None:
+    kernel = floats_kernel(DELAYED.format(before="", slot="t / 8"), floats)
+    assert_keeps(kernel, floats, "interleave t")
+    spread = emit(Step.parse("interleave t").apply(kernel, floats))
+    assert spread.index("mvout") < spread.index("preload")
+
+
+@pytest.mark.parametrize(
+    ("before", "slot", "reason"),
+    [
+        ("", "(t / 8 + 1)", "share rows with its other commands"),
+        ("mvout(&x[t][0], ACC(32), 4, 4);", "t / 8", "loop t uses elements of x elsewhere"),
+        ("config_st(16);", "t / 8", ""),
+    ],
+)
+def test_stores_are_not_spread_before_what_they_come_after(
+    floats: Machine, before: str, slot: str, reason: str
+) -> None:
+    """Products that they store, stores of the same elements; settings move out of the loop."""
+    kernel = floats_kernel(DELAYED.format(before=before, slot=slot), floats)
+    if reason:
+        assert_refused(kernel, floats, "interleave t", reason)
+    else:
+        assert_keeps(kernel, floats, "interleave t")
+
+
 def test_loads_of_one_place_by_different_factors_are_two(floats: Machine) -> None:
     def twice(factor: str) -> Kernel:
         return floats_kernel(

@@ -133,7 +133,7 @@ void kernel(const float W[4][4], const float y[24][8], float x[24][4]) {
 }
 """
     kernel = simplify(lift(source, floats))
-    with pytest.raises(NotApplicable, match="overwrite rows that are in use"):
+    with pytest.raises(NotApplicable, match="share rows with its other commands"):
         Step.parse("interleave t").apply(kernel, floats)
 
 

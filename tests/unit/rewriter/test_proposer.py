@@ -171,7 +171,10 @@ def test_the_first_plan_of_a_tuned_start_is_given_before_the_long_ones_are_made(
     parent, proposer = trial(emit(kernel)), create_proposer()
     few = replace(brief(target), menu=tuple(o for o in target.menu if o.technique == "fuse"))
     plans = proposer.each_plan(few, parent, History([parent]), 6, 1)
-    monkeypatch.setattr("tilewright.proposers.rewriter.proposer.draw", lambda *_, **__: 1 / 0)
+    for long in ("draw", "whole_drafts"):
+        monkeypatch.setattr(
+            f"tilewright.proposers.rewriter.proposer.{long}", lambda *_, **__: 1 / 0
+        )
     first, second = next(plans), next(plans)
     assert not first.begins_anew
     assert first.expected_gain > 1.01

@@ -45,7 +45,8 @@ def entered(env: Env, loop: Loop) -> Env:
     low, _ = bounds(loop.lower, env)
     _, high = bounds(loop.upper, env)
     last = high - 1
-    if loop.lower.is_const and math.isfinite(high):
+    steps_from_low = all(factor % loop.step == 0 for _, factor in loop.lower.terms)
+    if steps_from_low and math.isfinite(low) and math.isfinite(high):
         last = low + (high - 1 - low) // loop.step * loop.step
     return {**env, loop.var: (low, max(low, last))}
 
@@ -119,20 +120,31 @@ def mean(expr: Expr, above: Body) -> float:
     `min(16, 28 - x)` in a loop over 0 and 16 is 14 on average: rows of tiles that do not divide a
     size evenly.
     """
+    values = _values(expr, above)
+    return sum(values) / len(values) if values else bounds(expr, env_of(above))[1]
+
+
+@lru_cache(maxsize=4096)
+def mean_trips(loop: Loop, above: Body) -> float:
+    """The average number of iterations over those of the loops around; as `mean` otherwise."""
+    values = _values(_span(loop), above)
+    if values:
+        return sum(max(0, -(-v // loop.step)) for v in values) / len(values)
+    return trips(loop, env_of(above))[1]
+
+
+def _values(expr: Expr, above: Body) -> list[int]:
+    """The value in each iteration of the loops around it; none where they vary or are many."""
     named = [s for s in loops_in(above) if s.var in expr.names()]
-    largest = bounds(expr, env_of(above))[1]
-    if not named:
-        return largest
     if math.prod(trips(s, env_of(above))[1] for s in named) > MOST_VALUES:
-        return largest
+        return []
     values = [expr]
     for loop in reversed(named):
         if not (loop.lower.is_const and loop.upper.is_const):
-            return largest
+            return []
         steps = range(loop.lower.const, loop.upper.const, loop.step)
         values = [v.substituted({loop.var: Expr(n)}) for v in values for n in steps]
-    known = [v.const for v in values if v.is_const]
-    return sum(known) / len(known) if known and len(known) == len(values) else largest
+    return [v.const for v in values] if all(v.is_const for v in values) else []
 
 
 MOST_VALUES = 256

@@ -293,19 +293,26 @@ def _buffer(members: list[Access], touched: list[tuple[int, int]], taken: dict[s
     label = name if taken[name] == 1 else f"{name}{taken[name]}"
     base, end = min(a for a, _ in touched), max(b for _, b in touched)
     space = members[0].local.space
-    slots = {
-        (a.by, c)
-        for m in members
-        for a, c in m.local.row.terms
-        if isinstance(a, Remainder) and a.by <= MAX_SLOTS
-    }
+    turning = [t for m in members if (t := _turns(m))]
+    slots = frozenset[tuple[int, int]]().union(*turning)
+    if len(slots) > 1:  # slots are turned over by all accesses; what one counts are its blocks
+        slots = slots.intersection(*turning)
     if len(slots) == 1:
-        count, stride = slots.pop()
+        ((count, stride),) = slots
         # Not the last slot's rows: others that share rows with a slot may reach further in it.
         rows = max((low - base) % stride + high - low for low, high in touched)
         if rows <= stride and (end - 1 - base) // stride < count:
             return Buffer(label, space, base, rows, tuple(members), count, stride)
     return Buffer(label, space, base, end - base, tuple(members))
+
+
+def _turns(access: Access) -> frozenset[tuple[int, int]]:
+    """The numbers that an access counts up to again and again, each with its distance in rows."""
+    return frozenset(
+        (a.by, c)
+        for a, c in access.local.row.terms
+        if isinstance(a, Remainder) and a.by <= MAX_SLOTS
+    )
 
 
 def _name(members: list[Access]) -> str:

@@ -18,6 +18,7 @@ from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.placement import spread
 from tilewright.proposers.rewriter.raising.execute import NotRaised
 from tilewright.proposers.rewriter.raising.raised import raised
+from tilewright.proposers.rewriter.rewrites.coalesce import coalesce
 from tilewright.proposers.rewriter.rewrites.compact import roll_up
 from tilewright.proposers.rewriter.rewrites.dataflow import sum_in_memory
 from tilewright.proposers.rewriter.rewrites.dead import remove_dead_moves
@@ -314,8 +315,8 @@ CATALOGUE: Mapping[str, Technique] = {
     "interleave": Technique(
         each_loop(),
         _on_loop(interleave),
-        "distribute the loads at the start of loop {0} among the products that follow them",
-        _LOADS,
+        "distribute loads ahead, or delayed stores, among the products of loop {0}",
+        _LOADS | _STORES,
     ),
     "stagger": Technique(
         loops_of_loads,
@@ -326,6 +327,12 @@ CATALOGUE: Mapping[str, Technique] = {
     ),
     "reorder": Technique(
         each_loop(), _on_loop(interchange), "swap loop {0} with the loop inside it", _LOADS
+    ),
+    "coalesce": Technique(
+        each_loop(),
+        lambda kernel, machine, label: coalesce(kernel, _loop(kernel, label)),
+        "run loop {0} and the loop inside it as one loop",
+        _LOADS,
     ),
     "unroll": Technique(product_loops, _on_loop_by(unroll), _unrolling, _CORE),
     "roll": Technique(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilewright.proposers.rewriter.buffers import Access, Buffer
-from tilewright.proposers.rewriter.ir import Body, Command
+from tilewright.proposers.rewriter.ir import Body, Command, Guard
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.placement import bank_shares, collision
 
@@ -43,11 +43,18 @@ def disturbing_loads(buffers: list[Buffer], machine: Machine) -> Mapping[Command
 
 
 def _between_slots(buffer: Buffer, machine: Machine) -> float:
-    """How likely rows of different slots lie in one bank; a single slot is not read meanwhile."""
+    """How likely rows that are read meanwhile lie in the bank that a load writes.
+
+    Rows of other slots are; with a single slot, rows loaded earlier, where loads have a test: they
+    fill the buffer bit by bit while it is in use.
+    """
     space = machine.spaces[buffer.space]
     shares = [bank_shares(rows, space) for rows in buffer.intervals()]
+    if len(shares) == 1:
+        in_portions = any(isinstance(s, Guard) for a in buffer.writers for s in a.above)
+        return collision(shares[0], shares[0]) if in_portions else 0.0
     pairs = [collision(a, b) for i, a in enumerate(shares) for b in shares[:i]]
-    return sum(pairs) / len(pairs) if pairs else 0.0
+    return sum(pairs) / len(pairs)
 
 
 def _shared(left: Buffer, right: Buffer, machine: Machine) -> float:

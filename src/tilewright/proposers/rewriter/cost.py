@@ -13,16 +13,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tilewright.proposers.rewriter.analysis import env_of, mean, trips
+from tilewright.proposers.rewriter.analysis import env_of, mean, mean_trips, trips
 from tilewright.proposers.rewriter.buffers import Buffer, buffers_of
+from tilewright.proposers.rewriter.c_types import SIZES
 from tilewright.proposers.rewriter.contention import clashing, disturbing_loads
 from tilewright.proposers.rewriter.expr import Expr, bounds
 from tilewright.proposers.rewriter.ir import (
     Assign,
     Body,
     Command,
+    Dram,
     Guard,
     Kernel,
+    Local,
     Loop,
     Words,
     children,
@@ -89,7 +92,7 @@ def _estimate(body: Body, words: Words | None, machine: Machine) -> Cost:
             core += times * sending.get(stmt, CORE_COMMAND)
             unit = machine.unit(stmt.name)
             if unit == "load":
-                busy[stmt] = rows[stmt] + MOVE_OVERHEAD
+                busy[stmt] = rows[stmt] * _beats(stmt, machine) + MOVE_OVERHEAD
                 loaded += times * rows[stmt]
                 stolen += times * rows[stmt] * disturbing.get(stmt, 0.0)
             elif unit == "store":
@@ -180,13 +183,14 @@ def _event(
     busy: Mapping[Command, float],
     touched: Mapping[Command, _Touched],
     sending: Mapping[Command, float],
+    share: float,
 ) -> Event:
-    what, core = touched[command], sending.get(command, CORE_COMMAND)
+    what, core = touched[command], share * sending.get(command, CORE_COMMAND)
     if what.unit == "execute" and command not in busy:
         return Event("core", 0.0, core)  # it latches: what it names counts for the product
     return Event(
         what.unit,
-        busy.get(command, 0.0),
+        share * busy.get(command, 0.0),
         core,
         what.reads,
         what.writes,
@@ -215,8 +219,8 @@ def _runs(body: Body) -> Mapping[object, float]:
 
 
 def _iterations(loop: Loop, above: Body) -> float:
-    fewest, most = trips(loop, env_of(above))
-    return most if math.isfinite(most) else max(fewest, 1.0)
+    times = mean_trips(loop, above)
+    return times if math.isfinite(times) else max(trips(loop, env_of(above))[0], 1.0)
 
 
 def _share(guard: Guard, above: Body) -> float:
@@ -244,6 +248,18 @@ def _rows(command: Command, above: Body, machine: Machine) -> float:
     return math.ceil(sizes[0] / columns) * sizes[1]
 
 
+def _beats(load: Command, machine: Machine) -> float:
+    """Cycles in which a row is fetched: a row of sums is several times as long as one of factors.
+
+    Rows that are filled without memory take one.
+    """
+    if not any(isinstance(o, Dram) for o in load.operands):
+        return 1.0
+    sizes = {name: SIZES.get(machine.element(name) or "", 1) for name in machine.spaces}
+    local = next(o for o in load.operands if isinstance(o, Local))
+    return sizes[local.space] / min(sizes.values())
+
+
 def _latching(body: Body, machine: Machine) -> Mapping[Command, float]:
     """Rows that the next product's new operand takes to latch, meanwhile, per product.
 
@@ -267,17 +283,22 @@ def _nodes(
     busy: Mapping[Command, float],
     touched: Mapping[Command, _Touched],
     sending: Mapping[Command, float],
+    share: float = 1.0,
 ) -> tuple[Node, ...]:
-    """The timeline's view of a body: commands with their times, loops, and tests of first times."""
+    """The timeline's view of a body: commands with their times, loops, and tests of first times.
+
+    A loop that runs less than once on average runs once in that `share` of the time.
+    """
     result: list[Node] = []
     for stmt in body:
         inside = (*above, stmt)
         if isinstance(stmt, Command):
-            result.append(_event(stmt, above, busy, touched, sending))
+            result.append(_event(stmt, above, busy, touched, sending, share))
         elif isinstance(stmt, Assign):
             result.append(Event("core", 0.0, CORE_ELEMENT))
         elif isinstance(stmt, Loop):
-            nodes = _nodes(stmt.body, inside, busy, touched, sending)
+            times = _iterations(stmt, above)
+            nodes = _nodes(stmt.body, inside, busy, touched, sending, share * min(times, 1.0))
             paths = list(walk_paths(stmt.body, inside))
             ahead, delayed = (
                 {c for c, p in paths if isinstance(c, Command) and stmt.var in _tested(p, op)}
@@ -286,7 +307,7 @@ def _nodes(
             result.append(
                 Repeat(
                     stmt.var,
-                    _iterations(stmt, above),
+                    max(times, 1.0),
                     CORE_ITERATION,
                     nodes,
                     tuple(sorted({b for c in ahead for b in touched[c].writes})),
@@ -294,7 +315,9 @@ def _nodes(
                 )
             )
         elif isinstance(stmt, Guard):
-            yes, no = (_nodes(b, inside, busy, touched, sending) for b in (stmt.body, stmt.orelse))
+            yes, no = (
+                _nodes(b, inside, busy, touched, sending, share) for b in (stmt.body, stmt.orelse)
+            )
             result.append(Choice(_named(stmt, ("==",)), _named(stmt, (">", "!=")), yes, no))
     return tuple(result)
 

@@ -348,10 +348,14 @@ def names_in(command: Command) -> frozenset[str]:
 
 def fresh_name(kernel: Kernel, base: str) -> str:
     """An unused name for a loop inside the loop over `base`: `kk` inside `k`."""
+    return unused_name(kernel, base * 2 if len(base) == 1 else f"{base}_in")
+
+
+def unused_name(kernel: Kernel, stem: str) -> str:
+    """The name if no variable of the kernel has it, else the name with a number."""
     taken = {s.var for s in walk(kernel.body) if isinstance(s, Loop)}
     taken |= {a.name for a in kernel.arrays} | set(kernel.names.values())
     taken |= {n for s in walk(kernel.body) if isinstance(s, Opaque) for n in s.names}
-    stem = base * 2 if len(base) == 1 else f"{base}_in"
     name, number = stem, 2
     while name in taken:
         name, number = f"{stem}{number}", number + 1

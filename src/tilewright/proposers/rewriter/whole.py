@@ -2,9 +2,9 @@
 
 A recurrence needs steps that random ones rarely make together, some of which cost time alone:
 results stay in local memory only once the core computes nothing on them, and copies between steps
-go only once nothing else moves. Products that leave a part of the array empty take the best step
-of all places, by the estimate, again and again: random steps find the best tile and the operand to
-keep only after many trials.
+go only once nothing else moves. Tiled products take the best step of all places, by the estimate,
+again and again: random steps find the best tile, the operand to keep, and moves that run ahead of
+a tile without a burst only after many trials.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from collections.abc import Iterator, Sequence, Set
 
 from tilewright.core.records import MenuOption
 from tilewright.proposers.descent import descended
+from tilewright.proposers.rewriter.analysis import labelled_loops
 from tilewright.proposers.rewriter.catalogue import Step, steps_for
 from tilewright.proposers.rewriter.cost import estimate
-from tilewright.proposers.rewriter.ir import Kernel, same_kernel
+from tilewright.proposers.rewriter.ir import Kernel, Loop, commands, same_kernel
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.planner import (
     FOLLOW_UPS,
@@ -51,17 +52,38 @@ MOST = 16
 
 TILES = ("keep-operand", "retile")
 """Techniques that begin a sequence for tiled products, one for each."""
+COALESCE = "coalesce"
+"""The technique that makes one loop of the loops around tiles."""
+_SIZES, _WORDS = ("reuse", "unroll", "simplify"), ("pack",)
+_PLACES = ("interleave", "stagger", "banks", "widen", "double-buffer")
 TILED = (
-    ("overwrite", "block-load", "resident", "pipeline", "double-accumulator"),
-    ("reuse", "unroll", "simplify"),
-    ("interleave", "stagger", "banks", "widen", "double-buffer"),
-    ("pack",),
+    (
+        ("overwrite",),
+        (COALESCE,),
+        ("block-load",),
+        ("resident", "stagger", "pipeline", "double-accumulator"),
+        *(_SIZES, _PLACES, _WORDS),
+    ),
+    (
+        ("overwrite", "block-load", "resident"),
+        (COALESCE,),
+        ("stagger", "pipeline", "double-accumulator"),
+        *(_SIZES, _PLACES, _WORDS),
+    ),
+    (
+        ("overwrite", "block-load", "resident", "pipeline", "double-accumulator"),
+        *(_SIZES, _PLACES, _WORDS),
+    ),
 )
-"""Techniques that go on with it: the next group when none of one saves time any more.
+"""Techniques that go on with it, in each of these orders: the next group when none of one saves
+time any more.
 
 First what is loaded and when, of which each choice rules out others; addresses and words come last,
-since they hide from the other techniques what they look for.
+since they hide from the other techniques what they look for. Where the loops around tiles are one
+loop, what moves ahead of a tile goes on in the next row of tiles.
 """
+IN_BURSTS = ("stagger", "pipeline", "double-accumulator")
+"""Techniques that issue many moves at once."""
 WORTH = 0.9995
 """The estimate after a step that is taken, at most, as a share of the one before."""
 MOST_TRIED = 300
@@ -73,12 +95,11 @@ def whole_drafts(
 ) -> Iterator[Draft]:
     """The sequences for a kernel of its kind, made of what is on the menu.
 
-    Each counts as a plan on one of the options offered; without any there are none. Products that
-    fill the array get none: there, the time is better spent on more and shorter plans.
+    Each counts as a plan on one of the options offered; without any there are none.
     """
-    serial = passes_through_memory(kernel, machine)
-    if not (offered and (serial or estimate(kernel, machine).unfilled)):
+    if not offered:
         return
+    serial = passes_through_memory(kernel, machine)
     usual = SERIAL_FOLLOW_UPS if serial else FOLLOW_UPS
     known = {*usual, *(o.technique for o in menu if o.technique)}
     for steps, after in (sequences if serial else tiled_sequences)(kernel, machine, known):
@@ -101,14 +122,29 @@ def quick_drafts(
 def tiled_sequences(
     kernel: Kernel, machine: Machine, offered: Set[str]
 ) -> Iterator[tuple[tuple[Step, ...], Kernel]]:
-    """For tiled products: a sequence that begins with each way to make tiles larger."""
+    """For tiled products: in each order, a sequence that begins with each way to enlarge tiles."""
     given: list[Kernel] = []
-    for first in TILES:
-        groups = [[t for t in group if t in offered] for group in ((first,), *TILED)]
-        steps, after = _best_steps(kernel, machine, groups)
-        if steps and not any(same_kernel(after, other) for other in given):
-            given.append(after)
-            yield steps, after
+    for order in TILED:
+        for first in TILES:
+            groups = [[t for t in group if t in offered] for group in ((first,), *order)]
+            steps, after = _best_steps(kernel, machine, groups)
+            if steps and not any(same_kernel(after, other) for other in given):
+                given.append(after)
+                yield steps, after
+
+
+def _coalesced(kernel: Kernel, machine: Machine) -> tuple[tuple[Step, ...], Kernel]:
+    """Every two loops around tiles as one, from the inside out; it saves nothing alone."""
+    for label, loop, _ in reversed(labelled_loops(kernel.body)):
+        inner = loop.body[0]
+        around_tiles = isinstance(inner, Loop) and len(inner.body) > 1
+        stores = any(machine.unit(c.name) == "store" for c in commands(loop.body))
+        step = Step(COALESCE, (label,))
+        after = step.carried_out(kernel, machine) if stores and around_tiles else None
+        if after is not None:
+            more, after = _coalesced(after, machine)
+            return (step, *more), after
+    return (), kernel
 
 
 def sequences(
@@ -154,7 +190,11 @@ def _best_steps(
     steps: list[Step] = []
     tried, now = 0, estimate(kernel, machine).total
     for group in groups:
-        better = True
+        if COALESCE in group:
+            more, kernel = _coalesced(kernel, machine)
+            steps += more
+            now = estimate(kernel, machine).total
+        better = COALESCE not in group
         while better and tried < MOST_TRIED:
             better, best, taken = False, WORTH * now, kernel
             for step in (s for technique in group for s in steps_for(kernel, machine, technique)):
@@ -171,16 +211,17 @@ def _best_steps(
 def _with_interleaved(
     step: Step, kernel: Kernel, machine: Machine
 ) -> Iterator[tuple[tuple[Step, ...], Kernel]]:
-    """A step, and a prefetch also with its loads distributed among the products.
+    """A step, and where it moves loads or stores also with these distributed among the products.
 
-    A prefetch of many loads saves nothing alone: the core waits until they are all under way.
+    Many moves at once save nothing alone: the core waits until they are all under way.
     """
     after = step.carried_out(kernel, machine)
     if after is None:
         return
     yield (step,), after
-    if step.technique == "pipeline":
-        more = Step("interleave", step.arguments[1:2])
+    if step.technique not in IN_BURSTS:
+        return
+    for more in steps_for(after, machine, "interleave"):
         distributed = more.carried_out(after, machine)
         if distributed is not None:
             yield (step, more), distributed

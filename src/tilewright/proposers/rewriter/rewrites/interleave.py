@@ -1,64 +1,86 @@
-"""Spreads loads over the computation that they overlap, so that they do not fill the load queue."""
+"""Spreads moves over the computation that they overlap, so that they do not fill their queue."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
-from tilewright.proposers.rewriter.analysis import at_value, trip_count
+from tilewright.proposers.rewriter.analysis import at_value, trip_count, trips
 from tilewright.proposers.rewriter.buffers import NotApplicable
 from tilewright.proposers.rewriter.expr import Expr, minimum, quotient, var
 from tilewright.proposers.rewriter.ir import (
-    Compare,
+    Body,
     Guard,
     Kernel,
     Loop,
+    Stmt,
     commands,
     fresh_name,
     has_opaque,
     rebuilt,
 )
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.rewrites.coalesce import as_one
 from tilewright.proposers.rewriter.rewrites.dependence import check_constant, check_settings
-from tilewright.proposers.rewriter.rewrites.ordering import check_fences, check_free_rows
+from tilewright.proposers.rewriter.rewrites.ordering import (
+    check_fences,
+    check_free_rows,
+    check_stored_alone,
+)
 
 
 def interleave(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
-    """Spread the loads for the next iteration over the loop of computation after them.
+    """Spread moves that an iteration does not wait for over its loop of computation.
 
     Before: `for i { if (..) for (k, step 64) load(next A); for (k, step 16) product; }`
     After:  `for i { for (k, step 64) { if (..) load(next A); for (kk, step 16) product; } }`
+    Before: `for i { for (k, step 16) product; if (i > 0) for (j) store(C[i - 16][j]); }`
+    After:  `for i { for (k, step 16) { if (i > 0) store(C[i - 16][k]); product; } }`
 
-    Loops over different ranges share out the loads evenly instead. Legal for loads that run one
-    iteration ahead, into a slot that this iteration does not use.
+    Loops over different ranges share out the moves evenly instead. Legal for loads into rows that
+    this iteration does not use, and for stores of rows that it does not write.
     """
     if has_opaque(loop.body):
         raise NotApplicable(f"loop {loop.var} contains code that is not modelled")
-    ahead = Compare("<", var(loop.var) + loop.step, loop.upper)
-    for load in loop.body:
-        if not isinstance(load, Guard) or load.condition != (ahead,):
-            continue
-        burst = _burst(load, machine)
-        work = _work(loop, load, machine)
+    refusal: NotApplicable | None = None
+    for stmt in loop.body:
+        burst = _burst(stmt, machine)
+        work = _work(loop, stmt, machine) if burst is not None else None
         if burst is None or work is None:
             continue
-        loads = set(commands(burst.body))
-        check_settings(kernel, machine, loads, loop)
-        check_constant(kernel, machine, loads, loop)
-        check_fences(kernel, machine, loads, loop)
-        check_free_rows(kernel, machine, loads, loop)
-        fused = (
-            _fused(kernel, load, burst, work)
-            if _matches(burst, work)
-            else _shared_out(kernel, load, burst, work)
-        )
-        body = tuple(fused if s is work else s for s in loop.body if s is not load)
-        return _replaced(kernel, loop, replace(loop, body=body))
-    raise NotApplicable(f"loop {loop.var} has no loop of loads before a loop of computation")
+        try:
+            return _spread(kernel, machine, loop, stmt, burst, work)
+        except NotApplicable as reason:
+            refusal = refusal or reason
+    raise refusal or NotApplicable(
+        f"loop {loop.var} has no loop of moves beside a loop of computation"
+    )
 
 
-def _work(loop: Loop, load: Guard, machine: Machine) -> Loop | None:
-    """The first loop after the loads that does more than load."""
-    following = loop.body[loop.body.index(load) + 1 :]
+def _spread(
+    kernel: Kernel, machine: Machine, loop: Loop, stmt: Stmt, burst: Loop, work: Loop
+) -> Kernel:
+    moves = set(commands(burst.body))
+    check_settings(kernel, machine, moves, loop)
+    if _unit(burst, machine) == "load":
+        check_constant(kernel, machine, moves, loop)
+    else:
+        check_stored_alone(kernel, machine, moves, loop)
+    check_fences(kernel, machine, moves, loop)
+    check_free_rows(kernel, machine, moves, loop)
+    fused = (
+        _fused(kernel, stmt, burst, work)
+        if _matches(burst, work)
+        else _shared_out(kernel, stmt, burst, work)
+    )
+    body = tuple(fused if s is work else s for s in loop.body if s is not stmt)
+    return _replaced(kernel, loop, replace(loop, body=body))
+
+
+def _work(loop: Loop, moves: Stmt, machine: Machine) -> Loop | None:
+    """The first loop of computation: after loads, anywhere for stores of an earlier iteration."""
+    stores = any(machine.unit(c.name) == "store" for c in commands((moves,)))
+    following = loop.body if stores else loop.body[loop.body.index(moves) + 1 :]
     return next((s for s in following if isinstance(s, Loop) and not _burst(s, machine)), None)
 
 
@@ -66,23 +88,25 @@ def _replaced(kernel: Kernel, old: Loop, new: Loop) -> Kernel:
     return kernel.with_body(rebuilt(kernel.body, lambda s: (new,) if s is old else None))
 
 
-def _burst(stmt: Guard | Loop, machine: Machine) -> Loop | None:
-    """The loop of a statement that only loads, looked for inside one guard."""
+def _burst(stmt: Stmt, machine: Machine) -> Loop | None:
+    """The loop of a statement that only loads or only stores, looked for inside one guard."""
     alone = stmt.body if isinstance(stmt, Guard) and not stmt.orelse else (stmt,)
     inner = alone[0] if len(alone) == 1 else None
-    if isinstance(inner, Loop) and all(
-        machine.unit(c.name) == "load" for c in commands(inner.body)
-    ):
-        return inner
-    return None
+    return inner if isinstance(inner, Loop) and _unit(inner, machine) else None
+
+
+def _unit(loop: Loop, machine: Machine) -> str:
+    """What moves all commands of a loop, "load" or "store"; empty if they differ."""
+    units = {machine.unit(c.name) for c in commands(loop.body)}
+    return units.pop() if units in ({"load"}, {"store"}) else ""
 
 
 def _matches(burst: Loop, work: Loop) -> bool:
     return burst.lower == work.lower and burst.upper == work.upper and burst.step % work.step == 0
 
 
-def _fused(kernel: Kernel, load: Guard, burst: Loop, work: Loop) -> Loop:
-    part = (replace(load, body=burst.body),)
+def _fused(kernel: Kernel, moves: Stmt, burst: Loop, work: Loop) -> Loop:
+    part = _inside(moves, burst.body)
     if burst.step == work.step:
         return replace(work, body=(*at_value(part, burst.var, var(work.var)), *work.body))
     name = fresh_name(kernel, burst.var)
@@ -93,20 +117,36 @@ def _fused(kernel: Kernel, load: Guard, burst: Loop, work: Loop) -> Loop:
     )
 
 
-def _shared_out(kernel: Kernel, load: Guard, burst: Loop, work: Loop) -> Loop:
-    """As many of the loads in each iteration of the work as bring all of them in."""
-    loads, iterations = (trip_count(s, {}) for s in (burst, work))
-    if loads is None or iterations is None or loads < 2:
-        raise NotApplicable(f"the loads before loop {work.var} cannot be shared out")
-    span = -(-loads // iterations) * burst.step
+def _shared_out(kernel: Kernel, moves: Stmt, burst: Loop, work: Loop) -> Loop:
+    """As many of the moves in each iteration of the work as carry out all of them, evenly."""
+    iterations = int(trips(work, {})[0])
+    while (trip_count(burst, {}) or iterations) < iterations:
+        try:
+            burst = as_one(kernel, burst, ())
+        except NotApplicable:
+            break
+    fewest, most = trips(burst, {})
+    if most < 2 or not math.isfinite(most) or not iterations:
+        raise NotApplicable(f"the moves beside loop {work.var} cannot be shared out")
     turn = quotient(var(work.var) - work.lower, work.step)
-    start = burst.lower + turn * span
+
+    def first(turn: Expr) -> Expr:
+        common = math.gcd(int(most), iterations)
+        done = quotient(turn * (int(most) // common), iterations // common)
+        return burst.lower + done * burst.step
+
+    last = first(turn + 1)
     name = burst.var if burst.var != work.var else fresh_name(kernel, burst.var)
     part = Loop(
         name,
-        start,
-        minimum(burst.upper, start + span),
+        first(turn),
+        last if fewest == most else minimum(burst.upper, last),
         burst.step,
         at_value(burst.body, burst.var, var(name)),
     )
-    return replace(work, body=(replace(load, body=(part,)), *work.body))
+    return replace(work, body=(*_inside(moves, (part,)), *work.body))
+
+
+def _inside(moves: Stmt, body: Body) -> Body:
+    """The body under the guard that the moves stand in, if they stand in one."""
+    return (replace(moves, body=body),) if isinstance(moves, Guard) else body

@@ -56,19 +56,35 @@ def check_stores_behind(kernel: Kernel, machine: Machine, stores: Set[Command], 
                 )
 
 
-def check_free_rows(kernel: Kernel, machine: Machine, loads: Set[Command], loop: Loop) -> None:
-    """Raise `NotApplicable` if loads write rows that others use in the same iteration of a loop."""
+def check_stored_alone(kernel: Kernel, machine: Machine, stores: Set[Command], loop: Loop) -> None:
+    """Raise `NotApplicable` if a loop touches elements that some of its stores store elsewhere."""
+    others = set(commands(loop.body)) - stores
+    touched = [
+        *array_regions(kernel, machine, "dram_write", only=others),
+        *array_regions(kernel, machine, "dram_read", only=others),
+    ]
+    for array, store in array_regions(kernel, machine, "dram_write", only=stores):
+        for other, region in touched:
+            if array == other and may_meet(store, region, loop, apart=False):
+                raise NotApplicable(f"loop {loop.var} uses elements of {array} elsewhere")
+
+
+def check_free_rows(kernel: Kernel, machine: Machine, moves: Set[Command], loop: Loop) -> None:
+    """Raise `NotApplicable` if others need the rows of moves in the same iteration of a loop.
+
+    Rows that are loaded must not be used, rows that are stored must not be written.
+    """
     inside = [a for a in accesses(kernel.body, machine) if loop in a.above]
-    for load in (a for a in inside if a.command in loads and a.writes):
-        region = touches(load, kernel, machine)
+    for move in (a for a in inside if a.command in moves):
+        region = touches(move, kernel, machine)
         for access in inside:
-            if access.command in loads or access.local.space != load.local.space:
+            if access.command in moves or access.local.space != move.local.space:
                 continue
             same = region.loops[: region.loops.index(loop) + 1]
-            if meet(region, touches(access, kernel, machine), same):
-                raise NotApplicable(
-                    f"loads at the start of loop {loop.var} overwrite rows that are in use"
-                )
+            if (move.writes or access.writes) and meet(
+                region, touches(access, kernel, machine), same
+            ):
+                raise NotApplicable(f"moves of loop {loop.var} share rows with its other commands")
 
 
 def check_fences(kernel: Kernel, machine: Machine, moved: Set[Command], loop: Loop) -> None:
