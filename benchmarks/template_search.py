@@ -27,7 +27,13 @@ from tilewright.core.config import Settings
 from tilewright.core.records import Candidate, EvaluationRequest, Measured, Outcome
 from tilewright.core.roles import ParameterSearch
 from tilewright.core.tasks import OpenTask, open_task
-from tilewright.core.templates import KernelTemplate, Point, TriedPoint, parse_template
+from tilewright.core.templates import (
+    KernelTemplate,
+    ParameterSpace,
+    Point,
+    TriedPoint,
+    parse_template,
+)
 from tilewright.executors import create_executor
 from tilewright.tuner.parameters.searches import GuidedParameters, RandomParameters
 
@@ -144,7 +150,7 @@ class TpeParameters:
     """
 
     def next_points(
-        self, template: KernelTemplate, tried: Sequence[TriedPoint], count: int, seed: int
+        self, space: ParameterSpace, tried: Sequence[TriedPoint], count: int, seed: int
     ) -> list[Point]:
         """The next `count` points that TPE suggests after those tried."""
         import optuna
@@ -154,15 +160,15 @@ class TpeParameters:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         sampler = optuna.samplers.TPESampler(seed=seed, multivariate=True, constant_liar=True)
         study = optuna.create_study(sampler=sampler)
-        values = {p.name: sorted(p.values) for p in template.parameters}
+        values = {p.name: sorted(p.values) for p in space.parameters}
         places = {name: IntDistribution(0, len(found) - 1) for name, found in values.items()}
         slowest = max((t.latency for t in tried if t.latency is not None), default=1.0)
         known = {t.point: math.log(t.latency or 1.5 * slowest) for t in tried}
         for point, value in known.items():
-            given = template.assignment(point).items()
+            given = zip(values, point, strict=True)
             at = {name: values[name].index(of) for name, of in given}
             study.add_trial(create_trial(params=at, distributions=dict(places), value=value))
-        allowed, found = set(template.points()), list[Point]()
+        allowed, found = set(space.points()), list[Point]()
         for _ in range(TPE_ASKED * count):
             trial = study.ask(dict(places))
             point = tuple(values[name][trial.params[name]] for name in values)
@@ -174,7 +180,7 @@ class TpeParameters:
                 found.append(point)
                 if len(found) == count:
                     break
-        return found or RandomParameters().next_points(template, tried, count, seed)
+        return found or RandomParameters().next_points(space, tried, count, seed)
 
 
 def evaluations(search: ParameterSearch, table: Table, target: float, seed: int) -> int:

@@ -12,7 +12,13 @@ from tilewright.agents.names import is_agent_name, parse_agent
 from tilewright.agents.proposer import AgentProposer
 from tilewright.core.config import Settings
 from tilewright.core.records import RunRecord
-from tilewright.core.roles import ExplainsCode, OffersTemplates, Proposer, Storage
+from tilewright.core.roles import (
+    ExplainsCode,
+    OffersFactors,
+    OffersTemplates,
+    Proposer,
+    Storage,
+)
 from tilewright.core.run_notes import AgentWork
 from tilewright.core.tasks import OpenTask
 from tilewright.evaluation.building import Builds
@@ -71,14 +77,24 @@ class Authors:
         """All of them as one proposer; what it started ends with the stack."""
         author, task = self._together(stack), self._opened.task
         offered = task.templates() if isinstance(task, OffersTemplates) else {}
-        if self._opened.template is None and not self._settings.templates and not offered:
+        factors = self._factors()
+        is_searched = self._opened.template is not None or self._settings.templates or offered
+        if not is_searched and factors is None:
             return author
         proposer = author.proposer
         if "structure" in self._settings.without:
             proposer = TemplateProposer(proposer.name)
         notation = self._opened.target.brief().language.templates
-        first = ParametersFirst(proposer, GuidedParameters(), self._opened.template, notation)
+        first = ParametersFirst(
+            proposer, GuidedParameters(), self._opened.template, notation, factors
+        )
         return author._replace(proposer=first, templates=offered)
+
+    def _factors(self) -> OffersFactors | None:
+        """Who tells the numbers in the steps of kernels, unless they are not to be searched."""
+        if {"factors", "structure"} & {*self._settings.without}:
+            return None
+        return next((one for one in self._others if isinstance(one, OffersFactors)), None)
 
     def builds(self, stack: ExitStack) -> Builds:
         """What builds kernels for models that want to know whether one does."""

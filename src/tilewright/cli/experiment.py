@@ -36,8 +36,8 @@ def experiment(
         typer.Argument(
             metavar="FILE|NAME",
             help="A TOML file with workloads, arms, seeds and a budget. Files that come with "
-            "tilewright are given by name: keyless-ablation, keyless-reuse, keyless-smoke and "
-            "model-ablation.",
+            "tilewright are given by name: keyless-ablation, keyless-factors, keyless-reuse, "
+            "keyless-smoke and model-ablation.",
         ),
     ],
     output: Annotated[

@@ -26,7 +26,7 @@ Without = Annotated[
         metavar="PART",
         help="Leave out one part of the prompts or of the search, in order to measure what that "
         "part contributes. The parts are isa, costs, menu, filter, dropout, feedback, examples, "
-        "history, failed, done, plan, ensemble, tools and structure; docs/llm.md "
+        "history, failed, done, plan, ensemble, tools, structure and factors; docs/llm.md "
         "explains them. The option may be repeated.",
     ),
 ]

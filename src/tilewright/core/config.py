@@ -41,10 +41,11 @@ _LIMITS = {f"max_{field.name}": field.name for field in dataclasses.fields(Budge
 """The settings that form the budget, with the limit that each of them sets."""
 COMPONENTS = (
     "isa", "costs", "menu", "filter", "dropout", "feedback", "examples", "history", "failed",
-    "done", "plan", "ensemble", "tools", "structure",
+    "done", "plan", "ensemble", "tools", "structure", "factors",
 )  # fmt: skip
 """The components that `without` can switch off: parts of the prompts and of the search. Without
-`structure`, only the values of templates are searched, and no other kernels are written."""
+`structure`, only the values of templates are searched, and no other kernels are written. Without
+`factors`, the numbers in the steps of the built-in rewriter are not searched."""
 SHARES = 4
 """Number of proposals in turns among which the budget's evaluations are divided by default."""
 ALLOCATIONS = ("even", "adaptive")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
 from tilewright.core.compiled_code import CompiledCode
+from tilewright.core.factors import StepFactors
 from tilewright.core.records import (
     Argument,
     Artifact,
@@ -35,7 +36,7 @@ from tilewright.core.records import (
     Workload,
 )
 from tilewright.core.run_notes import Note, RunNote
-from tilewright.core.templates import KernelTemplate, Point, TriedPoint
+from tilewright.core.templates import ParameterSpace, Point, TriedPoint
 
 NOTHING_CHECKED = Verdict()
 
@@ -118,10 +119,10 @@ class SearchStrategy(Protocol):
 
 
 class ParameterSearch(Protocol):
-    """Chooses which instances of a template are evaluated next."""
+    """Chooses which instances of a template, or of a kernel's steps, are evaluated next."""
 
     def next_points(
-        self, template: KernelTemplate, tried: Sequence[TriedPoint], count: int, seed: int
+        self, space: ParameterSpace, tried: Sequence[TriedPoint], count: int, seed: int
     ) -> list[Point]:
         """Up to `count` different points that were not tried yet, the most promising first.
 
@@ -356,6 +357,19 @@ class LiveProposer(Protocol):
 
     def give_up(self) -> None:
         """End all authors, because nothing more is evaluated for them. Idempotent."""
+        ...
+
+
+@runtime_checkable
+class OffersFactors(Protocol):
+    """A proposer that makes kernels by steps with numbers, and can make them with other numbers."""
+
+    def offers_factors(self, target: TargetBrief) -> bool:
+        """Whether it does so for kernels of this target."""
+        ...
+
+    def factors(self, target: TargetBrief, kernel: Trial, history: History) -> StepFactors | None:
+        """The numbers in the steps that led to a kernel; None where there are none."""
         ...
 
 

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
+from typing import Protocol
 
 from tilewright.core.constraints import (
     FUNCTIONS,
@@ -78,6 +79,23 @@ class Parameter:
     values: tuple[int, ...]
 
 
+class ParameterSpace(Hashable, Protocol):
+    """Points among which a search chooses: those of a template, or of a kernel's steps."""
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The axes."""
+        ...
+
+    def points(self) -> tuple[Point, ...]:
+        """All points that can be evaluated or were."""
+        ...
+
+    def estimates(self) -> tuple[float, ...] | None:
+        """A static estimate of the latency at each point, in any unit; None where there is none."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class KernelTemplate:
     """A template's text, its parameters, and the constraints between them."""
@@ -128,6 +146,9 @@ class KernelTemplate:
     def points(self) -> tuple[Point, ...]:
         """All combinations that satisfy the constraints, the author's first values first."""
         return _points(self.parameters, self.constraints)
+
+    def estimates(self) -> None:
+        """Nothing: the text of a template says nothing of latencies."""
 
     @property
     def first(self) -> dict[str, int]:

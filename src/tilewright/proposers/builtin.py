@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from tilewright.core.factors import StepFactors
 from tilewright.core.records import (
     Brief,
     Candidate,
@@ -68,6 +69,14 @@ class BuiltinProposer:
     def left_alone(self, target: TargetBrief, source: str) -> list[LeftAlone]:
         """The code it will not change, and why."""
         return self._for(target).left_alone(target, source)
+
+    def offers_factors(self, target: TargetBrief) -> bool:
+        """Only where the rewriter of commands works (docs/results/templates.md)."""
+        return target.language.name not in BEGUN_ANEW and has_local_memories(target)
+
+    def factors(self, target: TargetBrief, kernel: Trial, history: History) -> StepFactors | None:
+        """What the rewriter of commands finds in the steps that led to a kernel."""
+        return self._of_commands.factors(target, kernel, history)
 
     def normalize(self, source: str, target: TargetBrief) -> str:
         """The form of the target's rewriter."""

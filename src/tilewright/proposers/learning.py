@@ -44,8 +44,8 @@ def evidence(history: History) -> Mapping[str, Evidence]:
     found: dict[str, Evidence] = {}
     for trial in history:
         plan = trial.candidate.plan
-        if plan is None or plan.begins_anew:  # its gain is over a schedule that it leaves
-            continue
+        if plan is None or plan.begins_anew or plan.is_instance:
+            continue  # a gain over a schedule that it leaves, or one that numbers brought
         weight = DISCOUNT ** (now - trial.iteration)
         old, gain = found.get(plan.option, Evidence()), log_speedup(trial, history)
         found[plan.option] = Evidence(

@@ -1,12 +1,16 @@
-"""Tries the parameters of templates before anything else is made of their instances.
+"""Tries the parameters of kernels before anything else is made of them.
 
 A template comes from the folder (the starting kernel is then its first instance) or in a candidate
 of a model. While its instances still get faster, its fastest one gives further instances and
 nothing else; afterwards that kernel goes to the proposer that writes new structure.
+
+A kernel that a rewriter made by steps with numbers has instances, too. Whenever an iteration found
+a faster kernel, the next one tries other numbers in that kernel's steps, and nothing else.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -22,6 +26,7 @@ from tilewright.core.records import (
 )
 from tilewright.core.roles import (
     LiveProposer,
+    OffersFactors,
     ParameterSearch,
     Proposer,
     Responder,
@@ -120,6 +125,7 @@ class ParametersFirst:
     Args:
         others: who proposes for kernels that are no instances, and for settled templates.
         search: chooses the points.
+        factors: who tells the numbers in the steps of kernels; None where they are not searched.
         start: the template of the starting kernel, if it is one.
         notation: how templates in candidates are written.
     """
@@ -130,12 +136,13 @@ class ParametersFirst:
         search: ParameterSearch,
         start: KernelTemplate | None,
         notation: TemplateNotation | None,
+        factors: OffersFactors | None = None,
     ) -> None:
         self.name = others.name
         self.waits = getattr(others, "waits", False)
         self.parallel = getattr(others, "parallel", False)
         self.replays = getattr(others, "replays", False)
-        self._others, self._search = others, search
+        self._others, self._search, self._factors = others, search, factors
         self._instances = partial(_Instances, start, notation)
         self._planned: dict[str, KernelTemplate] = {}  # by the candidate that brought it
 
@@ -148,14 +155,45 @@ class ParametersFirst:
     def each_plan(
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
     ) -> Iterator[Plan]:
-        """Instances of an unsettled template, through its fastest; else the others' plans."""
+        """Instances of an unsettled template, through its fastest; else the others' plans.
+
+        Where the steps of a new best kernel have numbers, instances of that kernel alone.
+        """
         found = history.indexed(self._instances).of(parent.candidate.id)
         if found is not None and not found[1].is_settled:
             return iter(self._instances_of(*found, parent, count, seed))
-        others = self._others
+        others, best = self._others, self._new_best(brief, history)
+        if best is not None and best.candidate.id != parent.candidate.id:
+            return iter(())
+        if best is not None and (plans := self._renumbered(brief, best, history, count, seed)):
+            return iter(plans)
         if isinstance(others, StreamingPlanner):
             return others.each_plan(brief, parent, history, count, seed)
         return iter(others.plan(brief, parent, history, count, seed))
+
+    def _new_best(self, brief: Brief, history: History) -> Trial | None:
+        """The best kernel, where steps made it in the last iteration and it is faster by a gain."""
+        best, earlier = history.best, history.before(brief.iteration - 1).best
+        if self._factors is None or not self._factors.offers_factors(brief.target):
+            return None
+        if best is None or earlier is None or not best.latency or not earlier.latency:
+            return None
+        plan = best.candidate.plan
+        is_new = best.latency < earlier.latency * (1 - LEAST_GAIN)
+        return best if is_new and plan is not None and plan.steps else None
+
+    def _renumbered(
+        self, brief: Brief, kernel: Trial, history: History, count: int, seed: int
+    ) -> list[Plan]:
+        """The most promising instances of a kernel that steps with numbers made.
+
+        Half as many as plans are asked for: if one of them is faster, others follow.
+        """
+        found = self._factors.factors(brief.target, kernel, history) if self._factors else None
+        if found is None:
+            return []
+        points = self._search.next_points(found, found.tried, math.ceil(count / 2), seed)
+        return [found.plans[point] for point in points]
 
     def _instances_of(
         self, first: str, tuned: _Tuned, parent: Trial, count: int, seed: int

@@ -176,7 +176,8 @@ def test_a_name_that_is_no_file_is_told_what_there_is(cli: Cli, world: World, fi
 
 
 def test_the_experiments_that_come_along_can_be_read() -> None:
-    names = {"keyless-ablation", "keyless-reuse", "keyless-smoke", "model-ablation"}
+    names = {"keyless-ablation", "keyless-factors", "keyless-reuse", "keyless-smoke"}
+    names |= {"model-ablation"}
     assert set(shipped_names()) == names
     for name in shipped_names():
         assert read_experiment(name).cells

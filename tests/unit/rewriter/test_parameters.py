@@ -10,7 +10,13 @@ from tilewright.proposers.rewriter.cost import Cost
 from tilewright.proposers.rewriter.ir import Body, Kernel, Loop
 from tilewright.proposers.rewriter.lift import lift
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.parameters import slot_counts, tile_factors, unroll_factors
+from tilewright.proposers.rewriter.parameters import (
+    all_tile_factors,
+    all_unroll_factors,
+    slot_counts,
+    tile_factors,
+    unroll_factors,
+)
 
 
 def start(machine: Machine, m: int, n: int, k: int) -> Kernel:
@@ -30,6 +36,9 @@ def test_tiles_fill_half_the_smallest_memory_and_no_more(machine: Machine) -> No
     assert tile_factors(prime, machine, *loop(prime, "i")) == [2, 4, 7]
     large_prime = start(machine, 16 * 31, 64, 64)
     assert tile_factors(large_prime, machine, *loop(large_prime, "i")) == [2, 4, 8]
+    assert all_tile_factors(large_prime, machine, *loop(large_prime, "i")) == [2, 4, 8]
+    six = start(machine, 16 * 6, 64, 64)
+    assert all_tile_factors(six, machine, *loop(six, "i")) == [2, 3, 4, 6]
 
 
 def test_unrolling_divides_and_fits(machine: Machine) -> None:
@@ -37,6 +46,8 @@ def test_unrolling_divides_and_fits(machine: Machine) -> None:
     assert unroll_factors(*loop(kernel, "jj")) == [0, 2]
     long = start(machine, 64, 64, 16 * 49)
     assert unroll_factors(*loop(long, "k")) == [7]
+    assert all_unroll_factors(*loop(kernel, "jj")) == [0, 2]
+    assert all_unroll_factors(*loop(start(machine, 64, 64, 16 * 36), "k"))[:4] == [2, 3, 4, 6]
     assert unroll_factors(*loop(start(machine, 64, 100, 64), "jj")) == []
 
 

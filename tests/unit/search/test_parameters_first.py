@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tilewright.core.factors import StepFactors
 from tilewright.core.records import (
     Brief,
     Candidate,
@@ -19,7 +20,15 @@ from tilewright.core.records import (
     Verdict,
     Workload,
 )
-from tilewright.core.templates import MACROS, KernelTemplate, Point, TriedPoint, parse_template
+from tilewright.core.templates import (
+    MACROS,
+    KernelTemplate,
+    Parameter,
+    ParameterSpace,
+    Point,
+    TriedPoint,
+    parse_template,
+)
 from tilewright.parts.languages import C
 from tilewright.proposers.begun_anew import TemplateProposer
 from tilewright.proposers.parameters import ENOUGH, NAME, ParametersFirst
@@ -42,11 +51,11 @@ class InOrder:
         self.asked: list[tuple[TriedPoint, ...]] = []
 
     def next_points(
-        self, template: KernelTemplate, tried: Sequence[TriedPoint], count: int, seed: int
+        self, space: ParameterSpace, tried: Sequence[TriedPoint], count: int, seed: int
     ) -> list[Point]:
         self.asked.append(tuple(tried))
         known = {found.point for found in tried}
-        return [point for point in template.points() if point not in known][:count]
+        return [point for point in space.points() if point not in known][:count]
 
 
 class Structure:
@@ -195,3 +204,70 @@ def test_it_can_be_sent_to_another_process_and_says_how_the_others_work() -> Non
     assert not copy.waits
     history = History([start()])
     assert copy.plan(BRIEF, start(), history, 2, 0) == of.plan(BRIEF, start(), history, 2, 0)
+
+
+class Numbered(Structure):
+    """A proposer whose steps have one number, from 2 to 4, and who is asked of which kernels."""
+
+    def __init__(self, *numbers: int) -> None:
+        self.numbers, self.asked = numbers, list[str]()
+
+    def offers_factors(self, target: TargetBrief) -> bool:
+        return target.name == "toy"
+
+    def factors(self, target: TargetBrief, kernel: Trial, history: History) -> StepFactors | None:
+        self.asked.append(kernel.candidate.source)
+        plans = {
+            (n,): Plan(kernel.candidate.id, "o", f"Take {n}.", self.name, {"instance": "x"})
+            for n in self.numbers
+        }
+        own = (1,)
+        tried = (TriedPoint(own, kernel.latency),)
+        axis = Parameter("n", (1, *self.numbers))
+        return StepFactors((axis,), plans, tried, dict.fromkeys([own, *plans], 1.0))
+
+
+def by_steps(index: int, latency: float, iteration: int) -> Trial:
+    plan = Plan("p", "o", "text", "structure", {"steps": "retile i 1"})
+    return Trial(index, iteration, Candidate(f"// {index}", "p", plan), measured(latency))
+
+
+def texts(of: Numbered, parent: Trial, history: History, iteration: int) -> list[str]:
+    search = ParametersFirst(of, InOrder(), None, None, of)
+    brief = replace(BRIEF, iteration=iteration)
+    return [plan.text for plan in search.plan(brief, parent, history, 4, seed=0)]
+
+
+def test_after_a_gain_other_numbers_in_the_best_kernels_steps_are_tried_and_nothing_else() -> None:
+    of, other, best = Numbered(2, 3, 4), by_steps(1, 90.0, 1), by_steps(2, 80.0, 1)
+    history = History([start(), other, best])
+    assert texts(of, best, history, 2) == ["Take 2.", "Take 3."]
+    assert texts(of, other, history, 2) == []
+    assert of.asked == [best.candidate.source]
+
+
+def test_without_a_gain_in_the_last_iteration_structure_is_next() -> None:
+    of, best = Numbered(2, 3), by_steps(1, 80.0, 1)
+    instance = by_steps(2, 79.9, 2)  # faster by less than counts
+    history = History([start(), best, instance])
+    assert texts(of, best, history, 3) == texts(of, instance, history, 3) == ["Change it."]
+    assert texts(of, start(), History([start()]), 1) == ["Change it."]
+    assert of.asked == []
+
+
+def test_a_kernel_without_numbers_gives_structure_alone() -> None:
+    of, other, best = Numbered(), by_steps(1, 90.0, 1), by_steps(2, 80.0, 1)
+    history = History([start(), other, best])
+    assert texts(of, best, history, 2) == ["Change it."]
+    assert texts(of, other, history, 2) == []
+
+
+def test_where_no_numbers_are_offered_every_kernel_gives_structure() -> None:
+    of, other, best = Numbered(2), by_steps(1, 90.0, 1), by_steps(2, 80.0, 1)
+    history = History([start(), other, best])
+    elsewhere = replace(BRIEF, iteration=2, target=replace(BRIEF.target, name="other"))
+    search = ParametersFirst(of, InOrder(), None, None, of)
+    assert [p.text for p in search.plan(elsewhere, other, history, 2, 0)] == ["Change it."]
+    plain = ParametersFirst(of, InOrder(), None, None)
+    brief = replace(BRIEF, iteration=2)
+    assert [p.text for p in plain.plan(brief, other, history, 2, 0)] == ["Change it."]

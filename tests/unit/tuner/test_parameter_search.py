@@ -8,8 +8,16 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from tilewright.core.factors import StepFactors
 from tilewright.core.roles import ParameterSearch
-from tilewright.core.templates import MACROS, KernelTemplate, Point, TriedPoint, parse_template
+from tilewright.core.templates import (
+    MACROS,
+    KernelTemplate,
+    Parameter,
+    Point,
+    TriedPoint,
+    parse_template,
+)
 from tilewright.tuner.parameters.gaussian_process import GaussianProcess
 from tilewright.tuner.parameters.lattice import Lattice
 from tilewright.tuner.parameters.searches import GuidedParameters, RandomParameters
@@ -136,3 +144,24 @@ def test_the_model_is_sure_where_it_measured_and_unsure_elsewhere() -> None:
     guessed = model.with_guess(np.array([1.0, 1.0]), 2.5)
     assert guessed.predict(np.array([[1.0, 1.0]]))[1][0] < deviation[1]
     assert model.predict(np.array([[1.0, 1.0]]))[1][0] == deviation[1]
+
+
+def test_where_latencies_are_estimated_the_lowest_estimates_are_first_until_they_prove_wrong() -> (
+    None
+):
+    points = [(a, b) for a in (1, 2, 4, 8) for b in (1, 2)]
+    estimated = {(a, b): 100.0 + 40 * (b == 2) for a, b in points}  # b = 2 is faster, in fact
+    axes = (Parameter("A", (1, 2, 4, 8)), Parameter("B", (1, 2)))
+    space = StepFactors(axes, {}, (), estimated)
+    search, own = GuidedParameters(), TriedPoint((1, 1), 100.0)
+    assert all(b == 1 for _, b in search.next_points(space, [own], 3, 0))
+    tried = [TriedPoint((a, b), 100.0 if b == 1 else 80.0) for a, b in points if a < 8]
+    assert search.next_points(space, tried, 1, 0) == [(8, 2)]
+
+
+def test_with_estimates_the_nearest_value_of_each_parameter_is_tried_first() -> None:
+    points = [(a, 1, 1) for a in (8, 4, 2, 1)] + [(1, 8, 1), (1, 2, 1), (1, 1, 8), (1, 1, 2)]
+    axes = tuple(Parameter(name, (1, 2, 4, 8)) for name in "ABC")
+    space = StepFactors(axes, {}, (), dict.fromkeys(points, 100.0))
+    found = GuidedParameters().next_points(space, [TriedPoint((1, 1, 1), 100.0)], 3, 0)
+    assert sorted(found) == [(1, 1, 2), (1, 2, 1), (2, 1, 1)]

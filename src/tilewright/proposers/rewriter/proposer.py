@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from tilewright.core.errors import InputError
+from tilewright.core.factors import StepFactors
 from tilewright.core.records import (
     Brief,
     Candidate,
@@ -18,6 +19,7 @@ from tilewright.core.records import (
     TargetBrief,
     Trial,
 )
+from tilewright.proposers.factors import step_factors
 from tilewright.proposers.rewriter.buffers import NotApplicable
 from tilewright.proposers.rewriter.by_hand import left_alone
 from tilewright.proposers.rewriter.canonical import are_alike, canonical_text
@@ -27,6 +29,7 @@ from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.expectation import changes, described, gain
 from tilewright.proposers.rewriter.ir import Kernel, same_kernel
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.numbers import NumberedSteps
 from tilewright.proposers.rewriter.planner import (
     LONGEST,
     Draft,
@@ -203,7 +206,7 @@ class RewriterProposer:
     def implement(
         self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int
     ) -> list[Candidate]:
-        """The plan's steps, and variants that go one follow-up step further."""
+        """The plan's steps, and variants that go one follow-up step further; of instances none."""
         machine = self._machine_of(brief.target)
         try:
             base = str(plan.parameters.get("base", ""))
@@ -215,13 +218,23 @@ class RewriterProposer:
             return []
         rng = random.Random(f"implement {seed}")
         found = {} if same_kernel(kernel, start) else {emit(kernel): plan}
-        for _ in range(2 * (count - 1)):
+        for _ in range(0 if plan.is_instance else 2 * (count - 1)):
             more, variant = extended((), kernel, machine, rng, 1)
             source = emit(variant)
             if source not in found and len(found) < count:
                 found[source] = _longer(plan, more)
         made = list(found.items())[:count]
         return [Candidate(s, parent.candidate.id, p, self.name) for s, p in made]
+
+    def factors(self, target: TargetBrief, kernel: Trial, history: History) -> StepFactors | None:
+        """The numbers in the steps that led to a kernel: tiles, slots, iterations unrolled."""
+        steps = NumberedSteps(self._machine_of(target))
+        found = step_factors(steps, kernel, history, self.name)
+        for plan in found.plans.values() if found is not None else ():
+            base = history.get(str(plan.parameters["base"]))
+            if base is not None:
+                self._ancestors[base.candidate.id] = base.candidate.source
+        return found
 
     def left_alone(self, target: TargetBrief, source: str) -> list[LeftAlone]:
         """What is not modelled; the whole kernel where it cannot be read at all."""

@@ -31,12 +31,13 @@ class GaussianProcess:
     Args:
         rows: (n, d) coordinates of the measured points.
         values: (n,) what was measured there (logarithms of latencies).
+        scale: how far values usually are from their mean; by default, as far as these are.
     """
 
-    def __init__(self, rows: Floats, values: Floats) -> None:
+    def __init__(self, rows: Floats, values: Floats, scale: float | None = None) -> None:
         self._rows = rows
         self._mean = float(values.mean())
-        self._scale = float(values.std()) or 1.0
+        self._scale = scale or float(values.std()) or 1.0
         self._values = (values - self._mean) / self._scale
         self._lengths, self._noise = self._fitted()
         self._factor, self._weights, _ = self._solved(self._lengths, self._noise)

@@ -1,4 +1,4 @@
-"""A template's points as a lattice: places of values, coordinates for a model, neighbours."""
+"""A space's points as a lattice: places of values, coordinates for a model, neighbours."""
 
 from __future__ import annotations
 
@@ -7,19 +7,25 @@ from functools import cached_property
 
 import numpy as np
 
-from tilewright.core.templates import KernelTemplate, Point
+from tilewright.core.templates import ParameterSpace, Point
 from tilewright.tuner.candidates import Floats, Integers
+
+OCTAVES = 0.5
+"""Where there are estimates: how often a value doubles along a coordinate of length 1."""
 
 
 class Lattice:
     """All points of a template that satisfy its constraints, as rows in a fixed order.
 
-    `places` (n, parameters) holds each value's place among its parameter's values, ascending.
+    Or of another space. `places` (n, parameters) holds each value's place among its parameter's
+    values, ascending; `estimates` (n,) the logarithms of the estimated latencies.
     """
 
-    def __init__(self, template: KernelTemplate) -> None:
-        self.points = template.points()
-        self._ascending = [np.array(sorted(p.values)) for p in template.parameters]
+    def __init__(self, space: ParameterSpace) -> None:
+        self.points = space.points()
+        estimates = space.estimates()
+        self.estimates: Floats | None = None if estimates is None else np.log(estimates)
+        self._ascending = [np.array(sorted(p.values)) for p in space.parameters]
         values = np.array(self.points, dtype=np.int64).reshape(len(self.points), -1)
         self.places: Integers = np.stack(
             [np.searchsorted(known, values[:, n]) for n, known in enumerate(self._ascending)],
@@ -42,14 +48,16 @@ class Lattice:
         """Each parameter from 0 to 1 by the logarithm of its values, (n, parameters that vary).
 
         Sizes act by their ratios: 16 to 32 is the step that 32 to 64 is. Where a value is not above
-        0 (a switch, say) its place counts instead.
+        0 (a switch, say) its place counts instead. The values of a template say in what range they
+        matter; those near a kernel's own do not, and have coordinates of one length for all.
         """
         columns = []
         for number, values in enumerate(self._ascending):
             if len(values) < 2:
                 continue
             scale = np.log2(values) if values[0] > 0 else np.arange(len(values), dtype=np.float64)
-            scale = (scale - scale[0]) / (scale[-1] - scale[0])
+            length = scale[-1] - scale[0] if self.estimates is None else OCTAVES
+            scale = (scale - scale[0]) / length
             columns.append(scale[self.places[:, number]])
         return np.stack(columns, axis=1) if columns else np.zeros((len(self), 1))
 

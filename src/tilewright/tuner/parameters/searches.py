@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from tilewright.core.templates import KernelTemplate, Point, TriedPoint
+from tilewright.core.templates import ParameterSpace, Point, TriedPoint
 from tilewright.tuner.candidates import Floats, Integers
 from tilewright.tuner.parameters.gaussian_process import GaussianProcess
 from tilewright.tuner.parameters.lattice import Lattice
@@ -21,6 +21,11 @@ NEAR = 2
 """Steps to a neighbour of a fast point."""
 FAST = 4
 """Points whose neighbours are always predicted."""
+SURPRISE = 0.1
+"""Logarithm of a usual error of an estimate, between kernels that differ in a few numbers."""
+DRIFT = 0.02
+"""Logarithm by which a point is slower for each unit of its distance to the fastest one, where the
+estimate shows no difference: numbers that are nearly as good are near."""
 _WRONG = 1.5
 """Latency of an instance that is wrong, over the slowest one's: the model keeps away from it."""
 _BEYOND = 1.1
@@ -31,11 +36,11 @@ class RandomParameters:
     """Points in random order: the baseline of every comparison."""
 
     def next_points(
-        self, template: KernelTemplate, tried: Sequence[TriedPoint], count: int, seed: int
+        self, space: ParameterSpace, tried: Sequence[TriedPoint], count: int, seed: int
     ) -> list[Point]:
         """The next `count` random points that were not tried."""
         known = {found.point for found in tried}
-        free = [point for point in template.points() if point not in known]
+        free = [point for point in space.points() if point not in known]
         order = np.random.default_rng(seed).permutation(len(free))[:count]
         return [free[row] for row in order]
 
@@ -46,14 +51,15 @@ class GuidedParameters:
     The first points try all values about equally often. After that a Gaussian process on the
     logarithm of latencies predicts the neighbours of the fastest points, and random others; those
     of the largest expected improvement are next. Points of one batch lie apart: each is taken to be
-    as slow as predicted before the next is chosen.
+    as slow as predicted before the next is chosen. Where latencies are estimated, the process
+    predicts by how much the estimate is off, and there are no first points.
     """
 
     def next_points(
-        self, template: KernelTemplate, tried: Sequence[TriedPoint], count: int, seed: int
+        self, space: ParameterSpace, tried: Sequence[TriedPoint], count: int, seed: int
     ) -> list[Point]:
         """The `count` points that may improve most on the fastest one."""
-        lattice, rng = _lattice(template), np.random.default_rng(seed)
+        lattice, rng = _lattice(space), np.random.default_rng(seed)
         taken = lattice.rows_of([found.point for found in tried])
         free = np.setdiff1d(np.arange(len(lattice)), taken)
         if len(free) == 0:
@@ -68,13 +74,13 @@ class GuidedParameters:
 
 
 @lru_cache(maxsize=8)
-def _lattice(template: KernelTemplate) -> Lattice:
-    return Lattice(template)
+def _lattice(space: ParameterSpace) -> Lattice:
+    return Lattice(space)
 
 
 def _spread(lattice: Lattice) -> int:
-    """Points of the first design: a few more than there are parameters."""
-    return int(lattice.coordinates.shape[1]) + 3
+    """Points of the first design: a few more than there are parameters; none with estimates."""
+    return 0 if lattice.estimates is not None else int(lattice.coordinates.shape[1]) + 3
 
 
 def _values(tried: Sequence[TriedPoint]) -> Floats | None:
@@ -130,14 +136,24 @@ def _promising(
     near = [free[lattice.hops(int(taken[n]), free) <= NEAR] for n in order[:FAST]]
     pool = np.unique(np.concatenate([*near, rng.permutation(free)[:POOL]]))
     best, chosen = float(values.min()), list[int]()
-    model = GaussianProcess(rows, known)
+    expected = _expected(lattice, int(taken[order[0]]))
+    scale = None if lattice.estimates is None else SURPRISE
+    model = GaussianProcess(rows, known - expected[taken[kept]], scale)
     while len(chosen) < count and len(pool):
-        mean, deviation = model.predict(lattice.coordinates[pool])
-        at = int(np.argmax(_improvement(best, mean, deviation)))
+        error, deviation = model.predict(lattice.coordinates[pool])
+        at = int(np.argmax(_improvement(best, error + expected[pool], deviation)))
         chosen.append(int(pool[at]))
-        model = model.with_guess(lattice.coordinates[pool[at]], float(mean[at]))
+        model = model.with_guess(lattice.coordinates[pool[at]], float(error[at]))
         pool = np.delete(pool, at)
     return chosen
+
+
+def _expected(lattice: Lattice, fastest: int) -> Floats:
+    """Logarithms of latencies as far as they are known without measurements, (n,)."""
+    if lattice.estimates is None:
+        return np.zeros(len(lattice))
+    away = np.abs(lattice.coordinates - lattice.coordinates[fastest]).sum(axis=1)
+    return np.asarray(lattice.estimates + DRIFT * away)
 
 
 def _improvement(best: float, mean: Floats, deviation: Floats) -> Floats:

@@ -1,0 +1,199 @@
+"""The numbers in the steps that made a kernel, and the kernels that other numbers give.
+
+Before: `retile i 2; pipeline B k 2`. After, one of the instances: `retile i 4; pipeline B k 2`. All
+steps from the changed one on are carried out again; an instance whose steps no longer apply is
+none. The static estimate does not decide which numbers are good, but it rules out bad ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, Protocol, TypeVar
+
+from tilewright.core.factors import StepFactors
+from tilewright.core.records import Failed, History, Plan, Trial
+from tilewright.core.templates import PLANNED, Parameter, Point, TriedPoint
+
+WITHIN = 1.05
+"""The estimate of an instance that is worth trying, at most, over the kernel's own."""
+BEYOND = 140
+"""How far over the kernel's latency an instance is measured, in percent: it teaches the search."""
+
+K = TypeVar("K")
+S = TypeVar("S")
+
+
+class Numbered(Protocol[K, S]):
+    """What a rewriter knows of its steps `S` and their numbers, and can do to its kernels `K`."""
+
+    def read(self, source: str) -> K | None:
+        """A kernel; None where it cannot be read."""
+        ...
+
+    def parse(self, text: str) -> S:
+        """A step from its text in a plan."""
+        ...
+
+    def number(self, step: S) -> tuple[str, int] | None:
+        """The step's text without its number, and the number; None where it has none."""
+        ...
+
+    def renumbered(self, kernel: K, step: S) -> Iterator[S]:
+        """The step with each other number that may fit the kernel."""
+        ...
+
+    def applied(self, kernel: K, step: S) -> K | None:
+        """The kernel after a step, also where it changes nothing; None where it does not fit."""
+        ...
+
+    def printed(self, kernel: K) -> str:
+        """The kernel's text."""
+        ...
+
+    def cost(self, kernel: K) -> float:
+        """The static estimate of the latency, in any unit."""
+        ...
+
+    def sentence(self, kernel: K, step: S) -> str:
+        """What a step does to a kernel, in words."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Made(Generic[S]):
+    """A step that was carried out on the way to a kernel, and the plan that it belongs to.
+
+    That plan began with the kernel `base`, and with the step of number `first` on the whole way.
+    """
+
+    step: S
+    plan: Plan
+    base: Trial
+    first: int
+
+
+def step_factors(
+    rewriter: Numbered[K, S], kernel: Trial, history: History, author: str
+) -> StepFactors | None:
+    """The numbers in the steps that made a kernel; None where no other number is worth trying."""
+    way = _way(rewriter, kernel, history)
+    names = _names(rewriter, way)
+    stages = _stages(rewriter, way)
+    if not names or stages is None:
+        return None
+    tried, estimates = _tried(rewriter, kernel, history)
+    now = rewriter.cost(stages[-1])
+    texts = {rewriter.printed(stages[-1])}  # later steps may overwrite what a number says
+    plans: dict[Point, Plan] = {}
+    for at, step, made in _instances(rewriter, way, stages):
+        steps = [*(one.step for one in way[:at]), step, *(one.step for one in way[at + 1 :])]
+        point, cost, text = _point(rewriter, steps), rewriter.cost(made), rewriter.printed(made)
+        if point in estimates or text in texts or cost > WITHIN * now:
+            continue
+        texts.add(text)
+        estimates[point] = cost
+        plan = _plan(kernel, way[at], rewriter.sentence(stages[at], step), steps, author)
+        values = {f"{PLANNED}{n}": value for n, value in zip(names, point, strict=True)}
+        parameters = {**plan.parameters, **values}
+        plans[point] = replace(plan, parameters=parameters, expected_gain=now / cost)
+    if not plans:
+        return None
+    columns = zip(*estimates, strict=True)
+    axes = [Parameter(n, tuple(sorted({*c}))) for n, c in zip(names, columns, strict=True)]
+    return StepFactors(tuple(axes), plans, tried, estimates)
+
+
+def _way(rewriter: Numbered[K, S], kernel: Trial, history: History) -> list[_Made[S]]:
+    """The steps from the last kernel on the way that no steps made, in order."""
+    plans: list[tuple[Trial, Plan]] = []
+    trial: Trial | None = kernel
+    while trial is not None and (plan := trial.candidate.plan) is not None and plan.steps:
+        trial = history.get(str(plan.parameters.get("base", plan.parent_id)))
+        if trial is not None:
+            plans.append((trial, plan))
+    way: list[_Made[S]] = []
+    for base, plan in reversed(plans):
+        first = len(way)
+        way += [_Made(rewriter.parse(text), plan, base, first) for text in plan.steps]
+    return way
+
+
+def _names(rewriter: Numbered[K, S], way: Sequence[_Made[S]]) -> list[str]:
+    """The steps that have numbers, in order, each by a name of its own."""
+    found: list[str] = []
+    for made in way:
+        if (number := rewriter.number(made.step)) is not None:
+            earlier = sum(name.split(" #")[0] == number[0] for name in found)
+            found.append(f"{number[0]} #{earlier + 1}" if earlier else number[0])
+    return found
+
+
+def _point(rewriter: Numbered[K, S], steps: Iterable[S]) -> Point:
+    """The numbers in these steps."""
+    return tuple(n[1] for n in map(rewriter.number, steps) if n is not None)
+
+
+def _stages(rewriter: Numbered[K, S], way: Sequence[_Made[S]]) -> list[K] | None:
+    """The kernel before each step, and after the last; None where they cannot be made again."""
+    kernel = rewriter.read(way[0].base.candidate.source) if way else None
+    stages = []
+    for made in way:
+        if kernel is None:
+            return None
+        stages.append(kernel)
+        kernel = rewriter.applied(kernel, made.step)
+    return None if kernel is None else [*stages, kernel]
+
+
+def _instances(
+    rewriter: Numbered[K, S], way: Sequence[_Made[S]], stages: Sequence[K]
+) -> Iterator[tuple[int, S, K]]:
+    """Which step has another number, that step, and the kernel that all steps then give."""
+    for at, made in enumerate(way):
+        for step in rewriter.renumbered(stages[at], made.step):
+            kernel: K | None = stages[at]
+            for one in (step, *(later.step for later in way[at + 1 :])):
+                kernel = None if kernel is None else rewriter.applied(kernel, one)
+            if kernel is not None:
+                yield at, step, kernel
+
+
+def _tried(
+    rewriter: Numbered[K, S], kernel: Trial, history: History
+) -> tuple[tuple[TriedPoint, ...], dict[Point, float]]:
+    """What the kernel and the other instances of its structure reached, and their estimates."""
+    head, tried, estimates = _head(kernel), [], dict[Point, float]()
+    for trial in history:
+        read = rewriter.read(trial.candidate.source) if _head(trial) == head else None
+        if read is None:
+            continue
+        point = _point(rewriter, (made.step for made in _way(rewriter, trial, history)))
+        bound = trial.outcome.bound if isinstance(trial.outcome, Failed) else None
+        tried.append(TriedPoint(point, trial.latency, bound))
+        estimates[point] = rewriter.cost(read)
+    return tuple(tried), estimates
+
+
+def _head(trial: Trial) -> str:
+    """The candidate that a kernel's structure comes from: of an instance, the one it varies."""
+    plan = trial.candidate.plan
+    return str((plan.parameters if plan else {}).get("instance", trial.candidate.id))
+
+
+def _plan(
+    kernel: Trial,
+    changed: _Made[S],
+    words: str,
+    steps: Sequence[S],
+    author: str,
+) -> Plan:
+    """The plan that begins like the one with the changed step, and goes on like all later ones."""
+    parameters: dict[str, str | int] = {
+        "steps": "; ".join(map(str, steps[changed.first :])),
+        "base": changed.base.candidate.id,
+        "instance": _head(kernel),
+        "beyond": BEYOND,
+    }
+    text = f"Another number in one of the steps: {words} (so far: {changed.step})."
+    return Plan(kernel.candidate.id, changed.plan.option, text, author, parameters)
