@@ -3,8 +3,9 @@
     uv run python benchmarks/cuda_on_cpu.py
 
 CPU seconds of one core: a product of 512^3 by shared tiles of 16 x 16, with the address sanitizer,
-threads in three orders (at most 6 s are wanted); and, where nvcc is on PATH, wall seconds from the
-source of each starting kernel to its verdict (at most 4 s are wanted on a quiet machine).
+threads in three orders (at most 6 s are wanted), and once with the search for data races. Where
+nvcc is on PATH, wall seconds from the source of each starting kernel to its verdict (at most 4 s
+are wanted on a quiet machine).
 """
 
 from __future__ import annotations
@@ -66,19 +67,23 @@ def print_product() -> None:
         for name, role in roles.items()
     )
     compiler = find_cpu_compiler()
-    program = compiler.compile(TILED, call(arguments, ("n",)), 120.0)
-    assert isinstance(program, bytes), program
+    watched = [
+        compiler.compile(TILED, call(arguments, ("n",)), 120.0, races) for races in (False, True)
+    ]
     rng = np.random.default_rng(1)
     initial = {name: rng.standard_normal((SIZE, SIZE), np.float32) for name in roles}
-    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     runs = [Run(initial, order, 3) for order in ORDERS]
-    found = run_on_cpu(program, compiler.sandbox, arguments, (SIZE,), runs, 600.0)
-    spent = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
     expected = initial["A"].astype(float) @ initial["B"].astype(float)
-    got = np.frombuffer(found.outputs[-1]["C"], np.float32).reshape(expected.shape)
-    assert found.failed is None
-    assert float(np.abs(got - expected).max()) < 1e-3
-    print(f"{SIZE}^3 by shared tiles, address sanitizer, three orders: {spent:.2f} s of CPU time")
+    said = ("address sanitizer, three orders", "search for data races, one order")
+    for program, its_runs, words in zip(watched, (runs, runs[-1:]), said, strict=True):
+        assert isinstance(program, bytes), program
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        found = run_on_cpu(program, compiler.sandbox, arguments, (SIZE,), its_runs, 600.0)
+        spent = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+        got = np.frombuffer(found.outputs[-1]["C"], np.float32).reshape(expected.shape)
+        assert found.failed is None
+        assert float(np.abs(got - expected).max()) < 1e-3
+        print(f"{SIZE}^3 by shared tiles, {words}: {spent:.2f} s of CPU time")
 
 
 def print_verdicts() -> None:

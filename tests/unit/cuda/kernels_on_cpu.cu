@@ -85,7 +85,7 @@ template <int BUG> __global__ void buffered_product(const float *A, const float 
   load(0, 0);
   for (int k = 0, now = 0; k < W; k += T, now ^= 1) {
     if (k + T < W) load(BUG == 9 ? now : now ^ 1, k + T);
-    __pipeline_wait_prior(k + T < W ? 1 : 0);
+    if (BUG != 31) __pipeline_wait_prior(k + T < W ? 1 : 0);
     __syncthreads();
     for (int i = 0; i < T; i++) sum += a[now][ty][i] * b[now][i][tx];
     __syncthreads();
@@ -98,6 +98,7 @@ template <int BUG> __global__ void split_product(const float *A, const float *B,
   float sum = 0.0f;
   for (int k = k0; k < k0 + 16; k++) sum += A[y * W + k] * B[k * W + x];
   if (BUG == 10) C[y * W + x] = sum;
+  else if (BUG == 30) C[y * W + x] += sum;  // BUG 30
   else atomicAdd(&C[y * W + x], sum);
 }
 
@@ -223,7 +224,8 @@ template <int BUG> __global__ void histogram(const float *A, float *C) {
   __syncthreads();
   for (int i = t; i < N; i += blockDim.x) {
     int bin = min(15, max(0, (int)(A[i] * 4.0f + 8.0f)));
-    atomicAdd(&bins[bin], 1u);
+    if (BUG == 29) bins[bin]++;  // BUG 29
+    else atomicAdd(&bins[bin], 1u);
   }
   __syncthreads();
   if (t < 16) C[t] = (float)bins[t];
@@ -235,6 +237,33 @@ template <int BUG> __global__ void transpose(const float *A, float *C) {
   tile[y][x] = A[(by + y) * W + bx + x];
   if (BUG != 22) __syncthreads();
   C[(bx + y) * W + by + x] = tile[x][y];
+}
+
+// One sum, by a lock within each block and by tickets among blocks: the last block adds what all have left.
+__global__ void sum_of_all(const float *A, float *C) {
+  __shared__ float sum;
+  __shared__ int lock;
+  __shared__ bool last;
+  __device__ static unsigned tickets;
+  int t = threadIdx.x;
+  if (t == 0) sum = 0.0f, lock = 0;
+  __syncthreads();
+  while (atomicCAS(&lock, 0, 1) != 0) {}
+  sum += A[blockIdx.x * W + t];
+  __threadfence_block();
+  atomicExch(&lock, 0);
+  __syncthreads();
+  if (t == 0) {
+    C[blockIdx.x] = sum;
+    __threadfence();
+    last = atomicInc(&tickets, gridDim.x - 1) == gridDim.x - 1;
+  }
+  __syncthreads();
+  if (!last) return;
+  for (int step = W / 2; step > 0; step /= 2) {
+    if (t < step) C[t] += C[t + step];
+    __syncthreads();
+  }
 }
 
 __global__ void positives(const float *A, float *C) {
@@ -312,6 +341,7 @@ void kernel(const float *A, const float *B, float *C, int which) {
     case 18: half_sums<0><<<N / 256, 128>>>(A, B, C); break;
     case 19: counted<<<W, W>>>(A, C); break;
     case 20: sorted<<<W, W>>>(A, C); break;
+    case 21: sum_of_all<<<W, W>>>(A, C); break;
     case 101: tiled_product<1><<<tiles, tile>>>(A, B, C); break;
     case 102: tiled_product<2><<<tiles, tile>>>(A, B, C); break;
     case 103: tiled_product<3><<<tiles, tile>>>(A, B, C); break;
@@ -339,6 +369,9 @@ void kernel(const float *A, const float *B, float *C, int which) {
     case 125: C[0] = A[0]; break;  // BUG 25
     case 126: nothing<<<1, 1025>>>(); break;  // BUG 26
     case 127: nothing<<<1, 32, 100000>>>(); break;  // BUG 27
+    case 129: histogram<29><<<1, 256>>>(A, C); break;
+    case 130: split_product<30><<<dim3(4, 4, 4), tile>>>(A, B, C); break;
+    case 131: buffered_product<31><<<tiles, tile>>>(A, B, C); break;
     case 128: plain_product<<<dim3(2, 7), dim3(32, 8)>>>(A, B, C); break;
   }
 }

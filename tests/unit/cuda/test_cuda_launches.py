@@ -59,7 +59,7 @@ def test_comments_and_texts_are_no_launches() -> None:
 )
 def test_dynamic_shared_memory_is_a_pointer(declared: str) -> None:
     text = for_the_cpu(declared)
-    assert text == "static float *const rows = (float *)tw_dynamic_shared();"
+    assert text == "float *const rows = (float *)tw_dynamic_shared();"
 
 
 @pytest.mark.parametrize("source", ["f<<<1, 2(A);", "<<<1, 2>>>(A);", "f<<<1, 2>>>;"])

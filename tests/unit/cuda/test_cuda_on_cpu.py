@@ -101,6 +101,7 @@ RIGHT: dict[str, tuple[int, Callable[[Array, Array], Array], float]] = {
     "votes": (17, lambda a, b: positives(a), 0),
     "half types": (18, half_sums, 0),
     "votes of a block": (19, lambda a, b: counted(a), 0),
+    "lock and tickets": (21, lambda a, b: a.astype(float).sum(), 1e-4),
     "sort": (20, lambda a, b: np.sort(a, 1), 0),
 }
 WRONG: dict[str, tuple[int, int, str]] = {
@@ -132,13 +133,19 @@ WRONG: dict[str, tuple[int, int, str]] = {
     "block too large": (126, 16, "launch_failure"),
     "shared memory not asked for": (127, 16, "launch_failure"),
     "grid too small": (128, 0, "wrong"),
+    "copies not waited for": (131, 4, "wrong"),
 }
 """By what is wrong: its number, the kernel that would be right, and how it is found."""
+RACES = {
+    "plain sums of threads": (129, "shared memory that another thread of the same block"),
+    "plain sums of blocks": (130, "an element of C that another thread of another block"),
+}
+"""Right in every order of threads that run one after the other: by what is wrong, its number."""
 
 
 @cache
-def program() -> bytes:
-    built = find_cpu_compiler().compile(SOURCE, call(ARGUMENTS, ("which",)), 120.0)
+def program(races: bool = False) -> bytes:
+    built = find_cpu_compiler().compile(SOURCE, call(ARGUMENTS, ("which",)), 120.0, races)
     assert isinstance(built, bytes), built
     return built
 
@@ -153,6 +160,12 @@ def inputs() -> dict[str, Array]:
 def ran(which: int) -> Ran:
     runs = [Run(inputs(), order, 5) for order in ORDERS]
     return run_on_cpu(program(), find_cpu_compiler().sandbox, ARGUMENTS, (which,), runs, 60.0)
+
+
+def race_of(which: int) -> Failed | None:
+    sandbox = find_cpu_compiler().sandbox
+    runs = [Run(inputs(), "shuffled", 5)]
+    return run_on_cpu(program(races=True), sandbox, ARGUMENTS, (which,), runs, 60.0).failed
 
 
 def expected_of(number: int) -> tuple[Array, float]:
@@ -195,6 +208,26 @@ def test_a_planted_bug_is_found(name: str) -> None:
     if marked in SOURCE.replace("(BUG == ", ""):
         assert line is not None
         assert SOURCE.splitlines()[line - 1].rstrip().endswith(f"// {marked}")
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_right_kernel_has_no_race(name: str) -> None:
+    assert race_of(RIGHT[name][0]) is None
+
+
+@pytest.mark.parametrize("name", RACES)
+def test_a_race_that_changes_no_result_is_found(name: str) -> None:
+    which, touched = RACES[name]
+    failed = race_of(which)
+    assert failed is not None
+    assert failed.kind == "race"
+    assert touched in failed.log
+    assert failed.line is not None
+    assert SOURCE.splitlines()[failed.line - 1].endswith(f"// BUG {which - 100}")
+
+
+def test_shared_memory_of_a_template_holds_no_numbers_when_a_block_begins() -> None:
+    assert not is_right(ran(121).outputs[0]["C"], 15)
 
 
 def test_a_report_names_thread_block_and_array() -> None:

@@ -1,4 +1,7 @@
-"""Builds the program that runs a kernel on the CPU: its object file, linked with the runtime.
+"""Builds the programs that run a kernel on the CPU: its object file, linked with the runtime.
+
+One has the address sanitizer. The other tells every access to the part of the runtime that finds
+data races: no compiler does both.
 
 What the object file may call that it does not define is known; a kernel that calls anything else is
 refused before it is linked.
@@ -32,10 +35,20 @@ _COMMON = ("-std=c++17", "-g", "-fno-pie", "-w", "-I.")
 _KERNEL = (
     "-O1", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fno-stack-protector",
     "-U_FORTIFY_SOURCE", "-ffp-contract=off", "-fsanitize=alignment",
-    "-fsanitize-undefined-trap-on-error", "-ftrivial-auto-var-init=pattern",
+    "-fsanitize-undefined-trap-on-error", "-ftrivial-auto-var-init=pattern", "-fdata-sections",
 )  # fmt: skip
 """Misaligned vectors end a kernel as on a GPU; what was never set holds no plausible value."""
 _SANITIZER = ("-fsanitize=address", "-fsanitize-sections=tw_shared")
+_SHARED = """SECTIONS {
+  tw_shared : {
+    __start_tw_shared = .;
+    *(tw_shared) *(.bss.*B9tw_shared*)
+    __stop_tw_shared = .;
+  }
+} INSERT AFTER .data;
+"""
+"""For the linker: what begins anew with each block (`__shared__` in device.h)."""
+_RACES = ("-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0")
 _HEADERS = {
     "cuda_runtime.h": "device.h", "cuda.h": "device.h", "cuda_pipeline.h": "device.h",
     "cuda_pipeline_primitives.h": "device.h", "device_launch_parameters.h": "device.h",
@@ -43,7 +56,7 @@ _HEADERS = {
 }  # fmt: skip
 """Of the toolkit, by what stands for them."""
 _OWN_CALLS = re.compile(
-    r"tw_(?!call)\w+|threadIdx|blockIdx|blockDim|gridDim|__asan_\w+|__(?:start|stop)_tw_shared|"
+    r"tw_(?!call)\w+|threadIdx|blockIdx|blockDim|gridDim|__[at]san_\w+|__(?:start|stop)_tw_shared|"
     r"_GLOBAL_OFFSET_TABLE_|exp10f?|erfc?f|nearbyint|__cxa_atexit|__dso_handle"
 )
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b[^\n]*", re.MULTILINE)
@@ -64,10 +77,15 @@ class CpuCompiler:
         """A content hash of all that decides how a kernel runs on the CPU."""
         paths = [*sorted(EMULATOR.iterdir()), *OWN_HEADERS.values()]
         texts = [path.read_text(encoding="utf-8") for path in paths]
-        return content_id(*_COMMON, *_KERNEL, *_SANITIZER, *texts)[:8]
+        return content_id(*_COMMON, *_KERNEL, *_SANITIZER, *_RACES, _SHARED, *texts)[:8]
 
-    def compile(self, source: str, call: str, timeout_s: float) -> bytes | Failed:
-        """The program of a kernel that nvcc accepts; `not_checked` where this compiler does not."""
+    def compile(
+        self, source: str, call: str, timeout_s: float, races: bool = False
+    ) -> bytes | Failed:
+        """The program of a kernel that nvcc accepts; `not_checked` where this compiler does not.
+
+        With `races` the one that finds data races.
+        """
         try:
             text = for_the_cpu(source)
         except NotReadError as error:
@@ -82,24 +100,23 @@ class CpuCompiler:
             folder = Path(name)
             _write_headers(folder)
             (folder / "program.cpp").write_text(whole, encoding="utf-8")
-            flags = (*_COMMON, *_KERNEL, *_SANITIZER, f"-ffile-prefix-map={name}=.")
+            watched = _RACES if races else _SANITIZER
+            flags = (*_COMMON, *_KERNEL, *watched, f"-ffile-prefix-map={name}=.")
             log = self._run(folder, [*flags, "-c", "program.cpp", "-o", "kernel.o"], timeout_s)
             if log is not None:
                 return _failed(log.replace(name, "."))
             refused = refused_symbol(read_output(folder / "kernel.o", _MOST_BYTES))
             if refused is not None:
                 return refused
-            (folder / "runtime.o").write_bytes(self._runtime())
-            log = self._run(
-                folder, ["kernel.o", "runtime.o", "-fsanitize=address", "-no-pie", "-o", "program"],
-                timeout_s,
-            )  # fmt: skip
+            (folder / "runtime.o").write_bytes(_runtime(self, races))
+            (folder / "shared.ld").write_text(_SHARED)
+            library = [] if races else ["-fsanitize=address"]
+            words = ["kernel.o", "runtime.o", "-T", "shared.ld", *library, "-no-pie"]
+            words += ["-o", "program"]
+            log = self._run(folder, words, timeout_s)
             if log is not None:
                 return not_checked(f"it does not link for the CPU: {log[:_MOST_LOG]}")
             return read_output(folder / "program", _MOST_BYTES)
-
-    def _runtime(self) -> bytes:
-        return _runtime(self)
 
     def _run(self, folder: Path, words: list[str], timeout_s: float) -> str | None:
         """What the compiler said against its input, or None."""
@@ -140,18 +157,19 @@ def find_cpu_compiler() -> CpuCompiler:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ToolchainMissingError(f"{path} cannot be started ({error}): {HOW_TO_GET}.") from error
     compiler = CpuCompiler(path, printed.partition("\n")[0].strip() or path, sandbox)
-    _runtime(compiler)
+    _runtime(compiler, races=False)
     return compiler
 
 
 @cache
-def _runtime(compiler: CpuCompiler) -> bytes:
+def _runtime(compiler: CpuCompiler, races: bool) -> bytes:
     """The object file of this package's own part, the same for every kernel."""
     with open_folder("tilewright-cpu-") as name:
         folder = Path(name)
         _write_headers(folder)
         (folder / "runtime.cpp").write_bytes((EMULATOR / "runtime.cpp").read_bytes())
-        words = [*_COMMON, "-O2", "-DSANITIZED", "-c", "runtime.cpp", "-o", "runtime.o"]
+        part = "-DRACES" if races else "-DSANITIZED"
+        words = [*_COMMON, "-O2", part, "-c", "runtime.cpp", "-o", "runtime.o"]
         log = compiler._run(folder, words, 60.0)
         if log is not None:
             raise ToolchainMissingError(

@@ -114,6 +114,11 @@ class CudaEvaluation:
             self._programs[source] = self.cpu_compiler.compile(source, self._call, self._compile_s)
         return self._programs[source]
 
+    def race(self, source: str, run: Run) -> Failed | None:
+        """The data race that a run on the CPU has, or None."""
+        program = self.cpu_compiler.compile(source, self._call, self._compile_s, races=True)
+        return program if isinstance(program, Failed) else self.ran(program, [run]).failed
+
     def ran(self, program: bytes, runs: Sequence[Run]) -> Ran:
         """What came of runs on the CPU."""
         return run_on_cpu(
@@ -222,6 +227,10 @@ class CudaChecker:
             excess = refused_launch(compiled.functions, ran.launches, evaluation.architecture)
             if excess is not None:
                 return excess
+        if not passed.checks and runs:
+            race = evaluation.race(source, runs[-1][1])
+            if race is not None:
+                return race
         return Verdict((*passed.checks, *checks))
 
 

@@ -16,7 +16,7 @@ KINDS = {
     "host_access": "host code accesses device memory",
     "unfinished": "an output changed after the kernel had returned",
     "keeps_memory": "the kernel keeps memory of the device from one call to the next",
-    "race": "the result depends on the order in which threads run",
+    "race": "threads access the same element, and nothing orders the accesses",
 }
 """Kinds of failure that this target has of its own."""
 
@@ -84,6 +84,14 @@ _OF_THE_HOST: dict[str, tuple[str, str]] = {
         f"{_PART}, which tells nothing of a kernel whose host code fills an output or copies to it",
     ),
 }
+_RACES = {
+    "write_write": ("changes", "writes"),
+    "read_write": ("changes", "reads"),
+    "write_read": ("reads", "writes"),
+}
+"""What both threads do, the one that is named and the other."""
+_RACED = {-2: "an element of shared memory", -3: "a variable of the device"}
+_SCRATCH = "an element of an allocated array"
 _FAULTS = {
     "misaligned": ("misaligned", "an access to an address that is not a multiple of its size"),
     "divided_by_zero": ("illegal_instruction", "a division of whole numbers by zero"),
@@ -103,6 +111,8 @@ def failed_by(
         try:
             if row[0] == "failed":
                 return _broken_rule(row)
+            if row[0] == "race":
+                return _race(row, arguments, line_of)
             if row[0] == "fault":
                 return _fault(row, arguments, line_of)
         except (IndexError, KeyError, ValueError):
@@ -140,6 +150,29 @@ def _fault(
         else:
             words += f" {touched}, {offset - size} bytes after its end"
     return Failed("check", kind, CUDA.located(f"{words}{_where(numbers[5:])}.", line), line)
+
+
+def _race(
+    row: Sequence[str], arguments: Sequence[Argument], line_of: Callable[[int], int | None]
+) -> Failed:
+    _, kind, *numbers = row
+    pc, other_pc, index, of_other_block = map(int, numbers[:4])
+    line, other = line_of(pc), line_of(other_pc)
+    argument = arguments[index] if index >= 0 else None
+    touched = f"an element of {argument.name}" if argument else _RACED.get(index, _SCRATCH)
+    at = f" at line {other}" if other else ""
+    whose = "another block" if of_other_block else "the same block"
+    advice = (
+        "Blocks run at the same time: use atomic operations, or let each block write elements of "
+        "its own"
+        if of_other_block
+        else "A barrier between them, or an atomic operation, is missing"
+    )
+    log = (
+        f"a data race: a thread{_where(numbers[4:])} {_RACES[kind][0]} {touched} that another "
+        f"thread of {whose} {_RACES[kind][1]}{at}, and nothing orders the two accesses. {advice}."
+    )
+    return Failed("check", "race", CUDA.located(log, line), line)
 
 
 def _where(numbers: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
 """Rewrites what only a CUDA compiler reads, so that a C++ compiler of the CPU does too.
 
     tile<16><<<grid, block>>>(A, B);   tw::launch("tile", ..., [&] { tile<16>(A, B); });
-    extern __shared__ float rows[];    static float *const rows = ...;
+    extern __shared__ float rows[];    float *const rows = ...;
 
 Lines keep their numbers. Text in comments and strings stays as it is.
 """
@@ -47,7 +47,7 @@ def _pointer(found: re.Match[str]) -> str:
         return found.group()
     kind = " ".join(parts[1].split())
     lines = "\n" * found.group().count("\n")
-    return f"static {kind} *const {parts[2]} = ({kind} *)tw_dynamic_shared();{lines}"
+    return f"{kind} *const {parts[2]} = ({kind} *)tw_dynamic_shared();{lines}"
 
 
 def _templates(blank: str) -> set[str]:

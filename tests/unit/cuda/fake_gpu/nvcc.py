@@ -23,7 +23,7 @@ RENAMED = {
 }
 OF_THREADS = (
     "tw_barrier tw_barrier_sum tw_warp tw_lane tw_active tw_trap tw_atomic tw_dynamic_shared "
-    "threadIdx blockIdx blockDim gridDim"
+    "tw_copy_later tw_end_batch tw_wait_for_copies threadIdx blockIdx blockDim gridDim"
 )
 FLAGS = ["-std=c++17", "-w", "-O1", "-fno-pie", "-fno-exceptions", "-fno-rtti", "-ffp-contract=off",
          "-fno-stack-protector", "-fno-threadsafe-statics", "-D_FORTIFY_SOURCE=0"]  # fmt: skip

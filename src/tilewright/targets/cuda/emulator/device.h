@@ -20,7 +20,8 @@
 #define __constant__
 #define __managed__
 #define __grid_constant__
-#define __shared__ static __attribute__((section("tw_shared")))
+/* Within templates GCC ignores the section; the linker finds those by the tag, which is a part of their names. */
+#define __shared__ static __attribute__((section("tw_shared"), abi_tag("tw_shared")))
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__
 #define __launch_bounds__(...)
@@ -157,9 +158,10 @@ TW_REDUCE(__reduce_max_sync, std::is_signed<T>::value ? TW_MAX : TW_UMAX)
 
 /* ---- atomics: threads of the CPU change places only where they wait ---- */
 
-#define TW_ATOMIC(name, result)                                                                         \
-  template <class T> inline T name(T *at, tw::same_t<T> value, int line = __builtin_LINE()) {           \
-    tw_atomic(at, line);                                                                                \
+#define TW_AT_ONCE template <class T> __attribute__((no_sanitize("thread"))) inline T
+#define TW_ATOMIC(name, locks, result)                                                                  \
+  TW_AT_ONCE name(T *at, tw::same_t<T> value, int line = __builtin_LINE()) {                            \
+    tw_atomic(at, locks, line);                                                                         \
     T old = *at;                                                                                        \
     *at = (result);                                                                                     \
     return old;                                                                                         \
@@ -170,20 +172,19 @@ TW_REDUCE(__reduce_max_sync, std::is_signed<T>::value ? TW_MAX : TW_UMAX)
   template <class T> inline T name##_system(T *at, tw::same_t<T> value, int line = __builtin_LINE()) {  \
     return name(at, value, line);                                                                       \
   }
-TW_ATOMIC(atomicAdd, T(old + value))
-TW_ATOMIC(atomicSub, T(old - value))
-TW_ATOMIC(atomicExch, value)
-TW_ATOMIC(atomicMin, value < old ? value : old)
-TW_ATOMIC(atomicMax, old < value ? value : old)
-TW_ATOMIC(atomicAnd, old & value)
-TW_ATOMIC(atomicOr, old | value)
-TW_ATOMIC(atomicXor, old ^ value)
-TW_ATOMIC(atomicInc, old >= value ? 0 : old + 1)
-TW_ATOMIC(atomicDec, old == 0 || old > value ? value : old - 1)
+TW_ATOMIC(atomicAdd, false, T(old + value))
+TW_ATOMIC(atomicSub, false, T(old - value))
+TW_ATOMIC(atomicExch, true, value)
+TW_ATOMIC(atomicMin, false, value < old ? value : old)
+TW_ATOMIC(atomicMax, false, old < value ? value : old)
+TW_ATOMIC(atomicAnd, false, old & value)
+TW_ATOMIC(atomicOr, false, old | value)
+TW_ATOMIC(atomicXor, false, old ^ value)
+TW_ATOMIC(atomicInc, false, old >= value ? 0 : old + 1)
+TW_ATOMIC(atomicDec, false, old == 0 || old > value ? value : old - 1)
 #undef TW_ATOMIC
-template <class T>
-inline T atomicCAS(T *at, tw::same_t<T> compare, tw::same_t<T> value, int line = __builtin_LINE()) {
-  tw_atomic(at, line);
+TW_AT_ONCE atomicCAS(T *at, tw::same_t<T> compare, tw::same_t<T> value, int line = __builtin_LINE()) {
+  tw_atomic(at, true, line);
   T old = *at;
   if (old == compare) *at = value;
   return old;
@@ -201,11 +202,25 @@ template <class T> inline void __stcg(T *at, tw::same_t<T> value) { *at = value;
 template <class T> inline void __stcs(T *at, tw::same_t<T> value) { *at = value; }
 template <class T> inline void __stwb(T *at, tw::same_t<T> value) { *at = value; }
 template <class T> inline void __stwt(T *at, tw::same_t<T> value) { *at = value; }
-inline void __pipeline_commit() {}
-inline void __pipeline_wait_prior(size_t) {}
-inline void __pipeline_memcpy_async(void *to, const void *from, size_t bytes, size_t zeros = 0) {
-  __builtin_memcpy(to, from, bytes - zeros);
-  __builtin_memset((char *)to + bytes - zeros, 0, zeros);
+namespace tw {
+template <class T> inline void copy_later(void *to, const void *from, size_t zeros) {
+  T brought = {}, undefined;
+  if (zeros) __builtin_memcpy(&brought, from, sizeof brought - zeros);
+  else brought = *(const T *)from;
+  __builtin_memset(&undefined, 0xff, sizeof undefined);
+  *(T *)to = undefined;
+  tw_copy_later(to, &brought, sizeof brought);
+}
+}  // namespace tw
+inline void __pipeline_commit() { tw_end_batch(); }
+inline void __pipeline_wait_prior(size_t but) { tw_wait_for_copies(but); }
+inline void __pipeline_memcpy_async(void *to, const void *from, size_t bytes, size_t zeros = 0, int line = __builtin_LINE()) {
+  switch (bytes) {
+    case 4: return tw::copy_later<int>(to, from, zeros);
+    case 8: return tw::copy_later<int2>(to, from, zeros);
+    case 16: return tw::copy_later<int4>(to, from, zeros);
+    default: tw_trap(line);
+  }
 }
 inline void __builtin_assume_(bool) {}
 #define __builtin_assume(condition) __builtin_assume_(condition)

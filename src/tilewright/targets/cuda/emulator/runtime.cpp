@@ -82,6 +82,26 @@ struct Array {
 static Array arrays[MOST_ARRAYS];
 static int arguments;
 static double share = 1; /* of its blocks that a launch runs; 1 for all of them */
+static unsigned current, threads; /* the number of the thread that runs, and how many a block has */
+static char *stacks;
+static char dynamic_pages[DYNAMIC] __attribute__((aligned(1024)));
+
+static bool is_shared(const char *at) {
+  return (at >= __start_tw_shared && at < __stop_tw_shared) || (at >= dynamic_pages && at < dynamic_pages + DYNAMIC);
+}
+
+#ifdef RACES
+#include "races.h"
+#else
+static void races_launch(unsigned long) {}
+static void races_block(void) {}
+static void races_barrier(void) {}
+static void races_warp(unsigned, unsigned) {}
+static void races_atomic(const void *, bool) {}
+static void races_flush(void) {}
+static void watch_array(const Array &) {}
+static void forget_array(const Array &) {}
+#endif
 
 static void protect(const Array &array, int rights) { mprotect(array.pages, array.mapped, rights); }
 
@@ -105,12 +125,14 @@ static Array *new_array(size_t bytes) {
     protect(a, PROT_READ | PROT_WRITE);
     poison(a.pages, a.data - a.pages);
     poison(a.data + bytes, padded - bytes);
+    watch_array(a);
     return &a;
   }
   return nullptr;
 }
 
 static void free_array(Array &a) {
+  forget_array(a);
   unpoison(a.pages, a.mapped);
   munmap(a.pages - GUARD, a.mapped + 2 * GUARD);
   a.used = false;
@@ -249,10 +271,18 @@ struct Place {
 };
 #endif
 
+struct Copy { /* asynchronous: what it brings is there when its thread has waited for its batch */
+  void *to;
+  unsigned bytes, batch;
+  char brought[16];
+  Copy *next;
+};
 struct Fiber {
   Place place;
   uint3 index;
   bool alive;
+  unsigned batch; /* of the copies that it issues now */
+  Copy *copies, **last_copy;
 };
 struct Lane {
   tw_operation operation;
@@ -269,17 +299,17 @@ struct Warp {
 static Fiber fibers[MOST_THREADS];
 static Warp warps[MOST_WARPS];
 static Place outside;
-static unsigned current, threads, alive, arrived;
+static unsigned alive, arrived;
 static int barrier_line, barrier_sum[2], barrier_turn;
 static unsigned order[MOST_THREADS];
 static unsigned ring[RING], head, tail;
-static char *stacks;
 static void (*body)(void *);
 static void *closure;
 
 static void ready(unsigned thread) { ring[tail++ % RING] = thread; }
 
 static void next(Place &from) {
+  races_flush();
   if (head == tail) { /* all have ended, or nobody can go on */
     from.go(outside);
     return;
@@ -291,6 +321,7 @@ static void next(Place &from) {
 }
 
 static void release_barrier(void) {
+  races_barrier();
   arrived = 0;
   barrier_line = 0;
   barrier_sum[barrier_turn ^= 1] = 0;
@@ -354,6 +385,7 @@ static void release_warp(Warp &warp, unsigned mask) {
     } else
       lane.result = lane.operation == TW_BALLOT ? ballot : all;
   }
+  races_warp(&warp - warps, there);
   warp.waiting &= ~there;
   unsigned base = (&warp - warps) * WARP;
   for (unsigned char l : warp.order)
@@ -369,6 +401,45 @@ extern "C" uint64_t tw_warp(tw_operation operation, unsigned mask, uint64_t valu
   release_warp(warp, mask);
   next(fibers[current].place);
   return warp.lanes[l].result;
+}
+
+static Copy *spare_copies;
+
+extern "C" void tw_copy_later(void *to, const void *brought, size_t bytes) {
+  Fiber &fiber = fibers[current];
+  Copy *copy = spare_copies;
+  if (copy) spare_copies = copy->next;
+  else if (!(copy = (Copy *)malloc(sizeof *copy))) _exit(4);
+  *copy = {to, (unsigned)bytes, fiber.batch};
+  memcpy(copy->brought, brought, bytes);
+  *fiber.last_copy = copy;
+  fiber.last_copy = &copy->next;
+}
+
+extern "C" void tw_end_batch(void) { fibers[current].batch++; }
+
+/* Of the ended batches all but the last few. */
+extern "C" void tw_wait_for_copies(size_t but) {
+  Fiber &fiber = fibers[current];
+  races_flush();
+  while (fiber.copies && fiber.copies->batch + but < fiber.batch) {
+    Copy *copy = fiber.copies;
+    memcpy(copy->to, copy->brought, copy->bytes);
+    fiber.copies = copy->next;
+    copy->next = spare_copies;
+    spare_copies = copy;
+  }
+  if (!fiber.copies) fiber.last_copy = &fiber.copies;
+}
+
+static void begin_copies(Fiber &fiber) {
+  if (fiber.copies) {
+    *fiber.last_copy = spare_copies;
+    spare_copies = fiber.copies;
+  }
+  fiber.copies = nullptr;
+  fiber.last_copy = &fiber.copies;
+  fiber.batch = 0;
 }
 
 extern "C" unsigned tw_lane(void) { return current % WARP; }
@@ -400,6 +471,7 @@ static void deadlock(void) {
 }
 
 static void run_block(void) {
+  races_block();
   head = tail = 0;
   arrived = 0;
   barrier_line = barrier_sum[0] = barrier_sum[1] = 0;
@@ -412,6 +484,7 @@ static void run_block(void) {
   for (unsigned i = 0; i < threads; i++) {
     unsigned t = order[i];
     fibers[t].alive = true;
+    begin_copies(fibers[t]);
     fibers[t].place.begin(stacks + (size_t)(t + 1) * (STACK + PAGE), thread);
     ready(t);
   }
@@ -421,7 +494,6 @@ static void run_block(void) {
 
 /* ---- launches ---- */
 
-static char dynamic_pages[DYNAMIC] __attribute__((aligned(1024)));
 static struct { const void *function; size_t bytes; } allowed[SHARED_FUNCTIONS];
 static int how;            /* forward, reversed, shuffled */
 static uint64_t state;     /* of the generator that shuffles */
@@ -551,12 +623,10 @@ struct Counted {
   }
 };
 
-extern "C" void tw_atomic(const void *at, int line) {
-  if (share >= 1) return;
-  const char *address = (const char *)at;
-  bool shared = (address >= __start_tw_shared && address < __stop_tw_shared) ||
-                (address >= dynamic_pages && address < dynamic_pages + DYNAMIC);
-  if (!shared) fail("part_atomic", line, 0);
+extern "C" void tw_atomic(const void *at, bool locks, int line) {
+  races_flush();
+  if (on_device) races_atomic(at, locks);
+  if (share < 1 && !is_shared((const char *)at)) fail("part_atomic", line, 0);
 }
 
 extern "C" void tw_launch(const char *name, const void *function, int line, const dim3 *grid, const dim3 *block,
@@ -589,6 +659,7 @@ extern "C" void tw_launch(const char *name, const void *function, int line, cons
   for (unsigned t = 0; t < threads; t++)
     fibers[t].index = {t % block->x, t / block->x % block->y, t / (block->x * block->y)};
   arrange(sequence, chosen);
+  races_launch(chosen);
   open_arrays(true);
   unpoison(dynamic_pages, DYNAMIC);
   poison(dynamic_pages + shared, DYNAMIC - shared);
