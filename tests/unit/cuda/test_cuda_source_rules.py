@@ -19,9 +19,10 @@ REFUSED = {
     "#if defined(__NVCC__)\nint a;\n#endif": "__NVCC__",
     "int a = __cplusplus;": "__cplusplus",
     "int a = __GNUC__;": "same for every compiler",
-    "#include <stdio.h>": "stdio.h",
+    "#include <vector>": "vector",
+    "#include <cub/../secret.h>": "secret.h",
     "#include </etc/passwd>": "/etc/passwd",
-    '#define S(x) #x\nconst char *a = S("b");': "#",
+    "#define S(a, b) a##b\nint S(c, d);": "#",
     "#pragma GCC optimize 3": "pragma",
     'const char *a = R"(b)";': "raw",
     "__CONCAT(a, b)": "__CONCAT",
@@ -50,6 +51,7 @@ def test_what_tells_compilers_apart_or_reaches_beyond_the_source_is_refused(sour
         "void f() { cublasSgemm(h); }",
         "cuda::barrier<cuda::thread_scope_block> b;",
         "auto g = cooperative_groups::this_grid();",
+        "#include <cub/block/block_reduce.cuh>",
     ],
 )
 def test_what_only_a_gpu_can_run_is_known_with_its_line(source: str) -> None:

@@ -57,6 +57,14 @@ def test_the_launcher_does_what_forward_does() -> None:
     assert f"void kernel({declared})" in text
 
 
+def test_an_extension_may_have_the_name_of_a_module_of_the_model() -> None:
+    text = ANSWER.replace("ext = load", "conv = load").replace("        self.ext = ext\n", "")
+    text = text.replace("self.ext.scale", "conv.scale")
+    launcher = translate(text, FORM)
+    assert isinstance(launcher, str), launcher.log
+    assert "tw_answer::scale(tw_x, tw_conv_weight, " in launcher
+
+
 def test_lines_are_those_of_the_answer() -> None:
     text = translated()
     assert isinstance(text, str)
@@ -76,6 +84,7 @@ def test_lines_are_those_of_the_answer() -> None:
         ("out.view(rows, columns)", "out + x", 23, "not a number"),
         ("rows, columns = x.shape", "if x.is_cuda: x = 0", 21, "statement of forward"),
         ("self.conv.weight", "self.conv.bias2", 22, "self.conv.bias2"),
+        ("self.n = n", "self.n = nn.Parameter(n)", 17, "model's arrays (conv.weight)"),
         ("self.conv = nn", "self.other = nn", 22, "self.conv is none of the"),
         ("ext = load", "for i in (): pass\next = load", 10, "top level"),
         (
@@ -128,7 +137,7 @@ KERNEL = "__global__ void k() {}"
         ("#include <cub/cub.cuh>", "it includes cub/cub.cuh"),
         ('/* */ # /* */ include "/etc/passwd"', "it includes /etc/passwd"),
         ("#include <cuda_runtime.h> // \\\\\n", "backslash"),
-        ("const char *file = __FILE__;", "__FILE__"),
+        ("const char *file = __BASE_FILE__;", "__BASE_FILE__"),
         ('const char *text = R"(a)";', "raw string"),
         ("const int n = 1'000;", "a quote"),
         ('const int n = sizeof("\\\\n");', "is not allowed"),

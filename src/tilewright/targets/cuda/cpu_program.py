@@ -27,6 +27,7 @@ from tilewright.core.records import Failed, content_id
 from tilewright.native.allowed_calls import refused_call
 from tilewright.sandbox import Limits, Sandbox, find_sandbox, open_folder, read_output
 from tilewright.targets.cuda.launches import NotReadError, for_the_cpu
+from tilewright.targets.cuda.messages import without_messages
 from tilewright.targets.cuda.nvcc import OWN_HEADERS
 
 EMULATOR = Path(__file__).with_name("emulator")
@@ -52,6 +53,7 @@ _RACES = ("-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0")
 _HEADERS = {
     "cuda_runtime.h": "device.h", "cuda.h": "device.h", "cuda_pipeline.h": "device.h",
     "cuda_pipeline_primitives.h": "device.h", "device_launch_parameters.h": "device.h",
+    "cuda_runtime_api.h": "device.h", "math_constants.h": "device.h", "vector_types.h": "device.h",
     "cooperative_groups/reduce.h": "cooperative_groups.h",
 }  # fmt: skip
 """Of the toolkit, by what stands for them."""
@@ -87,7 +89,7 @@ class CpuCompiler:
         With `races` the one that finds data races.
         """
         try:
-            text = for_the_cpu(source)
+            text = for_the_cpu(without_messages(source))
         except NotReadError as error:
             return not_checked(str(error), error.line)
         includes = "\n".join(_INCLUDE.findall(text))

@@ -77,6 +77,10 @@ _AT_A_LINE: dict[str, tuple[str, str]] = {
 """Rules by the runtime's names for them, with the kind of failure; the line comes first."""
 _OF_THE_HOST: dict[str, tuple[str, str]] = {
     "bad_free": ("illegal_address", "host code frees memory that it did not allocate"),
+    "keeps_memory": (
+        "keeps_memory",
+        "the kernel returns without freeing {0} bytes that it has allocated on the device",
+    ),
     "copy_out_of_bounds": ("illegal_address", "host code copies beyond an array"),
     "input_modified": ("input_modified", "host code writes to an input"),
     "part_host_writes": (

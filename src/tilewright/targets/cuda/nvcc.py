@@ -13,12 +13,13 @@ from pathlib import Path
 from tilewright.core.errors import ToolchainMissingError
 from tilewright.core.records import Failed
 from tilewright.sandbox import Limits, Sandbox, find_sandbox, open_folder, read_output
+from tilewright.targets.cuda.messages import without_messages
 
 HOW_TO_GET = (
     "install the CUDA toolkit, version 12 or later, and put its bin folder on PATH (no GPU and no "
     "driver are needed to compile)"
 )
-FLAGS = ("-cubin", "-O3", "-std=c++17", "-lineinfo", "-Xptxas", "-v")
+FLAGS = ("-cubin", "-O3", "-std=c++17", "--extended-lambda", "-lineinfo", "-Xptxas", "-v")
 """How kernels are compiled; recorded with every result."""
 OWN_HEADERS = {
     "tilewright_tensors.h": Path(__file__).with_name("models") / "tensors.h",
@@ -69,7 +70,7 @@ class Nvcc:
         self, source: str, call: str, architecture: str, timeout_s: float
     ) -> Compiled | Failed:
         """The machine code of a source, followed by `call`, which calls its launcher."""
-        text = f'#line 1 "kernel.cu"\n{source}\n#line 1 "call.cu"\n{call}'
+        text = f'#line 1 "kernel.cu"\n{without_messages(source)}\n#line 1 "call.cu"\n{call}'
         words = [*FLAGS, f"-arch={architecture}", "program.cu", "-o", "kernel.cubin"]
         made = self.run({"program.cu": text}, words, "kernel.cubin", timeout_s)
         return made if isinstance(made, Failed) else Compiled((made[0],), read_resources(made[1]))

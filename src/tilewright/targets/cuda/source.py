@@ -7,14 +7,22 @@ import re
 from tilewright.core.records import Failed
 from tilewright.parts.languages import CUDA
 from tilewright.parts.source_rules import check_source
+from tilewright.targets.cuda.messages import without_messages, without_text
 
 HEADERS = (
     "cuda_runtime.h", "cuda.h", "cuda_fp16.h", "cuda_bf16.h", "cooperative_groups.h",
     "cooperative_groups/reduce.h", "mma.h", "cuda_pipeline.h", "cuda_pipeline_primitives.h",
-    "device_launch_parameters.h", "math.h", "cmath", "stdint.h", "cstdint", "float.h", "cfloat",
-    "limits.h", "climits", "type_traits",
+    "device_launch_parameters.h", "cuda_runtime_api.h", "math_constants.h", "vector_types.h",
+    "math.h", "cmath", "stdint.h", "cstdint", "float.h", "cfloat", "limits.h", "climits", "limits",
+    "stddef.h", "cstddef", "type_traits", "algorithm", "array", "utility",
 )  # fmt: skip
-"""What a kernel may include."""
+"""What a kernel may include, in addition to headers that only nvcc knows."""
+_GPU_HEADER = re.compile(
+    r"^[ \t]*#[ \t]*include[ \t]*[<\"]((?:cub|cuda)/[\w/]+(?:\.cuh|\.h)?|curand_kernel\.h|"
+    r"cuda_fp8\.h|cooperative_groups/(?:memcpy_async|scan)\.h)[>\"][ \t]*$",
+    re.MULTILINE | re.ASCII,
+)
+"""A line that includes what only nvcc knows: headers of the toolkit."""
 NO_KERNEL = Failed(
     "build",
     "compile_error",
@@ -27,11 +35,6 @@ _OWN_NAMES = re.compile(
     re.ASCII,
 )
 """Names of CUDA begin with two underscores; those of the C library's macros stay refused."""
-_SKIPPED = re.compile(
-    r"//[^\n]*|/\*.*?(?:\*/|\Z)|\"(?:\\.|[^\"\\\n])*\"?|'(?:\\.|[^'\\\n])*'?", re.DOTALL
-)
-"""Comments, strings and characters; what is not closed ends with its line, so that every character
-is read once."""
 _HASH = re.compile(r"#|%:|\?\?=|\b(?:u8|u|U|L)?R\"")
 _ASSEMBLER = re.compile(r"\b(?:asm|__asm__|__asm)\b(?:\s+(?:volatile|__volatile__))?\s*\(")
 _CONDITION = re.compile(
@@ -53,11 +56,6 @@ ONLY_A_GPU = (
 """What the check on the CPU cannot run, in words."""
 
 
-def without_text(source: str) -> str:
-    """The source with comments, strings and characters blank, each line where it was."""
-    return _SKIPPED.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), source)
-
-
 def refused(source: str) -> Failed | None:
     """What the rules say against a source, or None; inline PTX is not a reason."""
     for number, line in enumerate(source.split("\n"), 1):
@@ -66,6 +64,7 @@ def refused(source: str) -> Failed | None:
             reason = ("a backslash that a space follows, or that ends a comment of //, is not "
                       "allowed: compilers read it differently.")  # fmt: skip
             return Failed("build", "compile_error", CUDA.located(reason, number), number)
+    source = without_messages(source)
     code = without_text(source)
     for start, end in _assembler(code):
         hidden = _HASH.search(source, start, end)
@@ -86,12 +85,20 @@ def refused(source: str) -> Failed | None:
                         "be the same for every compiler")  # fmt: skip
     advice = "write it as C++, or as the operand of one `asm volatile(...)` statement"
     return check_source(
-        _without_assembler(source), CUDA, HEADERS, advice, ("unroll", "unroll ..."), _OWN_NAMES
+        _GPU_HEADER.sub("", _without_assembler(source)),
+        CUDA,
+        HEADERS,
+        advice,
+        ("unroll", "unroll ..."),
+        _OWN_NAMES,
     )
 
 
 def only_a_gpu(source: str) -> tuple[str, int] | None:
     """What of a source the CPU cannot run, with its line; None where nothing is known to be."""
+    header = _GPU_HEADER.search(source)
+    if header is not None:
+        return f"it includes {header[1]}", source.count("\n", 0, header.start()) + 1
     code = without_text(source)
     assembler = _ASSEMBLER.search(code)
     if assembler is not None:

@@ -18,10 +18,14 @@ from elftools.elf.sections import SymbolTableSection
 from tilewright.core.errors import ToolchainMissingError
 from tilewright.core.records import Failed
 from tilewright.native.allowed_calls import refused_call
+from tilewright.targets.cuda.messages import without_messages
 from tilewright.targets.cuda.nvcc import HOW_TO_GET, Compiled, Nvcc, read_resources
 
 PROGRAM = Path(__file__).with_name("program.cu")
-FLAGS = ("-O3", "-std=c++17", "-lineinfo", "-Xptxas", "-v", "-Xcompiler", "-fvisibility=hidden")
+FLAGS = (
+    "-O3", "-std=c++17", "--extended-lambda", "-lineinfo", "-Xptxas", "-v",
+    "-Xcompiler", "-fvisibility=hidden",
+)  # fmt: skip
 """How kernels that run on a GPU are compiled; recorded with every result."""
 _TIMEOUT_S = 120.0
 _OF_CUDA = re.compile(
@@ -30,7 +34,7 @@ _OF_CUDA = re.compile(
     r"FuncSetAttribute|LaunchKernel(ExC)?|LaunchCooperativeKernel|GetSymbolAddress|"
     r"Stream(Create(WithFlags|WithPriority)?|Destroy|Synchronize|WaitEvent|BeginCapture|EndCapture)"
     r"|Event(Create(WithFlags)?|Record(WithFlags)?|Destroy|Synchronize)|"
-    r"Graph(Instantiate\w*|Launch|Destroy|ExecDestroy)|GetDevice|DeviceGetAttribute|"
+    r"Graph(Instantiate\w*|Launch|Destroy|ExecDestroy)|GetDevice(Properties)?|DeviceGetAttribute|"
     r"OccupancyMax\w+)(_ptsz|_v\d+|_ptds)?"
 )
 LOADING = frozenset({"cudaLibraryLoadData", "cudaLibraryGetKernel"})
@@ -60,7 +64,7 @@ class DeviceCompiler:
 
         `also` are functions that its host code may call beside those of every kernel.
         """
-        text = f'#line 1 "kernel.cu"\n{source}\n#line 1 "call.cu"\n{call}'
+        text = f'#line 1 "kernel.cu"\n{without_messages(source)}\n#line 1 "call.cu"\n{call}'
         made = self.nvcc.run({"program.cu": text}, self._words("kernel.o"), "kernel.o", timeout_s)
         if isinstance(made, Failed):
             return made

@@ -761,6 +761,8 @@ int main(void) {
     }
     open_arrays(false);
     tw_call(pointers, sizes);
+    for (const Array &a : arrays)
+      if (a.used && &a - arrays >= arguments) fail("keeps_memory", (long)a.bytes, 0);
     open_arrays(true);
     for (int i = 0; i < arguments; i++)
       if (element_bytes[i]) write_whole(outputs, arrays[i].data, arrays[i].bytes);

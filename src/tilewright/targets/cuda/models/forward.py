@@ -47,7 +47,14 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Part:
-    """A module within the model, or an extension, by its name."""
+    """A module within the model, by its name."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """An extension, by its name: a module of the model may have the same."""
 
     name: str
 
@@ -79,7 +86,7 @@ class Translation:
 
     def translated(self) -> list[Tensor]:
         """What `forward` returns. Raises `NotReadError`."""
-        outer = {**self.answer.constants, **{n: Part(n) for n in self.answer.extensions}}
+        outer = {**self.answer.constants, **{n: Loaded(n) for n in self.answer.extensions}}
         self.names = dict(outer)
         if self.answer.initialise is not None:
             self._bind(self.answer.initialise, self.form.initial)
@@ -147,7 +154,7 @@ class Translation:
 
     def _attribute(self, name: str, node: ast.expr) -> object:
         if name in self.answer.extensions and isinstance(node, ast.Call):
-            return Part(name)
+            return Loaded(name)
         try:
             found = self.value(node)
             if isinstance(found, Tensor) and found.code.startswith("at::"):
@@ -156,7 +163,14 @@ class Translation:
         except NotReadError as error:
             own = name.removeprefix("self.")
             held = any(n == own or n.startswith(f"{own}.") for n in self.form.state)
-            return Part(own) if own != name and held else Unknown(error)
+            if own != name and held:
+                return Part(own)
+            if isinstance(node, ast.Call) and shown(node.func).endswith("Parameter"):
+                known = ", ".join(self.form.state) or "it has none"
+                reason = (f"{name} is none of the reference model's arrays ({known}); an answer "
+                          "has to give its arrays the same names")  # fmt: skip
+                return Unknown(NotReadError(reason, node.lineno))
+            return Unknown(error)
 
     def _statement(self, node: ast.stmt) -> None:
         match node:
@@ -235,7 +249,7 @@ class Translation:
                 return Sizes(of)
             case Tensor() if node.attr in ("data", "device", "dtype"):
                 return of if node.attr == "data" else None
-            case Part() if of.name not in self.answer.extensions:
+            case Part():
                 inner = f"{of.name}.{node.attr}"
                 held = any(n == inner or n.startswith(f"{inner}.") for n in self.form.state)
                 if held:
@@ -251,7 +265,7 @@ class Translation:
             if owner == "torch" and function.attr in _MAKERS and "torch" not in self.names:
                 return self._made(function.attr, node)
             of = self._owner(function.value)
-            if isinstance(of, Part) and of.name in self.answer.extensions:
+            if isinstance(of, Loaded):
                 return self._extension(of.name, function.attr, node)
             if isinstance(of, Tensor):
                 return self._method(of, function.attr, node)

@@ -189,6 +189,11 @@ struct Tensor {
     return Tensor(at, other, type);
   }
   Tensor reshape(tw_torch::Sizes other) const { return view(other); }
+  Tensor squeeze() const {
+    tw_torch::Sizes other;
+    for (int64_t i = 0; i < shape.count; i++) if (shape.of[i] != 1) other.of[other.count++] = shape.of[i];
+    return view(other);
+  }
   Tensor view_as(const Tensor &other) const { return view(other.shape); }
   Tensor &zero_() { cudaMemsetAsync(at, 0, (size_t)nbytes(), 0); return *this; }
   template <class T> T *data_ptr() const {

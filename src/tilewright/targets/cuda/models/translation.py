@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from tilewright.core.records import Argument, Failed
 from tilewright.parts.languages import PYTHON
 from tilewright.targets.cuda.launcher import parameters
+from tilewright.targets.cuda.messages import without_text
 from tilewright.targets.cuda.models.answer import (
     Answer,
     Extension,
@@ -23,7 +24,7 @@ from tilewright.targets.cuda.models.answer import (
 from tilewright.targets.cuda.models.form import Form
 from tilewright.targets.cuda.models.forward import NAMESPACE, TYPES, Tensor, Translation
 from tilewright.targets.cuda.models.unread import NotReadError, WrongError
-from tilewright.targets.cuda.source import HEADERS, refused, without_text
+from tilewright.targets.cuda.source import HEADERS, refused
 
 HEADER = "tilewright_tensors.h"
 """What stands for PyTorch's headers, by the name under which compilers find it."""
@@ -40,12 +41,8 @@ _TOKENS = re.compile(
     r"""//[^\n]*|/\*.*?(?:\*/|\Z)|(?P<open>["'])(?:\\[^\n]|(?!(?P=open))[^\\\n])*(?P<end>(?P=open))?""",
     re.DOTALL,
 )
-_PRINTS = re.compile(r"(?<=[;{}])\s{0,999}printf\s{0,99}\([^;]{0,999}\)\s{0,99}(?=;)")
-_MESSAGE = re.compile(
-    r"\b(TORCH_CHECK|TORCH_INTERNAL_ASSERT|AT_ASSERTM|AT_ASSERT)\s{0,99}\(|"
-    r"\b(printf)\s{0,99}\("
-)
-"""What takes texts that say something and do nothing; the first operand of a condition is none."""
+_MESSAGE = re.compile(r"\b(TORCH_CHECK|TORCH_INTERNAL_ASSERT|AT_ASSERTM|AT_ASSERT)\s{0,99}\(")
+"""What takes texts that say something and do nothing; the first operand is none."""
 _DEFINED = re.compile(
     r"^[ \t\f\v]*(?:#|%:)[ \t\f\v]*(?:define|undef)[ \t\f\v]+(\w+)(.*)", re.MULTILINE
 )
@@ -203,7 +200,7 @@ def _without_comments(text: str, not_read: Callable[[str, int], NotReadError]) -
 
 
 def _without_messages(source: str) -> str:
-    """The source, what a failed condition and `printf` would print left out: no kernel reads it.
+    """The source, what a failed condition would print left out: no kernel reads it.
 
     Other strings stay as they are.
     """
@@ -211,10 +208,9 @@ def _without_messages(source: str) -> str:
     own = set[str]()
     for name, rest in _DEFINED.findall(code):
         own |= {name, *_WORD.findall(rest.partition(")")[0] if rest[:1] == "(" else "")}
-    prints = len(_PRINTS.findall(code)) == len(re.findall(r"\bprintf\b", code))
     parts, done = list[str](), 0
     for found in _MESSAGE.finditer(code):
-        if found.start() < done or (found[1] or "printf") in own or not (found[1] or prints):
+        if found.start() < done or found[1] in own:
             continue
         depth, first, end = 1, 0, found.end()
         while end < len(code) and depth:
@@ -226,12 +222,8 @@ def _without_messages(source: str) -> str:
         held = code[begin:end].split("\n")
         if len(held) > 1 and any(line.lstrip().startswith(("#", "%:")) for line in held):
             continue
-        start = found.end() if not found[1] else first or end
-        message = source[start:end]
-        if found[1]:
-            message = _TOKENS.sub(_silent, message).replace("#", " ")
-        else:
-            message = _TOKENS.sub(_silent, message, count=1) if message[:1] == '"' else message
+        start = first or end
+        message = _TOKENS.sub(_silent, source[start:end]).replace("#", " ")
         parts += [source[done:start], message]
         done = end
     return "".join([*parts, source[done:]])

@@ -98,6 +98,10 @@ class TritonEvaluation(CudaEvaluation):
         )  # fmt: skip
         return Ran(found.outputs, launches, found.failed)
 
+    def race(self, source: str, run: Run) -> Failed | None:
+        """None: the interpreter has looked for races in every run."""
+        return None
+
     def refused_part(self) -> Failed | None:
         """Programs of Triton are interpreted all or not at all."""
         return not_checked(
