@@ -95,7 +95,7 @@ def test_what_answers_use_of_pytorchs_headers_is_understood(task: ModelTask) -> 
     ("old", "new", "kind", "says"),
     [
         ("self.past = 0", "self.past = 0.7", "not_checked", "tw_torch::Real"),
-        ("data_ptr<float>", "data_ptr<int>", "crash", "condition of its host code"),
+        ("data_ptr<float>", "data_ptr<int>", "crash", "an assertion of its host code failed"),
         ("self.past = 0", "self.past = -1", "wrong_result", "Y differ"),
         ("self.past = 0", "self.past = 1", "illegal_address", "a read of X"),
         ('"row sums (CUDA)"', '"row" ")"', "not_checked", ""),
