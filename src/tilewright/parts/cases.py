@@ -340,14 +340,16 @@ class Cases:
     def timed(self, session: int = 0) -> Case:
         """The case of a timed run, of the first distribution that is compared.
 
-        Others would time the slow paths of a processor, such as those of subnormal numbers. Every
+        That of whole numbers has values of its own (`inputs.OF_TIMED_INTEGERS`). Others would time the slow paths of a processor, such as those of subnormal numbers. Every
         candidate is timed on that of session 0, which is kept.
         """
         number = TIMED + session
         if number in self._made:
             return self._made[number]
         alike = self[self.first]
-        case = replace(self._drawn(number, alike.check.distribution), alike=alike)
+        whole = self._known == inputs.DISTRIBUTIONS
+        distribution = inputs.OF_TIMED_INTEGERS if whole else alike.check.distribution
+        case = replace(self._drawn(number, distribution), alike=alike)
         if session == 0:
             self._made[number] = case
         return case

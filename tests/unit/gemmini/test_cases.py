@@ -147,7 +147,7 @@ def test_the_values_drawn_belong_to_the_version() -> None:
     """If this fails because other values are drawn, raise `inputs.VERSION`."""
     cases = Cases(Gemm(20, 20, 100).workload(INT8), GemmProblem(Gemm(20, 20, 100)), 1)
     drawn = b"".join(cases[i].initial[name].tobytes() for i in range(4) for name in "ABC")
-    assert (VERSION, hashlib.sha256(drawn).hexdigest()[:16]) == ("8", "bb5bc1c696716521")
+    assert (VERSION, hashlib.sha256(drawn).hexdigest()[:16]) == ("9", "bb5bc1c696716521")
 
 
 def test_the_reference_cannot_change_what_the_kernel_receives() -> None:
@@ -258,6 +258,30 @@ def test_timed_runs_have_inputs_of_their_own_of_the_first_distribution() -> None
     assert len(known | {case.check.seed for case in timed}) == len(known) + 3
     assert {case.check.distribution for case in timed} == {"small"}
     assert timed[0].honest is cases[0].honest
+
+
+def test_timed_whole_numbers_are_neither_all_small_nor_all_large() -> None:
+    """A kernel could add up small ones in 16 bits, and of large ones tell the outputs' signs."""
+    argument = Argument("A", (64, 512), "int8", "input")
+    out = Argument("C", (64, 64), "int8", "output")
+    workload = Workload("toy:whole", "toy", (argument, out), 64)
+    cases = Cases(workload, Whole(), 1)
+    assert cases.timed().check.distribution == "mixed ranges"
+    for case in (cases.timed(), cases.timed().redrawn(np.random.default_rng(2))):
+        largest = np.abs(case.initial["A"].astype(int)).max(axis=1)
+        assert 8 < (largest > 100).sum() < 56
+        assert set((largest > 100) | (largest < 12)) == {True}
+    one_row = draw(Argument("A", (1, 512), "int8", "input"), "mixed ranges", 512,
+                   np.random.default_rng(3))  # fmt: skip
+    assert np.abs(one_row.astype(int)).max() > 100
+
+
+class Whole:
+    reduction = 512
+    fingerprint = "whole"
+
+    def reference(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        return {"C": inputs["A"][:, :64]}
 
 
 def test_a_float_case_names_precision_and_excess() -> None:

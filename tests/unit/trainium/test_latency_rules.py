@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 from nki_world import TRN1, Kernel
 
+from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.latency.capacity import examine
 from tilewright.targets.trainium.latency.compiling import compiled
-from tilewright.targets.trainium.latency.costs import Costs
+from tilewright.targets.trainium.latency.costs import SCALAR, Costs
 from tilewright.targets.trainium.latency.model import estimate
 from tilewright.targets.trainium.roofline import roofline_ns
 from tilewright.targets.trainium.shapes import parse_shape
+from tilewright.targets.trainium.tiles.regular import patterns
 
 
 def test_a_sum_that_the_scalar_engine_keeps_is_not_dropped() -> None:
@@ -100,3 +102,111 @@ def test_what_is_read_from_hbm_waits_until_it_was_written_there() -> None:
     trace = Kernel(body, x=x, out=(128, 512), language=2).trace
     one = Costs(TRN1).of(trace.instructions[0]).job_ns + TRN1.dma.fixed
     assert estimate(trace, TRN1).latency_ns == pytest.approx(TRN1.launch + 4 * one)
+
+
+def _moved(line: str) -> str:
+    return f"""
+        t = nl.load(x)
+        p, f = nl.arange(128)[:, None], nl.arange(512)[None, :]
+        {line}
+    """
+
+
+def _kernel(body: str) -> Kernel:
+    return Kernel(body, x=np.zeros((128, 512), np.float32), out=(128, 512))
+
+
+@pytest.mark.parametrize(
+    "places",
+    ["t[(p + 64) % 128, f]", "t[p // 128, f]", "t[127 - p, f]", "t[p, (f + p) % 512]",
+     "t[(p * 37) % 128, f]", "t[p % 64, f]"],
+)  # fmt: skip
+def test_an_engine_moves_nothing_between_partitions(places: str) -> None:
+    _kernel(_moved("nl.store(out, nl.copy(t[(p * 1) % 128, f // 1]))")).trace  # noqa: B018
+    with pytest.raises(KernelError) as caught:
+        _kernel(_moved(f"nl.store(out, nl.copy({places}))")).trace  # noqa: B018
+    assert caught.value.code == "unsupported_partition_step"
+
+
+def test_a_shift_by_one_partition_is_refused_where_a_mask_leaves_the_rest() -> None:
+    body = _moved("nl.store(out, nl.copy(t[p - 1, f], mask=p >= 1))")
+    with pytest.raises(KernelError) as caught:
+        _kernel(body).trace  # noqa: B018
+    assert caught.value.code == "unsupported_partition_start"
+
+
+def test_negative_steps_stay_in_their_partition() -> None:
+    body = """
+        t, r = nl.ndarray((128, 512), nl.float32), nl.ndarray((32, 8), nl.float32)
+        nisa.dma_copy(t, x)
+        nisa.tensor_copy(r, t.ap(pattern=[[512, 32], [-1, 8]], offset=32 * 512))
+        nisa.dma_copy(out, r)
+    """
+    with pytest.raises(KernelError, match="leave the partition"):
+        Kernel(body, x=np.zeros((128, 512), np.float32), out=(32, 8), language=2).trace  # noqa: B018
+
+
+def _cycles(places: str) -> float:
+    trace = _kernel(_moved(f"nl.store(out, nl.exp(t[p, {places}]))")).trace
+    (found,) = [i for i in trace.instructions if i.engine != "dma"]
+    return dict(Costs(TRN1).of(found).on)[SCALAR] * TRN1.clock.scalar
+
+
+def test_an_order_that_steps_do_not_describe_takes_an_instruction_for_each_part() -> None:
+    assert _cycles("f") == pytest.approx(512 + 55)
+    assert _cycles("f % 4 * 128 + f // 4") == pytest.approx(512 + 55)
+    assert _cycles("(f + 100) % 512") == pytest.approx(512 + 2 * 55)
+    assert _cycles("(f * f) % 512") > 100 * 55
+
+
+def test_every_row_of_a_load_is_counted_not_the_first_alone() -> None:
+    body = _moved("nl.store(out, nl.load(x[p, (f * ((p + 127) // 128 * 36 + 1)) % 512]))")
+    transfer = _kernel(body).trace.instructions[1]
+    assert transfer.reads[0].pattern.run == 1
+
+
+def test_a_transfer_of_every_second_partition_waits_for_the_last_of_them() -> None:
+    body = """
+        t = nl.ndarray((128, 4), nl.float32)
+        nisa.dma_copy(t, x)
+        nisa.dma_copy(out, t[::2, :])
+    """
+    trace = Kernel(body, x=np.zeros((128, 4), np.float32), out=(64, 4), language=2).trace
+    assert trace.instructions[1].reads[0].lanes == 127
+    one, other = (Costs(TRN1).of(i) for i in trace.instructions)
+    both = one.job_ns + other.job_ns + 2 * TRN1.dma.fixed
+    assert estimate(trace, TRN1).latency_ns == pytest.approx(TRN1.launch + both)
+
+
+@pytest.mark.parametrize(
+    ("line", "together"),
+    [
+        ("r[:, i : i + 1] = nl.copy(t[:, i : i + 1])", True),
+        ("r[:, i : i + 1] = nl.copy(t[:, 511 - i : 512 - i])", True),
+        ("r[:, i : i + 1] = nl.copy(t[:, i * 37 % 512 : i * 37 % 512 + 1])", False),
+        ("r[:, i : i + 1] = nl.copy(tiles[i % 2][:, i : i + 1])", False),
+    ],
+)
+def test_iterations_run_as_one_if_their_places_follow_one_another_evenly(
+    line: str, together: bool
+) -> None:
+    body = f"""
+        t = nl.load(x)
+        tiles = [nl.load(x), nl.load(x)]
+        r = nl.ndarray((128, 512), nl.float32)
+        for i in nl.affine_range(512):
+            {line}
+        nl.store(out, r)
+    """
+    steps = [s for s in compiled(_kernel(body).trace) if s.instruction.engine != "dma"]
+    assert len(steps) == (1 if together else 512)
+
+
+def test_places_are_split_into_operands_of_four_steps() -> None:
+    assert patterns([5]) == 1
+    assert patterns([0, 0, 1, 1, 2, 2]) == 1
+    assert patterns([0, 1, 2, 3, 0, 1, 2, 3, 8, 9, 10, 11, 8, 9, 10, 11]) == 1
+    assert patterns([0, 1, 2, 3, 7]) == 2
+    five = np.add.outer(np.arange(2) * 1000, np.add.outer([0, 100], np.add.outer([0, 20], [0, 5])))
+    assert patterns(five.ravel().tolist()) == 1
+    assert patterns(np.add.outer(five, [0, 1]).ravel().tolist()) == 2

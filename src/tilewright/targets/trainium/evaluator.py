@@ -24,7 +24,7 @@ from tilewright.targets.trainium.program import Call, Program, parse, trace_prog
 from tilewright.targets.trainium.roofline import roofline_ns
 from tilewright.targets.trainium.trace import Trace
 
-INTERPRETER = "tilewright nki interpreter 3"
+INTERPRETER = "tilewright nki interpreter 4"
 """To be raised whenever the interpreter's results may change; part of every cache key."""
 
 MOST_TRACE_BYTES = 3 << 30

@@ -91,15 +91,10 @@ def tile(run: Execution, view: object, name: str, *, written: bool = False) -> V
 def _check_partitions(run: Execution, view: View, name: str) -> None:
     count = view.shape[0]
     place = (view.p0, count, view.psteps)
-    if view.gather is None and place in run.legal_partitions:
-        return
     if view.gather is not None:
-        partition = view.gather.partition
-        if any(size > 1 for size in partition.shape[1:]):
-            raise KernelError(
-                "leading_dimension_of_tensor_must_be_partition",
-                f"{run.function}: {name} mixes partitions into its free axes",
-            )
+        _check_start(run, name, _first_of_gather(run, view, name), count)
+        return
+    if place in run.legal_partitions:
         return
     if any(view.psteps[1:]):
         if view.buffer.axis > 0 and len(view.shape) > 2:
@@ -113,19 +108,43 @@ def _check_partitions(run: Execution, view: View, name: str) -> None:
             f"{run.function}: the first axis of {name} (shape {view.shape}) is not its partition "
             "axis",
         )
-    if count > run.machine.memory.partitions:
-        raise KernelError(
-            "num_partition_exceed_arch_limit",
-            f"{run.function}: {name} has {count} partitions, the limit is "
-            f"{run.machine.memory.partitions}",
-        )
     if count > 1 and view.psteps[0] != 1:
         raise KernelError(
             "unsupported_partition_step",
             f"{run.function}: {name} takes every {view.psteps[0]}th partition: only neighbouring "
             "ones can be used",
         )
-    start = view.p0
+    _check_start(run, name, view.p0, count)
+    run.legal_partitions.add(place)
+
+
+def _first_of_gather(run: Execution, view: View, name: str) -> int:
+    assert view.gather is not None
+    if any(size > 1 for size in view.gather.partition.shape[1:]):
+        raise KernelError(
+            "leading_dimension_of_tensor_must_be_partition",
+            f"{run.function}: {name} mixes partitions into its free axes",
+        )
+    if view.gather.by is not None and not run.valued:
+        return 0  # the indices are not known
+    first = view.gather.first_partition(view.shape)
+    if first is None:
+        raise KernelError(
+            "unsupported_partition_step",
+            f"{run.function}: {name} takes other partitions than neighbouring ones, or other "
+            "elements in one partition than in the next: engines cannot move elements between "
+            "partitions, a transfer or a transpose can",
+        )
+    return first
+
+
+def _check_start(run: Execution, name: str, start: int, count: int) -> None:
+    if count > run.machine.memory.partitions:
+        raise KernelError(
+            "num_partition_exceed_arch_limit",
+            f"{run.function}: {name} has {count} partitions, the limit is "
+            f"{run.machine.memory.partitions}",
+        )
     aligned = (count <= 32 and start % 32 == 0) or (count <= 64 and start % 64 == 0)
     if count > 1 and start and not aligned:
         raise KernelError(
@@ -133,7 +152,6 @@ def _check_partitions(run: Execution, view: View, name: str) -> None:
             f"{run.function}: {name} uses {count} partitions from {start}: up to 32 may start at "
             "0, 32, 64 or 96, up to 64 at 0 or 64, more at 0",
         )
-    run.legal_partitions.add(place)
 
 
 def write(

@@ -218,6 +218,10 @@ class Access:
     pattern: Pattern
     partition_step: int = 0
     """HBM: elements between two partitions (0: all read the same)."""
+    lanes: int = 1
+    """On chip: partitions from the first to the last that it touches; DMA may leave some out."""
+    pieces: int = 1
+    """On chip: how many operands take its elements (`tiles.regular.patterns`)."""
 
     @property
     def elements(self) -> int:

@@ -113,7 +113,10 @@ def access_pattern(run: Execution, view: View, pattern: object, offset: object) 
     zeros = (0,) * len(free)
     psteps = (step // buffer.row if count > 1 else 0, *zeros)
     f0 = offset % buffer.row
-    if f0 + sum(max(0, s * (c - 1)) for s, c in pairs[1:]) >= buffer.row:
+    reaches = [s * (c - 1) for s, c in pairs[1:]]
+    if not 0 <= f0 + sum(min(0, r) for r in reaches) <= f0 + sum(max(0, r) for r in reaches) < (
+        buffer.row
+    ):
         raise KernelError("tensor_access_out_of_bound", "ap: the free steps leave the partition")
     return View(buffer, shape, psteps, (0, *free), offset // buffer.row, f0)
 

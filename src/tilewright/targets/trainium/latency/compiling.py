@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tilewright.targets.trainium.tiles.regular import patterns
 from tilewright.targets.trainium.trace import Access, Instruction, Loop, Trace
 
 WIDEST = 512
@@ -120,14 +121,16 @@ def _neighbours(
         for _, parts in waiting[at : at + count]
         for part in parts[:1]
     )
-    return count if alone and count == most else 1
+    together = [body for _, parts in waiting[at : at + count] for body in parts]
+    return count if alone and count == most and _evenly(trace, together) else 1
 
 
 def _mergeable(trace: Trace, bodies: Sequence[range]) -> bool:
     """Whether the iterations do the same, on engines that take any number of elements."""
     if len(bodies) < 2 or not _on_vector_engines(trace, bodies[0]):
         return False
-    return len(bodies) * _widest(trace, bodies[0]) <= WIDEST and _alike(trace, bodies)
+    fits = len(bodies) * _widest(trace, bodies[0]) <= WIDEST
+    return fits and _alike(trace, bodies) and _evenly(trace, bodies)
 
 
 def _reduces(trace: Trace, bodies: Sequence[range]) -> bool:
@@ -156,6 +159,26 @@ def _alike(trace: Trace, bodies: Sequence[range]) -> bool:
         if any(_work(trace.instructions[i]) != first for i in column[1:]):
             return False
     return True
+
+
+def _evenly(trace: Trace, bodies: Sequence[range]) -> bool:
+    """Whether every operand goes on by equal steps in one tensor, or is a tile of each body."""
+    for column in zip(*bodies, strict=True):
+        found = [trace.instructions[i] for i in column]
+        for operands in zip(*[(*f.reads, *f.writes) for f in found], strict=True):
+            if len({_home(a, body) for a, body in zip(operands, bodies, strict=True)}) > 1:
+                return False
+            if patterns([a.offset for a in operands]) > 1:
+                return False
+    return True
+
+
+def _home(access: Access, body: range) -> tuple[int, ...]:
+    """Where an operand lies: its place in the source if the tile exists in one body only."""
+    tensor = access.tensor
+    if body.start <= tensor.first and tensor.last < body.stop:
+        return access.start_partition, tensor.line, tensor.column
+    return access.start_partition, tensor.id
 
 
 def _work(instruction: Instruction) -> tuple[object, ...]:

@@ -63,9 +63,9 @@ class Costs:
             instruction.opcode,
             instruction.engine,
             *instruction.attributes.items(),
-            *[(a.tensor.memory, a.tensor.dtype, a.partitions, id(a.pattern)) for a in reads],
+            *[_key(a) for a in reads],
             None,
-            *[(a.tensor.memory, a.tensor.dtype, a.partitions, id(a.pattern)) for a in writes],
+            *[_key(a) for a in writes],
         )
         found = self._known.get(key)
         if found is None:
@@ -104,20 +104,22 @@ class Costs:
         return cycles / (clock.vector, clock.scalar, clock.gpsimd)[engine - VECTOR]
 
     def _vector_cycles(self, instruction: Instruction, engine: int, factor: int) -> float:
-        issue = self.machine.issue
+        issue, pieces = self.machine.issue, _pieces(instruction)
         elements = factor * _cycles_by_elements(instruction)
         if engine == GPSIMD:
-            return issue.gpsimd_start_cycles + elements
-        return max(issue.least_cycles, elements + issue.start_cycles)
+            return pieces * issue.gpsimd_start_cycles + elements
+        return max(pieces * issue.least_cycles, elements + pieces * issue.start_cycles)
 
     def _product_cycles(self, instruction: Instruction) -> float:
         passes, attributes = self.machine.pe, instruction.attributes
         wide = any(a.tensor.dtype == "float32" for a in instruction.reads)
+        pieces = _pieces(instruction)
         if instruction.opcode == "nc_transpose":
             partitions, columns = attributes["partitions"], attributes["columns"]
             assert isinstance(partitions, int)
             assert isinstance(columns, int)
-            return max(partitions, min(64, columns)) * (passes.fp32_identity_passes if wide else 1)
+            times = passes.fp32_identity_passes if wide else 1
+            return max(partitions, pieces * min(64, columns)) * times
         stationary, moving = attributes["m"], attributes["n"]
         assert isinstance(stationary, int)
         assert isinstance(moving, int)
@@ -128,7 +130,7 @@ class Costs:
                 times = passes.fp32_transpose_passes
             elif attributes.get("onezero"):
                 times /= 2
-        return max(min(64, stationary), moving) * times
+        return max(pieces * min(64, stationary), moving) * times
 
     def _transfer(self, instruction: Instruction) -> Cost:
         target = instruction.writes[0]
@@ -172,8 +174,17 @@ def _cycles_by_elements(instruction: Instruction) -> float:
 
 
 def _elements(instruction: Instruction) -> int:
-    data = instruction.reads[:1] or instruction.writes[:1]
-    return max(a.elements for a in (*data, *instruction.writes[:1]))
+    return max(a.elements for a in (*instruction.reads, *instruction.writes))
+
+
+def _pieces(instruction: Instruction) -> int:
+    """Instructions that it takes, where steps do not describe its operands."""
+    return max(a.pieces for a in (*instruction.reads, *instruction.writes))
+
+
+def _key(access: Access) -> tuple[object, ...]:
+    tensor = access.tensor
+    return tensor.memory, tensor.dtype, access.partitions, access.pieces, id(access.pattern)
 
 
 def _two_tiles(instruction: Instruction, elements: int) -> float:

@@ -159,7 +159,7 @@ class _Rows:
         np.bitwise_or.at(ports, row, memory)
         low, high = self._spans(tensors, tensor, memory)
         start = np.fromiter([a.start_partition for a in accesses], np.int64, count)
-        stop = start + np.fromiter([a.partitions for a in accesses], np.int64, count)
+        stop = start + np.fromiter([max(a.partitions, a.lanes) for a in accesses], np.int64, count)
         first, last = start // _QUARTER, (stop - 1) // _QUARTER
         quarters = np.where(memory > 0, (2 << last) - (1 << first), 1)
         # Only what a kernel writes to HBM and reads again makes transfers wait for one another.

@@ -13,6 +13,7 @@ from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.tiles.buffer import Buffer
 from tilewright.targets.trainium.tiles.dtypes import DType, Values
 from tilewright.targets.trainium.tiles.index import Mask
+from tilewright.targets.trainium.tiles.regular import patterns
 from tilewright.targets.trainium.trace import Access, Memory, pattern, pattern_of
 
 Shape = tuple[int, ...]
@@ -41,6 +42,26 @@ class Gather:
         self.free = free
         self.inside = inside
         self.leaving = leaving
+
+    def first_partition(self, shape: Shape) -> int | None:
+        """Partition of row 0 of an operand of an engine, whose rows are neighbouring partitions.
+
+        None where the rows are others, or take other elements than row 0: only a transfer or the
+        PE array moves elements between partitions. Rows and places out of bounds do not count.
+        """
+        inside = None if self.inside is None else np.broadcast_to(self.inside, shape)
+        rows = np.arange(shape[0]).reshape(-1, *[1] * (len(shape) - 1))
+        starts = np.broadcast_to(self.partition - rows, shape)
+        free = np.broadcast_to(self.free, shape)
+        if inside is None:
+            alike = bool((starts == starts.flat[0]).all() and (free == free[:1]).all())
+            return int(starts.flat[0]) if alike else None
+        if not inside.any():
+            return 0
+        start = int(starts[inside][0])
+        first = np.where(inside, free, -1).max(axis=0, keepdims=True)
+        alike = bool(((starts == start) & (free == first))[inside].all())
+        return start if alike else None
 
     def mapped(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Gather:
         """With other axes: `change` of every array."""
@@ -129,7 +150,12 @@ class View:
         dims = pattern_of(self.fsteps, self.shape)
         if self.buffer.axis < 0:
             return Access(record, 0, self.shape[0], self.f0, dims, self.fsteps[0])
-        return Access(record, self.p0, self.shape[0], self.f0, dims)
+        if self.psteps[0] < 2 and not any(self.psteps[1:]):
+            return Access(record, self.p0, self.shape[0], self.f0, dims)
+        reach = [step * (n - 1) for step, n in zip(self.psteps, self.shape, strict=True)]
+        first = self.p0 + sum(min(0, r) for r in reach)
+        last = self.p0 + sum(max(0, r) for r in reach)
+        return Access(record, first, self.shape[0], self.f0, dims, lanes=last - first + 1)
 
     def values(self) -> Values:
         """Its elements; shared with the buffer where steps describe it."""
@@ -266,22 +292,40 @@ def _steps_of(shape: Shape, steps: Shape, wanted: Shape) -> Shape:
 
 
 def _gathered_access(view: View) -> Access:
-    """An access of the same extent, number of runs and elements; the exact places are not kept."""
+    """An access of the same extent and elements, with the runs of the row that has most of them."""
     gather = view.gather
     assert gather is not None
     record = view.buffer.record
-    free = gather.free
     partitions, columns = view.shape[0], view.columns
-    first = np.broadcast_to(free, view.shape)[0].ravel()
-    runs = 1 + int(np.count_nonzero(np.diff(first) != 1))
+    free = np.broadcast_to(gather.free, view.shape).reshape(partitions, columns)
+    lane = np.broadcast_to(gather.partition, view.shape).reshape(partitions, columns)
+    breaks = (np.diff(free, axis=1) != 1) | (np.diff(lane, axis=1) != 0)
+    runs = 1 + int(breaks.sum(axis=1).max())
     low, high = int(free.min()), int(free.max())
     run = max(1, columns // runs)
     runs = max(1, columns // run)
     on_chip = view.buffer.axis >= 0
-    reach = int(first.max() - first.min()) + 1 if not on_chip else high - low + 1
-    spread = max(run, (reach - run) // (runs - 1)) if runs > 1 else 0
+    reach = high - low + 1 if on_chip else int(np.ptp(free, axis=1).max()) + 1
+    # A run never begins where the one before ends, or the two would be one.
+    spread = max(run + 1, -((run - reach) // (runs - 1))) if runs > 1 else 0
     dims = pattern(((spread, runs), (1, run)))
     if on_chip:
-        return Access(record, int(gather.partition.min()), partitions, low, dims)
-    step = max(0, high - low + 1 - reach) // (partitions - 1) if partitions > 1 else 0
+        first, last = int(lane.min()), int(lane.max())
+        pieces = patterns(_of_one_row(view, free))
+        return Access(
+            record, first, partitions, low, dims, lanes=last - first + 1, pieces=pieces
+        )
+    step = -(max(0, high - low + 1 - reach) // (1 - partitions)) if partitions > 1 else 0
     return Access(record, 0, partitions, low, dims, step)
+
+
+def _of_one_row(view: View, free: NDArray[np.int64]) -> list[int]:
+    """The elements that a row takes, of the row with the most of them within bounds."""
+    inside = view.gather.inside if view.gather is not None else None
+    if inside is None:
+        found: list[int] = free[0].tolist()
+        return found
+    taken = np.broadcast_to(inside, view.shape).reshape(free.shape)
+    row = int(taken.sum(axis=1).argmax())
+    found = free[row][taken[row]].tolist()
+    return found or [0]
