@@ -7,6 +7,7 @@ import re
 
 from tilewright.core.budget import Budget
 from tilewright.core.errors import InputError
+from tilewright.core.text import shortened
 
 _UNITS: dict[str, tuple[str, float]] = {
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), ("wall_s", 1.0)),
@@ -77,4 +78,4 @@ def _read_part(part: str, text: str) -> tuple[float, str]:
 
 
 def _unusable(text: str) -> InputError:
-    return InputError(f"the budget {text!r} cannot be read; {_EXPECTED}.")
+    return InputError(f"the budget {shortened(text)} cannot be read; {_EXPECTED}.")

@@ -39,6 +39,10 @@ _TYPES: dict[str, type] = {
 }
 
 
+LEAST_LATENCY, MOST_LATENCY = 1e-12, 1e18
+"""Of any kernel, in any unit. Speedups and their reciprocals are then numbers as well."""
+
+
 def to_json(value: Any) -> Any:
     """The JSON value of a record, mapping, tuple or scalar. Records include their class name."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -77,10 +81,12 @@ def from_json(value: Any) -> Any:
 
 
 def outcome_from_json(value: Any) -> records.Outcome:
-    """An outcome, whose latency is above 0; `ValueError` or `TypeError` for anything else."""
+    """An outcome of a possible latency; `ValueError` or `TypeError` for anything else."""
     record = from_json(value)
     if not isinstance(record, (records.Measured, records.Failed)):
         raise TypeError("the record is not an outcome")
-    if isinstance(record, records.Measured) and record.latency <= 0:
-        raise ValueError("a latency must be above 0")
+    if isinstance(record, records.Measured) and not LEAST_LATENCY <= record.latency <= MOST_LATENCY:
+        raise ValueError(
+            f"a latency of {record.latency:g}: expected {LEAST_LATENCY:g} to {MOST_LATENCY:g}"
+        )
     return record

@@ -14,6 +14,7 @@ from typing import Any
 
 from tilewright.core.budget import Budget
 from tilewright.core.errors import ConfigurationError, UnknownNameError
+from tilewright.core.text import shortened
 
 _AT_LEAST = {
     "seed": 0,
@@ -138,20 +139,22 @@ class Settings:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < least):
                 raise ConfigurationError(
-                    f"setting {name} is {value!r}. Give a whole number of at least {least}."
+                    f"setting {name} is {shortened(value)}. "
+                    f"Give a whole number of at least {least}."
                 )
         for name, unit in _POSITIVE.items():
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ConfigurationError(
-                    f"setting {name} is {value!r}. Give a number of {unit} above 0."
+                    f"setting {name} is {shortened(value)}. Give a number of {unit} above 0."
                 )
         for component in self.without:
             if component not in COMPONENTS:
                 raise UnknownNameError("component", component, COMPONENTS)
         if self.host.startswith("-") or any(c.isspace() for c in self.host):
             raise ConfigurationError(
-                f"setting host is {self.host!r}. Give the name of a machine that ssh can reach."
+                f"setting host is {shortened(self.host)}. "
+                "Give the name of a machine that ssh can reach."
             )
         if self.allocation not in ALLOCATIONS:
             raise UnknownNameError("allocation", self.allocation, ALLOCATIONS)
@@ -161,11 +164,13 @@ class Settings:
             )
         if not 0 <= self.stop_within < 1:
             raise ConfigurationError(
-                f"setting stop_within is {self.stop_within!r}. Give a share from 0 to below 1."
+                f"setting stop_within is {shortened(self.stop_within)}. "
+                "Give a share from 0 to below 1."
             )
         if not 0 <= self.dropout < 1:
             raise ConfigurationError(
-                f"setting dropout is {self.dropout!r}. Give a probability from 0 to below 1."
+                f"setting dropout is {shortened(self.dropout)}. "
+                "Give a probability from 0 to below 1."
             )
 
     @staticmethod

@@ -27,6 +27,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
+from tilewright.core.text import shortened
+
 _LISTED = 12
 """Names that a message lists where none is near."""
 
@@ -62,8 +64,10 @@ class UnknownNameError(InputError):
         more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
         suggestion = f". Choose one of {listed}{more}." if names else f": there are no {what}s yet."
         if nearest:
-            suggestion = f": did you mean {nearest[0]!r}?"
-        super().__init__(f"unknown {what} {name!r}{suggestion}{' ' + hint if hint else ''}")
+            suggestion = f": did you mean {shortened(nearest[0])}?"
+        super().__init__(
+            f"unknown {what} {shortened(name)}{suggestion}{' ' + hint if hint else ''}"
+        )
 
 
 def _of_the_same_sizes(name: str, names: Sequence[str]) -> list[str]:

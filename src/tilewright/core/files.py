@@ -83,12 +83,25 @@ def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a TOML file; `OSError` also for one that is not valid."""
     text = read_text(path, MAX_TOML_BYTES)
     try:
-        return tomllib.loads(text)
+        found = tomllib.loads(text)
+        _require_machine_numbers(found)
+        return found
     except ValueError as error:  # also of numbers with thousands of digits
         raise OSError(errno.EINVAL, f"it is not valid TOML: {error}", str(path)) from None
     except RecursionError:
         message = "it is not valid TOML: its values are nested too deeply"
         raise OSError(errno.EINVAL, message, str(path)) from None
+
+
+def _require_machine_numbers(value: object) -> None:
+    """TOML's own limit, 64 bits: a hexadecimal number can be one that Python does not print."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            _require_machine_numbers(item)
+    elif isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+        raise ValueError("a whole number has more than 64 bits")
 
 
 def _in_words(size: int) -> str:

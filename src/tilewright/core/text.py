@@ -26,3 +26,17 @@ def plain_text(text: str) -> str:
     """
     text = _LINE_END.sub("\n", _ESCAPE_SEQUENCE.sub("", text))
     return _NOT_TEXT.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+MOST_SHOWN = 100
+"""Characters that a message shows of a value."""
+
+
+def shortened(value: object) -> str:
+    """A value from a file or a user as a message shows it: like `repr`, but of bounded length."""
+    if isinstance(value, str):
+        value = value[: MOST_SHOWN + 1]
+    if isinstance(value, int) and abs(value) >= 10**MOST_SHOWN:
+        return f"a whole number of more than {MOST_SHOWN} digits"
+    shown = repr(value)
+    return shown if len(shown) <= MOST_SHOWN + 2 else shown[:MOST_SHOWN] + "..."

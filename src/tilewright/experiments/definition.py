@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from tilewright.core.budget_text import parse_budget
 from tilewright.core.config import Settings
 from tilewright.core.errors import ConfigurationError, UnknownNameError
 from tilewright.core.files import read_toml
+from tilewright.core.text import shortened
 
 SHIPPED = Path(__file__).parent / "files"
 """Experiments that come with the package, by the names of their files."""
@@ -28,6 +29,8 @@ _NOT_AN_OPTION = (
 )
 _EXAMPLES = {"target": "gemmini", "share": 16}
 """Values of the options that have none unless given."""
+_LINES = {"budget": 'budget = "60 evaluations"', "baseline": 'baseline = "default"'}
+"""What a line of a field looks like."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")
 
 
@@ -128,9 +131,9 @@ def _experiment(file: Path, table: Mapping[str, Any]) -> Experiment:
             )
         chosen = {"reuse": False, **common, **_options(f"arms.{name}", options), **shared}
         arms[name] = Settings(**Settings.limits(budget), **chosen)
-    baseline = table.get("baseline", next(iter(arms)))
+    baseline = _text(table, "baseline") if "baseline" in table else next(iter(arms))
     if baseline not in arms:
-        raise UnknownNameError("arm", str(baseline), arms)
+        raise UnknownNameError("arm", baseline, arms)
     found = Experiment(
         name=str(table.get("name", file.stem)),
         about=str(table.get("about", "")),
@@ -193,9 +196,10 @@ def _options(name: str, options: object) -> dict[str, Any]:
         example = _EXAMPLES.get(option, getattr(defaults, option))
         kind = type(example)
         fits = isinstance(value, (int, float) if kind is float else kind)
+        fits = fits and (kind is not tuple or all(isinstance(item, str) for item in value))
         if not fits or (isinstance(value, bool) and kind is not bool):
             raise ConfigurationError(
-                f"option {option} in [{name}] is {value!r}. Give a value like {example!r}."
+                f"option {option} in [{name}] is {shortened(value)}. Give a value like {example!r}."
             )
         chosen[option] = value
     return chosen
@@ -204,7 +208,7 @@ def _options(name: str, options: object) -> dict[str, Any]:
 def _text(table: Mapping[str, Any], field: str) -> str:
     value = table.get(field)
     if not isinstance(value, str) or not value:
-        raise ConfigurationError(f'it has no {field}. Add a line like budget = "60 evaluations".')
+        raise ConfigurationError(f"it has no {field}. Add a line like {_LINES[field]}.")
     return value
 
 
@@ -226,10 +230,11 @@ def _names(table: Mapping[str, Any], field: str) -> tuple[str, ...]:
 
 def _seeds(value: object) -> tuple[int, ...]:
     """So many seeds from 0 on, or those of a list."""
-    seeds: Sequence[object] = range(value) if type(value) is int else value  # type: ignore[assignment]
-    whole = isinstance(seeds, list | range) and all(type(s) is int and s >= 0 for s in seeds)
-    if not whole or not 0 < len(seeds) <= MOST_CELLS:
+    if type(value) is int and 0 < value <= MOST_CELLS:
+        return tuple(range(value))
+    seeds = value if isinstance(value, list) else []
+    if not 0 < len(seeds) <= MOST_CELLS or not all(type(s) is int and s >= 0 for s in seeds):
         raise ConfigurationError(
-            f"seeds is {value!r}. Give how many, or a list of whole numbers from 0 on."
+            f"seeds is {shortened(value)}. Give how many, or a list of whole numbers from 0 on."
         )
-    return tuple(dict.fromkeys(int(str(seed)) for seed in seeds))
+    return tuple(dict.fromkeys(seeds))

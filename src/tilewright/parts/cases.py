@@ -340,7 +340,8 @@ class Cases:
     def timed(self, session: int = 0) -> Case:
         """The case of a timed run, of the first distribution that is compared.
 
-        That of whole numbers has values of its own (`inputs.OF_TIMED_INTEGERS`). Others would time the slow paths of a processor, such as those of subnormal numbers. Every
+        That of whole numbers has values of its own (`inputs.OF_TIMED_INTEGERS`). Others
+        would time the slow paths of a processor, such as those of subnormal numbers. Every
         candidate is timed on that of session 0, which is kept.
         """
         number = TIMED + session

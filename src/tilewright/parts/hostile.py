@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -69,8 +70,15 @@ class OpenCase:
         }
 
 
+def under_own_names(arguments: Sequence[Argument]) -> list[Argument]:
+    """The arguments as wrong kernels call them, so that no name of a user's clashes with theirs."""
+    return [replace(a, name=f"operand_{i}") for i, a in enumerate(arguments)]
+
+
 def hostile_c_kernels(arguments: Sequence[Argument]) -> Mapping[str, str]:
     """C sources by what they do."""
+    names = [a.name for a in arguments]
+    arguments = under_own_names(arguments)
     given = [a for a in arguments if a.is_given]
     written = [a for a in arguments if a.is_written]
     sources = {
@@ -80,21 +88,25 @@ def hostile_c_kernels(arguments: Sequence[Argument]) -> Mapping[str, str]:
     if given:
         first = given[0]
         copied = f"{first.name}[i % {_count(first)}]"
-        sources[f"copies {first.name}"] = "".join(_fill(a, copied) for a in written)
+        name = names[arguments.index(first)]
+        sources[f"copies {name}"] = "".join(_fill(a, copied) for a in written)
     read_only = [a for a in arguments if a.role == "input"]
     if read_only:
         first = read_only[0]
         target = f"(({c_type(first.dtype)} *){first.name})"
-        sources[f"changes {first.name}"] = f"  {target}[0] = {target}[0] + 1;\n"
+        name = names[arguments.index(first)]
+        sources[f"changes {name}"] = f"  {target}[0] = {target}[0] + 1;\n"
     return {n: f"{_head(arguments)} {{\n{body}}}\n" for n, body in sources.items()}
 
 
 def works_at_first(start: str, arguments: Sequence[Argument], calls: int) -> str:
     """C source that is `start` for so many calls of its process, and then returns at once."""
+    arguments = under_own_names(arguments)
     passed = ", ".join(f"(void *){a.name}" for a in arguments)
     return (
-        f"#define kernel honest\n{start}\n#undef kernel\nstatic int calls;\n{_head(arguments)} {{\n"
-        f"  if (calls++ < {calls}) honest({passed});\n}}\n"
+        f"#define kernel tilewright_honest\n{start}\n#undef kernel\nstatic int tilewright_calls;\n"
+        f"{_head(arguments)} {{\n"
+        f"  if (tilewright_calls++ < {calls}) tilewright_honest({passed});\n}}\n"
     )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import get_args
 
 import numpy as np
@@ -15,6 +17,9 @@ from tilewright.parts.cases import Cases
 from tilewright.parts.element_types import Float, Integer, is_float
 from tilewright.parts.hostile import OpenCase, hostile_c_kernels
 from tilewright.parts.inputs import Array
+from tilewright.targets.cuda.hostile import hostile_kernels as of_cuda
+from tilewright.targets.cuda.triton.hostile import hostile_kernels as of_triton
+from tilewright.targets.trainium.hostile import hostile_kernels as of_nki
 
 TYPES = [*get_args(Integer), *get_args(Float)]
 
@@ -86,10 +91,23 @@ def test_the_check_of_a_task_can_be_attacked(dtype: str) -> None:
 
 def test_kernels_in_c_name_the_type_of_their_arrays() -> None:
     source = hostile_c_kernels(Doubled("float64").workload.arguments)["writes zeros"]
-    assert "const double *X, double *Y" in source
+    assert "const double *operand_0, double *operand_1" in source
     assert (
-        "uint16_t *Y" in hostile_c_kernels(Doubled("bfloat16").workload.arguments)["writes zeros"]
+        "uint16_t *operand_1"
+        in hostile_c_kernels(Doubled("bfloat16").workload.arguments)["writes zeros"]
     )
+
+
+@pytest.mark.parametrize("kernels", [hostile_c_kernels, of_cuda, of_triton, of_nki])
+def test_wrong_kernels_take_no_names_from_the_user(
+    kernels: Callable[..., Mapping[str, str]],
+) -> None:
+    """An argument called `i`, `fill`, `nl` or `unix` ended preflight as an error of its own."""
+    names = ("i", "nl", "tl", "fill", "unix", "rows")
+    arguments = [Argument(n, (4, 8), "float32", "input") for n in names[:-1]]
+    arguments.append(Argument(names[-1], (4, 8), "float32", "output"))
+    own = [replace(a, name=f"operand_{i}") for i, a in enumerate(arguments)]
+    assert list(kernels(arguments).values()) == list(kernels(own).values())
 
 
 def test_another_version_of_the_values_has_another_number() -> None:
@@ -98,4 +116,4 @@ def test_another_version_of_the_values_has_another_number() -> None:
         argument = Argument("X", (4, 64), dtype, "input")
         for name in inputs.distributions([argument]):
             digest.update(inputs.draw(argument, name, 32, rng, leading=True).tobytes())
-    assert (digest.hexdigest()[:16], inputs.VERSION) == ("910bc6158030dd9e", "8")
+    assert (digest.hexdigest()[:16], inputs.VERSION) == ("910bc6158030dd9e", "9")

@@ -14,6 +14,7 @@ from tilewright.targets.trainium.latency.model import estimate
 from tilewright.targets.trainium.roofline import roofline_ns
 from tilewright.targets.trainium.shapes import parse_shape
 from tilewright.targets.trainium.tiles.regular import patterns
+from tilewright.targets.trainium.trace import Pattern
 
 
 def test_a_sum_that_the_scalar_engine_keeps_is_not_dropped() -> None:
@@ -210,3 +211,20 @@ def test_places_are_split_into_operands_of_four_steps() -> None:
     five = np.add.outer(np.arange(2) * 1000, np.add.outer([0, 100], np.add.outer([0, 20], [0, 5])))
     assert patterns(five.ravel().tolist()) == 1
     assert patterns(np.add.outer(five, [0, 1]).ravel().tolist()) == 2
+
+
+def test_an_operand_of_more_than_four_steps_takes_several_instructions() -> None:
+    assert Pattern(((512, 2), (64, 4), (16, 2), (1, 8))).pieces == 1
+    assert Pattern(((64, 2), (32, 2), (16, 2), (8, 2), (4, 2), (2, 2), (1, 2))).pieces == 1
+    assert Pattern(((1, 3), (3, 2), (7, 2), (20, 2), (50, 2), (200, 5))).pieces == 6
+
+
+def test_a_transfer_that_adds_reads_what_it_adds_to() -> None:
+    body = """
+        t = nl.load(x)
+        nl.store(out, t)
+        nisa.dma_copy(dst=out, src=t, dst_rmw_op=np.add)
+    """
+    plain, adding = (Costs(TRN1).of(i) for i in _kernel(body).trace.instructions[1:])
+    assert adding.jobs == plain.jobs
+    assert adding.job_ns == pytest.approx(2 * plain.job_ns)

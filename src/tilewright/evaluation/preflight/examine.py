@@ -9,6 +9,7 @@ import numpy as np
 from tilewright.core.errors import InternalError, WorkloadError
 from tilewright.core.records import AttackResult, Candidate, EvaluationRequest, Failed, Workload
 from tilewright.core.roles import Attackable, LeavesOut, PublishedRules, Task
+from tilewright.core.text import plain_text
 from tilewright.evaluation.pipeline import evaluate
 from tilewright.evaluation.preflight.attacks import TELLING, OutputAttack, View, attacks
 from tilewright.parts.element_types import is_float
@@ -40,7 +41,8 @@ def examine(task: Task, kinds: Collection[str] | None = None) -> list[AttackResu
 
     `kinds` of failure are those that its target declares.
 
-    Raises `WorkloadError` for a reference that is non-deterministic or gives no number.
+    Raises `WorkloadError` for a reference that is non-deterministic or gives no number, and for a
+    starting kernel that does not build.
     """
     if not isinstance(task, Attackable):
         return []
@@ -58,6 +60,17 @@ def examine(task: Task, kinds: Collection[str] | None = None) -> list[AttackResu
     return found + [
         _try_kernel(task, name, source, kinds) for name, source in task.hostile_kernels().items()
     ]
+
+
+def _require_start_that_builds(task: Task) -> None:
+    """Some wrong kernels contain the starting kernel, which the user can mend."""
+    built = task.evaluator[0].build(Candidate(task.start))
+    if isinstance(built, Failed):
+        said = plain_text(" ".join(built.log.split())[:400])
+        raise WorkloadError(
+            f"the starting kernel of {task.workload.name} does not build ({built.kind}: {said}). "
+            "Correct it, because everything that a search finds is compared with it."
+        )
 
 
 def refusal(workload: str, results: list[AttackResult]) -> str | None:
@@ -133,6 +146,7 @@ def _try_kernel(task: Task, name: str, source: str, kinds: Collection[str] | Non
     outcome = evaluate(task.evaluator, request, kinds=kinds)
     text = f"is a kernel that {name}"
     if isinstance(outcome, Failed) and outcome.stage == "build":
+        _require_start_that_builds(task)
         raise InternalError(
             f"the wrong kernel {name!r} of preflight itself was not built for "
             f"{task.workload.name}, so that its refusal shows nothing: {outcome.log}"

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from tilewright.core.records import Argument
+from tilewright.parts.hostile import under_own_names
 from tilewright.targets.cuda.launcher import parameters
 
 _HEAD = """\
@@ -18,6 +19,8 @@ template <class T, class V> __global__ void fill(T *to, const V *from, long coun
 
 def hostile_kernels(arguments: Sequence[Argument]) -> Mapping[str, str]:
     """CUDA sources by what they do. They take any sizes after the arrays, and use none."""
+    names = [a.name for a in arguments]
+    arguments = under_own_names(arguments)
     given = [a for a in arguments if a.is_given]
     written = [a for a in arguments if a.is_written]
     bodies = {
@@ -25,7 +28,8 @@ def hostile_kernels(arguments: Sequence[Argument]) -> Mapping[str, str]:
         "writes zeros": "".join(_filled(a, None) for a in written),
     }
     if given:
-        bodies[f"copies {given[0].name}"] = "".join(_filled(a, given[0]) for a in written)
+        name = names[arguments.index(given[0])]
+        bodies[f"copies {name}"] = "".join(_filled(a, given[0]) for a in written)
     head = (
         f"#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n__global__ void nothing() {{}}\n{_HEAD}"
     )

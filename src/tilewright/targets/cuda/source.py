@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from tilewright.core.records import Failed
 from tilewright.parts.languages import CUDA
 from tilewright.parts.source_rules import check_source
+from tilewright.targets.cuda.cpu_program import EMULATOR
 from tilewright.targets.cuda.messages import without_messages, without_text
 
 HEADERS = (
@@ -43,6 +45,10 @@ _CONDITION = re.compile(
 _DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 _PREDEFINED = re.compile(r"\b(?:__[A-Z]\w*__|__cplusplus|__COUNTER__)\b")
 _NAME = re.compile(r"\b[A-Za-z_]\w*")
+_CLOCK = re.compile(r"\b(?:clock|clock64)\s*\(|%(?:clock|globaltimer)\w*")
+_OF_THE_CPU = re.compile(r"\btw\s*::|\bnamespace\s+tw\b|=\s*(?:::\s*)?tw\s*;")
+"""The namespace of what stands for the toolkit on the CPU."""
+_OWN = re.compile(r"\b(?:tw|TW)_\w+")
 ONLY_A_GPU = (
     (re.compile(r"\bcublas|\bcudnn|\bcutlass|\bcute\s*::"), "it calls a GPU library"),
     (re.compile(r"\bthis_grid\s*\(|\bcudaLaunchCooperativeKernel\b"),
@@ -84,6 +90,16 @@ def refused(source: str) -> Failed | None:
         return _line_of(code, predefined.start(), f"{predefined[0]} is not allowed: a kernel must "
                         "be the same for every compiler")  # fmt: skip
     advice = "write it as C++, or as the operand of one `asm volatile(...)` statement"
+    clock = _CLOCK.search(code) or next(
+        (c for start, end in _assembler(code) if (c := _CLOCK.search(source, start, end))), None
+    )
+    if clock is not None:
+        return _line_of(source, clock.start(), f"{clock[0].rstrip('( ')} is not allowed: what a "
+                        "kernel computes must not depend on time")  # fmt: skip
+    emulated = _OF_THE_CPU.search(code) or _names_of_the_cpu().search(code)
+    if emulated is not None:
+        reason = f"{emulated[0]} is not allowed: it belongs to what runs kernels on the CPU"
+        return _line_of(code, emulated.start(), reason)
     return check_source(
         _GPU_HEADER.sub("", _without_assembler(source)),
         CUDA,
@@ -92,6 +108,13 @@ def refused(source: str) -> Failed | None:
         ("unroll", "unroll ..."),
         _OWN_NAMES,
     )
+
+
+@cache
+def _names_of_the_cpu() -> re.Pattern[str]:
+    """Names that begin with tw_ or TW_ in the headers of the emulator; kernels may have others."""
+    found = {n for file in EMULATOR.glob("*.h") for n in _OWN.findall(file.read_text("utf-8"))}
+    return re.compile(rf"\b(?:{'|'.join(sorted(found))})\b")
 
 
 def only_a_gpu(source: str) -> tuple[str, int] | None:

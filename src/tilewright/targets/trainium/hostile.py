@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from tilewright.core.records import Argument
+from tilewright.parts.hostile import under_own_names
 
 _HEAD = """import nki
 import nki.language as nl
@@ -22,6 +23,7 @@ def kernel({parameters}):
 
 def hostile_kernels(arguments: Sequence[Argument]) -> Mapping[str, str]:
     """Sources in NKI 2 by what they do; one that writes nothing is refused before it is built."""
+    arguments = under_own_names(arguments)
     written = [a for a in arguments if a.is_written]
     return {
         "writes one element of each output": _kernel(arguments, [_touched(a) for a in written]),

@@ -43,6 +43,8 @@ LoopKind = Literal["affine", "sequential", "static"]
 TensorKind = Literal["input", "output", "local", "temporary", "constant"]
 """`local`: declared by the kernel; `temporary`: the fresh result of an operation."""
 
+MOST_STEPS = 4
+"""Steps along the free axes of an engine's operand, each with a count."""
 NO_ATTRIBUTES: Mapping[str, object] = {}
 
 
@@ -86,6 +88,20 @@ class Pattern:
     def runs(self) -> int:
         """Number of contiguous runs per partition."""
         return self.elements // self.run
+
+    @cached_property
+    def pieces(self) -> int:
+        """How many operands of at most `MOST_STEPS` steps take the elements."""
+        apart: list[tuple[int, int]] = []
+        for step, count in reversed(self.dims):
+            if apart and step == apart[-1][0] * apart[-1][1]:
+                apart[-1] = (apart[-1][0], apart[-1][1] * count)
+            else:
+                apart.append((step, count))
+        total = 1
+        for _, count in apart[MOST_STEPS:]:
+            total *= count
+        return total
 
     @cached_property
     def innermost_step(self) -> int:
@@ -221,7 +237,7 @@ class Access:
     lanes: int = 1
     """On chip: partitions from the first to the last that it touches; DMA may leave some out."""
     pieces: int = 1
-    """On chip: how many operands take its elements (`tiles.regular.patterns`)."""
+    """On chip, where steps do not describe it: how many operands take its elements."""
 
     @property
     def elements(self) -> int:

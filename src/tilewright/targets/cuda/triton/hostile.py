@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from tilewright.core.records import Argument
+from tilewright.parts.hostile import under_own_names
 
 _HEAD = """\
 import triton
@@ -26,11 +27,14 @@ def fill(to, origin, count, given, COPIES: tl.constexpr):
 
 def hostile_kernels(arguments: Sequence[Argument]) -> Mapping[str, str]:
     """Sources by what they do. They take any sizes after the arrays, and use none."""
+    names = [a.name for a in arguments]
+    arguments = under_own_names(arguments)
     given = [a for a in arguments if a.is_given]
     written = [a for a in arguments if a.is_written]
     bodies = {"writes zeros": [_filled(a, None) for a in written]}
     if given:
-        bodies[f"copies {given[0].name}"] = [_filled(a, given[0]) for a in written]
+        name = names[arguments.index(given[0])]
+        bodies[f"copies {name}"] = [_filled(a, given[0]) for a in written]
     taken = ", ".join([*(a.name for a in arguments), "*sizes"])
     return {
         name: f"{_HEAD}def kernel({taken}):\n" + "".join(f"    {line}\n" for line in lines)

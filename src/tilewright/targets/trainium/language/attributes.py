@@ -114,9 +114,9 @@ def access_pattern(run: Execution, view: View, pattern: object, offset: object) 
     psteps = (step // buffer.row if count > 1 else 0, *zeros)
     f0 = offset % buffer.row
     reaches = [s * (c - 1) for s, c in pairs[1:]]
-    if not 0 <= f0 + sum(min(0, r) for r in reaches) <= f0 + sum(max(0, r) for r in reaches) < (
-        buffer.row
-    ):
+    first = f0 + sum(min(0, r) for r in reaches)
+    last = f0 + sum(max(0, r) for r in reaches)
+    if first < 0 or last >= buffer.row:
         raise KernelError("tensor_access_out_of_bound", "ap: the free steps leave the partition")
     return View(buffer, shape, psteps, (0, *free), offset // buffer.row, f0)
 

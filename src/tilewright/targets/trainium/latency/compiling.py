@@ -142,7 +142,7 @@ def _reduces(trace: Trace, bodies: Sequence[range]) -> bool:
     wide = REDUCTIONS * _widest(trace, bodies[0]) > WIDEST
     if body[-1].opcode != "tensor_reduce" or not in_psum or wide:
         return False
-    return _alike(trace, bodies)
+    return _alike(trace, bodies) and _evenly(trace, [body[-1:] for body in bodies])
 
 
 def _on_vector_engines(trace: Trace, body: range) -> bool:

@@ -134,9 +134,13 @@ class Costs:
 
     def _transfer(self, instruction: Instruction) -> Cost:
         target = instruction.writes[0]
-        if instruction.opcode != "dma_compute":
+        if instruction.opcode == "dma_compute":
+            sources = instruction.reads
+        elif instruction.attributes.get("accumulate"):  # what it adds to is read as well
+            sources = (instruction.reads[0], target)
+        else:
             return self._moved(instruction.opcode, instruction.reads[0], target)
-        parts = [self._moved("dma_copy", source, target) for source in instruction.reads]
+        parts = [self._moved("dma_copy", source, target) for source in sources]
         jobs = parts[0].jobs
         return Cost((), sum(part.job_ns * part.jobs for part in parts) / jobs, jobs)
 
@@ -178,8 +182,8 @@ def _elements(instruction: Instruction) -> int:
 
 
 def _pieces(instruction: Instruction) -> int:
-    """Instructions that it takes, where steps do not describe its operands."""
-    return max(a.pieces for a in (*instruction.reads, *instruction.writes))
+    """Instructions that it takes where no few steps describe its operands."""
+    return max(a.pieces * a.pattern.pieces for a in (*instruction.reads, *instruction.writes))
 
 
 def _key(access: Access) -> tuple[object, ...]:

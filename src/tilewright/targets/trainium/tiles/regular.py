@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-MOST_STEPS = 4
-"""Steps along the free axes of one operand, each with a count."""
+from tilewright.targets.trainium.trace import MOST_STEPS
 
 
 def patterns(places: Sequence[int]) -> int:

@@ -312,9 +312,7 @@ def _gathered_access(view: View) -> Access:
     if on_chip:
         first, last = int(lane.min()), int(lane.max())
         pieces = patterns(_of_one_row(view, free))
-        return Access(
-            record, first, partitions, low, dims, lanes=last - first + 1, pieces=pieces
-        )
+        return Access(record, first, partitions, low, dims, lanes=last - first + 1, pieces=pieces)
     step = -(max(0, high - low + 1 - reach) // (1 - partitions)) if partitions > 1 else 0
     return Access(record, 0, partitions, low, dims, step)
 
