@@ -119,7 +119,7 @@ def test_arms_share_nothing_where_seconds_are_counted(cli: Cli, world: World, fi
         ("seeds = 2", "seeds = -1", "seeds is -1"),
         ("seeds = 2", "seeds = 1000000", "seeds is 1000000"),
         ("seeds = 2", "seeds = 1000000000000", "seeds is 1000000000000"),
-        ("seeds = 2", "seeds = 0x" + "f" * 5000, "seeds is a whole number of more than 100 digits"),
+        ("seeds = 2", "seeds = 0x" + "f" * 5000, "a whole number has more than 64 bits"),
         ('budget = "8 evaluations"', "", "it has no budget"),
         ("seeds = 2", 'seeds = 2\nbaseline = ["chain"]', "it has no baseline"),
         ("beam = 1", "without = [1]", "option without in [arms.chain] is (1,)"),

@@ -49,6 +49,7 @@ def test_what_is_no_text_is_said(tmp_path: Path) -> None:
     [
         ("a = ", "it is not valid TOML"),
         ("a = " + "9" * 5000, "it is not valid TOML"),
+        ("a = [1, {b = 0x" + "f" * 5000 + "}]", "more than 64 bits"),
         ("a = " + "[" * 5000, "nested too deeply"),
         ("#" * (MAX_TOML_BYTES + 1), "it is larger than 16 KiB"),
     ],

@@ -142,7 +142,7 @@ def _reduces(trace: Trace, bodies: Sequence[range]) -> bool:
     wide = REDUCTIONS * _widest(trace, bodies[0]) > WIDEST
     if body[-1].opcode != "tensor_reduce" or not in_psum or wide:
         return False
-    return _alike(trace, bodies) and _evenly(trace, [body[-1:] for body in bodies])
+    return _alike(trace, bodies) and _evenly(trace, bodies, last=True)
 
 
 def _on_vector_engines(trace: Trace, body: range) -> bool:
@@ -161,9 +161,12 @@ def _alike(trace: Trace, bodies: Sequence[range]) -> bool:
     return True
 
 
-def _evenly(trace: Trace, bodies: Sequence[range]) -> bool:
-    """Whether every operand goes on by equal steps in one tensor, or is a tile of each body."""
-    for column in zip(*bodies, strict=True):
+def _evenly(trace: Trace, bodies: Sequence[range], *, last: bool = False) -> bool:
+    """Whether every operand goes on by equal steps in one tensor, or is a tile of each body.
+
+    Of all instructions of the bodies, or of their last ones.
+    """
+    for column in list(zip(*bodies, strict=True))[-1 if last else 0 :]:
         found = [trace.instructions[i] for i in column]
         for operands in zip(*[(*f.reads, *f.writes) for f in found], strict=True):
             if len({_home(a, body) for a, body in zip(operands, bodies, strict=True)}) > 1:
