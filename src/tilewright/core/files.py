@@ -93,15 +93,17 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise OSError(errno.EINVAL, message, str(path)) from None
 
 
-def _require_machine_numbers(value: object) -> None:
+def _require_machine_numbers(table: object) -> None:
     """TOML's own limit, 64 bits: a hexadecimal number can be one that Python does not print."""
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list):
-        for item in value:
-            _require_machine_numbers(item)
-    elif isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
-        raise ValueError("a whole number has more than 64 bits")
+    waiting = [table]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+        elif isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+            raise ValueError("a whole number has more than 64 bits")
 
 
 def _in_words(size: int) -> str:
