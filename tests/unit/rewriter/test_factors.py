@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import pytest
 from kernel_model import gemm_is_right
 
 from tilewright.core.factors import StepFactors
@@ -22,6 +23,7 @@ from tilewright.core.records import (
     Workload,
 )
 from tilewright.core.templates import TriedPoint, planned_values
+from tilewright.proposers import factors
 from tilewright.proposers.builtin import BuiltinProposer
 from tilewright.proposers.factors import BEYOND
 from tilewright.proposers.learning import evidence
@@ -29,8 +31,14 @@ from tilewright.proposers.rewriter.lift import lift
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.targets.gemmini import create_target
 
+WHATEVER_THE_ESTIMATE = pytest.mark.usefixtures("every_number")
 FIRST = "retile i 2; pipeline B k 2; resident A j before"
 SECOND = "overwrite C; double-buffer B k 3"
+
+
+@pytest.fixture
+def every_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(factors, "WITHIN", 100.0)
 
 
 class Run:
@@ -65,6 +73,7 @@ class Run:
         return found
 
 
+@WHATEVER_THE_ESTIMATE
 def test_each_instance_has_one_other_number_and_all_later_steps_again(
     target: TargetBrief, machine: Machine
 ) -> None:
@@ -95,6 +104,7 @@ def with_numbers(plan: Plan, tiles: int, ahead: int, slots: int) -> Plan:
     return replace(plan, parameters={"steps": f"{steps}; double-buffer B k {slots}"})
 
 
+@WHATEVER_THE_ESTIMATE
 def test_a_plan_goes_back_no_further_than_it_must(target: TargetBrief) -> None:
     run = Run(target)
     middle = run.by_steps(run.history[0], "resident A j before; overwrite C", 500.0)
@@ -104,6 +114,7 @@ def test_a_plan_goes_back_no_further_than_it_must(target: TargetBrief) -> None:
     assert plan.steps == ("pipeline B k 3",)
 
 
+@WHATEVER_THE_ESTIMATE
 def test_instances_of_a_kernel_are_points_of_one_space(target: TargetBrief) -> None:
     run = Run(target)
     kernel = run.by_steps(run.history[0], FIRST, 500.0)
@@ -123,6 +134,7 @@ def test_instances_of_a_kernel_are_points_of_one_space(target: TargetBrief) -> N
     assert heads == {kernel.candidate.id}
 
 
+@WHATEVER_THE_ESTIMATE
 def test_a_number_that_later_steps_overwrite_gives_no_instance(target: TargetBrief) -> None:
     run = Run(target)
     kernel = run.by_steps(run.history[0], "double-buffer B k 2; pipeline B k 3", 500.0)
@@ -146,6 +158,7 @@ def test_kernels_without_numbers_in_their_steps_have_no_factors(target: TargetBr
     assert run.proposer.factors(target, run.history[0], run.history) is None
 
 
+@WHATEVER_THE_ESTIMATE
 def test_an_instance_is_one_candidate_without_variants(target: TargetBrief) -> None:
     run = Run(target)
     kernel = run.by_steps(run.history[0], FIRST, 500.0)
@@ -153,6 +166,7 @@ def test_an_instance_is_one_candidate_without_variants(target: TargetBrief) -> N
     assert len(run.proposer.implement(run.brief, kernel, plan, 4, 0)) == 1
 
 
+@WHATEVER_THE_ESTIMATE
 def test_what_numbers_bring_says_nothing_of_the_options_of_the_menu(target: TargetBrief) -> None:
     run = Run(target)
     kernel = run.by_steps(run.history[0], FIRST, 500.0)
