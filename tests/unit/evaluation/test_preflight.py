@@ -237,6 +237,7 @@ class Unbuildable(World):
     """One whose wrong kernel the compiler refuses."""
 
     evaluator = (ScriptedEvaluator(),) * 3
+    start = "latency 10"
 
     def hostile_kernels(self) -> Mapping[str, str]:
         return {"writes zeros": "fail build compile_error"}
@@ -245,6 +246,17 @@ class Unbuildable(World):
 def test_wrong_kernels_that_are_not_built_show_nothing() -> None:
     with pytest.raises(InternalError, match="wrong kernel 'writes zeros' of preflight itself"):
         examine(Unbuildable())
+
+
+class Broken(Unbuildable):
+    """One whose starting kernel does not build either: a wrong kernel may contain it."""
+
+    start = "fail build compile_error"
+
+
+def test_a_starting_kernel_that_does_not_build_is_the_users_affair() -> None:
+    with pytest.raises(WorkloadError, match=r"starting kernel of .* does not build"):
+        examine(Broken())
 
 
 class TooSlow(Unbuildable):
