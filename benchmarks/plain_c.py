@@ -82,6 +82,11 @@ KERNELS |= {
         f"z = x @ w.T + bias\n    return {_TANH}",
     ),
     "prefix_recurrent": KERNELS["prefix_sum"],
+    "dot_i8_unroll8": (
+        "[a in 64 1024 int8] [b in 64 1024 int8] [c out 64 64 int32]",
+        64 * 64 * 1024,
+        "return a.astype(np.int32) @ b.astype(np.int32).T",
+    ),
 }
 """Arguments, useful operations and reference of each."""
 

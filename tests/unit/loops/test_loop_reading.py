@@ -120,6 +120,32 @@ def test_kernels_of_many_styles_are_read(file: Path) -> None:
          "X[i] = 1.0f; }",
          "for (int i = 0; i < 8; i++) "
          "{ X[i] = (X[i] < 0.0f == 0) && (X[i] > 1.0f == 0) ? 1.0f : X[i]; }"),
+        ("register float s = X[0]; X[1] = s;", "float s = X[0]; X[1] = s;"),
+        ("int i = 0; for (; i + 4 <= 8; i += 4) X[i] = 0.0f; for (; i < 8; i++) X[i] = 1.0f;",
+         "for (int i = 0; i < 8; i += 4) { X[i] = 0.0f; } for (int i = 8; i < 8; i++) "
+         "{ X[i] = 1.0f; }"),
+        ("const float *p = X, *end = X + 7; for (; p + 2 < end; p += 2) X[9] = *p;",
+         "for (int p = 0; p < 3; p++) { X[9] = X[p * 2]; }"),
+        ("for (int i = 0; i < 8; i += 4) for (int j = i; j < (i + 4 < 8 ? i + 4 : 8); j++) "
+         "X[j] = 0.0f;",
+         "for (int i = 0; i < 8; i += 4) { for (int j = 0; j < 4; j++) { X[i + j] = 0.0f; } }"),
+        ("for (int i = 0; i < 10; i += 4) for (int j = i; j < (i + 4 < 10 ? i + 4 : 10); j++) "
+         "X[j] = 0.0f;",
+         "for (int i = 0; i < 8; i += 4) { for (int j = 0; j < 4; j++) { X[i + j] = 0.0f; } } "
+         "for (int j = 8; j < 10; j++) { X[j] = 0.0f; }"),
+        ("int i, j, n; for (i = 0; i < 10; i += 4) { n = 10 - i; if (n > 4) n = 4; "
+         "for (j = 0; j < n; j++) X[i + j] = 0.0f; }",
+         "for (int i = 0; i < 2; i++) { for (int j = 0; j < 4; j++) { X[i * 4 + j] = 0.0f; } } "
+         "for (int j = 0; j < 2; j++) { X[8 + j] = 0.0f; }"),
+        ("switch (2) { case 1: X[0] = 1.0f; case 2: X[1] = 1.0f; case 3: X[2] = 1.0f; break; "
+         "default: X[3] = 1.0f; }", "X[1] = 1.0f; X[2] = 1.0f;"),
+        ("switch (7) { case 1: X[0] = 1.0f; break; default: X[3] = 1.0f; }", "X[3] = 1.0f;"),
+        ("bool b = X[0]; X[1] = b ? 1.0f : 2.0f;", "_Bool b = X[0]; X[1] = b ? 1.0f : 2.0f;"),
+        ("X[0] = lrintf(X[1]);", "X[0] = (int64_t)rintf(X[1]);"),
+        ("float t[2][4]; float *p = &t[0][0]; for (int i = 0; i < 2; i++) "
+         "for (int j = 0; j < 4; j++) p[i * 4 + j] = X[p[5] > 0.0f];",
+         "float t[2][4]; for (int i = 0; i < 2; i++) { for (int j = 0; j < 4; j++) "
+         "{ t[i][j] = X[t[1][1] > 0.0f]; } }"),
         ("X[0] = tanhf(X[1]) + erff(X[2]) + logf(fabsf(X[3]));",
          "X[0] = tanhf(X[1]) + erff(X[2]) + logf(fabsf(X[3]));"),
     ],
@@ -128,6 +154,26 @@ def test_each_construct_is_read(written: str, read: str) -> None:
     source = f"void kernel(float X[16]) {{ {written} }}"
     assert body_of(source) == read
     assert parse(emit(parse(source))) == parse(source)
+
+
+SIZES = "typedef struct { int m; float *x; float by; } sizes;\n"
+
+
+def test_structures_of_parameters_stand_for_their_fields() -> None:
+    source = SIZES + (
+        "static void scaled(const sizes *s, float *to) {\n"
+        "  for (int i = 0; i < s->m; i++) to[i] = s->x[i] * s->by; }\n"
+        "void kernel(float *X) { const sizes s = {.x = X + 8, .m = 4}; scaled(&s, X); }"
+    )
+    assert body_of(source) == "for (int i = 0; i < 4; i++) { X[i] = X[8 + i] * 0.0f; }"
+
+
+def test_constant_structures_outside_of_functions_are_known() -> None:
+    source = (
+        "struct shape { int m; float by; };\nstatic const struct shape S = {4, 2.0f};\n"
+        "void kernel(float *X) { for (int i = 0; i < S.m; i++) X[i] = S.by; }"
+    )
+    assert body_of(source) == "for (int i = 0; i < 4; i++) { X[i] = 2.0f; }"
 
 
 def test_functions_return_values_where_pointers_to_variables_say() -> None:
@@ -217,8 +263,17 @@ def test_structures_are_read_as_their_fields(written: str, read: str) -> None:
 @pytest.mark.parametrize(
     ("source", "line", "says"),
     [
-        ("struct s { int a; float b; };\nvoid kernel(float *X) {}", 1, "of one type"),
-        ("struct s { float a[2]; };\nvoid kernel(float *X) {}", 1, "not a number"),
+        ("struct s { int a; float b; };\nvoid kernel(struct s *X) {}", 2, "arrays of struct s"),
+        ("struct s { int a; float b; };\n"
+         "void kernel(float *X) { struct s v = {1, 2}; v.a = 3; X[0] = v.a; }", 1, "several types"),
+        (SIZES + "void kernel(float *X) { sizes s = {4, X, 1}; sizes t = s;\n  s = t; }", 3,
+         "as a whole"),
+        ("void kernel(float *X) {\n  float *p = X; int n;\n  for (int i = 0; i < 10; i += 4) {\n"
+         "    n = 10 - i < 4 ? 10 - i : 4;\n    for (int j = 0; j < n; j++) *p++ = 0; }\n"
+         "  *p = 1; }", 3, "moves less"),
+        ("void kernel(int *X) {\n  switch (X[0]) { case 1: X[1] = 1; } }", 2, "constant"),
+        ("void kernel(int *X) {\n  switch (1) { case 1: if (X[0]) break; } }", 2, "in a case"),
+        ("struct s { float a[2]; };\nvoid kernel(float *X) {}", 1, "neither a number"),
         (f"{POINT}void kernel(point *p) {{ p[0].z = 0; }}", 2, "not a field"),
         (f"{POINT}void kernel(point *p) {{ p->x[0] = 0; }}", 2, "too many"),
         (f"{POINT}void kernel(point *p) {{ float *f = p; f[0] = 0; }}", 2, "not a pointer like"),

@@ -203,6 +203,8 @@ def test_any_sequence_of_steps_keeps_the_result(name: str, seed: int, count: int
         ("void kernel(float X[9]) { float s = 0.0f; for (int i = 0; i < 8; i++) "
          "{ s = s * X[i]; X[i] = s; } }", 0),
         ("void kernel(float X[9]) { for (int i = 0; i < 8; i++) X[i] = i; }", 0),
+        ("void kernel(const int8_t A[9][8], const float X[9][8], float Y[8]) { "
+         "for (int i = 0; i < 8; i++) { int at = A[0][i]; Y[i] = X[at][i]; } }", 0),
         ("typedef float vf __attribute__((vector_size(16)));\nvoid kernel(float X[9]) "
          "{ vf t[8]; for (int i = 0; i < 8; i++) t[i] = t[i] * 2.0f; }", 0),
     ],

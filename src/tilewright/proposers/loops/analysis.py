@@ -126,7 +126,7 @@ def reductions(loop: For, types: Mapping[str, Type], but: Collection[str] = ()) 
             name = statement.target.name
             if name in own or name in but:
                 continue
-            kind = _kind(name, statement.value)
+            kind = reduction_of(name, statement.value)
             if kind is None or kinds.setdefault(name, kind) != kind:
                 raise NotApplicableError(f"{name} is carried from one iteration to the next")
             own_reads = sum(e == Var(name) for e in walk(statement.value))
@@ -150,7 +150,11 @@ def scans(loop: For, types: Mapping[str, Type]) -> list[str]:
         if not isinstance(statement, Assign) or not isinstance(statement.target, Var):
             continue
         name = statement.target.name
-        if types.get(name) != "float" or name in own or _kind(name, statement.value) != "sum":
+        if (
+            types.get(name) != "float"
+            or name in own
+            or reduction_of(name, statement.value) != "sum"
+        ):
             continue
         others = (*loop.body[:place], *loop.body[place + 1 :])
         reads = [s for s in others if any(e == Var(name) for e in expressions((s,)))]
@@ -176,7 +180,7 @@ def _may_move(statement: Assign, over: tuple[Statement, ...]) -> bool:
     return not changed & used
 
 
-def _kind(name: str, value: Expr) -> str | None:
+def reduction_of(name: str, value: Expr) -> str | None:
     """How an assigned value reduces a variable, or None."""
     operands: tuple[Expr, ...] = ()
     kind = None
@@ -198,7 +202,7 @@ def _chosen(name: str, value: Select) -> str | None:
     """How a choice reduces a variable: to the larger, the smaller, or a sum of what is chosen."""
     test = value.condition
     if value.other == Var(name) and all(e != Var(name) for e in walk(test)):
-        return "sum" if _kind(name, value.value) == "sum" else None
+        return "sum" if reduction_of(name, value.value) == "sum" else None
     if not isinstance(test, Binary) or test.operator not in ("<", "<=", ">", ">="):
         return None
     sides, chosen = (test.left, test.right), (value.value, value.other)

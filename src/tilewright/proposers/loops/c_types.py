@@ -20,18 +20,20 @@ NAMES: Mapping[str, Type] = {
     "int_fast32_t": "int64_t", "uint_fast32_t": "uint64_t", "int_fast8_t": "int8_t",
     "uint_fast8_t": "uint8_t", "int_fast16_t": "int64_t", "uint_fast16_t": "uint64_t",
     "int_least32_t": "int32_t", "uint_least32_t": "uint32_t",
+    "bool": "_Bool", "_Bool": "_Bool",
 }  # fmt: skip
 """Each name of a type, with the one that is printed; widths are those of 64-bit Linux."""
 
 RANGES: Mapping[str, tuple[int, int]] = {
     "int": (-(1 << 31), (1 << 31) - 1),
+    "_Bool": (0, 1),
     **{f"int{n}_t": (-(1 << n - 1), (1 << n - 1) - 1) for n in (8, 16, 32, 64)},
     **{f"uint{n}_t": (0, (1 << n) - 1) for n in (8, 16, 32, 64)},
 }
 """Least and greatest value of each type of whole numbers."""
 
 BYTES: Mapping[str, int] = {
-    "int8_t": 1, "uint8_t": 1, "int16_t": 2, "uint16_t": 2, "int64_t": 8, "uint64_t": 8,
+    "_Bool": 1, "int8_t": 1, "uint8_t": 1, "int16_t": 2, "uint16_t": 2, "int64_t": 8, "uint64_t": 8,
     "double": 8,
 }  # fmt: skip
 """Bytes of a number where they are not 4."""

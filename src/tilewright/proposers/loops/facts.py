@@ -13,6 +13,7 @@ FACTS = {
     "exponentials": "it calls expf",
     "divisions": "it divides",
     "scalar-sums": "a loop adds to one variable",
+    "long-steps": "a variable grows by more than one at a time",
 }
 """All facts, in words."""
 
@@ -20,6 +21,7 @@ _PATTERNS = {
     "exponentials": re.compile(r"\bexpf?\s*\("),
     "divisions": re.compile(r"(?<![/*])/(?![/*])"),
     "scalar-sums": re.compile(r"\+="),
+    "long-steps": re.compile(r"\+=\s*(?:[2-9]|\d\d)"),
 }
 
 

@@ -46,6 +46,14 @@ SCALAR_OF_REDUCTION: Mapping[str, str] = {"v_sum": "+", "v_most": "fmaxf", "v_le
 ROUNDING = ("floor", "ceil", "round", "trunc", "rint", "nearbyint")
 """Functions whose results are whole numbers."""
 
+TO_WHOLE: Mapping[str, str] = {
+    f"{size}{name}{end}": f"{name}{end}"
+    for name in ("rint", "round")
+    for size in ("l", "ll")
+    for end in ("", "f")
+}
+"""The function that rounds, for each that converts its result to a whole number of 64 bits."""
+
 CONVERTED = ("int8_t", "uint8_t", "int16_t", "uint16_t", "int32_t", "int")
 """Types of whole numbers that vectors are loaded from and stored as."""
 

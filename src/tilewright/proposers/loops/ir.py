@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 
 Type = Literal[
     "int", "float", "vector", "double", "int8_t", "uint8_t", "int16_t", "uint16_t", "int32_t",
-    "uint32_t", "int64_t", "uint64_t",
+    "uint32_t", "int64_t", "uint64_t", "_Bool",
 ]  # fmt: skip
 """Arrays of parameters may be of all but vectors."""
 

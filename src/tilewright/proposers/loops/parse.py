@@ -24,14 +24,32 @@ from tilewright.proposers.loops.functions import (
     LOADS,
     MATHEMATICAL,
     STORES,
+    TO_WHOLE,
     is_vector_function,
     type_of_call,
 )
-from tilewright.proposers.loops.ir import Assign, Call, Command, For, Kernel, Load, Parameter, Type
+from tilewright.proposers.loops.ir import (
+    Assign,
+    Call,
+    Cast,
+    Command,
+    For,
+    Kernel,
+    Load,
+    Parameter,
+    Type,
+)
+from tilewright.proposers.loops.parse_declarations import zero
 from tilewright.proposers.loops.parse_memory import MEMORY, Memory
-from tilewright.proposers.loops.parse_records import defined_records, type_name
+from tilewright.proposers.loops.parse_records import (
+    assigned_fields,
+    defined_records,
+    fields_in_order,
+    type_name,
+)
 from tilewright.proposers.loops.parse_syntax import (
     NotFollowedError,
+    ShortAtEndError,
     UnsupportedError,
     field_of,
     is_constant,
@@ -39,7 +57,7 @@ from tilewright.proposers.loops.parse_syntax import (
     operator_of,
 )
 from tilewright.proposers.loops.parse_tables import is_table
-from tilewright.proposers.loops.scope import Place, Record, Scope, Value
+from tilewright.proposers.loops.scope import Bundle, Place, Record, Scope, Value
 from tilewright.proposers.loops.sharing import require_shareable
 from tilewright.proposers.nesting import DEEPEST, nested_beyond
 
@@ -48,9 +66,10 @@ _SHARING = re.compile(
     r"omp parallel for(?: schedule ?\( ?static ?\))? num_threads ?\( ?([1-9]\d?) ?\)"
     r"(?: schedule ?\( ?static ?\))?"
 )
+_ENUMERATION = re.compile(r"\btypedef(\s+enum\b[^{};]*\{[^{}]*\})\s*(\w+)\s*;")
 _HINTS = ("omp simd", "GCC ivdep", "GCC unroll")
 """Pragmas that promise or wish something and change no result."""
-_OWN_HEADERS = ("math.h", "stdint.h", "stddef.h", "string.h", "float.h", "limits.h")
+_OWN_HEADERS = ("math.h", "stdint.h", "stddef.h", "string.h", "float.h", "limits.h", "stdbool.h")
 """Headers whose names are read; those that a printed kernel needs are included again."""
 
 
@@ -61,7 +80,10 @@ def parse(
 
     `block` are the most rows, and bytes per row, that one command touches in memory.
     """
-    root = syntax_tree(expanded(source, [c.name for c in commands], limits(source)))
+    enumerations = _ENUMERATION.findall(source)
+    macros = [*limits(source), *(f"{name} int" for _, name in enumerations)]
+    plain = _ENUMERATION.sub(r"\1;", source)
+    root = syntax_tree(expanded(plain, [c.name for c in commands], macros))
     if root.has_error:
         wrong = next((n for n in descendants(root) if n.type == "ERROR" or n.is_missing), root)
         raise UnsupportedError(wrong, "this cannot be parsed as C")
@@ -70,9 +92,13 @@ def parse(
         raise UnsupportedError(deep, f"the code nests more than {DEEPEST} levels deep")
     roles = {c.name: c.operands for c in commands}
     kept: set[str] = set()
+    peeled: set[int] = set()
     while True:  # a number that cannot be followed is kept as a variable from the start
         try:
-            return replace(_Reader(roles, kept).kernel(root), block=block)
+            return replace(_Reader(roles, kept, peeled).kernel(root), block=block)
+        except ShortAtEndError as error:
+            peeled.add(error.place)
+            kept.clear()
         except NotFollowedError as error:
             if error.name in kept:
                 raise
@@ -82,13 +108,17 @@ def parse(
 class _Reader(Memory):
     """Reads one source; `roles` are those of the operands of the commands it may use."""
 
-    def __init__(self, roles: Mapping[str, tuple[str, ...]], kept: set[str]) -> None:
+    def __init__(
+        self, roles: Mapping[str, tuple[str, ...]], kept: set[str], peeled: set[int]
+    ) -> None:
         super().__init__()
         self._roles = roles
         self.kept = {*kept}
+        self.peeled = peeled
         self._shared: list[tuple[Node, For]] = []
         self._scratch: list[Parameter] = []
         self._pragma: Node | None = None
+        self._assigned_fields: set[str] = set()
 
     def kernel(self, root: Node) -> Kernel:
         """Raises `UnsupportedError`."""
@@ -96,9 +126,10 @@ class _Reader(Memory):
         head: list[str] = []
         self.declared = Counter(declared_names(root))
         self.names |= {text_of(n) for n in descendants(root) if n.type == "identifier"}
+        self._assigned_fields = {*assigned_fields(root)}
         for node in root.named_children:
             if node.type in ("type_definition", "struct_specifier"):
-                self.records |= defined_records(node)
+                self._define(node, defined_records(node))
                 lanes = _lanes(node) or lanes
             elif node.type == "function_definition":
                 name = pointer_levels(field_of(node, "declarator"))[0] or _function_name(node)
@@ -132,6 +163,18 @@ class _Reader(Memory):
             except NotApplicableError as error:
                 raise UnsupportedError(node, f"threads share this loop, but {error}") from error
         return kernel
+
+    def _define(self, node: Node, found: Mapping[str, Bundle]) -> None:
+        for name, bundle in found.items():
+            if not self._assigned_fields & {*bundle.names}:
+                self.bundles[name] = bundle
+            elif bundle.record is None:
+                what = (
+                    "a structure of several types is supported only if nothing changes its fields"
+                )
+                raise UnsupportedError(node, what)
+            if bundle.record is not None:
+                self.records[name] = bundle.record
 
     def statements(self, nodes: Sequence[Node]) -> None:
         """Statements of one block; a pragma is for the loop after it."""
@@ -204,6 +247,9 @@ class _Reader(Memory):
         if is_vector_function(name) and name.startswith(LOADS) and len(arguments) == 1:
             loaded = self._vector_at(node, arguments[0], name.removeprefix(LOADS))
             return Value(loaded, "vector")
+        if name in TO_WHOLE and len(arguments) == 1:
+            rounded = Call(TO_WHOLE[name], (self.expression(arguments[0]),))
+            return Value(Cast("int64_t", rounded), "int64_t")
         if not is_vector_function(name) and MATHEMATICAL.get(name) != len(arguments):
             raise UnsupportedError(node, f"the function {name} is not supported")
         return Value(Call(name, tuple(map(self.expression, arguments))), type_of_call(name))
@@ -275,6 +321,8 @@ class _Reader(Memory):
         if not is_constant(node):
             raise UnsupportedError(node, "variables outside of functions are not supported")
         for declarator in declarators:
+            if self._bundle_of_constants(node, declarator):
+                continue
             if is_table(declarator):
                 self.table(node, declarator, named_type(field_of(node, "type")))
                 continue
@@ -282,15 +330,31 @@ class _Reader(Memory):
             name, levels = pointer_levels(declarator)
             if value is None or levels:
                 raise UnsupportedError(node, "constants outside of functions must be numbers")
-            self.constants.declare(name, self._constant_of(node, value))
+            kind = named_type(field_of(node, "type"))
+            self.constants.declare(name, self._constant_of(value, kind))
 
-    def _constant_of(self, node: Node, value: Node) -> Value:
-        found, kind = self.value(value), named_type(field_of(node, "type"))
+    def _bundle_of_constants(self, node: Node, declarator: Node) -> bool:
+        bundle = self.bundles.get(type_name(field_of(node, "type")))
+        value = declarator.child_by_field_name("value")
+        name, levels = pointer_levels(declarator)
+        if bundle is None or value is None or levels:
+            return False
+        items = fields_in_order(value, bundle.names) if value.type == "initializer_list" else None
+        if items is None or any(pointer for _, _, pointer in bundle.fields):
+            raise UnsupportedError(node, f"the fields of {name} are not all constant numbers")
+        self.constants.declare(name, bundle)
+        for (field, kind, _), item in zip(bundle.fields, items, strict=True):
+            found = self._constant_of(item, kind) if item is not None else zero(kind)
+            self.constants.declare(f"{name}.{field}", found)
+        return True
+
+    def _constant_of(self, value: Node, kind: Type) -> Value:
+        found = self.value(value)
         if found.interval is not None and kind not in ("float", "double"):
             return replace(found, type=kind, retyped=kind != "int")
         if found.type == kind:
             return found
-        raise UnsupportedError(node, f"{text_of(value)!r} is converted to {kind}")
+        raise UnsupportedError(value, f"{text_of(value)!r} is converted to {kind}")
 
 
 def _lanes(node: Node) -> int:

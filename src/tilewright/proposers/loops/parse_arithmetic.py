@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from tree_sitter import Node
 
 from tilewright.proposers.c.syntax import text_of
 from tilewright.proposers.loops.c_types import RANGES, common, is_whole, promoted
+from tilewright.proposers.loops.independence import linear
 from tilewright.proposers.loops.ir import Binary, Cast, Expr, Negative, Number, Type, Var, walk
 from tilewright.proposers.loops.parse_syntax import UnsupportedError
-from tilewright.proposers.loops.scope import Interval, Value, number
+from tilewright.proposers.loops.scope import Interval, Value, number, plus, times
 
 _FLOAT = re.compile(r"(?:(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)[fF]?")
 _WHOLE = re.compile(r"(0[xX][0-9a-fA-F]+|0|[1-9]\d*)([uU]?[lL]{0,2}|[lL]{1,2}[uU])")
@@ -37,13 +38,32 @@ def printed(value: Value) -> Expr:
     return Cast(value.type, value.expr) if value.retyped else value.expr
 
 
+SYMBOL = "?"
+"""Begins names that stand for values of which nothing is known, not even their range."""
+
+
+def is_symbol(expr: Expr) -> bool:
+    """Whether an expression stands for such a value."""
+    return isinstance(expr, Var) and expr.name.startswith(SYMBOL)
+
+
 def converted(node: Node, value: Value, kind: Type) -> Value:
     """A value as one of another type."""
     if value.interval is not None and is_whole(kind):
         if not fits(value.interval, kind):
             raise UnsupportedError(node, f"{text_of(node)!r} does not fit the type {kind}")
         return replace(value, type=kind, retyped=kind != "int")
-    return value if value.type == kind else Value(Cast(kind, printed(value)), kind)
+    if value.type == kind:
+        return value
+    expr = printed(value)
+    return Value(truth(expr) if kind == "_Bool" else Cast(kind, expr), kind)
+
+
+def truth(expr: Expr) -> Expr:
+    """Whether an expression is not zero, as C converts it to bool."""
+    if isinstance(expr, Binary) and expr.operator in (*_COMPARISONS, "&&", "||"):
+        return expr
+    return Binary("!=", expr, Number("0"))
 
 
 def combined(node: Node, sign: str, left: Value, right: Value) -> Value:
@@ -100,6 +120,32 @@ def _constant(sign: str, left: int, right: int) -> Interval | None:
     return found, found
 
 
+def decided(sign: str, left: Value, right: Value) -> bool | None:
+    """Whether a comparison holds for all values of the ranges of its sides, or for none."""
+    if left.interval is None or right.interval is None or sign not in ("<", "<=", ">", ">="):
+        return None
+    if any(is_symbol(e) for side in (left, right) for e in walk(side.expr)):
+        return None
+    if sign[0] == ">":
+        return decided(sign.replace(">", "<"), right, left)
+    (least, most), (low, high) = left.interval, right.interval
+    if most < low or (sign == "<=" and most == low):
+        return True
+    return False if least > high or (sign == "<" and least == high) else None
+
+
+def smaller_or_larger(test: Expr, value: Value, other: Value) -> Value | None:
+    """What `a < b ? a : b`, or another least or greatest, always is, if ranges decide it."""
+    if not isinstance(test, Binary) or test.operator not in ("<", "<=", ">", ">="):
+        return None
+    sides = (printed(value), printed(other))
+    if sides not in ((test.left, test.right), (test.right, test.left)):
+        return None
+    smaller = (test.operator[0] == "<") == (test.left == sides[0])
+    first = decided("<=" if smaller else ">=", value, other)
+    return None if first is None else value if first else other
+
+
 def fits(interval: Interval | None, kind: str) -> bool:
     """Whether all values of a range are of a type."""
     least, most = RANGES[kind]
@@ -109,6 +155,64 @@ def fits(interval: Interval | None, kind: str) -> bool:
 def within(interval: Interval | None, size: int) -> bool:
     """Whether all values of a range are subscripts of so many elements."""
     return interval is not None and interval[0] >= 0 and interval[1] < size
+
+
+def in_rows(
+    subscripts: Sequence[Expr], sizes: Sequence[int], interval_of: Callable[[Expr], Interval | None]
+) -> tuple[Expr, ...] | None:
+    """Subscripts whose last one counts on over the ends of rows, as those of the element it means.
+
+    `&t[0][0]` may be read so from end to end. None where it is not known which element that is.
+    """
+    if len(subscripts) != len(sizes):
+        return None
+    flat: dict[Expr, int] = {}
+    offset, size = 0, 1
+    for subscript, length in zip(reversed(subscripts), reversed(sizes), strict=True):
+        terms, added = linear(subscript)
+        for term, factor in terms.items():
+            flat[term] = flat.get(term, 0) + factor * size
+        offset, size = offset + added * size, size * length
+    found: list[Expr] = []
+    for length in sizes:
+        size //= length
+        here = {t: f // size for t, f in flat.items() if f % size == 0}
+        flat = {t: f for t, f in flat.items() if f % size}
+        rest = _bounds(flat, interval_of)
+        if rest is None:
+            return None
+        least = offset + rest[0]
+        row = least // size  # what is left begins in this row, and must end in it
+        if rest[1] - rest[0] >= size - least % size:
+            return None
+        offset -= row * size
+        whole = _bounds(here, interval_of)
+        if whole is None or whole[0] + row < 0 or whole[1] + row >= length:
+            return None
+        found.append(_sum(here, row))
+    return tuple(found) if offset == 0 else None
+
+
+def _bounds(
+    terms: Mapping[Expr, int], interval_of: Callable[[Expr], Interval | None]
+) -> Interval | None:
+    """Least and greatest value of a sum of multiples."""
+    least = most = 0
+    for term, factor in terms.items():
+        interval = interval_of(term)
+        if interval is None:
+            return None
+        ends = sorted(end * factor for end in interval)
+        least, most = least + ends[0], most + ends[1]
+    return least, most
+
+
+def _sum(terms: Mapping[Expr, int], added: int) -> Expr:
+    total = number(added)
+    for term, factor in terms.items():
+        # Ranges are not needed to print it; any that is not constant will do.
+        total = plus(times(Value(term, "int", (0, 1)), factor), total)
+    return total.expr
 
 
 def literal_value(node: Node) -> Value:

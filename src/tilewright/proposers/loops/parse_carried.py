@@ -23,17 +23,16 @@ from dataclasses import replace
 
 from tilewright.proposers.loops.independence import linear
 from tilewright.proposers.loops.ir import Binary, Var
+from tilewright.proposers.loops.parse_arithmetic import SYMBOL
 from tilewright.proposers.loops.scope import Binding, Place, Unknown, Value
 
 _MOST_TURNS = 4
 """Iterations of the source in one of the loop, at most."""
-_START = "?"
-"""Begins names that stand for the values of variables before an iteration."""
 
 
 def symbol_of(name: str, start: object) -> Value | Place | Unknown:
     """What stands for the value of a variable before an iteration."""
-    value = Value(Var(f"{_START}{name}"), "int", (0, 1))
+    value = Value(Var(f"{SYMBOL}{name}"), "int", (0, 1))
     if isinstance(start, Place):
         return replace(start, offset=value)
     if isinstance(start, Value):
@@ -47,7 +46,7 @@ def moved_by(name: str, after: object) -> int | None:
     value = after.offset if isinstance(after, Place) else after
     if not isinstance(value, Value):
         return None
-    terms, amount = linear(Binary("-", value.expr, Var(f"{_START}{name}")))
+    terms, amount = linear(Binary("-", value.expr, Var(f"{SYMBOL}{name}")))
     return None if terms else amount
 
 
@@ -61,7 +60,7 @@ def turned(
     turns: dict[str, str] = {}
     for name, place in after.items():
         expr = place.offset.expr if isinstance(place, Place) and place.offset is not None else None
-        other = expr.name.removeprefix(_START) if isinstance(expr, Var) else name
+        other = expr.name.removeprefix(SYMBOL) if isinstance(expr, Var) else name
         if other != name and isinstance(starts.get(other), Place):
             turns[name] = other
     while {*turns} - {*turns.values()}:  # a copy, such as the one that is kept meanwhile

@@ -25,7 +25,7 @@ from tilewright.proposers.loops.ir import (
     walk,
 )
 from tilewright.proposers.loops.parse_arithmetic import converted, printed
-from tilewright.proposers.loops.parse_records import stride_of, type_name
+from tilewright.proposers.loops.parse_records import fields_in_order, stride_of, type_name
 from tilewright.proposers.loops.parse_syntax import (
     UnsupportedError,
     field_of,
@@ -40,7 +40,8 @@ class Declarations(Tables):
     """Reads declarations.
 
     What is read waits in `_done` until the statement around it is complete; `kept` are the names of
-    whole numbers that are not followed, `pointing` those of pointers.
+    whole numbers that are not followed, `pointing` those of pointers; `origins` are the values
+    that variables which are kept are given.
     """
 
     def __init__(self) -> None:
@@ -49,6 +50,7 @@ class Declarations(Tables):
         self._guards: list[Expr] = []
         self.kept: set[str] = set()
         self.pointing: set[str] = set()
+        self.origins: dict[str, list[Expr]] = {}
 
     def complete(self) -> None:
         """What the expressions of a statement do beside their values happens at its end."""
@@ -57,8 +59,8 @@ class Declarations(Tables):
 
     def declaration(self, node: Node) -> None:
         """Variables, pointers and arrays. Raises `UnsupportedError`."""
-        static = any(c.type == "storage_class_specifier" for c in node.children)
-        if static and not is_constant(node):
+        stored = (text_of(c) for c in node.children if c.type == "storage_class_specifier")
+        if not is_constant(node) and any(word not in ("register", "auto") for word in stored):
             raise UnsupportedError(node, "only static arrays without initial values are supported")
         for declarator in node.children_by_field_name("declarator"):
             if is_constant(node) and is_table(declarator):
@@ -73,7 +75,10 @@ class Declarations(Tables):
                 raise UnsupportedError(
                     node, f"{text_of(declarator)!r} is not a plain variable or array"
                 )
-            record = self.records.get(type_name(field_of(node, "type")))
+            named = type_name(field_of(node, "type"))
+            if levels in ([], [None]) and self._bundled(node, name, named, levels, value):
+                continue
+            record = self.records.get(named)
             if record is not None and not levels:
                 self._structure(node, name, record, value)
                 continue
@@ -173,6 +178,33 @@ class Declarations(Tables):
         for field, one in zip(record.fields, given, strict=True):
             self.declare(f"{name}.{field}", record.type, one)
 
+    def _bundled(
+        self, node: Node, name: str, kind: str, levels: list[Node | None], value: Node | None
+    ) -> bool:
+        """Declares a structure, or a pointer to one, if nothing changes its fields."""
+        bundle = self.bundles.get(kind)
+        if bundle is None or value is None:
+            return False
+        if self.bundle_at(value, bundle) is not None:
+            self.bind_bundle(self.scope, name, value, bundle)
+            return True
+        if levels or value.type != "initializer_list":
+            return False
+        items = fields_in_order(value, bundle.names)
+        if items is None:
+            raise UnsupportedError(node, f"{text_of(value)!r} is not a structure that is known")
+        self.scope.declare(name, bundle)
+        for (field, kind_of_field, pointer), item in zip(bundle.fields, items, strict=True):
+            if pointer and item is not None:
+                self._pointer(node, f"{name}.{field}", [], kind_of_field, item, None)
+            elif pointer:
+                raise UnsupportedError(node, f"{field} of {name} points nowhere")
+            elif item is None:
+                self.scope.declare(f"{name}.{field}", zero(kind_of_field))
+            else:
+                self._scalar(node, f"{name}.{field}", kind_of_field, item)
+        return True
+
     def fields(self, node: Node, record: Record) -> list[Value]:
         """The values of the fields of a structure. Raises `UnsupportedError`."""
         if node.type == "parenthesized_expression":
@@ -181,11 +213,12 @@ class Declarations(Tables):
             if self.records.get(type_name(field_of(field_of(node, "type"), "type"))) == record:
                 return self.fields(field_of(node, "value"), record)
         elif node.type == "initializer_list":
-            items = [c for c in node.named_children if c.type != "comment"]
-            if len(items) == len(record.fields) and all(
-                c.type not in ("initializer_pair", "initializer_list") for c in items
-            ):
-                return [converted(c, self.value(c), record.type) for c in items]
+            items = fields_in_order(node, record.fields)
+            if items is not None:
+                return [
+                    converted(c, self.value(c), record.type) if c is not None else zero(record.type)
+                    for c in items
+                ]
         elif node.type == "identifier" and self.scope.find(text_of(node)) == record:
             found = [self.scope.find(f"{text_of(node)}.{f}") for f in record.fields]
             return [Value(Var(v.name), v.type) for v in found if isinstance(v, Variable)]
@@ -217,6 +250,8 @@ class Declarations(Tables):
         if expr is not None and self._guards and any(isinstance(e, Element) for e in walk(expr)):
             expr = Select(all_of(self._guards), expr, Number("0"))
         new = self.printed_name(name.lstrip(".").replace(".", "_"))
+        if expr is not None:
+            self.origins.setdefault(new, []).append(expr)
         self.scope.declare(name, Variable(new, kind))
         self._done.append(Declare(kind, new, (), expr))
 
@@ -251,6 +286,13 @@ class Declarations(Tables):
         yield
         self._guards.pop()
         self._conditional -= 1
+
+
+def zero(kind: Type) -> Value:
+    """What C gives to what is given no value."""
+    if is_whole(kind):
+        return replace(number(0), type=kind, retyped=kind != "int")
+    return Value(Number("0.0f"), kind)
 
 
 def all_of(conditions: Sequence[Expr]) -> Expr:

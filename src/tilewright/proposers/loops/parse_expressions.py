@@ -35,8 +35,10 @@ from tilewright.proposers.loops.parse_arithmetic import (
     computed,
     converted,
     fits,
+    in_rows,
     literal_value,
     printed,
+    smaller_or_larger,
     within,
 )
 from tilewright.proposers.loops.parse_records import (
@@ -53,6 +55,8 @@ from tilewright.proposers.loops.parse_syntax import (
     operator_of,
 )
 from tilewright.proposers.loops.scope import (
+    Binding,
+    Bundle,
     Interval,
     Place,
     Pointed,
@@ -78,6 +82,7 @@ class Expressions:
     def __init__(self) -> None:
         self.scope = Scope(None)
         self.records: dict[str, Record] = {}
+        self.bundles: dict[str, Bundle] = {}
         self._sizes: dict[str, tuple[int, ...]] = {}
         self._ranges: dict[str, Interval] = {}
         self._after: list[tuple[Node, int]] = []
@@ -100,6 +105,8 @@ class Expressions:
             return literal_value(node)
         if kind in ("true", "false"):
             return number(int(kind == "true"))
+        if kind == "field_expression" and isinstance(found := self.member(node), (Value, Variable)):
+            return found if isinstance(found, Value) else Value(Var(found.name), found.type)
         if kind == "field_expression" and (variable := self.pointed(node)) is not None:
             return Value(Var(variable.name), variable.type)
         if kind in ("subscript_expression", "field_expression"):
@@ -172,6 +179,9 @@ class Expressions:
 
     def _field(self, node: Node) -> Place:
         """A field of a structure: structure.field, or pointer->field."""
+        member = self.member(node)
+        if isinstance(member, Place):
+            return member
         found = self.place(field_of(node, "argument"))
         if operator_of(node) == "->":
             found = self._inside(node, found, number(0))
@@ -180,6 +190,34 @@ class Expressions:
             raise UnsupportedError(node, f"{text_of(node)!r} is not a field of a structure")
         place = replace(found, record=None, whole=False)
         return self._inside(node, place, number(found.record.fields.index(name)))
+
+    def bundle_at(self, node: Node, bundle: Bundle) -> str | None:
+        """The name of the structure that an expression is, or is the address of."""
+        while node.type == "parenthesized_expression" or (
+            node.type == "pointer_expression" and not self._points(field_of(node, "argument"))
+        ):
+            node = node.child_by_field_name("argument") or node.named_children[0]
+        found = self.scope.find(text_of(node)) if node.type == "identifier" else None
+        return text_of(node) if found == bundle else None
+
+    def bind_bundle(self, scope: Scope, name: str, node: Node, bundle: Bundle) -> None:
+        """Declares another name for a structure, or a pointer to it."""
+        at = self.bundle_at(node, bundle)
+        members = [(field, self.scope.find(f"{at}.{field}")) for field in bundle.names]
+        scope.declare(name, bundle)
+        for field, member in members:
+            assert member is not None
+            scope.declare(f"{name}.{field}", member)
+
+    def member(self, node: Node) -> Binding | None:
+        """What a field stands for of a structure that nothing changes."""
+        inner = field_of(node, "argument")
+        while inner.type in ("parenthesized_expression", "pointer_expression"):
+            inner = inner.child_by_field_name("argument") or inner.named_children[0]
+        found = self.scope.find(text_of(inner)) if inner.type == "identifier" else None
+        if not isinstance(found, Bundle):
+            return None
+        return self.scope.find(f"{text_of(inner)}.{text_of(field_of(node, 'field'))}")
 
     def _moved(self, node: Node) -> Place:
         left, right = field_of(node, "left"), field_of(node, "right")
@@ -238,9 +276,11 @@ class Expressions:
                 and not self._rehearsing
                 and not within(index.interval, sizes[len(place.subscripts)])
             ):
-                raise UnsupportedError(
-                    node, f"{text_of(node)!r} may extend beyond the end of a row"
-                )
+                rows = in_rows((*place.subscripts, index.expr), sizes, self.interval_of)
+                if rows is None or place.record is not None:
+                    what = f"{text_of(node)!r} may extend beyond the end of a row"
+                    raise UnsupportedError(node, what)
+                return replace(place, subscripts=rows, offset=None, whole=False)
         subscripts = (*place.subscripts, index.expr)
         whole = place.record is not None and place.rank - len(subscripts) == 1
         return replace(place, subscripts=subscripts, offset=None, whole=whole)
@@ -302,6 +342,9 @@ class Expressions:
         if condition.interval is not None and condition.interval[0] == condition.interval[1]:
             return value if condition.interval[0] else other
         kind = common(value.type, other.type)
+        least = smaller_or_larger(condition.expr, value, other)
+        if least is not None and least.type == kind:
+            return least
         return Value(Select(printed(condition), printed(value), printed(other)), kind)
 
     def _cast(self, node: Node) -> Value:
@@ -309,7 +352,7 @@ class Expressions:
         if declared.child_by_field_name("declarator") is not None:
             raise UnsupportedError(node, f"the pointer cast {text_of(node)!r} is not supported")
         kind = named_type(field_of(declared, "type"))
-        if inner.interval is not None and is_whole(kind):
+        if (inner.interval is not None and is_whole(kind)) or kind == "_Bool":
             return converted(node, inner, kind)
         return Value(Cast(kind, printed(inner)), kind)
 

@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from tree_sitter import Node
 
-from tilewright.proposers.c.syntax import assigned, descendants, parameters, text_of
+from tilewright.proposers.c.syntax import assigned, parameters, text_of
 from tilewright.proposers.loops.c_types import NAMES, is_whole
 from tilewright.proposers.loops.ir import (
     Binary,
@@ -34,7 +34,7 @@ from tilewright.proposers.loops.ir import (
 from tilewright.proposers.loops.parse_arithmetic import converted, printed
 from tilewright.proposers.loops.parse_loops import Loops
 from tilewright.proposers.loops.parse_records import type_name
-from tilewright.proposers.loops.parse_statements import condition_of, inside, otherwise
+from tilewright.proposers.loops.parse_statements import condition_of, inside, otherwise, returns
 from tilewright.proposers.loops.parse_syntax import (
     NotFollowedError,
     UnsupportedError,
@@ -60,10 +60,9 @@ class Functions(Loops):
     def called(self, node: Node) -> Value | None:
         """What a call of a function of the file returns; its statements are read before."""
         function = self.functions[text_of(field_of(node, "function"))]
-        found = self._inlined(node, self._returned)
-        if found is None:
-            return None
-        return converted(node, found, named_type(field_of(function, "type")))
+        declared = field_of(function, "type")
+        kind = None if text_of(declared) == "void" else named_type(declared)
+        return self._inlined(node, lambda block: self._returned(block, kind))
 
     def fields(self, node: Node, record: Record) -> list[Value]:
         """The values of the fields of a structure, which a function may return."""
@@ -111,6 +110,10 @@ class Functions(Loops):
             )
         changed = assigned(field_of(function, "body"), self._changes)
         for argument, (name, levels, named) in zip(given, wanted, strict=True):
+            bundle = self.bundles.get(named)
+            if bundle is not None and self.bundle_at(argument, bundle) is not None:
+                self.bind_bundle(inner, name, argument, bundle)
+                continue
             record = self.records.get(named)
             if record is not None and not levels:
                 given_fields = self.fields(argument, record)
@@ -189,22 +192,26 @@ class Functions(Loops):
         with self._under(test):
             return read()
 
-    def _returned(self, nodes: Sequence[Node]) -> Value | None:
-        """The value that statements return; those before are read."""
+    def _returned(self, nodes: Sequence[Node], kind: Type | None) -> Value | None:
+        """The value of a type that statements return; those before are read."""
         for place, node in enumerate(nodes):
             if node.type == "return_statement":
-                return self.value(node.named_children[0]) if node.named_children else None
-            if node.type == "if_statement" and _returns(node):
-                return self._chosen_by_returns(node, nodes[place + 1 :])
+                if not node.named_children or kind is None:
+                    return None
+                return converted(node, self.value(node.named_children[0]), kind)
+            if node.type == "if_statement" and returns(node):
+                return self._chosen_by_returns(node, nodes[place + 1 :], kind)
+            if node.type == "switch_statement" and returns(node):
+                return self._returned([*self.case_of(node), *nodes[place + 1 :]], kind)
             self.statement(node)
         return None
 
-    def _chosen_by_returns(self, node: Node, rest: Sequence[Node]) -> Value:
+    def _chosen_by_returns(self, node: Node, rest: Sequence[Node], kind: Type | None) -> Value:
         """if (condition) return value; return other;"""
         condition, other = self.value(condition_of(node)), otherwise(node)
 
         def returned(statements: Sequence[Node]) -> Value:
-            found = self._returned(statements)
+            found = self._returned(statements, kind)
             if found is None:
                 what = "a function that returns only under a condition is not supported"
                 raise UnsupportedError(node, what)
@@ -213,13 +220,9 @@ class Functions(Loops):
         test = printed(condition)
         chosen = inside(field_of(node, "consequence"))
         left = [*(inside(other) if other is not None else ()), *rest]
+        if condition.interval in ((0, 0), (1, 1)):
+            return returned(chosen if condition.interval[0] else left)
         first = self.computed_under(test, lambda: returned(chosen))
         opposite = Binary("==", test, Number("0"))
         second = self.computed_under(opposite, lambda: returned(left))
-        if first.type != second.type:
-            raise UnsupportedError(node, "a function returns values of two types")
         return Value(Select(test, printed(first), printed(second)), first.type)
-
-
-def _returns(node: Node) -> bool:
-    return any(n.type == "return_statement" for n in descendants(node))

@@ -48,7 +48,8 @@ class Head:
 class Test:
     """`variable sign limit`, where no limit is zero; `step` changes the variable in the condition.
 
-    A step that is `late` happens after the comparison, as that of `n--`.
+    A step that is `late` happens after the comparison, as that of `n--`. The variable may have
+    `beside` it what is added, or subtracted by the other `operator`.
     """
 
     variable: Node
@@ -56,6 +57,8 @@ class Test:
     limit: Node | None
     step: Node | None
     late: bool
+    beside: Node | None = None
+    operator: str = "+"
 
 
 def head_of(node: Node) -> Head:
@@ -85,6 +88,12 @@ def test_of(head: Head, changing: frozenset[str]) -> Test:
         raise UnsupportedError(head.node, message)
     left = _bare(left)
     step, late = None, False
+    beside, operator = None, "+"
+    if left.type == "binary_expression" and operator_of(left) in ("+", "-"):
+        operator, beside = operator_of(left), field_of(left, "right")
+        left = _bare(field_of(left, "left"))
+        if operator == "+" and not _is_control(left, changing):
+            left, beside = _bare(beside), left
     if left.type in ("update_expression", "assignment_expression"):
         step, late = left, left.type == "update_expression" and text_of(left)[-1] in "+-"
         left = field_of(left, "argument" if left.type == "update_expression" else "left")
@@ -94,7 +103,7 @@ def test_of(head: Head, changing: frozenset[str]) -> Test:
         )
     if step is None and text_of(left) not in changing:
         raise UnsupportedError(head.node, NO_STEP)
-    return Test(left, sign, right, step, late)
+    return Test(left, sign, right, step, late, beside, operator)
 
 
 def require_step_reached(head: Head, name: str) -> None:
@@ -118,6 +127,11 @@ def updates(part: Node, name: str) -> bool:
 def _is_control(node: Node, changing: frozenset[str]) -> bool:
     """Whether a side of a comparison is the variable of a loop."""
     node = _bare(node)
+    if node.type == "binary_expression" and operator_of(node) in ("+", "-"):
+        sides = (field_of(node, "left"), field_of(node, "right"))
+        return any(
+            side.type != "binary_expression" and _is_control(side, changing) for side in sides
+        )
     steps = ("update_expression", "assignment_expression")
     return node.type in steps or (node.type == "identifier" and text_of(node) in changing)
 

@@ -19,7 +19,7 @@ from tree_sitter import Node
 from tilewright.proposers.c.syntax import assigned, comma_separated, pointer_levels, text_of
 from tilewright.proposers.loops.c_types import RANGES
 from tilewright.proposers.loops.independence import linear
-from tilewright.proposers.loops.ir import Binary, For, Statement, Var
+from tilewright.proposers.loops.ir import Binary, Expr, For, Statement, Var, walk
 from tilewright.proposers.loops.parse_arithmetic import fits
 from tilewright.proposers.loops.parse_carried import (
     moved_by,
@@ -41,19 +41,29 @@ from tilewright.proposers.loops.parse_records import stride_of
 from tilewright.proposers.loops.parse_statements import Statements
 from tilewright.proposers.loops.parse_syntax import (
     NotFollowedError,
+    ShortAtEndError,
     UnsupportedError,
     field_of,
     operator_of,
 )
 from tilewright.proposers.loops.scope import Binding, Place, Unknown, Value, number, plus, times
 
+_ALL = "?"
+"""Ends names that stand for the variable of a loop in all its iterations."""
+
 
 class Loops(Statements):
-    """Reads `for`, `while` and `do` loops."""
+    """Reads `for`, `while` and `do` loops.
+
+    `peeled` are the places of loops whose last iteration is read on its own, after the loop, since
+    it is shorter than the others: `for (i = b; i < min(b + 16, 100); i++)` in it, for example.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._changes: dict[int, frozenset[str]] = {}
+        self._open: list[tuple[str, Node]] = []
+        self.peeled: set[int] = set()
 
     def loop(self, node: Node) -> list[Statement]:
         """A loop of known iterations. Raises `UnsupportedError`."""
@@ -112,13 +122,21 @@ class Loops(Statements):
             require_step_reached(head, name)
         amounts: dict[str, int | None] = {}
         turns: dict[str, str] = {}
-        if others or within:
-            amounts, turns = self._rehearsed(head.body, rest, [*others, name])
         stride = stride_of(start) if isinstance(start, Place) else 1
-        step = amounts.get(name) if within else self._step(steps[0], name) * stride
+        early = test.step is not None and not head.tested_last  # it changes before each iteration
+        step = None if within else self._step(steps[0], name) * stride
+        known: Value | None = None
+        if step and isinstance(start, Value):
+            begun = plus(first, number(step)) if early else first
+            trips = self._trips_until(head, test, first, limit, step)
+            known = self._all_of(name, begun, step, trips - (node.start_byte in self.peeled))
+        self._open.append((f"{name}{_ALL}", node))
+        if others or within:
+            amounts, turns = self._rehearsed(head.body, rest, [*others, name], known)
+        self._open.pop()
+        step = amounts.get(name) if within else step
         if not step:
             raise UnsupportedError(node, NO_STEP if within else f"{name} has no constant step")
-        early = test.step is not None and not head.tested_last  # it changes before each iteration
         trips = self._trips_until(head, test, first, limit, step)
         others = [other for other in others if other not in turns]
         period = period_of(turns)
@@ -131,20 +149,28 @@ class Loops(Statements):
             begin, stride = first.interval[0], step
         else:
             begin, stride = 0, 1
-        last = begin + max(0, trips // period - 1) * stride
+        left = trips % period
+        if node.start_byte in self.peeled and trips > 1 and period == 1:
+            if any(amounts.values()):
+                message = "the last iteration is shorter and moves less than the others"
+                raise UnsupportedError(node, message)
+            left = 1
+        whole = trips // period - (left if period == 1 else 0)
+        last = begin + max(0, whole - 1) * stride
         self._ranges[printed_name] = begin, last
         variable = Value(Var(printed_name), "int", (begin, last))
-        whole = trips // period
+        self._open.append((printed_name, node))
         starts = {other: self.scope.find(other) for other in others}
         found: list[Statement] = []
         remaining: list[Statement] = []
         later: dict[str, Binding] = {}
-        for turn in range(period + trips % period):
+        for turn in range(period + left):
             # The turns of one iteration, and then those that remain after the last iteration.
             iteration = plus(times(plus(variable, number(-begin)), period), number(turn))
             if turn >= period:
                 iteration = number(whole * period + turn - period)
-            here = variable if plain else plus(first, times(iteration, step))
+            constant = turn >= period or not plain
+            here = plus(first, times(iteration, step)) if constant else variable
             self._bind_control(node, name, start, here)
             later = self._bound(amounts, starts, iteration, trips)
             bound = self.scope.find(name)
@@ -155,6 +181,7 @@ class Loops(Statements):
             if not within and self.scope.find(name) != bound:
                 raise UnsupportedError(node, f"{name} changes within its loop")
             (found if turn < period else remaining).extend(read)
+        self._open.pop()
         later[name] = self._left(start, plus(first, number(trips * step)), name)
         later |= {n: place for n in turns if (place := self.scope.find(n)) is not None}
         loop = For(printed_name, begin, begin + whole * stride, stride, tuple(found))
@@ -166,21 +193,52 @@ class Loops(Statements):
         start = self.scope.find(name)
         if isinstance(start, Unknown):
             raise NotFollowedError(node, name, start.why)
+        by = number(0)
+        if test.beside is not None:
+            by = number(self.constant(test.beside) * (-1 if test.operator == "+" else 1))
         if isinstance(start, Place):
             end = self.place(test.limit) if test.limit is not None else replace(start, array="")
             if end.array != start.array or end.subscripts != start.subscripts:
                 raise UnsupportedError(node, f"it is not known where {name} ends")
-            return start, end.offset or number(0)
+            return start, plus(end.offset, times(by, stride_of(start)))
         limit = self.value(test.limit) if test.limit is not None else number(0)
+        if test.beside is not None and isinstance(start, Value):
+            if start.type.startswith("u") and test.operator == "-":
+                raise UnsupportedError(node, f"{name} may begin again at the end of its range")
+            limit = plus(limit, by) if limit.interval is not None else limit
         if not isinstance(start, Value) or start.interval is None:
             raise UnsupportedError(node, f"it is not known where {name} begins")
         if limit.interval is None:
             assert test.limit is not None
-            raise UnsupportedError(node, f"the limit {text_of(test.limit)!r} is not constant")
+            what = f"the limit {text_of(test.limit)!r} is not constant"
+            self._require_full(node, limit.expr, what)
+            raise UnsupportedError(node, what)
         if start.type.startswith("u") and test.sign == ">=":
             sign = f"{name} >= {text_of(test.limit) if test.limit is not None else 0}"
             raise UnsupportedError(node, f"{sign!r} always holds for {start.type}")
         return start, limit
+
+    def _all_of(self, name: str, first: Value, step: int, trips: int) -> Value:
+        """What stands for a loop's variable in any of its iterations."""
+        assert first.interval is not None
+        ends = (first.interval, plus(first, number(max(0, trips - 1) * step)).interval)
+        found = [end for interval in ends if interval is not None for end in interval]
+        return Value(Var(f"{name}{_ALL}"), "int", (min(found), max(found)))
+
+    def _require_full(self, node: Node, limit: Expr, what: str) -> None:
+        """Raise if a limit follows from the variable of a loop around that is not peeled yet."""
+        names = {e.name for e in walk(limit) if isinstance(e, Var)}
+        while more := {
+            e.name
+            for name in names
+            for value in self.origins.get(name, [])
+            for e in walk(value)
+            if isinstance(e, Var) and e.name not in names
+        }:
+            names |= more
+        for name, loop in reversed(self._open):
+            if name in names and loop.start_byte not in self.peeled:
+                raise ShortAtEndError(node, loop, what)
 
     def _trips_until(self, head: Head, test: Test, first: Value, limit: Value, step: int) -> int:
         """Iterations until the condition of a loop fails."""
@@ -249,16 +307,25 @@ class Loops(Statements):
         return max(0, -(-span // abs(step)))
 
     def _rehearsed(
-        self, body: Sequence[Node], rest: Sequence[Node], moving: Sequence[str]
+        self,
+        body: Sequence[Node],
+        rest: Sequence[Node],
+        moving: Sequence[str],
+        control: Value | None,
     ) -> tuple[dict[str, int | None], dict[str, str]]:
         """By how much each variable moves in an iteration, which is read once for that.
 
-        None where that is not constant. Beside that, for pointers that change places, the one whose
-        place each takes.
+        None where that is not constant. The last of them is the loop's variable, whose values
+        `control` stands for where they are known. Beside that, for pointers that change places, the
+        one whose place each takes.
         """
         starts = {name: self.scope.find(name) for name in moving}
         for name, start in starts.items():
             self.scope.declare(name, symbol_of(name, start))
+        if control is not None:
+            kind = starts[moving[-1]]
+            assert isinstance(kind, Value)
+            self.scope.declare(moving[-1], replace(control, type=kind.type))
         rehearsing, self._rehearsing = self._rehearsing, True
         self._printed.append(set())
         with self._collected():

@@ -21,7 +21,14 @@ from dataclasses import replace
 
 from tree_sitter import Node
 
-from tilewright.proposers.c.syntax import comma_separated, is_skip, may_continue, text_of
+from tilewright.proposers.c.syntax import (
+    comma_separated,
+    descendants,
+    is_skip,
+    leaves_early,
+    may_continue,
+    text_of,
+)
 from tilewright.proposers.loops.ir import (
     Assign,
     Binary,
@@ -38,7 +45,7 @@ from tilewright.proposers.loops.ir import (
     statements,
     walk,
 )
-from tilewright.proposers.loops.parse_arithmetic import combined, printed
+from tilewright.proposers.loops.parse_arithmetic import combined, decided, printed
 from tilewright.proposers.loops.parse_declarations import Declarations, all_of
 from tilewright.proposers.loops.parse_syntax import (
     NotFollowedError,
@@ -46,7 +53,7 @@ from tilewright.proposers.loops.parse_syntax import (
     field_of,
     operator_of,
 )
-from tilewright.proposers.loops.scope import Place, Record, Unknown, Value, Variable, number
+from tilewright.proposers.loops.scope import Bundle, Place, Record, Unknown, Value, Variable, number
 
 LEAVES = "a `continue` skips statements after the block that contains it"
 _COMPOUND = ("+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=")
@@ -115,11 +122,41 @@ class Statements(Declarations):
                     self._effect(part)
         elif node.type == "enum_specifier":
             self.enumeration(node)
+        elif node.type == "switch_statement":
+            with self._inner():
+                self.statements(self.case_of(node))
         elif node.type not in ("comment", ";"):
             kind = node.type.removesuffix("_statement")
             raise UnsupportedError(
                 node, f"{_first_line(node)!r}: statements of this kind ({kind}) are not supported"
             )
+
+    def case_of(self, node: Node) -> list[Node]:
+        """The statements that a `switch` on a number that is known carries out.
+
+        A case that neither breaks nor returns goes on with the next one.
+        """
+        chosen = self.constant(condition_of(node))
+        found: list[Node] = []
+        cases = [c for c in field_of(node, "body").named_children if c.type == "case_statement"]
+        first = next(
+            (n for n, c in enumerate(cases) if (v := c.child_by_field_name("value")) is not None
+             and self.constant(v) == chosen),
+            next((n for n, c in enumerate(cases) if c.child_by_field_name("value") is None), None),
+        )  # fmt: skip
+        for case in cases[first:] if first is not None else ():
+            value = case.child_by_field_name("value")
+            for inner in case.named_children:
+                if inner.type == "break_statement":
+                    return found
+                if inner != value and inner.type != "comment":
+                    if inner.type != "return_statement" and leaves_early(inner):
+                        what = "a `break` or `return` under a condition in a case is not supported"
+                        raise UnsupportedError(inner, what)
+                    found.append(inner)
+                if inner.type == "return_statement":
+                    return found
+        return found
 
     def loop(self, node: Node) -> list[Statement]:
         """A loop with what stands beside it."""
@@ -145,6 +182,9 @@ class Statements(Declarations):
     def _assignment(self, node: Node) -> None:
         target, right = field_of(node, "left"), field_of(node, "right")
         sign = operator_of(node)
+        if isinstance(self.scope.find(text_of(target)), Bundle):
+            what = f"the structure {text_of(target)} is assigned as a whole"
+            raise UnsupportedError(node, what)
         if right.type == "assignment_expression":
             self._assignment(right)
             right = field_of(right, "left")
@@ -268,6 +308,8 @@ class Statements(Declarations):
         raise UnsupportedError(node, f"{text_of(node)!r} cannot be assigned")
 
     def _assign(self, node: Node, target: Var | Element | Load, value: Expr) -> None:
+        if isinstance(target, Var):
+            self.origins.setdefault(target.name, []).append(value)
         if self._guards:
             value = Select(all_of(self._guards), value, target)
             if isinstance(target, Load):
@@ -296,6 +338,10 @@ class Statements(Declarations):
 
     def _if(self, node: Node, chosen: Sequence[Node], otherwise: Sequence[Node]) -> None:
         """`chosen` where the condition of a statement holds, and else `otherwise`."""
+        holds = self._decided(condition_of(node), chosen, otherwise)
+        if holds is not None:
+            self.statements(chosen if holds else otherwise)
+            return
         condition = self.value(condition_of(node))
         self.complete()
         if condition.interval is not None and condition.interval[0] == condition.interval[1]:
@@ -330,6 +376,23 @@ class Statements(Declarations):
             self.statements(otherwise)
         self._written = outer
 
+    def _decided(
+        self, condition: Node, chosen: Sequence[Node], otherwise: Sequence[Node]
+    ) -> bool | None:
+        """Whether ranges decide a condition under which nothing but a followed variable is set."""
+        signs = ("<", "<=", ">", ">=")
+        if condition.type != "binary_expression" or operator_of(condition) not in signs:
+            return None
+        for node in (*chosen, *otherwise):
+            inner = node.named_children[0] if node.type == "expression_statement" else node
+            target = inner.child_by_field_name("left")
+            if inner.type != "assignment_expression" or target is None:
+                return None
+            if not isinstance(self.scope.find(text_of(target)), Value):
+                return None
+        sides = (self.value(field_of(condition, side)) for side in ("left", "right"))
+        return decided(operator_of(condition), *sides)
+
     def _guarded(self, node: Node, test: Expr, nodes: Sequence[Node]) -> None:
         """Statements under a condition, which is kept where they may change it."""
         with self._inner(), self._collected() as found, self._under(test):
@@ -360,6 +423,11 @@ def otherwise(node: Node) -> Node | None:
     """What an `if` does where its condition fails."""
     found = node.child_by_field_name("alternative")
     return found.named_children[-1] if found is not None else None
+
+
+def returns(node: Node) -> bool:
+    """Whether a statement may return from its function."""
+    return any(n.type == "return_statement" for n in descendants(node))
 
 
 def inside(node: Node) -> list[Node]:

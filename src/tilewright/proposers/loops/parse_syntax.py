@@ -30,6 +30,14 @@ class NotFollowedError(UnsupportedError):
         self.name = name
 
 
+class ShortAtEndError(UnsupportedError):
+    """A loop repeats less often in the last iteration of a `loop` around it than in the others."""
+
+    def __init__(self, node: Node, loop: Node, what: str) -> None:
+        super().__init__(node, what)
+        self.place = loop.start_byte
+
+
 def field_of(node: Node, name: str) -> Node:
     """A part of a node by its name in the grammar; what lacks it is refused."""
     found = node.child_by_field_name(name)

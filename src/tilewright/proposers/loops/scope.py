@@ -32,6 +32,29 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
+class Bundle:
+    """A structure of numbers and pointers whose fields nothing changes: each stands for itself.
+
+    Of each field: its name, its type or that of what it points to, and whether it is a pointer.
+    """
+
+    fields: tuple[tuple[str, Type, bool], ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Those of its fields."""
+        return tuple(name for name, _, _ in self.fields)
+
+    @property
+    def record(self) -> Record | None:
+        """The same with fields that may change, if all are numbers of one type."""
+        kinds = {kind for _, kind, _ in self.fields}
+        if len(kinds) > 1 or any(pointer for _, _, pointer in self.fields):
+            return None
+        return Record(self.fields[0][1], self.names)
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """Where a pointer points: into an array, at some subscripts, `offset` elements further.
 
@@ -77,7 +100,7 @@ class Pointed:
     variable: Variable
 
 
-Binding: TypeAlias = Value | Place | Variable | Unknown | Pointed | Record
+Binding: TypeAlias = Value | Place | Variable | Unknown | Pointed | Record | Bundle
 """A variable is kept, or followed: then its value or place stands for it."""
 
 
@@ -108,7 +131,8 @@ class Scope:
     def followed(self) -> set[str]:
         """All visible variables that are followed."""
         outer = self._outer.followed() if self._outer is not None else set()
-        own = {n for n, b in self._names.items() if not isinstance(b, (Variable, Pointed, Record))}
+        apart = (Variable, Pointed, Record, Bundle)
+        own = {name for name, found in self._names.items() if not isinstance(found, apart)}
         return (outer - set(self._names)) | own
 
 

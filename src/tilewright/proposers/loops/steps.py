@@ -14,6 +14,7 @@ from tilewright.proposers.loops.rewrites.keep import keep
 from tilewright.proposers.loops.rewrites.order import block, exchange
 from tilewright.proposers.loops.rewrites.pack import pack
 from tilewright.proposers.loops.rewrites.reciprocal import reciprocal
+from tilewright.proposers.loops.rewrites.roll import roll
 from tilewright.proposers.loops.rewrites.share import share
 from tilewright.proposers.loops.rewrites.split import split
 from tilewright.proposers.loops.rewrites.stage import stage
@@ -34,8 +35,11 @@ _APPLY: Mapping[str, Callable[[Kernel, int, int], Kernel]] = {
     "stage": stage,
     "pack": lambda kernel, loop, _: pack(kernel, loop),
     "share": share,
+    "roll": lambda kernel, loop, _: roll(kernel, loop),
 }
-_WITHOUT_FACTOR = ("reciprocal", "exchange", "keep", "split", "interleave", "pack")
+_WITHOUT_FACTOR = (
+    "reciprocal", "exchange", "keep", "split", "interleave", "pack", "roll",
+)  # fmt: skip
 TECHNIQUES = tuple(_APPLY)
 _FACTORS = {
     "accumulators": (2, 4, 8),
@@ -56,6 +60,7 @@ _SENTENCES = {
     "split": "split the loop over {variable} where its conditions change",
     "pack": "pack an input once, in the order in which the loop over {variable} reads it",
     "share": "divide the iterations of the loop over {variable} among {factor} threads",
+    "roll": "roll the loop over {variable}, whose statements are copies of one another",
     "interleave": "move the loads in the loop over {variable} to just before their use",
 }
 

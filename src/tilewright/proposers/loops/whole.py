@@ -61,7 +61,10 @@ class Whole:
     def sequences(self, kernel: Kernel) -> Iterator[tuple[Steps, Kernel]]:
         """Each sequence with the kernel after it, the shortest first; none does nothing."""
         vectors, tiles = self.everything, self.tiled
+        rolled: Steps = []
+        kernel = self.rolled(kernel, rolled)
         ways: list[tuple[Callable[[Kernel, Steps], Kernel], ...]] = [
+            *[()] * bool(rolled),
             (self.split, vectors),
             (self.split, self.kept, vectors, tiles),
             (self.split, self.packed, self.kept, vectors, tiles),
@@ -73,13 +76,23 @@ class Whole:
         ways.append((self.separate_tables,))
         seen: set[Kernel] = set()
         for way in ways:
-            steps: Steps = []
+            steps: Steps = [*rolled]
             after = kernel
             for part in way:
                 after = part(after, steps)
             if steps and after not in seen:
                 seen.add(after)
                 yield steps, after
+
+    def rolled(self, kernel: Kernel, steps: Steps) -> Kernel:
+        """Loops that their author unrolled as plain loops, which other rewrites know better."""
+        while "roll" in self._offered:
+            found = next(steps_of(kernel, "roll", self._lanes), None)
+            if found is None:
+                break
+            steps.append((found[0], kernel))
+            kernel = found[1]
+        return kernel
 
     def split(self, kernel: Kernel, steps: Steps) -> Kernel:
         """Loops in parts where their conditions change: the largest part has none then."""

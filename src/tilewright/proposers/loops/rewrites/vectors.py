@@ -146,7 +146,7 @@ class Converter:
             if kind not in _WIDE and not self._whole.fits(expr, kind):
                 raise NotApplicableError(f"a whole number may not fit the type {kind}")
             return value
-        if not is_whole(kind) or self._whole.is_double(expr):
+        if not is_whole(kind) or kind == "_Bool" or self._whole.is_double(expr):
             raise NotApplicableError(f"vectors are not converted to {kind}")
         return Call("v_trunc", (value,))
 
@@ -156,7 +156,7 @@ class Converter:
             value = self._value(statement.value)
         if value is not None and self._is_vector(value):
             if self._is_mask(value):
-                if statement.type != "int":
+                if statement.type not in ("int", "_Bool"):
                     raise NotApplicableError(f"{statement.name} is not a float")
             elif statement.type != "float":
                 assert statement.value is not None
@@ -336,6 +336,9 @@ class Converter:
 
     def _element(self, element: Element, *, large: bool = False) -> Expr:
         *outer, last = (coefficient(s, self._variable) for s in element.subscripts)
+        places = (e for s in element.subscripts for e in walk(s))
+        if any(isinstance(e, Var) and e.name in self._vectors for e in places):
+            raise NotApplicableError(f"which element of {element.array} is read, each lane says")
         if any(outer) or last not in (0, 1):
             raise NotApplicableError(f"{element.array} is not read along its last index")
         if not last:

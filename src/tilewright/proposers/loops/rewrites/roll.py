@@ -1,0 +1,202 @@
+"""Roll a loop that its author unrolled: one copy of its statements, and more iterations.
+
+Before::
+
+    for (int i = 0; i < 64; i += 2) {
+      s0 = s0 + X[i] * Y[i];
+      s1 = s1 + X[i + 1] * Y[i + 1];
+    }
+
+After::
+
+    for (int i = 0; i < 64; i++) s0 = s0 + X[i] * Y[i];
+
+Other rewrites can then choose how often to unroll it. `s1` keeps the value that it has before the
+loop. Sums of several terms, `s = s + (X[i] + X[i + 1])`, are taken apart before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from tilewright.proposers.loops.analysis import NotApplicableError, reduction_of
+from tilewright.proposers.loops.independence import linear
+from tilewright.proposers.loops.ir import (
+    Assign,
+    Binary,
+    Call,
+    Cast,
+    Declare,
+    Element,
+    Expr,
+    For,
+    Kernel,
+    Load,
+    Number,
+    Statement,
+    Var,
+    changed,
+    expressions,
+    loops,
+    parts,
+    walk,
+    with_loop,
+)
+
+_MOST_PARTS = 4000
+"""Parts of the expressions of a body in which variables are replaced by their values."""
+
+
+def roll(kernel: Kernel, number: int) -> Kernel:
+    """The kernel with loop `number` rolled. Raises `NotApplicableError`."""
+    loop = loops(kernel)[number]
+    if loop.step == 1 or any(not isinstance(s, (Assign, Declare)) for s in loop.body):
+        raise NotApplicableError("the loop has a step of 1, or more than assignments")
+    assigned = _without_variables(loop.body)
+    taken_apart = [part for statement in assigned for part in _terms(statement)]
+    for found in (taken_apart, assigned):
+        for copies in range(min(len(found), loop.step), 1, -1):
+            if len(found) % copies or loop.step % copies:
+                continue
+            one = _one_copy(found, copies, loop)
+            if one is not None:
+                last = loop.first + loop.trips * loop.step
+                step = loop.step // copies
+                rolled = replace(loop, last=last, step=step, body=tuple(one))
+                return with_loop(kernel, number, (rolled,))
+    raise NotApplicableError("the statements of the loop are not copies of one another")
+
+
+def _without_variables(body: tuple[Statement, ...]) -> list[Assign]:
+    """The assignments, with the values of variables in the place of these."""
+    assigned = [s for s in body if isinstance(s, Assign)]
+    changing = {t.name if isinstance(t, Var) else t.array for t in (s.target for s in assigned)}
+    values: dict[str, Expr] = {}
+
+    def change(expr: Expr) -> Expr:
+        return values.get(expr.name, expr) if isinstance(expr, Var) else expr
+
+    found: list[Assign] = []
+    for statement in body:
+        if isinstance(statement, Declare):
+            if statement.value is None or statement.sizes or statement.name in changing:
+                raise NotApplicableError(f"{statement.name} is assigned in the loop")
+            value = changed(statement.value, change)
+            read = {e.name if isinstance(e, Var) else e.array for e in walk(value)
+                    if isinstance(e, (Var, Element, Load))}  # fmt: skip
+            if read & changing:
+                raise NotApplicableError(f"{statement.name} is made of what the loop changes")
+            # Its type is that of the declaration; one that is the same already needs no cast.
+            same = isinstance(value, (Element, Load)) or statement.type in ("float", "vector")
+            values[statement.name] = value if same else Cast(statement.type, value)
+        elif isinstance(statement, Assign):
+            target = changed(statement.target, change)
+            assert isinstance(target, (Var, Element, Load))
+            found.append(Assign(target, changed(statement.value, change)))
+    if sum(1 for _ in expressions(tuple(found))) > _MOST_PARTS:
+        raise NotApplicableError("the loop is too long")
+    return found
+
+
+def _terms(statement: Assign) -> Iterator[Assign]:
+    """An addition of several terms to a variable as one addition for each."""
+    target, terms = statement.target, [*_added(statement.value)]
+    if not isinstance(target, Var) or terms.count(target) != 1 or len(terms) < 3:
+        yield statement
+        return
+    for term in terms:
+        if term != target:
+            yield Assign(target, Binary("+", target, term))
+
+
+def _added(expr: Expr) -> Iterator[Expr]:
+    if isinstance(expr, Binary) and expr.operator == "+":
+        yield from _added(expr.left)
+        yield from _added(expr.right)
+    else:
+        yield expr
+
+
+def _one_copy(found: list[Assign], copies: int, loop: For) -> list[Assign] | None:
+    """The statements of the first of so many copies; None where they are not copies."""
+    each = len(found) // copies
+    one_after_another = [found[n * each : (n + 1) * each] for n in range(copies)]
+    side_by_side = [found[n::copies] for n in range(copies)]
+    if _are_copies(one_after_another, loop, found):
+        return one_after_another[0]
+    if each > 1 and _are_copies(side_by_side, loop, found) and _may_move(found):
+        return side_by_side[0]
+    return None
+
+
+def _are_copies(groups: list[list[Assign]], loop: For, all_: list[Assign]) -> bool:
+    """Whether each group does what the first does, at a later iteration.
+
+    Variables may differ that the loop only reduces, each in the same way.
+    """
+    reduced: dict[str, str] = {}
+    for statement in all_:
+        if isinstance(statement.target, Var):
+            kind = reduction_of(statement.target.name, statement.value)
+            if kind is None or reduced.setdefault(statement.target.name, kind) != kind:
+                return False
+    own = {s.target.name: 2 * sum(o.target == s.target for o in all_) for s in all_
+           if isinstance(s.target, Var)}  # fmt: skip
+    used = [e.name for e in expressions(tuple(all_)) if isinstance(e, Var)]
+    if any(used.count(name) != count for name, count in own.items()):
+        return False
+    later = loop.step // len(groups)
+    for place, group in enumerate(groups[1:], 1):
+        for first, other in zip(groups[0], group, strict=True):
+            names = {}
+            if isinstance(first.target, Var) and isinstance(other.target, Var):
+                names = {other.target.name: first.target.name}
+            shift = place * later
+            if not _same(first.target, other.target, loop.variable, shift, names) or not _same(
+                first.value, other.value, loop.variable, shift, names
+            ):
+                return False
+    return True
+
+
+def _same(one: Expr, other: Expr, variable: str, shift: int, names: Mapping[str, str]) -> bool:
+    """Whether `other` is `one` with a variable that is larger by `shift`, and other names."""
+    if isinstance(one, Var):
+        return (
+            isinstance(other, Var)
+            and names.get(other.name, other.name) == one.name
+            and one.name != variable  # it is not used as a number
+        )
+    if type(one) is not type(other) or len(parts(one)) != len(parts(other)):
+        return False
+    if isinstance(one, (Element, Load)) and isinstance(other, (Element, Load)):
+        if one.array != other.array:
+            return False
+        pairs = zip(one.subscripts, other.subscripts, strict=True)
+        return all(_later(a, b, variable, shift) for a, b in pairs)
+    if isinstance(one, Number):
+        return one == other
+    if isinstance(one, Binary) and isinstance(other, Binary) and one.operator != other.operator:
+        return False
+    if isinstance(one, Cast) and isinstance(other, Cast) and one.type != other.type:
+        return False
+    if isinstance(one, Call) and isinstance(other, Call) and one.function != other.function:
+        return False
+    pairs = zip(parts(one), parts(other), strict=True)
+    return all(_same(a, b, variable, shift, names) for a, b in pairs)
+
+
+def _later(one: Expr, other: Expr, variable: str, shift: int) -> bool:
+    """Whether a subscript is another one where a variable is larger by `shift`."""
+    (terms, offset), (others, later) = linear(one), linear(other)
+    if any(t != Var(variable) and Var(variable) in walk(t) for t in terms):
+        return False
+    return terms == others and later == offset + shift * terms.get(Var(variable), 0)
+
+
+def _may_move(found: list[Assign]) -> bool:
+    """Whether assignments may change places: none reads what another writes."""
+    written = [s.target.array for s in found if not isinstance(s.target, Var)]
+    read = [e.array for s in found for e in walk(s.value) if isinstance(e, (Element, Load))]
+    return not {*written} & {*read}
