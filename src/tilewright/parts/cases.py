@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+import math
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,8 @@ from tilewright.parts.float_error import (
     Error,
     HonestError,
     HopelessError,
-    deviations,
+    blocks,
+    deviations_by_block,
     error_between,
     follow,
     honest_errors,
@@ -46,6 +48,8 @@ OF_LARGE = ("small", "shifted mean", "outliers")
 one-pass sums and terms that are left out. A task's own distributions are compared in any case."""
 LEAST_OF_LARGE = 2
 """Comparisons: one tells nothing about a kernel that leaves what an earlier run computed."""
+MOST_EXPECTED = 1 << 29
+"""Bytes of the expected outputs of a case in float64, up to which those of all cases are kept."""
 MOST_EXTREMES = 64
 """Elements beyond the limit that are compared with honest results of their own; more are wrong."""
 LEAST_OF_PART = 256
@@ -73,7 +77,7 @@ class Case:
     alike: Case | None = None
     lowest: str = ""
     """Class of precision that is good enough; empty for that of the outputs' own type."""
-    _errors: dict[str, tuple[bytes, Error]] = field(default_factory=dict, init=False, repr=False)
+    _errors: dict[str, tuple[Array, Error]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def is_automatic(self) -> bool:
@@ -145,6 +149,10 @@ class Case:
         digits = {coarse.name: coarse.digits for coarse in COARSER}.get(self.lowest, ALL)
         return digits <= min(way.input_digits, way.digits, way.function_digits) < ALL
 
+    def forget_expected(self) -> None:
+        """Free the reference's outputs; they are computed again when they are asked for."""
+        self.__dict__.pop("expected", None)
+
     def redrawn(self, rng: np.random.Generator, only: Container[str] | None = None) -> Case:
         """The case with values of its distribution newly drawn for every argument that is given.
 
@@ -172,18 +180,47 @@ class Case:
                 if only is not None:
                     error = _of_part(error, only[argument.name])
                 allowed, kind = honest.permitted(self.lowest), self.lowest or honest.name
-                text = _beyond_honest(argument, got, expected, error, allowed, kind)
-                if text is not None and error.rms <= allowed.rms:
-                    beyond = np.argwhere(deviations(got, expected) > allowed.largest)
-                    text = None if self._are_honest(argument, got, beyond) else text
+                text = self._beyond_honest(argument, got, expected, error, allowed, kind)
             else:
                 text = _difference(argument, got, expected, self.workload.tolerance)
             if text is not None:
+                self._errors.clear()
                 # Not the seed: this text is shown to proposers.
                 return f"{text} ({self.check.distribution} inputs)"
         return None
 
-    def _are_honest(self, argument: Argument, got: Array, places: Array) -> bool:
+    def _beyond_honest(
+        self,
+        argument: Argument,
+        got: Array,
+        expected: Followed,
+        error: Error,
+        allowed: Error,
+        kind: str,
+    ) -> str | None:
+        """Why the error is none of honest arithmetic, or None."""
+        if error.rms <= allowed.rms and error.largest <= allowed.largest:
+            return None
+        beyond = _Differing.of(
+            (first, off > allowed.largest) for first, off in deviations_by_block(got, expected)
+        )
+        if beyond.count:
+            if error.rms <= allowed.rms and self._are_honest(argument, got, beyond):
+                return None
+            exact, deviation = beyond.first_of(expected)
+            return _text(argument, got, exact, beyond, allowed.largest * deviation)
+        worst = max(off.max() for _, off in deviations_by_block(got, expected))
+        beyond = _Differing.of(
+            (first, off == worst) for first, off in deviations_by_block(got, expected)
+        )
+        exact, deviation = beyond.first_of(expected)
+        return (
+            f"the error of {argument.name} is {FACTOR * error.rms / allowed.rms:.3g} times that of "
+            f"{kind} arithmetic (root mean square; {FACTOR:g} times is allowed): "
+            + _text(argument, got, exact, beyond, allowed.rms * deviation)
+        )
+
+    def _are_honest(self, argument: Argument, got: Array, beyond: _Differing) -> bool:
         """Whether these elements are off by no more than a few times an honest result of theirs.
 
         The limit for all elements follows from a sample. Of tens of millions of sums, few lose more
@@ -192,8 +229,9 @@ class Case:
         problem = self.problem
         if not isinstance(problem, FormulaProblem) or not isinstance(problem, FollowsElements):
             return False
-        if len(places) > MOST_EXTREMES:
+        if beyond.count > MOST_EXTREMES:
             return False
+        places = np.stack(np.unravel_index(beyond.places, got.shape), axis=-1)
         operands = problem.elements(problem.operands(self.given), argument.name, places)
         numbers = problem.numbers
         followed = follow(problem.formula, operands, honest_ways(numbers), numbers)[argument.name]
@@ -210,6 +248,7 @@ class Case:
         """
         written = self._written(outputs, only)
         found = {self._precision(argument, got, only) for argument, got in written}
+        self._errors.clear()
         known = [name for name in PRECISIONS if name in found]
         return replace(self.check, precision=known[-1] if known else "")
 
@@ -249,14 +288,13 @@ class Case:
             if error.rms == 0:
                 return ""
         found = honest.precision(error)
-        exact = found and np.array_equal(got, expected.exact.astype(got.dtype))
-        return "exact" if exact else found
+        return "exact" if found and _equal(got, expected.exact) else found
 
     def _error(self, argument: Argument, got: Array, expected: Followed) -> Error:
         """Counted once for outputs that are compared, then recorded."""
-        outputs, known = got.tobytes(), self._errors.get(argument.name)
-        if known is None or known[0] != outputs:
-            known = self._errors[argument.name] = outputs, error_between(got, expected)
+        known = self._errors.get(argument.name)
+        if known is None or not _equal(_bytes(got), _bytes(known[0])):
+            known = self._errors[argument.name] = got, error_between(got, expected)
         return known[1]
 
     def _excess(self, name: str, got: Array, expected: Expected) -> float:
@@ -277,6 +315,7 @@ class Cases:
 
     Each distribution has a number, then they come again with other values. Those on which float32
     itself fails are never compared. Tasks that are large, or `costly` to compare, have few cases.
+    Only kernels that are given arrays for their outputs need `poisoned` ones.
     """
 
     def __init__(
@@ -286,20 +325,32 @@ class Cases:
         input_seed: int,
         lowest: str = "",
         costly: bool = False,
+        poisoned: bool = True,
     ) -> None:
         self._lowest = lowest
         self._costly = costly
+        self._poisoned = poisoned
         self.workload = workload
         self._problem = problem
         self._input_seed = input_seed
         self._made: dict[int, Case] = {}
         self._known = known_distributions(workload, problem)
         self._bytes = inputs.bytes_of(workload.arguments)
+        written = [a for a in workload.arguments if a.is_written]
+        self._expected_bytes = 8 * sum(math.prod(a.shape) for a in written)
 
     def __getitem__(self, number: int) -> Case:
         if number not in self._made:
             self._made[number] = self._drawn(number, self._known[number % len(self._known)])
         return self._made[number]
+
+    def alone(self, number: int) -> Case:
+        """The case; where expected outputs take gigabytes, those of all others are freed."""
+        if self._expected_bytes > MOST_EXPECTED:
+            for other, case in self._made.items():
+                if other != number:
+                    case.forget_expected()
+        return self[number]
 
     @cached_property
     def omissions(self) -> Mapping[str, str]:
@@ -388,12 +439,16 @@ class Cases:
         seed = inputs.derived_seed(self._input_seed, number)
         rng = np.random.default_rng(seed)
         check = Check(inputs.shown_seed(seed), distribution)
-        initial = {
-            a.name: drawn(self.workload, self._problem, a, check, rng)
-            if a.is_given
-            else inputs.poison(a, rng)
-            for a in self.workload.arguments
-        }
+        initial = {}
+        left = sum(a.is_given for a in self.workload.arguments)
+        for argument in self.workload.arguments:
+            if argument.is_given:
+                initial[argument.name] = drawn(self.workload, self._problem, argument, check, rng)
+                left -= 1
+            elif self._poisoned or left:  # what is drawn after it must not depend on this
+                poison = inputs.poison(argument, rng)
+                if self._poisoned:
+                    initial[argument.name] = poison
         return Case(seed, check, self.workload, initial, self._problem, lowest=self._lowest)
 
 
@@ -418,22 +473,29 @@ def drawn(
     return inputs.draw(argument, check.distribution, problem.reduction, rng, leading=leading)
 
 
-def _beyond_honest(
-    argument: Argument, got: Array, expected: Followed, error: Error, allowed: Error, kind: str
-) -> str | None:
-    """Why the error is none of honest arithmetic, or None."""
-    if error.rms <= allowed.rms and error.largest <= allowed.largest:
-        return None
-    off = deviations(got, expected)
-    wrong = off > allowed.largest
-    if wrong.any():
-        return _text(argument, got, expected.exact, wrong, allowed.largest * expected.deviation)
-    worst = off == off.max()
-    return (
-        f"the error of {argument.name} is {FACTOR * error.rms / allowed.rms:.3g} times that of "
-        f"{kind} arithmetic (root mean square; {FACTOR:g} times is allowed): "
-        + _text(argument, got, expected.exact, worst, allowed.rms * expected.deviation)
-    )
+@dataclass(frozen=True)
+class _Differing:
+    """How many elements of an output differ, and where, in row-major order, the first ones are."""
+
+    count: int
+    places: Array
+
+    @classmethod
+    def of(cls, wrong: Iterable[tuple[int, NDArray[np.bool_]]]) -> _Differing:
+        """From blocks of the output, each with the number of its first element."""
+        count, places = 0, [np.zeros(0, np.intp)]
+        for first, block in wrong:
+            found = np.flatnonzero(block)
+            if count < MOST_EXTREMES:
+                places.append(first + found[:MOST_EXTREMES])
+            count += found.size
+        return cls(count, np.concatenate(places)[:MOST_EXTREMES])
+
+    def first_of(self, expected: Followed) -> tuple[Any, Any]:
+        """Exact value and deviation of the first one."""
+        first = int(self.places[0])
+        found = expected.reshape(-1)[first : first + 1]
+        return found.exact[0], found.deviation[0]
 
 
 def _of_part(error: Error, marked: NDArray[np.bool_]) -> Error:
@@ -447,6 +509,16 @@ def _of_part(error: Error, marked: NDArray[np.bool_]) -> Error:
     return Error(error.rms * float(marked.size / count) ** 0.5, error.largest)
 
 
+def _bytes(values: Array) -> Array:
+    return values.reshape(-1).view(np.uint8)
+
+
+def _equal(got: Array, exact: Array) -> bool:
+    """Whether all are equal once the second ones have the type of the first."""
+    flat, wanted = got.reshape(-1), exact.reshape(-1)
+    return all(np.array_equal(flat[p], wanted[p].astype(got.dtype)) for p in blocks(flat.size))
+
+
 def _values(expected: Expected) -> Array:
     return expected.exact if isinstance(expected, Followed) else expected
 
@@ -454,20 +526,27 @@ def _values(expected: Expected) -> Array:
 def _difference(
     argument: Argument, got: Array, expected: Expected, tolerance: Tolerance
 ) -> str | None:
-    values, allowed = _allowed(expected, tolerance)
-    wrong = got != values if allowed is None else _beyond(got, values, allowed)
-    return _text(argument, got, values, wrong, allowed) if wrong.any() else None
+    flat, wanted = got.reshape(-1), _values(expected).reshape(-1)
+
+    def wrong(part: slice) -> Array:
+        values, allowed = _allowed(wanted[part], tolerance)
+        return flat[part] != values if allowed is None else _beyond(flat[part], values, allowed)
+
+    differing = _Differing.of((part.start, wrong(part)) for part in blocks(flat.size))
+    if not differing.count:
+        return None
+    first = int(differing.places[0])
+    values, allowed = _allowed(wanted[first : first + 1], tolerance)
+    return _text(argument, got, values[0], differing, None if allowed is None else allowed[0])
 
 
-def _text(
-    argument: Argument, got: Array, values: Array, wrong: Array, allowed: Array | None
-) -> str:
-    first = tuple(int(i) for i in np.argwhere(wrong)[0])
-    index = "".join(f"[{i}]" for i in first)
-    room = "" if allowed is None else f" within {allowed[first]:.3g}"
+def _text(argument: Argument, got: Array, wanted: Any, differing: _Differing, allowed: Any) -> str:
+    first = int(differing.places[0])
+    index = "".join(f"[{i}]" for i in np.unravel_index(first, got.shape))
+    room = "" if allowed is None else f" within {allowed:.3g}"
     return (
-        f"{int(np.count_nonzero(wrong))} of {wrong.size} elements of {argument.name} differ, first "
-        f"at {argument.name}{index}: got {got[first]}, expected {values[first]}{room}"
+        f"{differing.count} of {got.size} elements of {argument.name} differ, first at "
+        f"{argument.name}{index}: got {got.reshape(-1)[first]}, expected {wanted}{room}"
     )
 
 

@@ -7,7 +7,7 @@ of their errors sets the limit, for the root mean square over an output and for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -119,20 +119,30 @@ def error_of(off: Array) -> Error:
         return Error(float(np.sqrt(np.mean(np.square(off)))), float(off.max()))
 
 
-def error_between(got: Array, expected: Followed) -> Error:
-    """Error of an output, counted a block at a time so that large arrays are not copied.
+def blocks(size: int) -> Iterator[slice]:
+    """Parts of a flat array of so many elements, each small enough for a processor's cache."""
+    for first in range(0, size, _BLOCK):
+        yield slice(first, min(first + _BLOCK, size))
 
-    Infinite where an element is not a number.
+
+def deviations_by_block(got: Array, expected: Followed) -> Iterator[tuple[int, Array]]:
+    """Number of the first element and the deviations of each block, in row-major order.
+
+    Large outputs are compared so: arrays of float64 of their shape would take gigabytes.
     """
     flat, wanted = got.reshape(-1), expected.reshape(-1)
+    for part in blocks(flat.size):
+        yield part.start, deviations(flat[part], wanted[part])
+
+
+def error_between(got: Array, expected: Followed) -> Error:
+    """Error of an output. Infinite where an element is not a number."""
     squares, largest = 0.0, 0.0
-    for first in range(0, flat.size, _BLOCK):
-        part = slice(first, first + _BLOCK)
-        off = deviations(flat[part], wanted[part])
+    for _, off in deviations_by_block(got, expected):
         with np.errstate(over="ignore"):
             squares += float(np.square(off).sum())
         largest = max(largest, float(off.max()))
-    return Error(float(np.sqrt(squares / flat.size)), largest)
+    return Error(float(np.sqrt(squares / got.size)), largest)
 
 
 def honest_errors(

@@ -20,6 +20,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike
 
 from tilewright.parts.arithmetic import SINGLE, Arithmetic, Array, Format, rounded
+from tilewright.parts.computed import as_read
 from tilewright.parts.element_types import is_float, limits
 
 _EXACT = frozenset({
@@ -53,7 +54,7 @@ class Followed(NDArrayOperatorsMixin):
         numbers: Format = SINGLE,
     ) -> None:
         self.exact = np.asarray(exact)
-        self._deviation = None if deviation is None else np.asarray(deviation)
+        self._deviation = None if deviation is None else as_read(deviation)
         self.results = [np.asarray(result) for result in results]
         self.ways = ways
         self.format = numbers
@@ -73,9 +74,10 @@ class Followed(NDArrayOperatorsMixin):
         """Never zero: what is computed at all may be off by a number below the normal range."""
         if self._deviation is None:
             return np.full(self.exact.shape, self.format.smallest, self.exact.dtype)
-        if self._deviation.size and self._deviation.min() >= self.format.smallest:
-            return self._deviation  # as after most operations: no array is made for it
-        found: Array = np.maximum(self._deviation, self.format.smallest)
+        known = np.asarray(self._deviation)
+        if known.size and known.min() >= self.format.smallest:
+            return known  # as after most operations: no array is made for it
+        found: Array = np.maximum(known, self.format.smallest)
         return found
 
     @property

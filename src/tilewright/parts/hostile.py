@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from tilewright.core.records import Argument
+from tilewright.parts import inputs
 from tilewright.parts.cases import Case
 from tilewright.parts.element_types import c_type
 from tilewright.parts.followed import Followed
@@ -35,8 +36,12 @@ class OpenCase:
 
     @property
     def given(self) -> Mapping[str, bytes]:
-        """Every argument as the kernel finds it."""
-        return {name: array.tobytes() for name, array in self._case.initial.items()}
+        """Every argument as the kernel finds it; outputs that it finds nowhere are poisoned too."""
+        known, rng = self._case.initial, np.random.default_rng(self._case.check.seed)
+        return {
+            name: (known[name] if name in known else inputs.poison(argument, rng)).tobytes()
+            for name, argument in self._arguments.items()
+        }
 
     @property
     def expected(self) -> Mapping[str, bytes]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tilewright.sandbox import landlock, limits, seccomp
@@ -52,8 +52,10 @@ def contain_this_process(writable: Path | None = None) -> str | None:
     return "landlock+seccomp"
 
 
-def call_contained(function: Callable[[], bytes]) -> bytes:
+def call_contained(function: Callable[[], bytes | Iterable[memoryview]]) -> bytes:
     """What `function` returns in a child of this process, contained as far as possible there.
+
+    Of several buffers it is the bytes of all, one after the other.
 
     Nothing else comes back: what it did to its memory ends with it. `OSError` when it did not
     return, whatever the reason.
@@ -65,7 +67,8 @@ def call_contained(function: Callable[[], bytes]) -> bytes:
         try:
             contain_this_process()
             with os.fdopen(writing, "wb") as pipe:
-                pipe.write(function())
+                found = function()
+                pipe.writelines([found] if isinstance(found, bytes) else found)
             status = 0
         finally:  # whatever was raised: nothing of the parent's may go on in here
             os._exit(status)

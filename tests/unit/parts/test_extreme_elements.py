@@ -105,7 +105,7 @@ def test_products_know_the_operands_of_single_elements(name: str) -> None:
 
 
 def test_a_root_mean_square_beyond_its_limit_is_wrong(case: Case) -> None:
-    """No element is then beyond the limit of elements."""
+    """Where no element is beyond the limit of elements, and where an honest row is."""
     expected, allowed = case.expected["out"], case.honest["out"].allowed
     assert isinstance(expected, Followed)
     got = (expected.exact + 0.8 * allowed.largest * expected.deviation).astype(np.float32)
@@ -115,6 +115,9 @@ def test_a_root_mean_square_beyond_its_limit_is_wrong(case: Case) -> None:
     assert found.largest < allowed.largest
     assert found.rms > allowed.rms
     assert "root mean square" in str(mismatch(case, got))
+    got[ROW] = in_sequence(case)[ROW]
+    assert error_of(deviations(got, expected)).rms > allowed.rms
+    assert "elements of out differ" in str(mismatch(case, got))
 
 
 def test_large_tasks_of_one_distribution_are_compared_twice(

@@ -137,6 +137,9 @@ def test_a_contained_call_returns_bytes_and_nothing_else(folder: Path) -> None:
     assert kept == []
     assert (folder / "kept").read_text() == "kept"
     assert len(call_contained(lambda: bytes(1 << 20))) == 1 << 20
+    assert call_contained(lambda: map(memoryview, (b"one ", b"after the other"))) == (
+        b"one after the other"
+    )
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,11 @@ from functools import cached_property
 
 import numpy as np
 
-from tilewright.core.records import Artifact, Candidate, Failed, Measured, Verdict, Workload
+from tilewright.core.records import Artifact, Candidate, Check, Failed, Measured, Verdict, Workload
 from tilewright.core.roles import NOTHING_CHECKED
 from tilewright.native.settings import EvaluationSettings
 from tilewright.parts.cases import Case, Cases
+from tilewright.parts.float_error import blocks
 from tilewright.parts.memory import memory_limit
 from tilewright.parts.problem import Problem
 from tilewright.targets.trainium.contained import Interpretation, failed_by
@@ -103,13 +104,13 @@ class TrainiumChecker:
         seeds = {check.seed for check in passed.checks}
         checks = list(passed.checks)
         for number in evaluation.cases.compared(evaluation.settings.checks):
-            case = evaluation.cases[number]
+            case = evaluation.cases.alone(number)
             if case.check.seed in seeds:
                 continue
-            outputs = _outputs(evaluation, source, case)
-            if isinstance(outputs, Failed):
-                return outputs
-            checks.append(case.passed(outputs))
+            found = _compared(evaluation, source, case)
+            if isinstance(found, Failed):
+                return found
+            checks.append(found)
         return Verdict(tuple(checks))
 
 
@@ -121,40 +122,42 @@ def _orders(trace: Trace, seed: int) -> Sequence[int | None]:
     return (None, seed) if reordered else (None,)
 
 
-def _outputs(evaluation: Evaluation, source: str, case: Case) -> dict[str, bytes] | Failed:
-    """Outputs that match, in every order that iterations may have."""
+def _compared(evaluation: Evaluation, source: str, case: Case) -> Check | Failed:
+    """The record of outputs that match, in every order that iterations may have."""
     _, trace = evaluation.traced(source)
-    outputs: dict[str, bytes] | Failed = {}
+    found: Check | Failed = case.check
     for order in _orders(trace, case.check.seed):
-        outputs = _right(evaluation, source, case, order, trace.language)
-        if isinstance(outputs, Failed):
+        found = _right(evaluation, source, case, order, trace.language)
+        if isinstance(found, Failed):
             if order is None:
-                return outputs
+                return found
             return Failed(
-                outputs.stage,
+                found.stage,
                 "non_deterministic",
                 "with the iterations of affine_range in another order the result differs: they "
-                f"depend on one another, use sequential_range ({outputs.log})",
-                outputs.line,
+                f"depend on one another, use sequential_range ({found.log})",
+                found.line,
             )
     evaluation.right.add((source, case.check.seed))
-    return outputs
+    return found
 
 
 def _right(
     evaluation: Evaluation, source: str, case: Case, order: int | None, language: int
-) -> dict[str, bytes] | Failed:
-    """Outputs that match; the NKI 1 compiler may leave out a cast, so either way counts."""
+) -> Check | Failed:
+    """The record if outputs match; the NKI 1 compiler may leave out a cast: either way counts."""
     failed: Failed | None = None
-    given = case.given
     for elide in (False, True) if language == 1 else (False,):
-        outputs = evaluation.interpretation.run(source, given, shuffle=order, elide_casts=elide)
+        outputs = evaluation.interpretation.run(
+            source, case.initial, shuffle=order, elide_casts=elide
+        )
         if isinstance(outputs, Failed):
             return failed or outputs
         mismatch = case.mismatch(outputs)
         if mismatch is None:
-            return outputs
+            return case.passed(outputs)
         failed = failed or _mismatch(case, outputs, mismatch)
+        del outputs  # may be gigabytes, and the next run has as many
     assert failed is not None
     return failed
 
@@ -162,8 +165,8 @@ def _right(
 def _mismatch(case: Case, outputs: dict[str, bytes], text: str) -> Failed:
     for argument in case.workload.arguments:
         if argument.is_written and argument.dtype.startswith(("float", "bfloat")):
-            got = np.frombuffer(outputs[argument.name], argument.dtype).astype(np.float32)
-            count = int(np.isnan(got).sum())
+            got = np.frombuffer(outputs[argument.name], argument.dtype)
+            count = sum(int(np.isnan(got[p]).sum()) for p in blocks(got.size))
             if count:
                 return Failed(
                     "check",
@@ -198,15 +201,15 @@ class TrainiumRunner:
                 f"{limit_latency / 1e3:.2f} us.",
                 bound=found.latency,
             )
-        case = evaluation.cases[evaluation.cases.first]
+        case = evaluation.cases.alone(evaluation.cases.first)
         checks = verdict.checks
         # A verdict may be of another kernel; what was compared here is known.
         if (source, case.check.seed) not in evaluation.right:
-            outputs = _outputs(evaluation, source, case)
-            if isinstance(outputs, Failed):
-                return replace(outputs, stage="measure")
+            compared = _compared(evaluation, source, case)
+            if isinstance(compared, Failed):
+                return replace(compared, stage="measure")
             if case.check.seed not in {check.seed for check in checks}:
-                checks = (*checks, case.passed(outputs))
+                checks = (*checks, compared)
         return replace(found, verdict=Verdict(checks))
 
     def modelled(self, artifact: Artifact) -> Measured | Failed:

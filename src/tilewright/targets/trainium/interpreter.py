@@ -33,19 +33,24 @@ def main() -> None:
     keep_freed_memory()
     incoming, outgoing = sys.stdin.buffer, sys.stdout.buffer
     while (line := incoming.readline()) != b"":
-        head = json.loads(line)
-        data = incoming.read(head["bytes"])
-        answer, outputs = _answered(head, data)
-        answer["bytes"] = len(outputs)
-        outgoing.write(json.dumps(answer).encode() + b"\n" + outputs)
-        outgoing.flush()
+        _answer(json.loads(line), incoming, outgoing)
 
 
-def _answered(head: Mapping[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
-    def work() -> bytes:
+def _answer(head: Mapping[str, Any], incoming: IO[bytes], outgoing: IO[bytes]) -> None:
+    """Answer one request; nothing of it is kept, as outputs may have gigabytes."""
+    answer, outputs = _answered(head, incoming.read(head["bytes"]))
+    answer["bytes"] = len(outputs)
+    outgoing.write(json.dumps(answer).encode() + b"\n")
+    outgoing.write(outputs)
+    outgoing.flush()
+
+
+def _answered(head: Mapping[str, Any], data: bytes) -> tuple[dict[str, Any], memoryview]:
+    def work() -> bytes | list[memoryview]:
         _limit(float(head["timeout_s"]))
         try:
-            return b"+" + b"".join(output.tobytes() for output in _outputs(head, data))
+            outputs = _outputs(head, data)
+            return [memoryview(b"+"), *(o.reshape(-1).view(np.uint8).data for o in outputs)]
         except KernelError as error:
             failed = [error.code, error.message, error.line, error.kind]
             return b"-" + json.dumps(failed).encode()
@@ -54,10 +59,10 @@ def _answered(head: Mapping[str, Any], data: bytes) -> tuple[dict[str, Any], byt
         answer = call_contained(work)
     except OSError as error:
         late = f"status {-signal.SIGPROF}" in str(error)
-        return {"ended": "late" if late else str(error)}, b""
+        return {"ended": "late" if late else str(error)}, memoryview(b"")
     if answer[:1] == b"-":
-        return {"failed": json.loads(answer[1:])}, b""
-    return {}, answer[1:]
+        return {"failed": json.loads(answer[1:])}, memoryview(b"")
+    return {}, memoryview(answer)[1:]
 
 
 def _outputs(head: Mapping[str, Any], data: bytes) -> list[Array]:

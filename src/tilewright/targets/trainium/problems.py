@@ -7,12 +7,14 @@ how far results may be off follows from it (`parts.float_error`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from tilewright.core.records import Argument
 from tilewright.parts.arithmetic import SINGLE
+from tilewright.parts.computed import computed
 from tilewright.parts.float_error import follow
 from tilewright.parts.followed import Followed, narrowed
 from tilewright.parts.inputs import Array
@@ -380,7 +382,7 @@ class ProductProblem(FormulaProblem):
                 part += 30.0
             if kinds[line] == 5:
                 part[...] = part.flat[0]
-        return values.astype(argument.dtype)
+        return values.astype(argument.dtype, copy=False)
 
     def operands(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
         """As they are."""
@@ -427,16 +429,70 @@ class ProductProblem(FormulaProblem):
             left = inputs["lhsT"].astype(np.float64).T
             right = inputs["rhs"].astype(np.float64)
             exact = left @ right
-            norms = (left**2).sum(1)[:, None] * (right**2).sum(0)[None, :]
+            norms: Norms = _OfRowAndColumn((left**2).sum(1), (right**2).sum(0))
         else:
             exact, norms = _convolved(inputs["img"], inputs["filt"])
         # Each operand may be rounded to bfloat16, each product's sum to float32.
         share = 0.0 if inputs_are_half(inputs) else 2 * 4.0**-HALF
-        deviation = norms
-        deviation *= (share + SINGLE.unit_roundoff**2) / self.reduction
-        deviation += (2.0**-self._output_digits * exact) ** 2
-        np.sqrt(deviation, out=deviation)
-        return {"out": Followed(exact, deviation, [], ())}
+        factor = (share + SINGLE.unit_roundoff**2) / self.reduction
+        deviations = _Deviations(exact.reshape(-1), norms, factor, 2.0**-self._output_digits)
+        return {"out": Followed(exact, computed(deviations, exact.shape), [], ())}
+
+
+@dataclass(frozen=True)
+class _OfRowAndColumn:
+    """Squared norms of a row of one matrix times those of a column of the other."""
+
+    left: Array
+    right: Array
+
+    @property
+    def width(self) -> int:
+        return len(self.right)
+
+    def of_rows(self, rows: Array) -> Array:
+        found: Array = self.left[rows, None] * self.right
+        return found
+
+
+@dataclass(frozen=True)
+class _OfPatchAndFilter:
+    """Squared norms of a patch of an image, [n, y and x], times those of a filter."""
+
+    patches: Array
+    filters: Array
+
+    @property
+    def width(self) -> int:
+        return int(self.patches.shape[1])
+
+    def of_rows(self, rows: Array) -> Array:
+        image, output = np.divmod(rows, len(self.filters))
+        found: Array = self.patches[image] * self.filters[output, None]
+        return found
+
+
+Norms: TypeAlias = _OfRowAndColumn | _OfPatchAndFilter
+"""For each element of the output, as rows of `width` elements: what its products are of."""
+
+
+@dataclass(frozen=True)
+class _Deviations:
+    """Those of a range of the output: from norms, as arrays of its size would take gigabytes."""
+
+    exact: Array
+    norms: Norms
+    factor: float
+    last_rounding: float
+
+    def __call__(self, part: slice) -> Array:
+        width = self.norms.width
+        first, end = part.start // width, -(-part.stop // width)
+        norms = self.norms.of_rows(np.arange(first, end)).reshape(-1)
+        deviation = norms[part.start - first * width : part.stop - first * width]
+        deviation *= self.factor
+        deviation += (self.last_rounding * self.exact[part]) ** 2
+        return np.sqrt(deviation, out=deviation)
 
 
 def inputs_are_half(inputs: Mapping[str, Array]) -> bool:
@@ -444,12 +500,12 @@ def inputs_are_half(inputs: Mapping[str, Array]) -> bool:
     return all(array.dtype.itemsize == 2 for array in inputs.values())
 
 
-def _convolved(image: Array, filters: Array) -> tuple[Array, Array]:
-    """The convolution, and squared norms of patches times those of filters; float64."""
+def _convolved(image: Array, filters: Array) -> tuple[Array, _OfPatchAndFilter]:
+    """The convolution, and squared norms of patches and of filters; float64."""
     count, channels, height, width = image.shape
     outputs = len(filters)
     exact = np.zeros((count, outputs, height * width))
-    norms = np.zeros((count, 1, height * width))
+    norms = np.zeros((count, height * width))
     weights = filters.astype(np.float64)
     for n in range(count):
         padded = np.pad(image[n].astype(np.float64), [(0, 0), (1, 1), (1, 1)])
@@ -459,9 +515,8 @@ def _convolved(image: Array, filters: Array) -> tuple[Array, Array]:
                 part = padded[:, y : y + height, x : x + width].reshape(channels, -1)
                 exact[n] += weights[:, :, y, x] @ part
                 norms[n] += squares[y : y + height, x : x + width].ravel()
-    shape = (count, outputs, height, width)
-    of_filters = (weights.reshape(outputs, -1) ** 2).sum(1)[None, :, None]
-    return exact.reshape(shape), (norms * of_filters).reshape(shape)
+    of_filters = (weights.reshape(outputs, -1) ** 2).sum(1)
+    return exact.reshape(count, outputs, height, width), _OfPatchAndFilter(norms, of_filters)
 
 
 def _masked(scores: Any, seen: Any) -> Any:

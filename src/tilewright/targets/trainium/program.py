@@ -168,7 +168,7 @@ def run_program(
     )
     outputs = _walk(program, call, run, arrays)
     return [
-        view.values().astype(argument_type(argument).exact).reshape(argument.shape)
+        view.values().astype(argument_type(argument).exact, copy=False).reshape(argument.shape)
         for view, argument in zip(outputs, call.outputs, strict=True)
     ]
 

@@ -126,7 +126,7 @@ class TrainiumTask:
 
     @cached_property
     def _cases(self) -> Cases:
-        return Cases(self.workload, self._problem, self._settings.input_seed)
+        return Cases(self.workload, self._problem, self._settings.input_seed, poisoned=False)
 
     @cached_property
     def evaluator(self) -> tuple[TrainiumBuilder, TrainiumChecker, TrainiumRunner]:
