@@ -428,8 +428,9 @@ class ProductProblem(FormulaProblem):
         if self._kind == "gemm":
             left = inputs["lhsT"].astype(np.float64).T
             right = inputs["rhs"].astype(np.float64)
-            exact = left @ right
+            # Before the product, which needs room that the squares take.
             norms: Norms = _OfRowAndColumn((left**2).sum(1), (right**2).sum(0))
+            exact = left @ right
         else:
             exact, norms = _convolved(inputs["img"], inputs["filt"])
         # Each operand may be rounded to bfloat16, each product's sum to float32.
