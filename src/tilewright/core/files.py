@@ -95,15 +95,15 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def _require_machine_numbers(table: object) -> None:
     """TOML's own limit, 64 bits: a hexadecimal number can be one that Python does not print."""
-    waiting = [table]
+    waiting: list[tuple[str, object]] = [("", table)]
     while waiting:
-        value = waiting.pop()
+        key, value = waiting.pop()
         if isinstance(value, dict):
-            waiting += value.values()
+            waiting += value.items()
         elif isinstance(value, list):
-            waiting += value
+            waiting += ((key, one) for one in value)
         elif isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
-            raise ValueError("a whole number has more than 64 bits")
+            raise ValueError(f"a whole number has more than 64 bits ({key[:100]})")
 
 
 def _in_words(size: int) -> str:

@@ -86,9 +86,9 @@ def _record(value: object, kind: type[Record]) -> Record:
     try:
         found = from_json(value)
     except (TypeError, ValueError) as error:
-        raise InputError(f"a request is not a {kind.__name__}: {error}.") from error
+        raise InputError(f"a request is not of the type {kind.__name__}: {error}.") from error
     if not isinstance(found, kind):
-        raise InputError(f"a request is not a {kind.__name__}, but {str(value)[:60]!r}.")
+        raise InputError(f"a request is not of the type {kind.__name__}, but {str(value)[:60]!r}.")
     return found
 
 

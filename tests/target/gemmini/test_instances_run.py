@@ -115,4 +115,4 @@ def test_a_kernel_of_other_types() -> None:
     failed = outcome("gemmini-fp32-4x4", "gemm-16x16x16", other)
     assert isinstance(failed, Failed)
     assert (failed.stage, failed.kind, failed.line) == ("build", "compile_error", 1)
-    assert "parameter A is int8_t, and the workload's A holds float32" in failed.log
+    assert "parameter A is int8_t, and the workload's A has the type float32" in failed.log

@@ -258,9 +258,9 @@ def test_a_request_of_no_known_form_is_answered_in_one_sentence() -> None:
     """`tilewright worker` reads what anybody sends; the worker goes on."""
     worker = WorkerProcess()
     said = {
-        '{"a": 1}': "names 'a'. Give one of open, evaluate",
-        '{"evaluate": {}}': "is no EvaluationRequest, but '{}'",
-        '{"build": {"type": "Candidate", "text": ""}}': "is no Candidate: ",
+        '{"a": 1}': "contains 'a'. Give one of open, evaluate",
+        '{"evaluate": {}}': "is not of the type EvaluationRequest, but '{}'",
+        '{"build": {"type": "Candidate", "text": ""}}': "is not of the type Candidate: ",
         '{"open": {"task": "toy:x"}}': "must contain the task and its settings",
     }
     try:
