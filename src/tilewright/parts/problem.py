@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -99,7 +99,8 @@ class FollowsElements(Protocol):
     ) -> Mapping[str, Array]:
         """Operands of the elements of an output at `places`, one index of each axis in a row.
 
-        The formula gives as many elements for them, in the same order.
+        They are `products_of` rows and columns: the formula gives as many elements for them, in
+        the same order.
         """
         ...
 
@@ -141,6 +142,15 @@ class MeasuresErrors(Protocol):
 def products_of(rows: Array, columns: Array) -> Mapping[str, Array]:
     """Operands of one product for each row of two matrices [n, K]."""
     return {"left": rows[:, None, :], "right": columns[:, :, None]}
+
+
+def in_orders(products: Mapping[str, Array], count: int) -> Iterator[Mapping[str, Array]]:
+    """Operands of `products_of`, with their terms as they are and then in random orders."""
+    rng = np.random.default_rng(count)
+    order = np.arange(products["left"].shape[-1])
+    for _ in range(count):
+        yield {"left": products["left"][..., order], "right": products["right"][:, order]}
+        order = rng.permutation(order)
 
 
 MOST_SAMPLED = 1 << 19

@@ -10,10 +10,11 @@ import pytest
 
 from tilewright.core.records import Argument, Check, Workload
 from tilewright.parts import cases
+from tilewright.parts.arithmetic import SINGLE, honest_ways
 from tilewright.parts.cases import MOST_EXTREMES, Case, Cases
-from tilewright.parts.float_error import deviations, error_of
+from tilewright.parts.float_error import FACTOR, deviations, error_of, follow
 from tilewright.parts.followed import Followed
-from tilewright.parts.problem import Array, ProductProblem
+from tilewright.parts.problem import Array, ProductProblem, in_orders, products_of
 from tilewright.targets.trainium.problems import create_problem
 from tilewright.targets.trainium.shapes import parse_shape
 
@@ -64,6 +65,29 @@ def test_few_elements_may_be_off_as_honest_results_of_their_own_are(case: Case) 
     off = np.abs(got - case.expected["out"].exact) / case.expected["out"].deviation  # type: ignore[union-attr]
     assert off[ROW].max() > limit, "the sample does not tell what happens in this row"
     assert mismatch(case, got) is None
+
+
+def test_orders_that_are_exact_by_chance_do_not_decide(case: Case) -> None:
+    """In the orders of the sample, large terms cancel before small ones are added; not in `got`."""
+    large = np.repeat([4096.0, -4096.0], 128)
+    small = np.random.default_rng(2).standard_normal(TERMS - len(large))
+    terms = np.concatenate([large, small]).astype(np.float32)
+    left = case.initial["left"].copy()
+    left[ROW] = terms
+    initial = {**case.initial, "left": left, "right": np.ones((TERMS, COLUMNS), np.float32)}
+    lucky = Case(3, case.check, case.workload, initial, Product())
+    expected = lucky.expected["out"]
+    assert isinstance(expected, Followed)
+    got = expected.exact.astype(np.float32)
+    apart = np.concatenate([terms[:128], terms[256:], terms[128:256]])
+    got[ROW] = np.cumsum(apart, dtype=np.float32)[-1]
+    off = np.abs(got[ROW, 0] - expected.exact[ROW, 0])
+    assert off > lucky.honest["out"].allowed.largest * expected.deviation[ROW, 0]
+    (alone,) = in_orders(products_of(terms[None], np.ones((1, TERMS), np.float32)), 1)
+    results = follow(Product().formula, alone, honest_ways(SINGLE), SINGLE)["out"].results
+    honest = max(abs(float(result.reshape(-1)[0]) - expected.exact[ROW, 0]) for result in results)
+    assert off > FACTOR * honest
+    assert mismatch(lucky, got) is None
 
 
 def test_they_may_not_be_off_by_more(case: Case) -> None:
