@@ -10,13 +10,13 @@ grows in the next level. Taking the second-best growth, the third-best and so on
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
 from tilewright.tuner.candidates import Candidates
 from tilewright.tuner.device import CpuDevice
 from tilewright.tuner.features.footprint import footprint
+from tilewright.tuner.search import KnownPoints
 from tilewright.tuner.space import TileSpace, divisors, prime_factors
 
 TILES_PER_LEVEL = (5, 5, 2)
@@ -26,7 +26,7 @@ Tile = tuple[int, ...]
 """Consecutive iterations of each loop that a tile covers."""
 
 
-class ConstructedTiles:
+class ConstructedTiles(KnownPoints):
     """Up to 50 points of the SSRSRS template on a processor, those of the best growths first.
 
     Levels as in `CpuFeatures`: the register tile is S3 without a reduction, the L1 tile S2 R1 S3,
@@ -37,21 +37,7 @@ class ConstructedTiles:
     def __init__(self, space: TileSpace, device: CpuDevice, trials: int, batch: int = 10) -> None:
         self._space, self._workload, self._device = space, space.workload, device
         self._element = self._workload.output.element_bytes
-        self._points = self._constructed()[:trials]
-        self._batch = batch
-        self._at = 0
-
-    def ask(self) -> Candidates:
-        """The next `batch` points."""
-        return self._points[self._at : self._at + self._batch]
-
-    def upcoming(self) -> Candidates:
-        """The batch after the pending one; always what will be asked."""
-        return self._points[self._at + self._batch : self._at + 2 * self._batch]
-
-    def tell(self, seconds: Sequence[float | None]) -> None:
-        """Step to the next batch; what the candidates took does not matter here."""
-        self._at += len(seconds)
+        super().__init__(self._constructed()[:trials], batch)
 
     def _constructed(self) -> Candidates:
         spatial = self._workload.spatial

@@ -34,16 +34,16 @@ class TileSearch(Protocol):
         ...
 
 
-class RandomSearch:
-    """Uniformly random valid candidates, without repetition: the baseline of every comparison."""
+class KnownPoints:
+    """Points that are all known before the first measurement, `batch` at a time."""
 
-    def __init__(self, space: TileSpace, trials: int, seed: int = 0, batch: int = 64) -> None:
-        self._points = space.random(trials, np.random.default_rng(seed))
+    def __init__(self, points: Candidates, batch: int) -> None:
+        self._points = points
         self._batch = batch
         self._at = 0
 
     def ask(self) -> Candidates:
-        """The next `batch` random points."""
+        """The next `batch` points."""
         return self._points[self._at : self._at + self._batch]
 
     def upcoming(self) -> Candidates:
@@ -53,3 +53,10 @@ class RandomSearch:
     def tell(self, seconds: Sequence[float | None]) -> None:
         """Step to the next batch; what the candidates took does not matter here."""
         self._at += len(seconds)
+
+
+class RandomSearch(KnownPoints):
+    """Uniformly random valid candidates, without repetition: the baseline of every comparison."""
+
+    def __init__(self, space: TileSpace, trials: int, seed: int = 0, batch: int = 64) -> None:
+        super().__init__(space.random(trials, np.random.default_rng(seed)), batch)
