@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 
 from tilewright.core.errors import InputError, UnknownNameError
-from tilewright.core.records import Cause, KernelLanguage, Measured, RunRecord
+from tilewright.core.records import Cause, KernelLanguage, Measured, RunRecord, TargetBrief
 from tilewright.core.tasks import brief_of
 from tilewright.report.breakdown import cause_bars, cause_groups
 from tilewright.report.diffs import unified_diff
@@ -98,7 +98,7 @@ def part(site: Site, request: Request) -> Response:
     values: dict[str, Any] = {"run": run}
     if name == "result":
         view = site.project.result(run, trials)
-        values.update(view=view, bars=cause_bars(view.baseline, view.best, _causes(run)))
+        values.update(view=view, bars=cause_bars(view.baseline, view.best, _causes(brief_of(run))))
     elif name == "tree":
         shown = drawn_trials(trials.views)
         values.update(tree=beam_tree(shown), total=trials.total, legend_entries=LEGEND)
@@ -123,7 +123,7 @@ def trial_page(site: Site, request: Request) -> Response:
     if against is not None:
         other = site.project.trial(run.id, against)
         diff = unified_diff(other.candidate.source, trial.candidate.source, LARGEST_DIFF)
-    outcome = trial.outcome
+    outcome, brief = trial.outcome, brief_of(run)
     return _page(
         site,
         "trial.html.j2",
@@ -132,10 +132,10 @@ def trial_page(site: Site, request: Request) -> Response:
         view=view,
         outcome=outcome,
         measured=outcome if isinstance(outcome, Measured) else None,
-        groups=cause_groups(getattr(outcome, "breakdown", {}), _causes(run)),
+        groups=cause_groups(getattr(outcome, "breakdown", {}), _causes(brief)),
         lineage=lineage,
         children=[v for v in trials.views if v.parent == trial.index],
-        source_html=highlighted(trial.candidate.source, _language(run)),
+        source_html=highlighted(trial.candidate.source, _language(brief)),
         against=against,
         diff=diff,
     )
@@ -145,7 +145,7 @@ def source(site: Site, request: Request) -> Response:
     """A candidate's source as a file; a browser must not show it as a page."""
     run = site.project.record(request.path_params["run"])
     trial = site.project.trial(run.id, _number(request.path_params["trial"]))
-    language = _language(run)
+    language = _language(brief_of(run))
     suffix = language.suffix if language else ".txt"
     name = f"{run.id}-{trial.index}{suffix}"
     return Response(trial.candidate.source, headers=_as_file("text/plain; charset=utf-8", name))
@@ -240,13 +240,11 @@ def _short(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def _language(run: RunRecord) -> KernelLanguage | None:
-    brief = brief_of(run)
+def _language(brief: TargetBrief | None) -> KernelLanguage | None:
     return brief.language if brief else None
 
 
-def _causes(run: RunRecord) -> Sequence[Cause]:
-    brief = brief_of(run)
+def _causes(brief: TargetBrief | None) -> Sequence[Cause]:
     return brief.causes if brief else ()
 
 
