@@ -9,7 +9,7 @@ import pytest
 from tilewright.core.plugins import load_proposer
 from tilewright.core.records import Brief, Candidate, History, Measured, Trial, Verdict
 from tilewright.core.roles import Proposer, Task
-from tilewright.proposers.loops.by_hand import carried_out
+from tilewright.proposers.loops.planning.by_hand import carried_out
 from tilewright.targets.host_c import create_target
 from tilewright.targets.host_c.instance import Instance
 from tilewright.targets.host_c.target import HostTarget

@@ -95,7 +95,7 @@ def rewrite(
     from tilewright.core.errors import InputError
     from tilewright.core.files import read_kernel
     from tilewright.proposers.builtin import has_local_memories
-    from tilewright.proposers.rewriter.catalogue import RAISE
+    from tilewright.proposers.rewriter.planning.catalogue import RAISE
     from tilewright.tools.rewriting import require_readable, rewrites, rewritten
 
     if (apply is not None) + list_ + raise_ != 1:

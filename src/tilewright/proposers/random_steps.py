@@ -133,8 +133,8 @@ def _read(brief: Brief, source: str) -> _Rewriter:
 
 
 def _of_commands(source: str, target: TargetBrief) -> _Rewriter:
-    from tilewright.proposers.rewriter.catalogue import steps_for
     from tilewright.proposers.rewriter.machine import Machine
+    from tilewright.proposers.rewriter.planning.catalogue import steps_for
     from tilewright.proposers.rewriter.reading import read
 
     machine = Machine.of(target)
@@ -146,11 +146,11 @@ def _of_commands(source: str, target: TargetBrief) -> _Rewriter:
 
 
 def _of_loops(source: str, target: TargetBrief) -> _Rewriter:
-    from tilewright.proposers.loops.analysis import NotApplicableError
+    from tilewright.proposers.loops.analysis.changes import NotApplicableError
     from tilewright.proposers.loops.ir import loops
+    from tilewright.proposers.loops.planning.steps import possible
+    from tilewright.proposers.loops.planning.whole import MOST_LOOPS, MOST_UNROLLED, length
     from tilewright.proposers.loops.reading import lanes_of, read_kernel, threads_of
-    from tilewright.proposers.loops.steps import possible
-    from tilewright.proposers.loops.whole import MOST_LOOPS, MOST_UNROLLED, length
 
     lanes, threads = lanes_of(target), threads_of(target)
 

@@ -31,12 +31,12 @@ def rewrites(source: str, target: TargetBrief, workload: Workload) -> Rewrites:
         found_steps, cut = _in_time(of_nki.applicable(source, workload, target.language))
         return Rewrites(candidate, tuple(Rewrite(str(s), what) for s, what in found_steps), (), cut)
     if not has_local_memories(target):
-        from tilewright.proposers.loops import by_hand as of_loops
+        from tilewright.proposers.loops.planning import by_hand as of_loops
 
         steps, cut = _in_time(of_loops.applicable(source, target))
         return Rewrites(candidate, tuple(Rewrite(str(s), what) for s, what in steps), (), cut)
-    from tilewright.proposers.rewriter import by_hand
     from tilewright.proposers.rewriter.machine import Machine
+    from tilewright.proposers.rewriter.planning import by_hand
     from tilewright.proposers.rewriter.reading import read
 
     machine = Machine.of(target)
@@ -79,13 +79,13 @@ def rewritten(source: str, target: TargetBrief, workload: Workload, steps: str) 
         text, done = of_nki.carried_out(source, workload, target.language, steps)
         return Rewritten(content_id(text), tuple(done), text)
     if not has_local_memories(target):
-        from tilewright.proposers.loops import by_hand as of_loops
+        from tilewright.proposers.loops.planning import by_hand as of_loops
 
         text, done = of_loops.carried_out(source, target, steps)
         return Rewritten(content_id(text), tuple(done), text)
-    from tilewright.proposers.rewriter import by_hand
     from tilewright.proposers.rewriter.emit import emit
     from tilewright.proposers.rewriter.machine import Machine
+    from tilewright.proposers.rewriter.planning import by_hand
     from tilewright.proposers.rewriter.reading import read
 
     machine = Machine.of(target)

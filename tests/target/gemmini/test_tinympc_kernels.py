@@ -6,9 +6,9 @@ import pytest
 
 from tilewright.core.records import Artifact, Candidate, Measured, Verdict
 from tilewright.core.roles import Task
-from tilewright.proposers.rewriter.by_hand import carried_out
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.planning.by_hand import carried_out
 from tilewright.proposers.rewriter.reading import read
 from tilewright.targets.gemmini import create_fp32_target
 from tilewright.targets.gemmini.toolchain import find_gcc, find_zig

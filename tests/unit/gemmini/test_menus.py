@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.core.records import Workload
-from tilewright.proposers.rewriter.catalogue import CATALOGUE
+from tilewright.proposers.rewriter.planning.catalogue import CATALOGUE
 from tilewright.targets.gemmini import create_fp32_target, create_target
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "menus"

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.proposers.loops.analysis import changed_by
+from tilewright.proposers.loops.analysis.changes import changed_by
 from tilewright.proposers.loops.ir import (
     Assign,
     Binary,

@@ -9,18 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tilewright.core.records import CommandEffect
-from tilewright.proposers.loops.analysis import NotApplicableError
+from tilewright.proposers.loops.analysis.changes import NotApplicableError
 from tilewright.proposers.loops.emit import emit
 from tilewright.proposers.loops.ir import Command, Kernel, loops, statements
-from tilewright.proposers.loops.parse import parse
-from tilewright.proposers.loops.parse_syntax import UnsupportedError
+from tilewright.proposers.loops.parsing.kernel import parse
+from tilewright.proposers.loops.parsing.syntax import UnsupportedError
+from tilewright.proposers.loops.planning.steps import TECHNIQUES, steps_of
 from tilewright.proposers.loops.rewrites.interleave import interleave
 from tilewright.proposers.loops.rewrites.jam import jam
 from tilewright.proposers.loops.rewrites.order import block, exchange
 from tilewright.proposers.loops.rewrites.registers import shared
 from tilewright.proposers.loops.rewrites.stage import stage
 from tilewright.proposers.loops.rewrites.vectorise import vectorise
-from tilewright.proposers.loops.steps import TECHNIQUES, steps_of
 
 COMMANDS = (
     CommandEffect("setup", ("dram_read",), "config"),

@@ -13,8 +13,8 @@ from tilewright.core.records import (
     Trial,
     Verdict,
 )
+from tilewright.proposers.loops.planning.replay import replayed
 from tilewright.proposers.loops.reading import read_kernel
-from tilewright.proposers.loops.replay import replayed
 from tilewright.targets.host_c import create_target
 
 BRIEF = create_target().brief()

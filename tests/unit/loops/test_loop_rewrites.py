@@ -16,18 +16,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from loop_interpreter import Interpreter
 
-from tilewright.proposers.loops.analysis import NotApplicableError
+from tilewright.proposers.loops.analysis.changes import NotApplicableError
 from tilewright.proposers.loops.emit import emit
 from tilewright.proposers.loops.functions import definitions, vector_types
 from tilewright.proposers.loops.ir import Kernel, loops
-from tilewright.proposers.loops.parse import parse
-from tilewright.proposers.loops.parse_syntax import UnsupportedError
+from tilewright.proposers.loops.parsing.kernel import parse
+from tilewright.proposers.loops.parsing.syntax import UnsupportedError
+from tilewright.proposers.loops.planning.steps import TECHNIQUES, Step, steps_of
 from tilewright.proposers.loops.rewrites.jam import jam
 from tilewright.proposers.loops.rewrites.pack import pack
 from tilewright.proposers.loops.rewrites.reciprocal import reciprocal
 from tilewright.proposers.loops.rewrites.unroll import unroll
 from tilewright.proposers.loops.rewrites.vectorise import vectorise
-from tilewright.proposers.loops.steps import TECHNIQUES, Step, steps_of
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "loops"
 LANES = 4

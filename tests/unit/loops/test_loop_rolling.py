@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tilewright.proposers.loops.analysis import NotApplicableError
+from tilewright.proposers.loops.analysis.changes import NotApplicableError
 from tilewright.proposers.loops.emit import emit
 from tilewright.proposers.loops.ir import Kernel, loops
-from tilewright.proposers.loops.parse import parse
+from tilewright.proposers.loops.parsing.kernel import parse
+from tilewright.proposers.loops.planning.whole import Whole
 from tilewright.proposers.loops.rewrites.roll import roll
-from tilewright.proposers.loops.whole import Whole
 
 HEAD = "void kernel(const float X[64], const float Y[64], float Z[64], const int8_t *A)"
 ALL = frozenset({"vectorise", "accumulators", "roll"})

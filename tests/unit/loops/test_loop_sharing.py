@@ -25,19 +25,19 @@ from tilewright.core.records import (
     Workload,
 )
 from tilewright.parts.languages import C
-from tilewright.proposers.loops.analysis import NotApplicableError
-from tilewright.proposers.loops.by_hand import applicable, carried_out
+from tilewright.proposers.loops.analysis.changes import NotApplicableError
+from tilewright.proposers.loops.analysis.independence import require_independent
+from tilewright.proposers.loops.analysis.sharing import regions
 from tilewright.proposers.loops.emit import emit
-from tilewright.proposers.loops.independence import require_independent
 from tilewright.proposers.loops.ir import Assign, Binary, Declare, For, Number, Var, loops
-from tilewright.proposers.loops.parse import parse
-from tilewright.proposers.loops.parse_syntax import UnsupportedError
+from tilewright.proposers.loops.parsing.kernel import parse
+from tilewright.proposers.loops.parsing.syntax import UnsupportedError
+from tilewright.proposers.loops.planning.by_hand import applicable, carried_out
+from tilewright.proposers.loops.planning.steps import Step
+from tilewright.proposers.loops.planning.whole import Whole
 from tilewright.proposers.loops.rewrites.jam import jam
 from tilewright.proposers.loops.rewrites.share import share
 from tilewright.proposers.loops.rewrites.vectorise import vectorise
-from tilewright.proposers.loops.sharing import regions
-from tilewright.proposers.loops.steps import Step
-from tilewright.proposers.loops.whole import Whole
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "loops"
 PRAGMA = "#pragma omp parallel for num_threads(2) schedule(static)"

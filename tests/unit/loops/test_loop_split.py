@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from loop_interpreter import Interpreter
 
-from tilewright.proposers.loops.analysis import NotApplicableError
+from tilewright.proposers.loops.analysis.changes import NotApplicableError
 from tilewright.proposers.loops.emit import emit
 from tilewright.proposers.loops.ir import Kernel
-from tilewright.proposers.loops.parse import parse
+from tilewright.proposers.loops.parsing.kernel import parse
+from tilewright.proposers.loops.planning.whole import Whole
 from tilewright.proposers.loops.rewrites.jam import jam
 from tilewright.proposers.loops.rewrites.pack import pack
 from tilewright.proposers.loops.rewrites.split import split
 from tilewright.proposers.loops.rewrites.vectorise import vectorise
-from tilewright.proposers.loops.whole import Whole
 
 HEAD = "void kernel(const float X[9], const float *P, float Y[9], float Z[9])"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tilewright.proposers.loops.emit import emit
-from tilewright.proposers.loops.parse import parse
-from tilewright.proposers.loops.parse_syntax import UnsupportedError
-from tilewright.proposers.loops.steps import Step
+from tilewright.proposers.loops.parsing.kernel import parse
+from tilewright.proposers.loops.parsing.syntax import UnsupportedError
+from tilewright.proposers.loops.planning.steps import Step
 
 
 def body_of(source: str) -> str:

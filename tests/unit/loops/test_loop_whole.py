@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from test_loop_rewrites import KERNELS, LANES, SCORES, outputs
 
-from tilewright.proposers.loops.analysis import NotApplicableError
+from tilewright.proposers.loops.analysis.changes import NotApplicableError
 from tilewright.proposers.loops.emit import emit
 from tilewright.proposers.loops.ir import Element, Load, expressions, loops
-from tilewright.proposers.loops.parse import parse
+from tilewright.proposers.loops.parsing.kernel import parse
+from tilewright.proposers.loops.planning.steps import Step
+from tilewright.proposers.loops.planning.whole import MOST_UNROLLED, Whole, length
 from tilewright.proposers.loops.rewrites.keep import keep
 from tilewright.proposers.loops.rewrites.order import exchange
 from tilewright.proposers.loops.rewrites.pack import pack
 from tilewright.proposers.loops.rewrites.vectorise import vectorise
-from tilewright.proposers.loops.steps import Step
-from tilewright.proposers.loops.whole import MOST_UNROLLED, Whole, length
 
 ALL = frozenset({"vectorise", "reciprocal", "pack", "keep", "exchange", "jam"})
 HEAD = "void kernel(const float X[9], const float A[9][9], float Y[9], float Z[9][9])"

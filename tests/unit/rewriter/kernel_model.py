@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.proposers.rewriter.buffers import NotApplicable
-from tilewright.proposers.rewriter.catalogue import CATALOGUE, steps_for
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
 from tilewright.proposers.rewriter.expr import Expr, Minimum, Quotient, Remainder, Var
 from tilewright.proposers.rewriter.ir import (
     Body,
@@ -28,6 +27,7 @@ from tilewright.proposers.rewriter.ir import (
     Text,
 )
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.planning.catalogue import CATALOGUE, steps_for
 from tilewright.targets.gemmini import create_target
 from tilewright.targets.gemmini.convolution import Convolution
 from tilewright.targets.gemmini.gemm import Gemm

@@ -13,10 +13,10 @@ from tilewright.core.errors import InputError
 from tilewright.core.records import TargetBrief
 from tilewright.proposers.nesting import DEEPEST
 from tilewright.proposers.rewriter import create_proposer
-from tilewright.proposers.rewriter.by_hand import left_alone
 from tilewright.proposers.rewriter.ir import Command, walk
-from tilewright.proposers.rewriter.lift import lift
+from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.planning.by_hand import left_alone
 from tilewright.proposers.rewriter.reading import read
 
 Refusal = Callable[[Path], str]

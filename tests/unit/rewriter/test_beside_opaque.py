@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from kernel_model import trace
 
-from tilewright.proposers.rewriter.analysis import simplify
-from tilewright.proposers.rewriter.buffers import NotApplicable
-from tilewright.proposers.rewriter.by_hand import applicable
-from tilewright.proposers.rewriter.catalogue import Step
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
+from tilewright.proposers.rewriter.analysis.ranges import simplify
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.ir import Opaque, walk
-from tilewright.proposers.rewriter.lift import lift
+from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.planning.by_hand import applicable
+from tilewright.proposers.rewriter.planning.catalogue import Step
 
 ON_THE_CORE = [
     "if (A[0][0] > 3) C[0][0] = 1;",

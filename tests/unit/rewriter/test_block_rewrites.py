@@ -12,14 +12,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kernel_model import randomly_rewritten, trace
 
-from tilewright.proposers.rewriter.analysis import simplify
-from tilewright.proposers.rewriter.buffers import NotApplicable
-from tilewright.proposers.rewriter.catalogue import CATALOGUE, Step
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
+from tilewright.proposers.rewriter.analysis.ranges import simplify
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.ir import Kernel, Loop, walk
-from tilewright.proposers.rewriter.lift import lift
+from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.roll import roll
+from tilewright.proposers.rewriter.planning.catalogue import CATALOGUE, Step
+from tilewright.proposers.rewriter.rewrites.roll import roll
 from tilewright.targets.gemmini import create_fp32_target
 from tilewright.targets.gemmini.tinympc import Direction, TinyMpc
 from tilewright.targets.gemmini.tinympc_naive import naive_tinympc

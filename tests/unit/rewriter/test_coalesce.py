@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 from kernel_model import trace
 
-from tilewright.proposers.rewriter.analysis import entered, mean_trips, simplify
-from tilewright.proposers.rewriter.buffers import NotApplicable, find_buffer
-from tilewright.proposers.rewriter.catalogue import Step
-from tilewright.proposers.rewriter.contention import disturbing_loads
-from tilewright.proposers.rewriter.cost import estimate
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable, find_buffer
+from tilewright.proposers.rewriter.analysis.ranges import entered, mean_trips, simplify
 from tilewright.proposers.rewriter.emit import emit
+from tilewright.proposers.rewriter.estimate.contention import disturbing_loads
+from tilewright.proposers.rewriter.estimate.cost import estimate
 from tilewright.proposers.rewriter.expr import Expr, minimum, quotient, var
 from tilewright.proposers.rewriter.ir import Kernel, Loop
-from tilewright.proposers.rewriter.lift import lift
+from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.planning.catalogue import Step
 from tilewright.proposers.rewriter.reading import read
 
 SETTINGS = (

@@ -9,13 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kernel_model import convolution_is_right, trace
 
-from tilewright.proposers.rewriter.analysis import simplify
-from tilewright.proposers.rewriter.buffers import NotApplicable
-from tilewright.proposers.rewriter.catalogue import CATALOGUE, Step, steps_for
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
+from tilewright.proposers.rewriter.analysis.ranges import simplify
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.ir import Kernel
-from tilewright.proposers.rewriter.lift import lift
+from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.planning.catalogue import CATALOGUE, Step, steps_for
 from tilewright.targets.gemmini import create_target
 from tilewright.targets.gemmini.convolution import Convolution, parse_convolution
 from tilewright.targets.gemmini.naive import naive_convolution

@@ -27,7 +27,7 @@ from tilewright.proposers import factors
 from tilewright.proposers.builtin import BuiltinProposer
 from tilewright.proposers.factors import BEYOND
 from tilewright.proposers.learning import evidence
-from tilewright.proposers.rewriter.lift import lift
+from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.targets.gemmini import create_target
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from tilewright.core.tasks import open_task
-from tilewright.proposers.rewriter.by_hand import left_alone
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.ir import Loop, Opaque, walk
-from tilewright.proposers.rewriter.lift import lift
+from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.planning.by_hand import left_alone
 from tilewright.proposers.rewriter.raising.execute import executed
 from tilewright.proposers.rewriter.raising.raised import raised
 from tilewright.proposers.rewriter.reading import understood

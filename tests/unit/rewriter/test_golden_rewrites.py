@@ -9,12 +9,12 @@ import pytest
 from kernel_model import gemm_is_right
 from test_block_rewrites import CASES as RECURRENCE
 
-from tilewright.proposers.rewriter import catalogue
-from tilewright.proposers.rewriter.analysis import simplify
-from tilewright.proposers.rewriter.catalogue import CATALOGUE, Step
+from tilewright.proposers.rewriter.analysis.ranges import simplify
 from tilewright.proposers.rewriter.emit import emit
-from tilewright.proposers.rewriter.lift import lift
+from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.planning import catalogue
+from tilewright.proposers.rewriter.planning.catalogue import CATALOGUE, Step
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "rewriter"
 EXPERT = (

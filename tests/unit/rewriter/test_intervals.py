@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tilewright.proposers.rewriter import polyhedra
+from tilewright.proposers.rewriter.analysis import polyhedra
+from tilewright.proposers.rewriter.analysis.region import Region
 from tilewright.proposers.rewriter.expr import Expr, remainder, var
 from tilewright.proposers.rewriter.ir import Command, Compare, Condition, Guard, Loop, Stmt
-from tilewright.proposers.rewriter.region import Region
 
 QUICK = ("covered", "never_in_turn", "certain", "same_points", "meet_at_once", "lie_apart")
 

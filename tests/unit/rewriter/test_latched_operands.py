@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from kernel_model import gemm, gemm_is_right
 
-from tilewright.proposers.rewriter.buffers import NotApplicable
-from tilewright.proposers.rewriter.catalogue import Step
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.ir import Kernel
-from tilewright.proposers.rewriter.lift import lift
+from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.planning.catalogue import Step
 from tilewright.proposers.rewriter.reading import read
 
 SHAPE = (64, 128, 32)

@@ -7,13 +7,13 @@ import pytest
 from float_model import results
 from kernel_model import trace
 
-from tilewright.proposers.rewriter.analysis import simplify
-from tilewright.proposers.rewriter.buffers import NotApplicable
-from tilewright.proposers.rewriter.catalogue import Step
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
+from tilewright.proposers.rewriter.analysis.ranges import simplify
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.ir import Kernel
-from tilewright.proposers.rewriter.lift import lift
+from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.planning.catalogue import Step
 from tilewright.targets.gemmini import create_fp32_target
 
 PRODUCT = """

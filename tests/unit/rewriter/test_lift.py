@@ -16,7 +16,7 @@ from tilewright.parts.languages import C
 from tilewright.proposers.rewriter.canonical import canonical_text
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.ir import Command, Loop, Opaque, walk
-from tilewright.proposers.rewriter.lift import lift
+from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
 
 

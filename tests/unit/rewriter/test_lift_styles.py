@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from logged_commands import HEAD, issued
 
-from tilewright.proposers.rewriter.analysis import simplify
+from tilewright.proposers.rewriter.analysis.ranges import simplify
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.ir import Loop, Opaque, walk
-from tilewright.proposers.rewriter.lift import lift
+from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
 
 TYPES = """

@@ -10,12 +10,12 @@ from float_model import results
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tilewright.proposers.rewriter.analysis import simplify
-from tilewright.proposers.rewriter.buffers import NotApplicable, find_buffer
-from tilewright.proposers.rewriter.catalogue import Step, steps_for
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable, find_buffer
+from tilewright.proposers.rewriter.analysis.ranges import simplify
 from tilewright.proposers.rewriter.ir import Kernel
-from tilewright.proposers.rewriter.lift import lift
+from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.planning.catalogue import Step, steps_for
 from tilewright.targets.gemmini import create_fp32_target
 
 TECHNIQUES = [

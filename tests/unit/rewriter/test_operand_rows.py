@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tilewright.proposers.rewriter.buffers import NotApplicable, accesses, find_buffers
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable, accesses, find_buffers
+from tilewright.proposers.rewriter.analysis.regions import touches
 from tilewright.proposers.rewriter.ir import Kernel
-from tilewright.proposers.rewriter.lift import lift
+from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.regions import touches
 
 CHANGING = "for (int t = 1; t < 3; t++) config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, t, 0, 0);"
 

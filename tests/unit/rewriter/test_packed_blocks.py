@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 from kernel_model import gemm, randomly_rewritten, trace
 
-from tilewright.proposers.rewriter.analysis import simplify
-from tilewright.proposers.rewriter.buffers import NotApplicable
-from tilewright.proposers.rewriter.catalogue import Step
-from tilewright.proposers.rewriter.cost import estimate
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
+from tilewright.proposers.rewriter.analysis.ranges import simplify
 from tilewright.proposers.rewriter.emit import emit
-from tilewright.proposers.rewriter.lift import lift
+from tilewright.proposers.rewriter.estimate.cost import estimate
+from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.planning.catalogue import Step
 from tilewright.proposers.rewriter.raising.execute import executed
 
 PACK = Step("pack")

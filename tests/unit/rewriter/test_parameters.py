@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from kernel_model import gemm
 
-from tilewright.proposers.rewriter.analysis import labelled_loops, simplify
-from tilewright.proposers.rewriter.buffers import find_buffer
-from tilewright.proposers.rewriter.cost import Cost
+from tilewright.proposers.rewriter.analysis.buffers import find_buffer
+from tilewright.proposers.rewriter.analysis.ranges import labelled_loops, simplify
+from tilewright.proposers.rewriter.estimate.cost import Cost
 from tilewright.proposers.rewriter.ir import Body, Kernel, Loop
-from tilewright.proposers.rewriter.lift import lift
+from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.parameters import (
+from tilewright.proposers.rewriter.planning.parameters import (
     all_tile_factors,
     all_unroll_factors,
     slot_counts,

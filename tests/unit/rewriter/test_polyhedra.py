@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_model import _holds, evaluate
 
+from tilewright.proposers.rewriter.analysis.polyhedra import meet, uncovered
+from tilewright.proposers.rewriter.analysis.region import Region
 from tilewright.proposers.rewriter.expr import Expr, minimum, quotient, remainder, var
 from tilewright.proposers.rewriter.ir import Command, Compare, Guard, Loop, Stmt, walk_paths
-from tilewright.proposers.rewriter.polyhedra import meet, uncovered
-from tilewright.proposers.rewriter.region import Region
 
 X, Y = var("i"), var("j")
 

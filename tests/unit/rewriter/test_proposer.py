@@ -29,13 +29,13 @@ from tilewright.core.records import (
 from tilewright.core.tasks import open_task
 from tilewright.proposers.learning import Evidence, evidence
 from tilewright.proposers.rewriter import create_proposer
-from tilewright.proposers.rewriter.analysis import simplify
-from tilewright.proposers.rewriter.catalogue import Step
-from tilewright.proposers.rewriter.cost import estimate
+from tilewright.proposers.rewriter.analysis.ranges import simplify
 from tilewright.proposers.rewriter.emit import emit
-from tilewright.proposers.rewriter.lift import lift
+from tilewright.proposers.rewriter.estimate.cost import estimate
+from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planner import passes_through_memory, urgency
+from tilewright.proposers.rewriter.planning.catalogue import Step
+from tilewright.proposers.rewriter.planning.planner import passes_through_memory, urgency
 from tilewright.proposers.rewriter.proposer import _ancestors
 from tilewright.proposers.rewriter.raising.raised import raised
 from tilewright.proposers.rewriter.reading import read
@@ -194,7 +194,7 @@ def test_the_schedule_of_a_tuned_start_gets_one_long_plan_at_a_time(
     other = Candidate("void kernel() {}", parent.candidate.id, plan)
     history = History([parent, Trial(1, 1, other, parent.outcome)])
     long: list[int] = []
-    made = "tilewright.proposers.rewriter.planner.descended"
+    made = "tilewright.proposers.rewriter.planning.planner.descended"
     monkeypatch.setattr(made, lambda _, steps, kernel, *__: (long.append(1) or steps, kernel))
     proposer.plan(brief(target), parent, history, 6, 1)
     assert len(long) == most

@@ -16,7 +16,7 @@ from kernel_model import Gemmini, gemm, randomly_rewritten
 
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.ir import Kernel, Loop, Opaque, walk
-from tilewright.proposers.rewriter.lift import lift
+from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.raising.execute import NotRaised
 from tilewright.proposers.rewriter.raising.raised import raised

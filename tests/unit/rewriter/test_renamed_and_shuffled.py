@@ -9,10 +9,10 @@ import pytest
 from kernel_model import gemm, gemm_is_right
 from test_proposer import RENAMED, renamed
 
-from tilewright.proposers.rewriter import by_hand
-from tilewright.proposers.rewriter.catalogue import Step
-from tilewright.proposers.rewriter.cost import estimate
+from tilewright.proposers.rewriter.estimate.cost import estimate
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.planning import by_hand
+from tilewright.proposers.rewriter.planning.catalogue import Step
 from tilewright.proposers.rewriter.reading import read
 
 SHAPES = [(64, 128, 64), (40, 100, 72)]

@@ -20,7 +20,7 @@ from tilewright.core.records import (
     Workload,
 )
 from tilewright.proposers.rewriter import create_proposer
-from tilewright.proposers.rewriter.lift import lift
+from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.targets.gemmini import create_target
 

@@ -10,9 +10,9 @@ from kernel_model import gemm, gemm_is_right
 
 from tilewright.cli.main import main
 from tilewright.core.errors import InputError
-from tilewright.proposers.rewriter import by_hand
-from tilewright.proposers.rewriter.lift import lift
+from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.planning import by_hand
 from tilewright.proposers.rewriter.reading import read
 
 SHAPE = (96, 128, 64)

@@ -9,12 +9,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kernel_model import gemm, gemm_is_right, randomly_rewritten, trace
 
-from tilewright.proposers.rewriter.analysis import simplify
-from tilewright.proposers.rewriter.buffers import NotApplicable
-from tilewright.proposers.rewriter.catalogue import CATALOGUE, Step, steps_for
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
+from tilewright.proposers.rewriter.analysis.ranges import simplify
 from tilewright.proposers.rewriter.emit import emit
-from tilewright.proposers.rewriter.lift import lift
+from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.planning.catalogue import CATALOGUE, Step, steps_for
 
 SHAPES = [(32, 64, 32), (48, 64, 64), (40, 100, 24), (17, 30, 70), (64, 128, 16), (16, 16, 48)]
 FIXTURE = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]

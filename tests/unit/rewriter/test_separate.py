@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from kernel_model import Gemmini, randomly_rewritten
 
-from tilewright.proposers.rewriter.analysis import simplify
-from tilewright.proposers.rewriter.buffers import find_buffers
+from tilewright.proposers.rewriter.analysis.buffers import find_buffers
+from tilewright.proposers.rewriter.analysis.ranges import simplify
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.ir import Kernel, same_code
-from tilewright.proposers.rewriter.lift import lift
+from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.reading import read
 from tilewright.proposers.rewriter.rewrites.separate import separated

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from kernel_model import trace
 
-from tilewright.proposers.rewriter.buffers import NotApplicable
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
 from tilewright.proposers.rewriter.ir import Kernel
-from tilewright.proposers.rewriter.lift import lift
+from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.rewrites.settle import place_settings, with_forms_apart
 

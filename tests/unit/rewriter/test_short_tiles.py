@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tilewright.core.tasks import open_task
-from tilewright.proposers.rewriter import whole
-from tilewright.proposers.rewriter.analysis import mean
-from tilewright.proposers.rewriter.buffers import find_buffer
-from tilewright.proposers.rewriter.catalogue import Step
-from tilewright.proposers.rewriter.cost import _takes_turns, estimate
+from tilewright.proposers.rewriter.analysis.buffers import find_buffer
+from tilewright.proposers.rewriter.analysis.ranges import mean
+from tilewright.proposers.rewriter.estimate.cost import _takes_turns, estimate
 from tilewright.proposers.rewriter.expr import Expr, minimum, var
 from tilewright.proposers.rewriter.ir import Loop
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.planning import whole
+from tilewright.proposers.rewriter.planning.catalogue import Step
 from tilewright.proposers.rewriter.reading import read
 
 START = open_task("gemmini:gemm-64x128x64", {}).task.start

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from kernel_model import gemm_is_right
 
-from tilewright.proposers.rewriter.analysis import simplify
-from tilewright.proposers.rewriter.catalogue import Step
+from tilewright.proposers.rewriter.analysis.ranges import simplify
 from tilewright.proposers.rewriter.emit import emit
-from tilewright.proposers.rewriter.lift import lift
+from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.planning.catalogue import Step
 from tilewright.proposers.rewriter.reading import read
 from tilewright.proposers.rewriter.rewrites.undo import loaded_in_turn
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from kernel_model import trace
 
-from tilewright.proposers.rewriter.analysis import simplify
+from tilewright.proposers.rewriter.analysis.ranges import simplify
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.ir import Opaque, walk
-from tilewright.proposers.rewriter.lift import lift
+from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
 
 UNSEEN = Path(__file__).parents[2] / "golden" / "rewriter" / "unseen"

@@ -19,9 +19,9 @@ from tilewright.core.records import (
     Workload,
 )
 from tilewright.proposers.rewriter import create_proposer
-from tilewright.proposers.rewriter.lift import lift
+from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.wander import STALE, is_stale, tried_from, wander
+from tilewright.proposers.rewriter.planning.wander import STALE, is_stale, tried_from, wander
 
 SHAPE = (24, 100, 40)
 START = Trial(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tilewright.core.tasks import open_task
-from tilewright.proposers.rewriter import whole
-from tilewright.proposers.rewriter.cost import estimate
 from tilewright.proposers.rewriter.emit import emit
+from tilewright.proposers.rewriter.estimate.cost import estimate
 from tilewright.proposers.rewriter.ir import Kernel
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.planning import whole
 from tilewright.proposers.rewriter.reading import read
 
 GROUPS = [group for order in whole.TILED for group in order]

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from kernel_model import Gemmini, trace
 
-from tilewright.proposers.rewriter.analysis import simplify
-from tilewright.proposers.rewriter.catalogue import Step
+from tilewright.proposers.rewriter.analysis.ranges import simplify
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.ir import Kernel
-from tilewright.proposers.rewriter.lift import lift
+from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.planning.catalogue import Step
 
 TAPS, DEPTH, FILTERS = 3, 32, 32
 

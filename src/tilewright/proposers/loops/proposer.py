@@ -17,16 +17,16 @@ from tilewright.core.records import (
     TargetBrief,
     Trial,
 )
-from tilewright.proposers.loops.analysis import NotApplicableError
+from tilewright.proposers.loops.analysis.changes import NotApplicableError
+from tilewright.proposers.loops.analysis.sharing import regions
 from tilewright.proposers.loops.emit import emit
 from tilewright.proposers.loops.estimate import estimate
 from tilewright.proposers.loops.ir import Kernel, loops
-from tilewright.proposers.loops.parse_syntax import UnsupportedError
+from tilewright.proposers.loops.parsing.syntax import UnsupportedError
+from tilewright.proposers.loops.planning.replay import replayed
+from tilewright.proposers.loops.planning.steps import TECHNIQUES, Step, possible, steps_of
+from tilewright.proposers.loops.planning.whole import MOST_LOOPS, MOST_UNROLLED, Whole, length
 from tilewright.proposers.loops.reading import lanes_of, read_kernel, threads_of
-from tilewright.proposers.loops.replay import replayed
-from tilewright.proposers.loops.sharing import regions
-from tilewright.proposers.loops.steps import TECHNIQUES, Step, possible, steps_of
-from tilewright.proposers.loops.whole import MOST_LOOPS, MOST_UNROLLED, Whole, length
 
 _FOLLOW_UPS: Mapping[str, float] = {
     "vectorise": 4, "accumulators": 2, "jam": 2, "reciprocal": 2,

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from tilewright.core.records import CommandEffect, TargetBrief
 from tilewright.proposers.loops.ir import Kernel
-from tilewright.proposers.loops.parse import parse
+from tilewright.proposers.loops.parsing.kernel import parse
 
 
 def read_kernel(source: str, target: TargetBrief) -> Kernel:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from tilewright.proposers.rewriter.analysis.words import Packed, Share, bases, packed, used, windows
 from tilewright.proposers.rewriter.expr import (
     Atom,
     Expr,
@@ -38,7 +39,6 @@ from tilewright.proposers.rewriter.ir import (
     expressions,
     walk,
 )
-from tilewright.proposers.rewriter.words import Packed, Share, bases, packed, used, windows
 
 
 def emit(kernel: Kernel) -> str:

@@ -17,7 +17,7 @@ from tilewright.core.errors import InputError
 from tilewright.core.records import TargetBrief
 from tilewright.proposers.c.preprocess import expanded
 from tilewright.proposers.c.syntax import declared_name, descendants, parse, text_of
-from tilewright.proposers.rewriter.buffers import NotApplicable
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
 from tilewright.proposers.rewriter.ir import has_opaque
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.reading import read

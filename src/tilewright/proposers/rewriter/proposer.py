@@ -20,27 +20,27 @@ from tilewright.core.records import (
     Trial,
 )
 from tilewright.proposers.factors import step_factors
-from tilewright.proposers.rewriter.buffers import NotApplicable
-from tilewright.proposers.rewriter.by_hand import left_alone
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
 from tilewright.proposers.rewriter.canonical import are_alike, canonical_text
-from tilewright.proposers.rewriter.catalogue import RAISE, Step
-from tilewright.proposers.rewriter.cost import Cost, estimate
 from tilewright.proposers.rewriter.emit import emit
-from tilewright.proposers.rewriter.expectation import changes, described, gain
+from tilewright.proposers.rewriter.estimate.cost import Cost, estimate
+from tilewright.proposers.rewriter.estimate.expectation import changes, described, gain
 from tilewright.proposers.rewriter.ir import Kernel, same_kernel
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.numbers import NumberedSteps
-from tilewright.proposers.rewriter.planner import (
+from tilewright.proposers.rewriter.planning.by_hand import left_alone
+from tilewright.proposers.rewriter.planning.catalogue import RAISE, Step
+from tilewright.proposers.rewriter.planning.numbers import NumberedSteps
+from tilewright.proposers.rewriter.planning.planner import (
     LONGEST,
     Draft,
     draw,
     extended,
     passes_through_memory,
 )
+from tilewright.proposers.rewriter.planning.reused_plans import plans_of_schedule
+from tilewright.proposers.rewriter.planning.wander import is_stale, tried_from, wander
+from tilewright.proposers.rewriter.planning.whole import option_of, quick_drafts, whole_drafts
 from tilewright.proposers.rewriter.reading import read
-from tilewright.proposers.rewriter.reused_plans import plans_of_schedule
-from tilewright.proposers.rewriter.wander import is_stale, tried_from, wander
-from tilewright.proposers.rewriter.whole import option_of, quick_drafts, whole_drafts
 
 NAME = "builtin"
 GIVEN = 6

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.proposers.loops.analysis import NotApplicableError
+from tilewright.proposers.loops.analysis.changes import NotApplicableError
 from tilewright.proposers.loops.ir import Command, Kernel, Statement, loops, with_loop
 from tilewright.proposers.loops.rewrites.registers import is_load, registers_of
 

@@ -31,14 +31,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tilewright.proposers.loops.analysis import (
+from tilewright.proposers.loops.analysis.changes import (
     NotApplicableError,
     fresh,
     names_in,
     reductions,
     visible_types,
 )
-from tilewright.proposers.loops.independence import require_independent
+from tilewright.proposers.loops.analysis.independence import require_independent
+from tilewright.proposers.loops.analysis.sharing import assigned_in, require_rewritten, uses_of
 from tilewright.proposers.loops.ir import (
     Command,
     Declare,
@@ -59,7 +60,6 @@ from tilewright.proposers.loops.ir import (
 from tilewright.proposers.loops.rewrites.registers import of_copy, require_private, shared
 from tilewright.proposers.loops.rewrites.share import private
 from tilewright.proposers.loops.rewrites.unroll import copied
-from tilewright.proposers.loops.sharing import assigned_in, require_rewritten, uses_of
 
 _MOST_ELEMENTS = 1 << 13
 """Of arrays that copies have for themselves: they are to stay in the first-level cache."""

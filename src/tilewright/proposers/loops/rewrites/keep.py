@@ -27,13 +27,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.proposers.loops.analysis import (
+from tilewright.proposers.loops.analysis.changes import (
     NotApplicableError,
     changed_by,
     fresh,
     names_in,
 )
-from tilewright.proposers.loops.independence import is_inside, linear
+from tilewright.proposers.loops.analysis.independence import is_inside, linear
 from tilewright.proposers.loops.ir import (
     Address,
     Assign,

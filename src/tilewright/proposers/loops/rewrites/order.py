@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tilewright.proposers.loops.analysis import (
+from tilewright.proposers.loops.analysis.changes import (
     NotApplicableError,
     changed_by,
     fresh,
@@ -32,7 +32,7 @@ from tilewright.proposers.loops.analysis import (
     reductions,
     visible_types,
 )
-from tilewright.proposers.loops.independence import require_independent
+from tilewright.proposers.loops.analysis.independence import require_independent
 from tilewright.proposers.loops.ir import (
     Address,
     Assign,

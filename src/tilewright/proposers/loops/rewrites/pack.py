@@ -41,9 +41,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from tilewright.proposers.loops.analysis import NotApplicableError, coefficient, fresh, names_in
+from tilewright.proposers.loops.analysis.changes import (
+    NotApplicableError,
+    coefficient,
+    fresh,
+    names_in,
+)
+from tilewright.proposers.loops.analysis.independence import extremes, linear
 from tilewright.proposers.loops.c_types import BYTES
-from tilewright.proposers.loops.independence import extremes, linear
 from tilewright.proposers.loops.ir import (
     Assign,
     Binary,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.proposers.loops.analysis import (
+from tilewright.proposers.loops.analysis.changes import (
     NotApplicableError,
     changed_by,
     fresh,

@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from tilewright.proposers.loops.analysis import NotApplicableError
+from tilewright.proposers.loops.analysis.changes import NotApplicableError
 from tilewright.proposers.loops.ir import (
     Assign,
     Command,

@@ -20,8 +20,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from tilewright.proposers.loops.analysis import NotApplicableError, reduction_of
-from tilewright.proposers.loops.independence import linear
+from tilewright.proposers.loops.analysis.changes import NotApplicableError, reduction_of
+from tilewright.proposers.loops.analysis.independence import linear
 from tilewright.proposers.loops.ir import (
     Assign,
     Binary,

@@ -25,7 +25,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.proposers.loops.analysis import NotApplicableError
+from tilewright.proposers.loops.analysis.changes import NotApplicableError
+from tilewright.proposers.loops.analysis.sharing import (
+    require_rewritten,
+    require_shareable,
+    uses_of,
+)
 from tilewright.proposers.loops.ir import (
     Assign,
     Declare,
@@ -36,7 +41,6 @@ from tilewright.proposers.loops.ir import (
     around,
     statements,
 )
-from tilewright.proposers.loops.sharing import require_rewritten, require_shareable, uses_of
 
 
 def share(kernel: Kernel, number: int, threads: int) -> Kernel:

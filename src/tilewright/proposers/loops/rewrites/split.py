@@ -32,8 +32,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
-from tilewright.proposers.loops.analysis import NotApplicableError, fresh, names_in
-from tilewright.proposers.loops.independence import linear
+from tilewright.proposers.loops.analysis.changes import NotApplicableError, fresh, names_in
+from tilewright.proposers.loops.analysis.independence import linear
 from tilewright.proposers.loops.ir import (
     Assign,
     Binary,

@@ -29,7 +29,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from tilewright.proposers.loops.analysis import (
+from tilewright.proposers.loops.analysis.changes import (
     NotApplicableError,
     fresh,
     names_in,

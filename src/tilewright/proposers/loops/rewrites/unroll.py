@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tilewright.proposers.loops.analysis import (
+from tilewright.proposers.loops.analysis.changes import (
     NotApplicableError,
     Reduction,
     declared_in,
@@ -31,6 +31,7 @@ from tilewright.proposers.loops.analysis import (
     reductions,
     visible_types,
 )
+from tilewright.proposers.loops.analysis.sharing import uses_of
 from tilewright.proposers.loops.ir import (
     Assign,
     Binary,
@@ -50,7 +51,6 @@ from tilewright.proposers.loops.ir import (
     with_loop,
 )
 from tilewright.proposers.loops.rewrites.tables import tables
-from tilewright.proposers.loops.sharing import uses_of
 
 _FUNCTIONS = {
     ("most", "float"): "fmaxf", ("least", "float"): "fminf",

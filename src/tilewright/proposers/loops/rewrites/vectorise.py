@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.proposers.loops.analysis import (
+from tilewright.proposers.loops.analysis.changes import (
     NotApplicableError,
     Reduction,
     declared_in,
@@ -31,7 +31,7 @@ from tilewright.proposers.loops.analysis import (
     scans,
     visible_types,
 )
-from tilewright.proposers.loops.independence import require_independent
+from tilewright.proposers.loops.analysis.independence import require_independent
 from tilewright.proposers.loops.ir import (
     Assign,
     Binary,

@@ -15,7 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 
-from tilewright.proposers.loops.analysis import NotApplicableError, coefficient
+from tilewright.proposers.loops.analysis.changes import NotApplicableError, coefficient
+from tilewright.proposers.loops.analysis.independence import is_inside
 from tilewright.proposers.loops.c_types import is_whole
 from tilewright.proposers.loops.functions import (
     COMPARED,
@@ -24,7 +25,6 @@ from tilewright.proposers.loops.functions import (
     VECTOR_OF,
     type_of_call,
 )
-from tilewright.proposers.loops.independence import is_inside
 from tilewright.proposers.loops.ir import (
     INFINITY,
     Assign,

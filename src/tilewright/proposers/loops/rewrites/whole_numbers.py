@@ -23,8 +23,8 @@ from tilewright.proposers.loops.ir import (
     Var,
     walk,
 )
-from tilewright.proposers.loops.parse_arithmetic import computed, fits
-from tilewright.proposers.loops.scope import Interval
+from tilewright.proposers.loops.parsing.arithmetic import computed, fits
+from tilewright.proposers.loops.parsing.scope import Interval
 
 _EXACT = 1 << 24
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from tilewright.proposers.rewriter.analysis import simplify
+from tilewright.proposers.rewriter.analysis.ranges import simplify
 from tilewright.proposers.rewriter.c_types import SIZES
 from tilewright.proposers.rewriter.expr import Bounds, Expr, bounds, quotient, remainder, var
 from tilewright.proposers.rewriter.ir import (
@@ -27,7 +27,7 @@ from tilewright.proposers.rewriter.ir import (
     Text,
     walk,
 )
-from tilewright.proposers.rewriter.lift import lift
+from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.raising.execute import SPACING, NotRaised, Run, executed
 from tilewright.proposers.rewriter.raising.operands import setting, strides

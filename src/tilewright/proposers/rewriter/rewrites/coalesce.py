@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tilewright.proposers.rewriter.analysis import at_value, env_of, trips
-from tilewright.proposers.rewriter.buffers import NotApplicable
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
+from tilewright.proposers.rewriter.analysis.ranges import at_value, env_of, trips
 from tilewright.proposers.rewriter.expr import Expr, quotient, remainder, var
 from tilewright.proposers.rewriter.ir import (
     Body,

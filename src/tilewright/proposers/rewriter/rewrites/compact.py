@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tilewright.proposers.rewriter.buffers import NotApplicable
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
 from tilewright.proposers.rewriter.ir import Kernel, commands
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.roll import roll
+from tilewright.proposers.rewriter.rewrites.roll import roll
 
 
 def roll_up(kernel: Kernel, machine: Machine) -> Kernel:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from tilewright.proposers.rewriter.analysis import Env, at_value, decide
-from tilewright.proposers.rewriter.buffers import NotApplicable
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
+from tilewright.proposers.rewriter.analysis.ranges import Env, at_value, decide
 from tilewright.proposers.rewriter.expr import Expr, var
 from tilewright.proposers.rewriter.ir import (
     Body,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tilewright.proposers.rewriter.buffers import NotApplicable, accesses
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable, accesses
+from tilewright.proposers.rewriter.analysis.polyhedra import meet
+from tilewright.proposers.rewriter.analysis.regions import reads, touches
 from tilewright.proposers.rewriter.ir import Dram, Kernel, commands, has_opaque, rebuilt
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.polyhedra import meet
-from tilewright.proposers.rewriter.regions import reads, touches
 
 
 def remove_dead_moves(kernel: Kernel, machine: Machine) -> Kernel:

@@ -6,8 +6,17 @@ from collections.abc import Iterable, Sequence, Set
 from functools import lru_cache
 from itertools import product
 
-from tilewright.proposers.rewriter.buffers import Access, Buffer, NotApplicable, find_buffers
-from tilewright.proposers.rewriter.intervals import covered
+from tilewright.proposers.rewriter.analysis.buffers import (
+    Access,
+    Buffer,
+    NotApplicable,
+    find_buffers,
+)
+from tilewright.proposers.rewriter.analysis.intervals import covered
+from tilewright.proposers.rewriter.analysis.move_settings import settings_for
+from tilewright.proposers.rewriter.analysis.polyhedra import meet, uncovered
+from tilewright.proposers.rewriter.analysis.region import Region
+from tilewright.proposers.rewriter.analysis.regions import array_regions, overwrites, reads, touches
 from tilewright.proposers.rewriter.ir import (
     Array,
     Body,
@@ -18,10 +27,6 @@ from tilewright.proposers.rewriter.ir import (
     has_opaque,
 )
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.move_settings import settings_for
-from tilewright.proposers.rewriter.polyhedra import meet, uncovered
-from tilewright.proposers.rewriter.region import Region
-from tilewright.proposers.rewriter.regions import array_regions, overwrites, reads, touches
 
 
 class SettingsInside(NotApplicable):

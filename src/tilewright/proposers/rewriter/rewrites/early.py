@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tilewright.proposers.rewriter.block import Block
-from tilewright.proposers.rewriter.buffers import NotApplicable
+from tilewright.proposers.rewriter.analysis.block import Block
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
+from tilewright.proposers.rewriter.analysis.sections import Section, core_parts
+from tilewright.proposers.rewriter.analysis.touched_rows import touches
 from tilewright.proposers.rewriter.ir import Command, Loop, Stmt
-from tilewright.proposers.rewriter.sections import Section, core_parts
-from tilewright.proposers.rewriter.straight import on_block
-from tilewright.proposers.rewriter.touched_rows import touches
+from tilewright.proposers.rewriter.rewrites.straight import on_block
 
 
 @on_block

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from tilewright.proposers.rewriter.block import Block, Web
-from tilewright.proposers.rewriter.block_moves import product_commands, scaled
-from tilewright.proposers.rewriter.buffers import NotApplicable
+from tilewright.proposers.rewriter.analysis.block import Block, Web
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
+from tilewright.proposers.rewriter.analysis.placement import ELSEWHERE
+from tilewright.proposers.rewriter.analysis.touched_rows import Touch, touches, touches_anywhere
 from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.ir import (
     Body,
@@ -20,9 +21,8 @@ from tilewright.proposers.rewriter.ir import (
     walk_paths,
 )
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.placement import ELSEWHERE
-from tilewright.proposers.rewriter.straight import free_rows
-from tilewright.proposers.rewriter.touched_rows import Touch, touches, touches_anywhere
+from tilewright.proposers.rewriter.rewrites.block_moves import product_commands, scaled
+from tilewright.proposers.rewriter.rewrites.straight import free_rows
 
 
 @dataclass(frozen=True)

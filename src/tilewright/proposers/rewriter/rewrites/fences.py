@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tilewright.proposers.rewriter.analysis import decide, trips
-from tilewright.proposers.rewriter.buffers import NotApplicable, check_all_commands_known
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable, check_all_commands_known
+from tilewright.proposers.rewriter.analysis.ranges import decide, trips
+from tilewright.proposers.rewriter.analysis.sections import (
+    Section,
+    core_parts,
+    is_core_loop,
+    section_of,
+)
+from tilewright.proposers.rewriter.analysis.settings import resolved
 from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.ir import (
     Body,
@@ -21,8 +28,6 @@ from tilewright.proposers.rewriter.ir import (
 )
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.rewrites.remove import last_fences, remove_fences
-from tilewright.proposers.rewriter.sections import Section, core_parts, is_core_loop, section_of
-from tilewright.proposers.rewriter.settings import resolved
 
 LONGEST = 20_000
 """Commands of the longest kernel that is followed access by access."""

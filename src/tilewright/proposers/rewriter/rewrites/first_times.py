@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tilewright.proposers.rewriter.analysis import Env, at_value, entered, folded
+from tilewright.proposers.rewriter.analysis.ranges import Env, at_value, entered, folded
 from tilewright.proposers.rewriter.expr import Expr, bounds, var
 from tilewright.proposers.rewriter.ir import (
     Body,
@@ -20,7 +20,7 @@ from tilewright.proposers.rewriter.ir import (
     commands,
 )
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.roll import roll
+from tilewright.proposers.rewriter.rewrites.roll import roll
 
 ROUNDS = 6
 """Of a loop joined with its first iteration, and what repeats now made a loop."""

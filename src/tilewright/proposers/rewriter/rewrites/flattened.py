@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.proposers.rewriter.analysis import at_value, simplify
+from tilewright.proposers.rewriter.analysis.ranges import at_value, simplify
 from tilewright.proposers.rewriter.expr import Expr, Quotient, Remainder, var
 from tilewright.proposers.rewriter.ir import (
     Dram,

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilewright.proposers.rewriter.block import Block, Web
-from tilewright.proposers.rewriter.block_moves import (
+from tilewright.proposers.rewriter.analysis.block import Block, Web
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
+from tilewright.proposers.rewriter.analysis.sections import Section, core_parts
+from tilewright.proposers.rewriter.analysis.settings import own_setting
+from tilewright.proposers.rewriter.analysis.touched_rows import Touch, touches
+from tilewright.proposers.rewriter.expr import var
+from tilewright.proposers.rewriter.ir import Body, Command, Local, Loop, Stmt
+from tilewright.proposers.rewriter.rewrites.block_moves import (
     any_product,
     check_results_unchanged,
     copied,
     is_lossless,
     scale_of,
 )
-from tilewright.proposers.rewriter.buffers import NotApplicable
-from tilewright.proposers.rewriter.expr import var
-from tilewright.proposers.rewriter.ir import Body, Command, Local, Loop, Stmt
 from tilewright.proposers.rewriter.rewrites.factors import put_operand
-from tilewright.proposers.rewriter.sections import Section, core_parts
-from tilewright.proposers.rewriter.settings import own_setting
-from tilewright.proposers.rewriter.straight import moved, on_block, renamed
-from tilewright.proposers.rewriter.touched_rows import Touch, touches
+from tilewright.proposers.rewriter.rewrites.straight import moved, on_block, renamed
 
 
 @on_block
@@ -97,7 +97,7 @@ def carry(block: Block) -> Block:
 
 def _first(load: Command, block: Block) -> Command:
     """A load as the first iteration has it."""
-    from tilewright.proposers.rewriter.analysis import at_value
+    from tilewright.proposers.rewriter.analysis.ranges import at_value
 
     first = at_value((load,), block.loop.var, block.loop.lower)[0]
     assert isinstance(first, Command)

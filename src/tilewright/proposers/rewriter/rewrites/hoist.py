@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.proposers.rewriter.buffers import NotApplicable, check_all_commands_known
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable, check_all_commands_known
 from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.ir import (
     Command,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from tilewright.proposers.rewriter.analysis import at_value, trip_count, trips
-from tilewright.proposers.rewriter.buffers import NotApplicable
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
+from tilewright.proposers.rewriter.analysis.ranges import at_value, trip_count, trips
 from tilewright.proposers.rewriter.expr import Expr, minimum, quotient, var
 from tilewright.proposers.rewriter.ir import (
     Body,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.proposers.rewriter.block import Block, Web
-from tilewright.proposers.rewriter.buffers import NotApplicable
+from tilewright.proposers.rewriter.analysis.block import Block, Web
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
+from tilewright.proposers.rewriter.analysis.sections import Section, core_parts
+from tilewright.proposers.rewriter.analysis.settings import own_setting, with_setting
+from tilewright.proposers.rewriter.analysis.touched_rows import touches
 from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.ir import Command, Loop, Operand, Stmt, commands
-from tilewright.proposers.rewriter.sections import Section, core_parts
-from tilewright.proposers.rewriter.settings import own_setting, with_setting
-from tilewright.proposers.rewriter.straight import free_rows, moved, on_block
-from tilewright.proposers.rewriter.touched_rows import touches
+from tilewright.proposers.rewriter.rewrites.straight import free_rows, moved, on_block
 
 
 @on_block

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tilewright.proposers.rewriter.addresses import readdressed, shifted
-from tilewright.proposers.rewriter.analysis import env_of, loops_in, trip_count
-from tilewright.proposers.rewriter.buffers import NotApplicable, find_buffer
+from tilewright.proposers.rewriter.analysis.addresses import readdressed, shifted
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable, find_buffer
+from tilewright.proposers.rewriter.analysis.placement import ELSEWHERE, placed
+from tilewright.proposers.rewriter.analysis.ranges import env_of, loops_in, trip_count
 from tilewright.proposers.rewriter.expr import Expr, quotient, remainder, var
 from tilewright.proposers.rewriter.ir import Body, Kernel, Loop
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.placement import ELSEWHERE, placed
 from tilewright.proposers.rewriter.rewrites.dependence import check_private
 from tilewright.proposers.rewriter.rewrites.undo import plain
 

@@ -5,17 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from tilewright.proposers.rewriter.block import Block, Web
-from tilewright.proposers.rewriter.block_moves import (
-    adding,
-    element_of,
-    fence_of,
-    is_lossless,
-    load_like,
-    product_commands,
-    store_of,
-)
-from tilewright.proposers.rewriter.buffers import NotApplicable
+from tilewright.proposers.rewriter.analysis.block import Block, Web
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
+from tilewright.proposers.rewriter.analysis.placement import ELSEWHERE
+from tilewright.proposers.rewriter.analysis.sections import Section, core_parts, core_section
+from tilewright.proposers.rewriter.analysis.touched_rows import touches
 from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.ir import (
     Assign,
@@ -27,12 +21,18 @@ from tilewright.proposers.rewriter.ir import (
     Stmt,
     walk,
 )
-from tilewright.proposers.rewriter.placement import ELSEWHERE
+from tilewright.proposers.rewriter.rewrites.block_moves import (
+    adding,
+    element_of,
+    fence_of,
+    is_lossless,
+    load_like,
+    product_commands,
+    store_of,
+)
 from tilewright.proposers.rewriter.rewrites.factors import Edits, put_operand, scale_product
 from tilewright.proposers.rewriter.rewrites.fences import is_ordered
-from tilewright.proposers.rewriter.sections import Section, core_parts, core_section
-from tilewright.proposers.rewriter.straight import on_block
-from tilewright.proposers.rewriter.touched_rows import touches
+from tilewright.proposers.rewriter.rewrites.straight import on_block
 
 
 @dataclass(frozen=True, slots=True)

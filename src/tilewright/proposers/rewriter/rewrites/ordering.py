@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-from tilewright.proposers.rewriter.buffers import NotApplicable, accesses
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable, accesses
+from tilewright.proposers.rewriter.analysis.polyhedra import meet
+from tilewright.proposers.rewriter.analysis.region import Region
+from tilewright.proposers.rewriter.analysis.regions import array_regions, touches
 from tilewright.proposers.rewriter.ir import (
     Assign,
     Command,
@@ -16,9 +19,6 @@ from tilewright.proposers.rewriter.ir import (
     walk,
 )
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.polyhedra import meet
-from tilewright.proposers.rewriter.region import Region
-from tilewright.proposers.rewriter.regions import array_regions, touches
 from tilewright.proposers.rewriter.rewrites.dependence import may_meet
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.proposers.rewriter.analysis import loops_in, simplify
-from tilewright.proposers.rewriter.buffers import (
+from tilewright.proposers.rewriter.analysis.buffers import (
     Access,
     Buffer,
     NotApplicable,
@@ -13,6 +12,7 @@ from tilewright.proposers.rewriter.buffers import (
     find_buffer,
     overlapping,
 )
+from tilewright.proposers.rewriter.analysis.ranges import loops_in, simplify
 from tilewright.proposers.rewriter.expr import Expr, var
 from tilewright.proposers.rewriter.ir import (
     Command,

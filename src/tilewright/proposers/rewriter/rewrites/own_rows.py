@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from tilewright.proposers.rewriter.analysis import env_of, trips
-from tilewright.proposers.rewriter.block import Block, Web
-from tilewright.proposers.rewriter.block_moves import check_results_unchanged
-from tilewright.proposers.rewriter.buffers import NotApplicable
+from tilewright.proposers.rewriter.analysis.block import Block, Web
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
+from tilewright.proposers.rewriter.analysis.ranges import env_of, trips
+from tilewright.proposers.rewriter.analysis.touched_rows import Touch, touches, touches_anywhere
 from tilewright.proposers.rewriter.expr import Expr, var
 from tilewright.proposers.rewriter.ir import (
     Body,
@@ -19,15 +19,15 @@ from tilewright.proposers.rewriter.ir import (
     walk_paths,
 )
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.rewrites.block_moves import check_results_unchanged
 from tilewright.proposers.rewriter.rewrites.factors import put_operand
-from tilewright.proposers.rewriter.straight import (
+from tilewright.proposers.rewriter.rewrites.straight import (
     block_of,
     free_rows,
     renamed,
     rolled_up,
     straight_code,
 )
-from tilewright.proposers.rewriter.touched_rows import Touch, touches, touches_anywhere
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from tilewright.proposers.rewriter.buffers import NotApplicable
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
+from tilewright.proposers.rewriter.analysis.words import bases
 from tilewright.proposers.rewriter.ir import Kernel
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.words import bases
 
 
 def pack_blocks(kernel: Kernel, machine: Machine) -> Kernel:

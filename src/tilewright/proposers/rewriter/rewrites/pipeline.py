@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.proposers.rewriter.analysis import at_value, entered, env_of, same_loop, trips
-from tilewright.proposers.rewriter.buffers import Buffer, NotApplicable, find_buffer, reused
+from tilewright.proposers.rewriter.analysis.buffers import (
+    Buffer,
+    NotApplicable,
+    find_buffer,
+    reused,
+)
+from tilewright.proposers.rewriter.analysis.ranges import (
+    at_value,
+    entered,
+    env_of,
+    same_loop,
+    trips,
+)
 from tilewright.proposers.rewriter.expr import Expr, var
 from tilewright.proposers.rewriter.ir import (
     Body,

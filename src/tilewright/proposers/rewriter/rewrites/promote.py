@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.proposers.rewriter.addresses import readdressed, shifted
-from tilewright.proposers.rewriter.analysis import env_of, loops_in, trip_count, with_notes
-from tilewright.proposers.rewriter.buffers import Access, Buffer, NotApplicable, find_buffer, reused
+from tilewright.proposers.rewriter.analysis.addresses import readdressed, shifted
+from tilewright.proposers.rewriter.analysis.buffers import (
+    Access,
+    Buffer,
+    NotApplicable,
+    find_buffer,
+    reused,
+)
+from tilewright.proposers.rewriter.analysis.placement import ELSEWHERE, placed
+from tilewright.proposers.rewriter.analysis.ranges import env_of, loops_in, trip_count, with_notes
 from tilewright.proposers.rewriter.expr import Expr, quotient, var
 from tilewright.proposers.rewriter.ir import (
     Body,
@@ -26,7 +33,6 @@ from tilewright.proposers.rewriter.ir import (
     walk_paths,
 )
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.placement import ELSEWHERE, placed
 from tilewright.proposers.rewriter.rewrites.dependence import check_constant, check_settings
 from tilewright.proposers.rewriter.rewrites.ordering import check_fences
 from tilewright.proposers.rewriter.rewrites.undo import plain

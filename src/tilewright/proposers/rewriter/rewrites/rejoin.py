@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import replace
 
-from tilewright.proposers.rewriter.analysis import Env, at_value, env_of, folded
+from tilewright.proposers.rewriter.analysis.ranges import Env, at_value, env_of, folded
 from tilewright.proposers.rewriter.expr import Expr, var
 from tilewright.proposers.rewriter.ir import (
     Body,

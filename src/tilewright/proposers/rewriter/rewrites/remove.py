@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tilewright.proposers.rewriter.buffers import NotApplicable
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
+from tilewright.proposers.rewriter.analysis.polyhedra import meet
+from tilewright.proposers.rewriter.analysis.regions import array_regions
 from tilewright.proposers.rewriter.ir import (
     Body,
     Command,
@@ -15,8 +17,6 @@ from tilewright.proposers.rewriter.ir import (
     walk_paths,
 )
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.polyhedra import meet
-from tilewright.proposers.rewriter.regions import array_regions
 from tilewright.proposers.rewriter.rewrites.hoist import setting_of
 
 

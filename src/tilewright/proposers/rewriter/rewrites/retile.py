@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.proposers.rewriter.addresses import readdressed, shifted
-from tilewright.proposers.rewriter.analysis import at_value, env_of, same_loop, trip_count
-from tilewright.proposers.rewriter.buffers import Buffer, NotApplicable, find_buffers
+from tilewright.proposers.rewriter.analysis.addresses import readdressed, shifted
+from tilewright.proposers.rewriter.analysis.buffers import Buffer, NotApplicable, find_buffers
+from tilewright.proposers.rewriter.analysis.placement import ELSEWHERE, placed
+from tilewright.proposers.rewriter.analysis.ranges import at_value, env_of, same_loop, trip_count
 from tilewright.proposers.rewriter.expr import Expr, minimum, var
 from tilewright.proposers.rewriter.ir import (
     Body,
@@ -24,7 +25,6 @@ from tilewright.proposers.rewriter.ir import (
     walk_paths,
 )
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.placement import ELSEWHERE, placed
 from tilewright.proposers.rewriter.rewrites.dependence import check_private, check_stores
 from tilewright.proposers.rewriter.rewrites.latched import (
     check_nothing_kept,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from tilewright.proposers.rewriter.analysis import (
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
+from tilewright.proposers.rewriter.analysis.ranges import (
     at_value,
     env_of,
     labelled_loops,
@@ -13,7 +14,6 @@ from tilewright.proposers.rewriter.analysis import (
     trips,
     with_notes,
 )
-from tilewright.proposers.rewriter.buffers import NotApplicable
 from tilewright.proposers.rewriter.ir import (
     Body,
     Command,

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from tilewright.proposers.rewriter.addresses import readdressed, shifted
-from tilewright.proposers.rewriter.buffers import Access, Buffer, NotApplicable, find_buffers
+from tilewright.proposers.rewriter.analysis.addresses import readdressed, shifted
+from tilewright.proposers.rewriter.analysis.buffers import (
+    Access,
+    Buffer,
+    NotApplicable,
+    find_buffers,
+)
+from tilewright.proposers.rewriter.analysis.placement import ELSEWHERE, placed
 from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.ir import Body, Command, Kernel, Loop, Stmt
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.placement import ELSEWHERE, placed
 from tilewright.proposers.rewriter.rewrites.dependence import uses_older
 
 MOST_ACCESSES = 64

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tilewright.proposers.rewriter.analysis import simplify
-from tilewright.proposers.rewriter.buffers import NotApplicable, check_all_commands_known
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable, check_all_commands_known
+from tilewright.proposers.rewriter.analysis.ranges import simplify
+from tilewright.proposers.rewriter.analysis.settings import own_setting, resolved, settled
 from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.ir import Command, Dram, Kernel, Opaque, commands, walk
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.settings import own_setting, resolved, settled
 
 
 def place_settings(kernel: Kernel, machine: Machine) -> Kernel:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from math import gcd
 
-from tilewright.proposers.rewriter.analysis import at_value
-from tilewright.proposers.rewriter.buffers import NotApplicable, accesses
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable, accesses
+from tilewright.proposers.rewriter.analysis.polyhedra import meet
+from tilewright.proposers.rewriter.analysis.ranges import at_value
+from tilewright.proposers.rewriter.analysis.regions import touches
 from tilewright.proposers.rewriter.expr import minimum, var
 from tilewright.proposers.rewriter.ir import (
     Body,
@@ -21,8 +23,6 @@ from tilewright.proposers.rewriter.ir import (
     rebuilt,
 )
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.polyhedra import meet
-from tilewright.proposers.rewriter.regions import touches
 from tilewright.proposers.rewriter.rewrites.dependence import check_constant, check_settings
 from tilewright.proposers.rewriter.rewrites.ordering import check_fences, check_free_rows
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tilewright.proposers.rewriter.analysis import at_value
-from tilewright.proposers.rewriter.buffers import NotApplicable
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
+from tilewright.proposers.rewriter.analysis.ranges import at_value
 from tilewright.proposers.rewriter.expr import Atom, Expr, Quotient, Remainder, quotient, var
 from tilewright.proposers.rewriter.ir import (
     Body,

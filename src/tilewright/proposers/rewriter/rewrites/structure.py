@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 
-from tilewright.proposers.rewriter.analysis import at_value, env_of, trips, with_notes
-from tilewright.proposers.rewriter.buffers import NotApplicable, accesses
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable, accesses
+from tilewright.proposers.rewriter.analysis.polyhedra import meet
+from tilewright.proposers.rewriter.analysis.ranges import at_value, env_of, trips, with_notes
+from tilewright.proposers.rewriter.analysis.regions import array_regions, touches
 from tilewright.proposers.rewriter.expr import Expr, minimum, quotient, var
 from tilewright.proposers.rewriter.ir import (
     Body,
@@ -21,8 +23,6 @@ from tilewright.proposers.rewriter.ir import (
     walk_paths,
 )
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.polyhedra import meet
-from tilewright.proposers.rewriter.regions import array_regions, touches
 
 
 def split(kernel: Kernel, machine: Machine, loop: Loop, factor: int) -> Kernel:

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 
-from tilewright.proposers.rewriter.buffers import (
+from tilewright.proposers.rewriter.analysis.buffers import (
     Buffer,
     NotApplicable,
     buffers_of,
     check_all_commands_known,
     lattice,
 )
+from tilewright.proposers.rewriter.analysis.settings import own_setting, resolved
 from tilewright.proposers.rewriter.c_types import SIZES
 from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.ir import (
@@ -30,7 +31,6 @@ from tilewright.proposers.rewriter.ir import (
     rebuilt,
 )
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.settings import own_setting, resolved
 
 TRANSPOSE = "b_transpose"
 """The setting of the array that transposes what it latches."""

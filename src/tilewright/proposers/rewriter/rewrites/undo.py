@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import replace
 from functools import lru_cache
 
-from tilewright.proposers.rewriter.addresses import readdressed, slot_term
-from tilewright.proposers.rewriter.analysis import at_value, decide
-from tilewright.proposers.rewriter.buffers import NotApplicable, find_buffer
+from tilewright.proposers.rewriter.analysis.addresses import readdressed, slot_term
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable, find_buffer
+from tilewright.proposers.rewriter.analysis.ranges import at_value, decide
 from tilewright.proposers.rewriter.expr import var
 from tilewright.proposers.rewriter.ir import (
     Body,

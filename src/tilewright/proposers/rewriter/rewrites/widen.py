@@ -7,8 +7,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import groupby
 
-from tilewright.proposers.rewriter.analysis import env_of, simplify, trips
-from tilewright.proposers.rewriter.buffers import NotApplicable, check_all_commands_known
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable, check_all_commands_known
+from tilewright.proposers.rewriter.analysis.move_settings import (
+    block_stride,
+    by_same_setting,
+    settings_for,
+)
+from tilewright.proposers.rewriter.analysis.ranges import env_of, simplify, trips
 from tilewright.proposers.rewriter.expr import Expr, bounds, minimum, quotient, var
 from tilewright.proposers.rewriter.ir import (
     Body,
@@ -23,8 +28,7 @@ from tilewright.proposers.rewriter.ir import (
     walk_paths,
 )
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.move_settings import block_stride, by_same_setting, settings_for
-from tilewright.proposers.rewriter.roll import roll
+from tilewright.proposers.rewriter.rewrites.roll import roll
 
 
 def widen(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from tilewright.proposers.rewriter.analysis import env_of, trip_count
-from tilewright.proposers.rewriter.buffers import Access, Buffer, NotApplicable
+from tilewright.proposers.rewriter.analysis.buffers import Access, Buffer, NotApplicable
+from tilewright.proposers.rewriter.analysis.move_settings import settings_for
+from tilewright.proposers.rewriter.analysis.ranges import env_of, trip_count
 from tilewright.proposers.rewriter.expr import (
     Expr,
     Minimum,
@@ -30,7 +31,6 @@ from tilewright.proposers.rewriter.ir import (
     fresh_name,
 )
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.move_settings import settings_for
 
 
 @dataclass(frozen=True, slots=True)

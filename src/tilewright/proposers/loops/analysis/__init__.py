@@ -1,0 +1,1 @@
+"""What loops change, carry from one iteration to the next, and may share between threads."""

@@ -1,0 +1,276 @@
+"""Whether iterations of a loop may touch the same elements of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from tilewright.proposers.loops.analysis.changes import NotApplicableError, changed_by
+from tilewright.proposers.loops.ir import (
+    Address,
+    Assign,
+    Binary,
+    Command,
+    Declare,
+    Element,
+    Expr,
+    For,
+    Kernel,
+    Load,
+    Negative,
+    Number,
+    Statement,
+    Var,
+    expressions,
+    path_to,
+    statements,
+    walk,
+)
+
+Access = Element | Load | Address
+_ELEMENT_BYTES = {"int8_t": 1, "uint8_t": 1, "int16_t": 2, "uint16_t": 2}
+
+
+def require_independent(
+    loop: For, kernel: Kernel, private: Collection[str] = (), changing: Collection[str] = ()
+) -> None:
+    """Raise unless no two iterations touch the same element of an array that the loop writes.
+
+    Shown where one subscript of all accesses to the array is the same up to constants, grows with
+    the loop's variable by more than what they cover, loops inside included, and holds nothing else
+    that the loop changes. Each iteration has its own copies of the arrays that are `private`;
+    variables of `changing` may differ between two iterations, too. The loop is one of the kernel's.
+    """
+    accesses = list(_accesses(loop.body, kernel, _Ranges(loop.body)))
+    written = {access.array for access, is_write, _ in accesses if is_write}
+    inside = (changed_by(loop) | {*changing}) - {loop.variable}
+    written -= {*private}
+    for statement in statements(loop.body):
+        if isinstance(statement, Command):
+            _require_rows(statement, written, kernel)
+    over = written & set(_reaching_over(loop, kernel))
+    if over:
+        raise NotApplicableError(f"vectors may extend beyond the ends of rows of {min(over)}")
+    for array in written:
+        here = [(access, ranges) for access, _, ranges in accesses if access.array == array]
+        if not any(_separates(loop, here, d, inside, kernel) for d in range(_rank(here))):
+            raise NotApplicableError(f"iterations may touch the same elements of {array}")
+
+
+def _rank(accesses: Sequence[tuple[Access, _Ranges]]) -> int:
+    return min(len(access.subscripts) for access, _ in accesses)
+
+
+def _separates(
+    loop: For,
+    accesses: Sequence[tuple[Access, _Ranges]],
+    dimension: int,
+    inside: set[str],
+    kernel: Kernel,
+) -> bool:
+    same: dict[Expr, int] | None = None
+    lows, highs = [], []
+    for access, ranges in accesses:
+        terms, low = linear(access.subscripts[dimension])
+        high = low + _extent(access, dimension, kernel) - 1
+        for term, factor in [*terms.items()]:
+            if isinstance(term, Var) and term.name in ranges:
+                del terms[term]
+                least, greatest = sorted(factor * end for end in ranges[term.name])
+                low, high = low + least, high + greatest
+            elif term != Var(loop.variable) and _names_of(term) & {*inside, loop.variable}:
+                return False
+        if same is not None and terms != same:
+            return False
+        same = terms
+        lows.append(low)
+        highs.append(high)
+    apart = abs((same or {}).get(Var(loop.variable), 0)) * loop.step
+    return apart > max(highs) - min(lows)
+
+
+def _names_of(expr: Expr) -> set[str]:
+    """Variables and arrays that an expression is made of."""
+    return {
+        e.name if isinstance(e, Var) else e.array
+        for e in walk(expr)
+        if isinstance(e, (Var, Element, Load, Address))
+    }
+
+
+def linear(subscript: Expr) -> tuple[dict[Expr, int], int]:
+    """A subscript as a sum of terms with whole factors, none of them zero, and a number."""
+    if isinstance(subscript, Number) and subscript.text.isdigit():
+        return {}, int(subscript.text)
+    if isinstance(subscript, Negative):
+        return _scaled(linear(subscript.value), -1)
+    if isinstance(subscript, Binary) and subscript.operator in "+-":
+        terms, offset = linear(subscript.left)
+        others, more = _scaled(linear(subscript.right), 1 if subscript.operator == "+" else -1)
+        for term, factor in others.items():
+            terms[term] = terms.get(term, 0) + factor
+        return {t: f for t, f in terms.items() if f}, offset + more
+    if isinstance(subscript, Binary) and subscript.operator == "*":
+        for number, other in (
+            (subscript.left, subscript.right),
+            (subscript.right, subscript.left),
+        ):
+            if isinstance(number, Number) and number.text.isdigit():
+                return _scaled(linear(other), int(number.text))
+    return {subscript: 1}, 0
+
+
+def _scaled(sum_of_terms: tuple[dict[Expr, int], int], by: int) -> tuple[dict[Expr, int], int]:
+    terms, offset = sum_of_terms
+    return {term: factor * by for term, factor in terms.items() if by}, offset * by
+
+
+class _Ranges(dict[str, tuple[int, int]]):
+    """Least and greatest value of the variable of each loop that is entered on the way down.
+
+    A variable that anything else in the body assigns is left out.
+    """
+
+    def __init__(self, body: tuple[Statement, ...]) -> None:
+        super().__init__()
+        self._others = {
+            s.target.name
+            for s in statements(body)
+            if isinstance(s, Assign) and isinstance(s.target, Var)
+        } | {s.name for s in statements(body) if isinstance(s, Declare)}
+
+    def within(self, loop: For) -> _Ranges:
+        """The ranges in the body of a loop."""
+        found = _Ranges(())
+        found._others = self._others
+        found.update(self)
+        if loop.variable not in self._others:
+            found[loop.variable] = loop.first, loop.first + max(0, loop.trips - 1) * loop.step
+        return found
+
+
+def _reaching_over(loop: For, kernel: Kernel) -> Iterator[str]:
+    """Arrays of which a vector may begin in one row and end in the next.
+
+    Such a vector touches more than its subscripts say.
+    """
+    sizes = {p.name: [p.sizes] for p in (*kernel.parameters, *kernel.scratch)}
+    for statement in statements(kernel.body):
+        if isinstance(statement, Declare):
+            sizes.setdefault(statement.name, []).append(statement.sizes)
+    for load, around in _loads(loop.body, path_to(loop, kernel.body)):
+        dimension = len(load.subscripts) - 1
+        end = _greatest(load.subscripts[-1], around)
+        rows = [s[dimension] for s in sizes.get(load.array, ()) if len(s) > dimension]
+        if dimension and (end is None or end + kernel.lanes > min(rows, default=0)):
+            yield load.array
+
+
+def _loads(body: tuple[Statement, ...], around: list[For]) -> Iterator[tuple[Load, list[For]]]:
+    """Vectors that statements read and write, with the loops around each."""
+    for statement in body:
+        if isinstance(statement, For):
+            yield from _loads(statement.body, [*around, statement])
+        else:
+            loads = (e for e in expressions((statement,)) if isinstance(e, Load))
+            yield from ((load, around) for load in loads)
+
+
+def _greatest(subscript: Expr, around: list[For]) -> int | None:
+    """Greatest value of a subscript, None if it is not made of the variables of loops alone."""
+    last = {o.variable: (o.first, o.first + (o.trips - 1) * o.step) for o in around}
+    terms, found = linear(subscript)
+    for term, factor in terms.items():
+        if not isinstance(term, Var) or term.name not in last:
+            return None
+        found += factor * last[term.name][factor > 0]
+    return found
+
+
+def extremes(subscript: Expr, around: Sequence[For]) -> tuple[int | None, int | None]:
+    """Least and greatest value of a subscript, None if variables of other than loops are in it."""
+    least = _greatest(Negative(subscript), [*around])
+    return None if least is None else -least, _greatest(subscript, [*around])
+
+
+def is_inside(element: Element, around: Sequence[For], kernel: Kernel) -> bool:
+    """Whether all iterations of the loops around an element find it inside its array."""
+    sizes = {p.name: p.sizes for p in (*kernel.parameters, *kernel.scratch)}
+    for statement in statements(kernel.body):
+        if isinstance(statement, Declare) and statement.sizes:
+            sizes[statement.name] = statement.sizes
+    known = sizes.get(element.array, ())
+    if len(known) != len(element.subscripts):
+        return False
+    for subscript, size in zip(element.subscripts, known, strict=True):
+        least, greatest = extremes(subscript, around)
+        if greatest is None or least is None or greatest >= size or least < 0:
+            return False
+    return True
+
+
+def _extent(access: Access, dimension: int, kernel: Kernel) -> int:
+    """Elements that an access covers along a dimension.
+
+    A command covers rows that lie as far apart as those of the array: see `_require_rows`.
+    """
+    following = len(access.subscripts) - 1 - dimension
+    if isinstance(access, Load):
+        return kernel.lanes if following == 0 else 1
+    if isinstance(access, Element) or following > 1:
+        return 1
+    rows, row_bytes = kernel.block
+    return rows if following == 1 else -(-row_bytes // element_bytes(access.array, kernel))
+
+
+def element_bytes(array: str, kernel: Kernel) -> int:
+    """Of an element of a parameter or a static array."""
+    types = {p.name: p.type for p in (*kernel.parameters, *kernel.scratch)}
+    return _ELEMENT_BYTES.get(types.get(array, "float"), 4)
+
+
+def _accesses(
+    body: tuple[Statement, ...], kernel: Kernel, ranges: _Ranges
+) -> Iterator[tuple[Access, bool, _Ranges]]:
+    """What statements read and write: each access, whether it is a write, and the ranges there."""
+    for statement in body:
+        values: list[Expr] = []
+        if isinstance(statement, For):
+            yield from _accesses(statement.body, kernel, ranges.within(statement))
+        elif isinstance(statement, Command):
+            yield from ((at, is_write, ranges) for at, is_write in _touched(statement, kernel))
+            values = [*statement.arguments]  # for what their subscripts read
+        elif isinstance(statement, Declare) and statement.value is not None:
+            values = [statement.value]
+        elif isinstance(statement, Assign):
+            values = [statement.value]
+            if not isinstance(statement.target, Var):
+                yield statement.target, True, ranges
+                values += statement.target.subscripts
+        for value in values:
+            for expr in walk(value):
+                if isinstance(expr, (Element, Load)):
+                    yield expr, False, ranges
+
+
+def _touched(command: Command, kernel: Kernel) -> Iterator[tuple[Address, bool]]:
+    """What a command touches in memory."""
+    for argument, role in zip(command.arguments, command.roles, strict=True):
+        if role not in ("dram_read", "dram_write"):
+            continue
+        if not isinstance(argument, Address):
+            raise NotApplicableError(f"an operand of {command.name} is not an array element")
+        yield argument, role == "dram_write"
+
+
+def _require_rows(command: Command, written: Collection[str], kernel: Kernel) -> None:
+    """Raise unless what a command touches of arrays that are written are rows of theirs."""
+    sizes = {p.name: p.sizes for p in (*kernel.parameters, *kernel.scratch)}
+    operands = list(zip(command.arguments, command.roles, strict=True))
+    strides = [argument for argument, role in operands if role == "row_stride_bytes"]
+    for argument, _ in operands:
+        if isinstance(argument, Address) and argument.array in written:
+            row = sizes.get(argument.array, (0,))[-1] * element_bytes(argument.array, kernel)
+            if strides != [Number(str(row))]:
+                raise NotApplicableError(
+                    f"{command.name} does not access contiguous rows of {argument.array}"
+                )

@@ -1,0 +1,205 @@
+"""Which loops threads may share: what is private to an iteration, and what all of them see."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping
+from itertools import product
+
+from tilewright.proposers.loops.analysis.changes import NotApplicableError
+from tilewright.proposers.loops.analysis.independence import require_independent
+from tilewright.proposers.loops.ir import (
+    Address,
+    Assign,
+    Binary,
+    Command,
+    Declare,
+    Element,
+    Expr,
+    For,
+    Kernel,
+    Load,
+    Negative,
+    Number,
+    Statement,
+    Var,
+    around,
+    expressions,
+    statements,
+    walk,
+)
+
+MOST_PRIVATE_BYTES = 64 << 10
+"""Of arrays that are private to an iteration: they lie on the stack of a thread."""
+_MOST_ELEMENTS = 1 << 15
+"""Elements that are followed one by one where an array is to become private."""
+
+
+def require_shareable(loop: For, kernel: Kernel) -> None:
+    """Raise unless the loop's iterations may run at the same time on its number of threads.
+
+    That is where each writes elements of its own, and only variables that it declares itself.
+    """
+    if loop.trips < loop.threads:
+        raise NotApplicableError(f"{loop.trips} iterations are too few for {loop.threads} threads")
+    own: dict[str, int] = {}
+    for statement in statements(loop.body):
+        if isinstance(statement, Command):
+            raise NotApplicableError(f"{statement.name} uses registers, which threads do not share")
+        if isinstance(statement, For) and statement.threads > 1:
+            raise NotApplicableError("an inner loop is already shared among threads")
+        if isinstance(statement, Declare):
+            width = kernel.lanes if statement.type == "vector" else 1
+            own[statement.name] = 4 * width * math.prod(statement.sizes) if statement.sizes else 0
+    if sum(own.values()) > MOST_PRIVATE_BYTES:
+        raise NotApplicableError("the arrays of an iteration are too large for a thread's stack")
+    outside = sorted(assigned_in(loop.body) - set(own))
+    if outside:
+        raise NotApplicableError(f"all iterations use the same variable {outside[0]}")
+    require_independent(loop, kernel, private=own)
+
+
+def require_sharing(kernel: Kernel) -> None:
+    """Raise unless each loop that is shared among threads may be."""
+    for statement in statements(kernel.body):
+        if isinstance(statement, For) and statement.threads > 1:
+            require_shareable(statement, kernel)
+
+
+def regions(kernel: Kernel, number: int) -> int:
+    """How often threads are woken where they share loop `number`: once in each of its runs."""
+    return math.prod(loop.trips for loop in around(kernel, number)[:-1])
+
+
+def assigned_in(body: tuple[Statement, ...]) -> set[str]:
+    """Variables, not arrays, that statements assign after their declaration."""
+    return {
+        statement.target.name
+        for statement in statements(body)
+        if isinstance(statement, Assign) and isinstance(statement.target, Var)
+    }
+
+
+def require_rewritten(loop: For, variable: Declare, lanes: int) -> None:
+    """Raise unless each iteration writes all it reads of a variable or an array before.
+
+    An iteration then needs nothing that another one left there.
+    """
+    _Rewriting(variable, lanes).check(loop.body, ())
+
+
+class _Rewriting:
+    """Follows which elements of an array, or whether a variable, was written."""
+
+    def __init__(self, variable: Declare, lanes: int) -> None:
+        self._name = variable.name
+        self._sizes = variable.sizes
+        self._lanes = 1 if variable.type == "vector" else lanes
+
+    def check(
+        self,
+        body: tuple[Statement, ...],
+        path: tuple[For, ...],
+        before: Collection[tuple[int, ...]] = (),
+        just: Collection[Expr] = (),
+    ) -> None:
+        """Raise if something is read that was not written, `before` or in the body itself.
+
+        `path` are the loops around the body. A write in one of them counts once that loop is done;
+        in the same iteration of all of them, for what is read by the same words (`just` written).
+        """
+        written, in_words = set(before), set(just)
+        changing = {loop.variable for loop in path}
+        for statement in body:
+            for place in _read(statement, self._name):
+                if place not in in_words and not self._elements(place, path) <= written:
+                    raise NotApplicableError(
+                        f"{self._name} may contain values of another iteration"
+                    )
+            if isinstance(statement, For):
+                self.check(statement.body, (*path, statement), written, in_words)
+            elif isinstance(statement, Assign) and _variables(statement.target) <= changing:
+                in_words.add(statement.target)
+            for place, inside in _written(statement, self._name):
+                if not _variables(place) & changing:
+                    written |= self._elements(place, inside)
+
+    def _elements(self, place: Expr, path: tuple[For, ...]) -> set[tuple[int, ...]]:
+        """All elements that an access touches while the loops of `path` run."""
+        subscripts = place.subscripts if isinstance(place, (Element, Load)) else ()
+        if len(subscripts) != len(self._sizes):
+            raise NotApplicableError(f"{self._name} is not accessed element by element")
+        used = _variables(place)
+        over = [loop for loop in path if loop.variable in used]
+        if math.prod(loop.trips for loop in over) > _MOST_ELEMENTS:
+            raise NotApplicableError(f"too many elements of {self._name} are accessed")
+        found: set[tuple[int, ...]] = set()
+        for values in product(*(range(o.first, o.last, o.step) for o in over)):
+            known = dict(zip((o.variable for o in over), values, strict=True))
+            first = tuple(_value(s, known) for s in subscripts)
+            found.add(first)
+            if isinstance(place, Load):
+                found |= {(*first[:-1], first[-1] + lane) for lane in range(self._lanes)}
+        return found
+
+
+def _read(statement: Statement, name: str) -> Iterator[Expr]:
+    """Accesses that a statement reads, itself and not in loops inside."""
+    if isinstance(statement, Declare) and statement.value is not None:
+        yield from _named(statement.value, name)
+    elif isinstance(statement, Assign):
+        yield from _named(statement.value, name)
+        if not isinstance(statement.target, Var):
+            for subscript in statement.target.subscripts:
+                yield from _named(subscript, name)
+
+
+def _named(expr: Expr, name: str) -> Iterator[Expr]:
+    return (e for e in walk(expr) if _name(e) == name)
+
+
+def _variables(place: Expr) -> set[str]:
+    """Those that the subscripts of an access are made of."""
+    found = place.subscripts if isinstance(place, (Element, Load)) else ()
+    inner = [e for subscript in found for e in walk(subscript)]
+    if not all(isinstance(e, (Number, Var, Negative, Binary)) for e in inner):
+        raise NotApplicableError("a subscript contains more than variables")
+    return {e.name for e in inner if isinstance(e, Var)}
+
+
+def _name(expr: Expr) -> str | None:
+    if isinstance(expr, Var):
+        return expr.name
+    return expr.array if isinstance(expr, (Element, Load, Address)) else None
+
+
+def _written(
+    statement: Statement, name: str, path: tuple[For, ...] = ()
+) -> Iterator[tuple[Expr, tuple[For, ...]]]:
+    """Accesses that a statement writes, with the loops of the statement around each."""
+    if isinstance(statement, For):
+        for inner in statement.body if statement.trips else ():
+            yield from _written(inner, name, (*path, statement))
+    elif isinstance(statement, Assign) and _name(statement.target) == name:
+        yield statement.target, path
+
+
+def _value(subscript: Expr, known: Mapping[str, int]) -> int:
+    """A subscript where loop variables have the values that are `known`."""
+    if isinstance(subscript, Number) and subscript.text.isdigit():
+        return int(subscript.text)
+    if isinstance(subscript, Var) and subscript.name in known:
+        return known[subscript.name]
+    if isinstance(subscript, Negative):
+        return -_value(subscript.value, known)
+    if isinstance(subscript, Binary) and subscript.operator in "+-*":
+        left, right = _value(subscript.left, known), _value(subscript.right, known)
+        if subscript.operator == "*":
+            return left * right
+        return left + right if subscript.operator == "+" else left - right
+    raise NotApplicableError("a subscript contains more than loop variables")
+
+
+def uses_of(name: str, body: tuple[Statement, ...]) -> int:
+    """How often expressions name a variable or an array, targets included."""
+    return sum(_name(e) == name for e in expressions(body))

@@ -1,0 +1,1 @@
+"""From C text to the intermediate form of loop nests."""

@@ -1,0 +1,245 @@
+"""Arithmetic on values while they are read: types, ranges, literals."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from tree_sitter import Node
+
+from tilewright.proposers.c.syntax import text_of
+from tilewright.proposers.loops.analysis.independence import linear
+from tilewright.proposers.loops.c_types import RANGES, common, is_whole, promoted
+from tilewright.proposers.loops.ir import Binary, Cast, Expr, Negative, Number, Type, Var, walk
+from tilewright.proposers.loops.parsing.scope import Interval, Value, number, plus, times
+from tilewright.proposers.loops.parsing.syntax import UnsupportedError
+
+_FLOAT = re.compile(r"(?:(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)[fF]?")
+_WHOLE = re.compile(r"(0[xX][0-9a-fA-F]+|0|[1-9]\d*)([uU]?[lL]{0,2}|[lL]{1,2}[uU])")
+_LONGEST = 80
+"""Characters of a whole number; C has none of more than 64 bits."""
+_COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+_WHOLE_ONLY = ("%", "<<", ">>", "&", "|", "^")
+OPERATORS = ("+", "-", "*", "/", "&&", "||", *_COMPARISONS, *_WHOLE_ONLY)
+
+
+_CONSTANT: Mapping[str, Callable[[int, int], int]] = {
+    "/": operator.floordiv, "%": operator.mod, "<<": operator.lshift, ">>": operator.rshift,
+    "&": operator.and_, "|": operator.or_, "^": operator.xor, "<": operator.lt,
+    "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq,
+    "!=": operator.ne, "&&": lambda a, b: bool(a and b), "||": lambda a, b: bool(a or b),
+}  # fmt: skip
+
+
+def printed(value: Value) -> Expr:
+    """A value as it stands beside others; numbers that are followed keep their type there."""
+    return Cast(value.type, value.expr) if value.retyped else value.expr
+
+
+SYMBOL = "?"
+"""Begins names that stand for values of which nothing is known, not even their range."""
+
+
+def is_symbol(expr: Expr) -> bool:
+    """Whether an expression stands for such a value."""
+    return isinstance(expr, Var) and expr.name.startswith(SYMBOL)
+
+
+def converted(node: Node, value: Value, kind: Type) -> Value:
+    """A value as one of another type."""
+    if value.interval is not None and is_whole(kind):
+        if not fits(value.interval, kind):
+            raise UnsupportedError(node, f"{text_of(node)!r} does not fit the type {kind}")
+        return replace(value, type=kind, retyped=kind != "int")
+    if value.type == kind:
+        return value
+    expr = printed(value)
+    return Value(truth(expr) if kind == "_Bool" else Cast(kind, expr), kind)
+
+
+def truth(expr: Expr) -> Expr:
+    """Whether an expression is not zero, as C converts it to bool."""
+    if isinstance(expr, Binary) and expr.operator in (*_COMPARISONS, "&&", "||"):
+        return expr
+    return Binary("!=", expr, Number("0"))
+
+
+def combined(node: Node, sign: str, left: Value, right: Value) -> Value:
+    """The value of an operation, as an int where all its parts are in a known range."""
+    kind = common(left.type, right.type)
+    if sign in _WHOLE_ONLY and not is_whole(kind):
+        raise UnsupportedError(node, f"the operator {sign} is for whole numbers")
+    if sign in ("<<", ">>"):
+        kind = promoted(left.type)
+    known = computed(sign, left.interval, right.interval)
+    if sign in (*_COMPARISONS, "&&", "||"):
+        kind = "int"
+    if known is not None and is_whole(kind):
+        if not fits(known, kind) or not fits(known, "int"):
+            raise UnsupportedError(node, f"{text_of(node)!r} leaves the range of its type")
+        retyped = kind != "int" and (left.retyped or right.retyped)
+        if known[0] == known[1] and not any(
+            isinstance(e, Var) for side in (left, right) for e in walk(side.expr)
+        ):
+            return replace(number(known[0]), type=kind, retyped=retyped)
+        return Value(Binary(sign, left.expr, right.expr), kind, known, retyped)
+    return Value(Binary(sign, printed(left), printed(right)), kind)
+
+
+def computed(sign: str, left: Interval | None, right: Interval | None) -> Interval | None:
+    """Least and greatest value of an operation on whole numbers, None where it is not followed."""
+    if left is None or right is None:
+        return None
+    if sign == "+":
+        return left[0] + right[0], left[1] + right[1]
+    if sign == "-":
+        return left[0] - right[1], left[1] - right[0]
+    if sign == "*":
+        corners = [a * b for a in left for b in right]
+        return min(corners), max(corners)
+    if left[0] == left[1] and right[0] == right[1]:
+        return _constant(sign, left[0], right[0])
+    positive = left[0] >= 0 and right[0] > 0
+    if sign == "/" and positive:
+        return left[0] // right[1], left[1] // right[0]
+    if sign == "%" and positive:
+        return 0, min(left[1], right[1] - 1)
+    if sign == ">>" and positive:
+        return left[0] >> right[1], left[1] >> right[0]
+    return None
+
+
+def _constant(sign: str, left: int, right: int) -> Interval | None:
+    if sign in ("/", "%") and (left < 0 or right <= 0):
+        return None
+    if sign in ("<<", ">>") and (left < 0 or not 0 <= right < 32):
+        return None
+    found = int(_CONSTANT[sign](left, right))
+    return found, found
+
+
+def decided(sign: str, left: Value, right: Value) -> bool | None:
+    """Whether a comparison holds for all values of the ranges of its sides, or for none."""
+    if left.interval is None or right.interval is None or sign not in ("<", "<=", ">", ">="):
+        return None
+    if any(is_symbol(e) for side in (left, right) for e in walk(side.expr)):
+        return None
+    if sign[0] == ">":
+        return decided(sign.replace(">", "<"), right, left)
+    (least, most), (low, high) = left.interval, right.interval
+    if most < low or (sign == "<=" and most == low):
+        return True
+    return False if least > high or (sign == "<" and least == high) else None
+
+
+def smaller_or_larger(test: Expr, value: Value, other: Value) -> Value | None:
+    """What `a < b ? a : b`, or another least or greatest, always is, if ranges decide it."""
+    if not isinstance(test, Binary) or test.operator not in ("<", "<=", ">", ">="):
+        return None
+    sides = (printed(value), printed(other))
+    if sides not in ((test.left, test.right), (test.right, test.left)):
+        return None
+    smaller = (test.operator[0] == "<") == (test.left == sides[0])
+    first = decided("<=" if smaller else ">=", value, other)
+    return None if first is None else value if first else other
+
+
+def fits(interval: Interval | None, kind: str) -> bool:
+    """Whether all values of a range are of a type."""
+    least, most = RANGES[kind]
+    return interval is not None and least <= interval[0] and interval[1] <= most
+
+
+def within(interval: Interval | None, size: int) -> bool:
+    """Whether all values of a range are subscripts of so many elements."""
+    return interval is not None and interval[0] >= 0 and interval[1] < size
+
+
+def in_rows(
+    subscripts: Sequence[Expr], sizes: Sequence[int], interval_of: Callable[[Expr], Interval | None]
+) -> tuple[Expr, ...] | None:
+    """Subscripts whose last one counts on over the ends of rows, as those of the element it means.
+
+    `&t[0][0]` may be read so from end to end. None where it is not known which element that is.
+    """
+    if len(subscripts) != len(sizes):
+        return None
+    flat: dict[Expr, int] = {}
+    offset, size = 0, 1
+    for subscript, length in zip(reversed(subscripts), reversed(sizes), strict=True):
+        terms, added = linear(subscript)
+        for term, factor in terms.items():
+            flat[term] = flat.get(term, 0) + factor * size
+        offset, size = offset + added * size, size * length
+    found: list[Expr] = []
+    for length in sizes:
+        size //= length
+        here = {t: f // size for t, f in flat.items() if f % size == 0}
+        flat = {t: f for t, f in flat.items() if f % size}
+        rest = _bounds(flat, interval_of)
+        if rest is None:
+            return None
+        least = offset + rest[0]
+        row = least // size  # what is left begins in this row, and must end in it
+        if rest[1] - rest[0] >= size - least % size:
+            return None
+        offset -= row * size
+        whole = _bounds(here, interval_of)
+        if whole is None or whole[0] + row < 0 or whole[1] + row >= length:
+            return None
+        found.append(_sum(here, row))
+    return tuple(found) if offset == 0 else None
+
+
+def _bounds(
+    terms: Mapping[Expr, int], interval_of: Callable[[Expr], Interval | None]
+) -> Interval | None:
+    """Least and greatest value of a sum of multiples."""
+    least = most = 0
+    for term, factor in terms.items():
+        interval = interval_of(term)
+        if interval is None:
+            return None
+        ends = sorted(end * factor for end in interval)
+        least, most = least + ends[0], most + ends[1]
+    return least, most
+
+
+def _sum(terms: Mapping[Expr, int], added: int) -> Expr:
+    total = number(added)
+    for term, factor in terms.items():
+        # Ranges are not needed to print it; any that is not constant will do.
+        total = plus(times(Value(term, "int", (0, 1)), factor), total)
+    return total.expr
+
+
+def literal_value(node: Node) -> Value:
+    """The value of a literal."""
+    text = text_of(node)
+    negative, text = text.startswith("-"), text.removeprefix("-")
+    if _FLOAT.fullmatch(text):
+        literal = Number(text)
+        kind: Type = "float" if text[-1] in "fF" else "double"
+        return Value(Negative(literal) if negative else literal, kind)
+    found = _WHOLE.fullmatch(text) if len(text) <= _LONGEST else None
+    if found is None or (value := int(found[1], 0)) > RANGES["uint64_t"][1]:
+        raise UnsupportedError(node, f"the number {text_of(node)[:_LONGEST]!r} is not supported")
+    suffix = found[2].lower()
+    kinds: tuple[Type, ...] = ("int", "uint32_t", "int64_t", "uint64_t")
+    if "u" in suffix:
+        kinds = ("uint32_t", "uint64_t")
+    elif not text.lower().startswith("0x"):
+        kinds = ("int", "int64_t")
+    if "l" in suffix:
+        kinds = tuple(k for k in kinds if k.endswith("64_t"))
+    kind = next((k for k in kinds if value <= RANGES[k][1]), "uint64_t")
+    if not fits((value, value), "int"):
+        ends = {"uint32_t": "u", "int64_t": "ll", "uint64_t": "ull"}[kind]
+        literal = Number(f"{value}{ends}")
+        return Value(Negative(literal) if negative else literal, kind)
+    value = -value if negative else value
+    if negative and "u" in suffix:
+        raise UnsupportedError(node, f"the number {text_of(node)!r} wraps around")
+    return replace(number(value), type=kind, retyped=kind != "int")

@@ -1,0 +1,494 @@
+"""Expressions of C to those of the small form.
+
+Whole numbers that are followed (constants, variables of loops, what is computed from them) stand
+for themselves wherever they are used. Their ranges are known, so that a subscript that the source
+computes in 64 bits may be printed as an int.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from tree_sitter import Node
+
+from tilewright.proposers.c.syntax import text_of
+from tilewright.proposers.loops.analysis.changes import fresh
+from tilewright.proposers.loops.c_types import common, is_whole, promoted
+from tilewright.proposers.loops.ir import (
+    INFINITY,
+    Address,
+    Binary,
+    Cast,
+    Element,
+    Expr,
+    Load,
+    Negative,
+    Number,
+    Select,
+    Var,
+)
+from tilewright.proposers.loops.parsing.arithmetic import (
+    OPERATORS,
+    combined,
+    computed,
+    converted,
+    fits,
+    in_rows,
+    literal_value,
+    printed,
+    smaller_or_larger,
+    within,
+)
+from tilewright.proposers.loops.parsing.records import (
+    record_at,
+    seen_as,
+    stride_of,
+    type_name,
+)
+from tilewright.proposers.loops.parsing.scope import (
+    Binding,
+    Bundle,
+    Interval,
+    Place,
+    Pointed,
+    Record,
+    Scope,
+    Unknown,
+    Value,
+    Variable,
+    number,
+    plus,
+    times,
+)
+from tilewright.proposers.loops.parsing.syntax import (
+    NotFollowedError,
+    UnsupportedError,
+    field_of,
+    named_type,
+    operator_of,
+)
+
+_SIDES = ("consequence", "alternative")
+
+
+class Expressions:
+    """Reads expressions where names stand for what `scope` says.
+
+    What an expression does beside its value waits in `_after` until its statement is complete.
+    """
+
+    def __init__(self) -> None:
+        self.scope = Scope(None)
+        self.records: dict[str, Record] = {}
+        self.bundles: dict[str, Bundle] = {}
+        self._sizes: dict[str, tuple[int, ...]] = {}
+        self._ranges: dict[str, Interval] = {}
+        self._after: list[tuple[Node, int]] = []
+        self._conditional = 0
+        self._rehearsing = False
+        self._printed: list[set[str]] = [set()]
+
+    def expression(self, node: Node) -> Expr:
+        """A value as it is printed. Raises `UnsupportedError`."""
+        return printed(self.value(node))
+
+    def value(self, node: Node) -> Value:
+        """A value with its type. Raises `UnsupportedError`."""
+        kind = node.type
+        if kind == "parenthesized_expression":
+            return self.value(node.named_children[0])
+        if kind == "identifier":
+            return self._named(node)
+        if kind == "number_literal":
+            return literal_value(node)
+        if kind in ("true", "false"):
+            return number(int(kind == "true"))
+        if kind == "field_expression" and isinstance(found := self.member(node), (Value, Variable)):
+            return found if isinstance(found, Value) else Value(Var(found.name), found.type)
+        if kind == "field_expression" and (variable := self.pointed(node)) is not None:
+            return Value(Var(variable.name), variable.type)
+        if kind in ("subscript_expression", "field_expression"):
+            return self._element(node, self.place(node))
+        if kind == "unary_expression":
+            return self._unary(node)
+        if kind == "binary_expression":
+            return self._binary(node)
+        if kind == "conditional_expression":
+            return self._chosen(node)
+        if kind == "cast_expression":
+            return self._cast(node)
+        if kind == "pointer_expression":
+            return self._pointed(node)
+        if kind == "update_expression":
+            return self._updated(node)
+        if kind == "call_expression":
+            return self.call(node)
+        raise UnsupportedError(node, f"the expression {text_of(node)!r} is not supported")
+
+    def constant(self, node: Node) -> int:
+        """A whole number that is the same in every run. Raises `UnsupportedError`."""
+        interval = self.value(node).interval
+        if interval is None or interval[0] != interval[1]:
+            raise UnsupportedError(node, f"{text_of(node)!r} is not a constant whole number")
+        return interval[0]
+
+    def place(self, node: Node) -> Place:
+        """Where an expression points. Raises `UnsupportedError`."""
+        if node.type == "parenthesized_expression":
+            return self.place(node.named_children[0])
+        if node.type == "identifier":
+            found = self.scope.find(text_of(node))
+            if isinstance(found, Place):
+                return found
+            if isinstance(found, Unknown):
+                raise NotFollowedError(node, text_of(node), found.why)
+            raise UnsupportedError(node, f"{text_of(node)!r} is not an array")
+        if node.type == "subscript_expression":
+            index = self._index(field_of(node, "index"))
+            return self._inside(node, self.place(field_of(node, "argument")), index)
+        if node.type == "field_expression":
+            return self._field(node)
+        if node.type == "pointer_expression" and operator_of(node) == "&":
+            return self._address(node)
+        if node.type == "pointer_expression":
+            return self._inside(node, self.place(field_of(node, "argument")), number(0))
+        if node.type == "binary_expression" and operator_of(node) in "+-":
+            return self._moved(node)
+        if node.type == "update_expression":
+            found = self.place(field_of(node, "argument"))
+            return self._moved_on(node, found)
+        if node.type == "cast_expression":
+            declared = field_of(field_of(node, "type"), "type")
+            record = self.records.get(type_name(declared))
+            kind = record.type if record is not None else named_type(declared)
+            seen = seen_as(self.place(field_of(node, "value")), kind, record)
+            if seen is not None:
+                return seen
+        raise UnsupportedError(node, f"the pointer {text_of(node)!r} is not supported")
+
+    def _address(self, node: Node) -> Place:
+        found = self.place(field_of(node, "argument"))
+        if found.whole and found.offset is not None:
+            return replace(found, whole=False)
+        *outer, last = found.subscripts
+        interval = self.interval_of(last)
+        offset = Value(last, "int", interval)
+        return replace(found, subscripts=tuple(outer), offset=offset, whole=False)
+
+    def _field(self, node: Node) -> Place:
+        """A field of a structure: structure.field, or pointer->field."""
+        member = self.member(node)
+        if isinstance(member, Place):
+            return member
+        found = self.place(field_of(node, "argument"))
+        if operator_of(node) == "->":
+            found = self._inside(node, found, number(0))
+        name = text_of(field_of(node, "field"))
+        if not found.whole or found.record is None or name not in found.record.fields:
+            raise UnsupportedError(node, f"{text_of(node)!r} is not a field of a structure")
+        place = replace(found, record=None, whole=False)
+        return self._inside(node, place, number(found.record.fields.index(name)))
+
+    def bundle_at(self, node: Node, bundle: Bundle) -> str | None:
+        """The name of the structure that an expression is, or is the address of."""
+        while node.type == "parenthesized_expression" or (
+            node.type == "pointer_expression" and not self._points(field_of(node, "argument"))
+        ):
+            node = node.child_by_field_name("argument") or node.named_children[0]
+        found = self.scope.find(text_of(node)) if node.type == "identifier" else None
+        return text_of(node) if found == bundle else None
+
+    def bind_bundle(self, scope: Scope, name: str, node: Node, bundle: Bundle) -> None:
+        """Declares another name for a structure, or a pointer to it."""
+        at = self.bundle_at(node, bundle)
+        members = [(field, self.scope.find(f"{at}.{field}")) for field in bundle.names]
+        scope.declare(name, bundle)
+        for field, member in members:
+            assert member is not None
+            scope.declare(f"{name}.{field}", member)
+
+    def member(self, node: Node) -> Binding | None:
+        """What a field stands for of a structure that nothing changes."""
+        inner = field_of(node, "argument")
+        while inner.type in ("parenthesized_expression", "pointer_expression"):
+            inner = inner.child_by_field_name("argument") or inner.named_children[0]
+        found = self.scope.find(text_of(inner)) if inner.type == "identifier" else None
+        if not isinstance(found, Bundle):
+            return None
+        return self.scope.find(f"{text_of(inner)}.{text_of(field_of(node, 'field'))}")
+
+    def _moved(self, node: Node) -> Place:
+        left, right = field_of(node, "left"), field_of(node, "right")
+        minus = operator_of(node) == "-"
+        if minus or self._points(left):
+            found, amount = self.place(left), self._index(right)
+        else:
+            found, amount = self.place(right), self._index(left)
+        if minus:
+            amount = self._negated(node, amount)
+        if len(found.subscripts) == found.rank:
+            raise UnsupportedError(node, f"{text_of(node)!r} is not a pointer")
+        stride = stride_of(found)
+        if stride != 1 and amount.interval is None:
+            raise UnsupportedError(node, f"it is not known where {text_of(node)!r} points")
+        amount = times(amount, stride) if stride != 1 else amount
+        return replace(found, offset=plus(found.offset, amount))
+
+    def _negated(self, node: Node, amount: Value) -> Value:
+        if amount.interval is None:
+            raise UnsupportedError(node, f"it is not known how far {text_of(node)!r} moves")
+        least, most = amount.interval
+        if least == most:
+            return number(-least)
+        return Value(Negative(amount.expr), "int", (-most, -least))
+
+    def _points(self, node: Node) -> bool:
+        """Whether an operand of + is the pointer."""
+        while node.type in ("parenthesized_expression", "cast_expression", "binary_expression"):
+            inner = node.child_by_field_name("left") or node.child_by_field_name("value")
+            node = inner or node.named_children[0]
+        if node.type == "identifier":
+            return isinstance(self.scope.find(text_of(node)), (Place, Unknown))
+        return node.type == "pointer_expression" and operator_of(node) == "&"
+
+    def _index(self, node: Node) -> Value:
+        found = self.value(node)
+        if not is_whole(found.type):
+            raise UnsupportedError(node, f"{text_of(node)!r} is not a whole number")
+        return found
+
+    def _inside(self, node: Node, place: Place, index: Value) -> Place:
+        """What the subscript `index` of a pointer stands for."""
+        if len(place.subscripts) == place.rank or place.whole:
+            raise UnsupportedError(node, f"{text_of(node)!r} has too many subscripts")
+        if stride_of(place) != 1:
+            return record_at(node, place, index)
+        if place.offset is not None:
+            if index.interval is None:
+                index = Value(Binary("+", place.offset.expr, printed(index)), "int")
+            else:
+                index = plus(place.offset, index)
+            sizes = self._sizes.get(place.array, ())
+            if (
+                len(sizes) > 1
+                and not self._rehearsing
+                and not within(index.interval, sizes[len(place.subscripts)])
+            ):
+                rows = in_rows((*place.subscripts, index.expr), sizes, self.interval_of)
+                if rows is None or place.record is not None:
+                    what = f"{text_of(node)!r} may extend beyond the end of a row"
+                    raise UnsupportedError(node, what)
+                return replace(place, subscripts=rows, offset=None, whole=False)
+        subscripts = (*place.subscripts, index.expr)
+        whole = place.record is not None and place.rank - len(subscripts) == 1
+        return replace(place, subscripts=subscripts, offset=None, whole=whole)
+
+    def _element(self, node: Node, place: Place) -> Value:
+        if len(place.subscripts) != place.rank:
+            raise UnsupportedError(node, f"{text_of(node)!r} is not an element of an array")
+        return Value(Element(place.array, place.subscripts), place.type)
+
+    def _named(self, node: Node) -> Value:
+        name = text_of(node)
+        found = self.scope.find(name)
+        if isinstance(found, Value):
+            return found
+        if isinstance(found, Variable):
+            return Value(Var(found.name), found.type)
+        if isinstance(found, Unknown):
+            raise NotFollowedError(node, name, found.why)
+        if found is None and name in ("INFINITY", "HUGE_VALF"):
+            return Value(INFINITY, "float")
+        why = "is an array" if isinstance(found, Place) else "is not declared here"
+        raise UnsupportedError(node, f"{name!r} {why}")
+
+    def _unary(self, node: Node) -> Value:
+        sign, inner = operator_of(node), self.value(field_of(node, "argument"))
+        if sign == "+":
+            return inner
+        if sign == "!":
+            zero = Number("0")
+            return Value(Binary("==", printed(inner), zero), "int")
+        if sign == "~" and is_whole(inner.type):
+            return Value(Binary("^", printed(inner), Negative(Number("1"))), promoted(inner.type))
+        if sign != "-":
+            raise UnsupportedError(node, f"the operator {sign} is not supported")
+        if inner.interval is not None and not inner.type.startswith("u"):
+            return replace(
+                self._negated(node, inner), type=promoted(inner.type), retyped=inner.retyped
+            )
+        return Value(Negative(printed(inner)), promoted(inner.type))
+
+    def _binary(self, node: Node) -> Value:
+        sign = operator_of(node)
+        if sign not in OPERATORS:
+            raise UnsupportedError(node, f"the operator {sign} is not supported")
+        left, other = self.value(field_of(node, "left")), field_of(node, "right")
+        if sign == "&&":
+            right = self.computed_under(printed(left), lambda: self.value(other))
+        elif sign == "||":
+            right = self.computed_under(_fails(printed(left)), lambda: self.value(other))
+        else:
+            right = self.value(other)
+        return combined(node, sign, left, right)
+
+    def _chosen(self, node: Node) -> Value:
+        condition = self.value(field_of(node, "condition"))
+        test, (yes, no) = printed(condition), (field_of(node, n) for n in _SIDES)
+        value = self.computed_under(test, lambda: self.value(yes))
+        other = self.computed_under(_fails(test), lambda: self.value(no))
+        if condition.interval is not None and condition.interval[0] == condition.interval[1]:
+            return value if condition.interval[0] else other
+        kind = common(value.type, other.type)
+        least = smaller_or_larger(condition.expr, value, other)
+        if least is not None and least.type == kind:
+            return least
+        return Value(Select(printed(condition), printed(value), printed(other)), kind)
+
+    def _cast(self, node: Node) -> Value:
+        declared, inner = field_of(node, "type"), self.value(field_of(node, "value"))
+        if declared.child_by_field_name("declarator") is not None:
+            raise UnsupportedError(node, f"the pointer cast {text_of(node)!r} is not supported")
+        kind = named_type(field_of(declared, "type"))
+        if (inner.interval is not None and is_whole(kind)) or kind == "_Bool":
+            return converted(node, inner, kind)
+        return Value(Cast(kind, printed(inner)), kind)
+
+    def _pointed(self, node: Node) -> Value:
+        """*pointer, or the vector that begins there: *(vf *)&array[...]."""
+        inner = field_of(node, "argument")
+        if operator_of(node) == "*" and inner.type == "cast_expression":
+            declared = field_of(inner, "type")
+            if text_of(field_of(declared, "type")) == "vf":
+                target = field_of(inner, "value")
+                found = self.place(
+                    field_of(target, "argument") if target.type == "pointer_expression" else target
+                )
+                if len(found.subscripts) == found.rank:
+                    return Value(Load(found.array, found.subscripts), "vector")
+        variable = self.pointed(node)
+        if variable is not None:
+            return Value(Var(variable.name), variable.type)
+        if operator_of(node) != "*":
+            raise UnsupportedError(node, f"the address {text_of(node)!r} is used as a number")
+        return self._element(node, self.place(node))
+
+    def pointed(self, node: Node) -> Variable | None:
+        """The variable that *pointer, or a field of a structure that is a variable, stands for."""
+        while node.type == "parenthesized_expression":
+            node = node.named_children[0]
+        if node.type == "field_expression":
+            member = self.scope.find("".join(text_of(node).split()))
+            return member if isinstance(member, Variable) else None
+        if node.type != "pointer_expression" or operator_of(node) != "*":
+            return None
+        inner = field_of(node, "argument")
+        while inner.type == "parenthesized_expression":
+            inner = inner.named_children[0]
+        found = self.scope.find(text_of(inner)) if inner.type == "identifier" else None
+        return found.variable if isinstance(found, Pointed) else None
+
+    def _updated(self, node: Node) -> Value:
+        """variable++ or ++variable within an expression."""
+        name, found = field_of(node, "argument"), None
+        if name.type == "identifier":
+            found = self.scope.find(text_of(name))
+        if not isinstance(found, (Value, Unknown)):
+            what = f"{text_of(node)!r} changes a variable within an expression"
+            raise UnsupportedError(node, what)
+        amount = self._step_of(node, name)
+        if text_of(node).startswith(operator_of(node)):
+            self.advance(name, amount)
+            return self._named(name)
+        self._after.append((name, amount))
+        return self._named(name)
+
+    def _moved_on(self, node: Node, found: Place) -> Place:
+        name = field_of(node, "argument")
+        amount = self._step_of(node, name)
+        if text_of(node).startswith(operator_of(node)):
+            self.advance(name, amount)
+            return self.place(name)
+        self._after.append((name, amount))
+        return found
+
+    def _step_of(self, node: Node, name: Node) -> int:
+        if self._conditional:
+            what = f"{text_of(node)!r} is computed only under a condition"
+            raise NotFollowedError(node, text_of(name), what)
+        return 1 if operator_of(node) == "++" else -1
+
+    def advance(self, name: Node, amount: int) -> None:
+        """A variable that is followed grows by a number."""
+        found = self.scope.find(text_of(name))
+        by = number(amount)
+        if isinstance(found, Place) and len(found.subscripts) < found.rank:
+            by = number(amount * stride_of(found))
+            moved: Value | Place = replace(found, offset=plus(found.offset, by))
+        elif isinstance(found, Value) and found.interval is not None:
+            moved = replace(plus(found, by), type=found.type, retyped=found.type != "int")
+            if not fits(moved.interval, found.type):
+                what = f"{text_of(name)!r} leaves the range of its type"
+                raise NotFollowedError(name, text_of(name), what)
+        else:
+            why = found.why if isinstance(found, Unknown) else f"{text_of(name)!r} cannot move"
+            raise NotFollowedError(name, text_of(name), why)
+        self.scope.rebind(text_of(name), moved)
+
+    def call(self, node: Node) -> Value:
+        """The value of a call."""
+        raise NotImplementedError
+
+    def argument(self, node: Node) -> Expr:
+        """Of a command: a number, an expression, an address, or an array by its name."""
+        if node.type == "pointer_expression" and operator_of(node) == "&":
+            inner = field_of(node, "argument")
+            if inner.type == "subscript_expression":
+                found = self.place(inner)
+                return Address(found.array, found.subscripts)
+            if inner.type == "identifier" and self.scope.find(text_of(inner)) is None:
+                return Address(text_of(inner), ())  # what the file's head describes
+            raise UnsupportedError(node, f"the address {text_of(node)!r} is not supported")
+        if node.type == "identifier":
+            known = self.scope.find(text_of(node))
+            if isinstance(known, Place) and not known.subscripts and known.offset is None:
+                return Var(known.array)
+        return self.expression(node)
+
+    def interval_of(self, expr: Expr) -> Interval | None:
+        """Least and greatest value of a subscript of numbers and variables of loops."""
+        if isinstance(expr, Number) and expr.text.isdigit():
+            return int(expr.text), int(expr.text)
+        if isinstance(expr, Var):
+            return self._ranges.get(expr.name)
+        if isinstance(expr, Negative):
+            return computed("-", (0, 0), self.interval_of(expr.value))
+        if isinstance(expr, Binary):
+            left, right = self.interval_of(expr.left), self.interval_of(expr.right)
+            return computed(expr.operator, left, right)
+        return None
+
+    def printed_name(self, name: str) -> str:
+        """A name for a variable that hides no visible one of the kernel."""
+        visible = set().union(*self._printed)
+        found = name if name not in visible else fresh(name, visible)
+        self._printed[-1].add(found)
+        return found
+
+    def computed_under(self, test: Expr, read: Callable[[], Value]) -> Value:
+        """A value that is computed only where a test holds."""
+        with self._maybe():
+            return read()
+
+    @contextmanager
+    def _maybe(self) -> Iterator[None]:
+        """What is read here is computed under a condition."""
+        self._conditional += 1
+        yield
+        self._conditional -= 1
+
+
+def _fails(test: Expr) -> Expr:
+    return Binary("==", test, Number("0"))

@@ -1,0 +1,235 @@
+"""Calls of a file's own functions, which are inlined where they are called.
+
+Before::
+
+    static float twice(float x) { return x + x; }
+    ...
+    Y[i] = twice(X[i]);
+
+After::
+
+    float x = X[i];
+    Y[i] = x + x;
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from tree_sitter import Node
+
+from tilewright.proposers.c.syntax import assigned, parameters, text_of
+from tilewright.proposers.loops.c_types import NAMES, is_whole
+from tilewright.proposers.loops.ir import (
+    Binary,
+    Element,
+    Expr,
+    Number,
+    Select,
+    Type,
+    Var,
+    expressions,
+)
+from tilewright.proposers.loops.parsing.arithmetic import converted, printed
+from tilewright.proposers.loops.parsing.loops import Loops
+from tilewright.proposers.loops.parsing.records import type_name
+from tilewright.proposers.loops.parsing.scope import (
+    Pointed,
+    Record,
+    Scope,
+    Unknown,
+    Value,
+    Variable,
+)
+from tilewright.proposers.loops.parsing.statements import condition_of, inside, otherwise, returns
+from tilewright.proposers.loops.parsing.syntax import (
+    NotFollowedError,
+    UnsupportedError,
+    field_of,
+    named_type,
+    operator_of,
+)
+
+_DEEPEST = 8
+_Result = TypeVar("_Result")
+
+
+class Functions(Loops):
+    """Reads calls of the functions that `functions` are the definitions of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.functions: dict[str, Node] = {}
+        self.constants = Scope(None)
+        self._calls: list[str] = []
+
+    def called(self, node: Node) -> Value | None:
+        """What a call of a function of the file returns; its statements are read before."""
+        function = self.functions[text_of(field_of(node, "function"))]
+        declared = field_of(function, "type")
+        kind = None if text_of(declared) == "void" else named_type(declared)
+        return self._inlined(node, lambda block: self._returned(block, kind))
+
+    def fields(self, node: Node, record: Record) -> list[Value]:
+        """The values of the fields of a structure, which a function may return."""
+        name = text_of(field_of(node, "function")) if node.type == "call_expression" else ""
+        if name not in self.functions:
+            return super().fields(node, record)
+        if self.records.get(type_name(field_of(self.functions[name], "type"))) != record:
+            raise UnsupportedError(node, f"{name} does not return the declared type")
+
+        def read(block: Sequence[Node]) -> list[Value]:
+            last = block[-1] if block else node
+            if last.type != "return_statement" or not last.named_children:
+                raise UnsupportedError(node, f"{name} does not end with the structure it returns")
+            for statement in block[:-1]:
+                self.statement(statement)
+            return self.fields(last.named_children[0], record)
+
+        return self._inlined(node, read)
+
+    def _inlined(self, node: Node, read: Callable[[Sequence[Node]], _Result]) -> _Result:
+        """What `read` finds in the statements of the function that is called."""
+        name = text_of(field_of(node, "function"))
+        function = self.functions[name]
+        if name in self._calls or len(self._calls) > _DEEPEST:
+            raise UnsupportedError(node, f"{name} calls itself")
+        block = [c for c in field_of(function, "body").named_children if c.type != "comment"]
+        inner = Scope(self.constants)
+        self._bind(node, function, inner)
+        outer, self.scope = self.scope, inner
+        after, self._after = self._after, []
+        self._calls.append(name)
+        found = read(block)
+        self.complete()
+        self._calls.pop()
+        self.scope, self._after = outer, after
+        return found
+
+    def _bind(self, node: Node, function: Node, inner: Scope) -> None:
+        """Declares in `inner` what each parameter stands for in a call."""
+        given = [a for a in field_of(node, "arguments").named_children if a.type != "comment"]
+        wanted = [*parameters(field_of(function, "declarator"))]
+        if len(given) != len(wanted):
+            raise UnsupportedError(
+                node, f"{text_of(node)!r} does not match the parameters of its function"
+            )
+        changed = assigned(field_of(function, "body"), self._changes)
+        for argument, (name, levels, named) in zip(given, wanted, strict=True):
+            bundle = self.bundles.get(named)
+            if bundle is not None and self.bundle_at(argument, bundle) is not None:
+                self.bind_bundle(inner, name, argument, bundle)
+                continue
+            record = self.records.get(named)
+            if record is not None and not levels:
+                given_fields = self.fields(argument, record)
+                inner.declare(name, record)
+                for field, value in zip(record.fields, given_fields, strict=True):
+                    self._declare_in(inner, f"{name}.{field}", record.type, value)
+                continue
+            kind = record.type if record is not None else NAMES.get(named)
+            if kind is None:
+                raise UnsupportedError(function, f"the type {named!r} of {name} is not supported")
+            if not levels:
+                self._bind_number(node, inner, name, kind, self.value(argument), name in changed)
+                continue
+            variable = self._variable_at(argument, kind) if levels == [None] else None
+            if variable is not None:
+                inner.declare(name, Pointed(variable))
+                continue
+            place = self.place(argument)
+            if place.record != record or (record is not None and (place.whole or len(levels) > 1)):
+                raise UnsupportedError(argument, f"{name} is not like {text_of(argument)!r}")
+            rank = place.rank - len(place.subscripts)
+            if record is None and (place.type != kind or rank != len(levels)):
+                message = f"{name} is not an array like {text_of(argument)!r}"
+                raise UnsupportedError(argument, message)
+            inner.declare(name, place)
+
+    def _variable_at(self, argument: Node, kind: Type) -> Variable | None:
+        """The variable whose address an argument is; None where it is that of an element."""
+        if argument.type == "identifier":
+            found = self.scope.find(text_of(argument))
+            return found.variable if isinstance(found, Pointed) else None
+        if argument.type != "pointer_expression" or operator_of(argument) != "&":
+            return None
+        named = field_of(argument, "argument")
+        found = self.scope.find(text_of(named)) if named.type == "identifier" else None
+        if isinstance(found, (Value, Unknown)):
+            name = text_of(named)
+            raise NotFollowedError(argument, name, f"the address of {name} is taken")
+        if not isinstance(found, Variable):
+            return None
+        if found.type != kind:
+            what = f"{text_of(named)!r} of type {found.type} is used through a pointer to {kind}"
+            raise UnsupportedError(argument, what)
+        return found
+
+    def _bind_number(
+        self, node: Node, inner: Scope, name: str, kind: Type, value: Value, changes: bool
+    ) -> None:
+        if value.interval is not None and is_whole(kind) and name not in self.kept:
+            inner.declare(name, converted(node, value, kind))
+        elif isinstance(value.expr, (Var, Number)) and value.type == kind and not changes:
+            inner.declare(name, value)
+        else:
+            self._declare_in(inner, name, kind, value)
+
+    def _declare_in(self, inner: Scope, name: str, kind: Type, value: Value) -> None:
+        """A variable of the function that is called."""
+        outer, self.scope = self.scope, inner
+        self.declare(name, kind, value)
+        self.scope = outer
+
+    def computed_under(self, test: Expr, read: Callable[[], Value]) -> Value:
+        """A value that is computed only where a test holds.
+
+        Statements of functions that are called for it stand before, where they run in any case;
+        they read elements that may lie outside their arrays only where the test holds.
+        """
+        names = set(self._printed[-1])
+        with self._collected() as found, self._maybe():
+            value = read()
+        parts = expressions(tuple(found))
+        if all(self.may_touch(e) for e in parts if isinstance(e, Element)):
+            self._done += found
+            return value
+        self._printed[-1] = names
+        with self._under(test):
+            return read()
+
+    def _returned(self, nodes: Sequence[Node], kind: Type | None) -> Value | None:
+        """The value of a type that statements return; those before are read."""
+        for place, node in enumerate(nodes):
+            if node.type == "return_statement":
+                if not node.named_children or kind is None:
+                    return None
+                return converted(node, self.value(node.named_children[0]), kind)
+            if node.type == "if_statement" and returns(node):
+                return self._chosen_by_returns(node, nodes[place + 1 :], kind)
+            if node.type == "switch_statement" and returns(node):
+                return self._returned([*self.case_of(node), *nodes[place + 1 :]], kind)
+            self.statement(node)
+        return None
+
+    def _chosen_by_returns(self, node: Node, rest: Sequence[Node], kind: Type | None) -> Value:
+        """if (condition) return value; return other;"""
+        condition, other = self.value(condition_of(node)), otherwise(node)
+
+        def returned(statements: Sequence[Node]) -> Value:
+            found = self._returned(statements, kind)
+            if found is None:
+                what = "a function that returns only under a condition is not supported"
+                raise UnsupportedError(node, what)
+            return found
+
+        test = printed(condition)
+        chosen = inside(field_of(node, "consequence"))
+        left = [*(inside(other) if other is not None else ()), *rest]
+        if condition.interval in ((0, 0), (1, 1)):
+            return returned(chosen if condition.interval[0] else left)
+        first = self.computed_under(test, lambda: returned(chosen))
+        opposite = Binary("==", test, Number("0"))
+        second = self.computed_under(opposite, lambda: returned(left))
+        return Value(Select(test, printed(first), printed(second)), first.type)

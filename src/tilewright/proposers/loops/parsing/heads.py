@@ -1,0 +1,142 @@
+"""Heads of loops: what repeats while which condition holds, and what ends each iteration.
+
+Before::
+
+    while (n--) *y++ = *x++;
+    do { Y[i] = X[i]; } while (++i < 64);
+
+Read as::
+
+    for (; n != 0;) { n--; *y++ = *x++; }      (n is one less after the loop as well)
+    for (first = true; first || i < 64; i++) Y[i] = X[i];
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tree_sitter import Node
+
+from tilewright.proposers.c.syntax import comma_separated, declared_name, descendants, text_of
+from tilewright.proposers.loops.parsing.syntax import UnsupportedError, field_of, operator_of
+
+NO_STEP = "the body of this loop does not end with a step of the loop variable"
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "!=": "!="}
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What repeats: a condition, what a `for` does after each iteration, and the body.
+
+    `tested_last` is whether the first iteration happens in any case.
+    """
+
+    node: Node
+    condition: Node
+    update: tuple[Node, ...]
+    body: tuple[Node, ...]
+    tested_last: bool
+
+    @property
+    def declared(self) -> set[str]:
+        """Names that the body declares."""
+        found = (n for n in self.body if n.type == "declaration")
+        return {declared_name(d) for n in found for d in n.children_by_field_name("declarator")}
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """`variable sign limit`, where no limit is zero; `step` changes the variable in the condition.
+
+    A step that is `late` happens after the comparison, as that of `n--`. The variable may have
+    `beside` it what is added, or subtracted by the other `operator`.
+    """
+
+    variable: Node
+    sign: str
+    limit: Node | None
+    step: Node | None
+    late: bool
+    beside: Node | None = None
+    operator: str = "+"
+
+
+def head_of(node: Node) -> Head:
+    """Of a loop. Raises `UnsupportedError`."""
+    condition = node.child_by_field_name("condition")
+    if condition is None:
+        raise UnsupportedError(node, "the head of this loop has no condition")
+    body = field_of(node, "body")
+    inner = body.named_children if body.type == "compound_statement" else [body]
+    update = node.child_by_field_name("update")
+    updates_of = (*comma_separated(update),) if update is not None else ()
+    return Head(node, condition, updates_of, tuple(inner), node.type == "do_statement")
+
+
+def test_of(head: Head, changing: frozenset[str]) -> Test:
+    """What the condition of a loop compares; `changing` are variables that iterations change."""
+    condition = _bare(head.condition)
+    if condition.type == "binary_expression" and operator_of(condition) in _TURNED:
+        left, right = field_of(condition, "left"), field_of(condition, "right")
+        sign = operator_of(condition)
+        if not _is_control(left, changing) and _is_control(right, changing):
+            left, right, sign = right, left, _TURNED[sign]
+    elif condition.type in ("identifier", "update_expression"):
+        left, right, sign = condition, None, "!="
+    else:
+        message = f"the condition {text_of(condition)!r} is not a comparison"
+        raise UnsupportedError(head.node, message)
+    left = _bare(left)
+    step, late = None, False
+    beside, operator = None, "+"
+    if left.type == "binary_expression" and operator_of(left) in ("+", "-"):
+        operator, beside = operator_of(left), field_of(left, "right")
+        left = _bare(field_of(left, "left"))
+        if operator == "+" and not _is_control(left, changing):
+            left, beside = _bare(beside), left
+    if left.type in ("update_expression", "assignment_expression"):
+        step, late = left, left.type == "update_expression" and text_of(left)[-1] in "+-"
+        left = field_of(left, "argument" if left.type == "update_expression" else "left")
+    if left.type != "identifier":
+        raise UnsupportedError(
+            head.node, "only loops whose condition compares a variable are supported"
+        )
+    if step is None and text_of(left) not in changing:
+        raise UnsupportedError(head.node, NO_STEP)
+    return Test(left, sign, right, step, late, beside, operator)
+
+
+def require_step_reached(head: Head, name: str) -> None:
+    """Raise if `continue` may leave out the last statement of a body, a step of the variable."""
+    inner = [n for n in head.body if n.type not in ("comment", ";")]
+    last = inner[-1] if inner else head.node
+    steps = last.named_children[:1] if last.type == "expression_statement" else []
+    if not any(updates(part, name) for step in steps for part in comma_separated(step)):
+        return
+    if any(n.type == "continue_statement" for child in inner for n in descendants(child)):
+        raise UnsupportedError(head.node, "`continue` skips the step of this loop")
+
+
+def updates(part: Node, name: str) -> bool:
+    """Whether an expression changes a variable."""
+    if part.type == "update_expression":
+        return text_of(field_of(part, "argument")) == name
+    return part.type == "assignment_expression" and text_of(field_of(part, "left")) == name
+
+
+def _is_control(node: Node, changing: frozenset[str]) -> bool:
+    """Whether a side of a comparison is the variable of a loop."""
+    node = _bare(node)
+    if node.type == "binary_expression" and operator_of(node) in ("+", "-"):
+        sides = (field_of(node, "left"), field_of(node, "right"))
+        return any(
+            side.type != "binary_expression" and _is_control(side, changing) for side in sides
+        )
+    steps = ("update_expression", "assignment_expression")
+    return node.type in steps or (node.type == "identifier" and text_of(node) in changing)
+
+
+def _bare(node: Node) -> Node:
+    while node.type == "parenthesized_expression":
+        node = node.named_children[0]
+    return node

@@ -1,0 +1,386 @@
+"""From C text to the small form; whatever it does not know is refused with its line.
+
+Macros are expanded, functions of the file are read where they are called, and whole numbers that
+can be followed (constants, indices, pointers that walk) stand for themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from tree_sitter import Node
+
+from tilewright.core.records import CommandEffect
+from tilewright.proposers.c.preprocess import expanded
+from tilewright.proposers.c.syntax import declared_names, descendants, pointer_levels, text_of
+from tilewright.proposers.c.syntax import parse as syntax_tree
+from tilewright.proposers.loops.analysis.changes import NotApplicableError
+from tilewright.proposers.loops.analysis.sharing import require_shareable
+from tilewright.proposers.loops.c_types import NAMES, limits
+from tilewright.proposers.loops.emit import sharing_text
+from tilewright.proposers.loops.functions import (
+    LOADS,
+    MATHEMATICAL,
+    STORES,
+    TO_WHOLE,
+    is_vector_function,
+    type_of_call,
+)
+from tilewright.proposers.loops.ir import (
+    Assign,
+    Call,
+    Cast,
+    Command,
+    For,
+    Kernel,
+    Load,
+    Parameter,
+    Type,
+)
+from tilewright.proposers.loops.parsing.declarations import zero
+from tilewright.proposers.loops.parsing.memory import MEMORY, Memory
+from tilewright.proposers.loops.parsing.records import (
+    assigned_fields,
+    defined_records,
+    fields_in_order,
+    type_name,
+)
+from tilewright.proposers.loops.parsing.scope import Bundle, Place, Record, Scope, Value
+from tilewright.proposers.loops.parsing.syntax import (
+    NotFollowedError,
+    ShortAtEndError,
+    UnsupportedError,
+    field_of,
+    is_constant,
+    named_type,
+    operator_of,
+)
+from tilewright.proposers.loops.parsing.tables import is_table
+from tilewright.proposers.nesting import DEEPEST, nested_beyond
+
+_VECTOR_SIZE = re.compile(r"\bvector_size\s*\(\s*([1-9]\d*)\s*\)")
+_SHARING = re.compile(
+    r"omp parallel for(?: schedule ?\( ?static ?\))? num_threads ?\( ?([1-9]\d?) ?\)"
+    r"(?: schedule ?\( ?static ?\))?"
+)
+_ENUMERATION = re.compile(r"\btypedef(\s+enum\b[^{};]*\{[^{}]*\})\s*(\w+)\s*;")
+_HINTS = ("omp simd", "GCC ivdep", "GCC unroll")
+"""Pragmas that promise or wish something and change no result."""
+_OWN_HEADERS = ("math.h", "stdint.h", "stddef.h", "string.h", "float.h", "limits.h", "stdbool.h")
+"""Headers whose names are read; those that a printed kernel needs are included again."""
+
+
+def parse(
+    source: str, commands: Sequence[CommandEffect] = (), block: tuple[int, int] = (1, 4)
+) -> Kernel:
+    """The kernel of a source, which may use `commands`. Raises `UnsupportedError`.
+
+    `block` are the most rows, and bytes per row, that one command touches in memory.
+    """
+    enumerations = _ENUMERATION.findall(source)
+    macros = [*limits(source), *(f"{name} int" for _, name in enumerations)]
+    plain = _ENUMERATION.sub(r"\1;", source)
+    root = syntax_tree(expanded(plain, [c.name for c in commands], macros))
+    if root.has_error:
+        wrong = next((n for n in descendants(root) if n.type == "ERROR" or n.is_missing), root)
+        raise UnsupportedError(wrong, "this cannot be parsed as C")
+    deep = nested_beyond(root, DEEPEST)
+    if deep is not None:
+        raise UnsupportedError(deep, f"the code nests more than {DEEPEST} levels deep")
+    roles = {c.name: c.operands for c in commands}
+    kept: set[str] = set()
+    peeled: set[int] = set()
+    while True:  # a number that cannot be followed is kept as a variable from the start
+        try:
+            return replace(_Reader(roles, kept, peeled).kernel(root), block=block)
+        except ShortAtEndError as error:
+            peeled.add(error.place)
+            kept.clear()
+        except NotFollowedError as error:
+            if error.name in kept:
+                raise
+            kept.add(error.name)
+
+
+class _Reader(Memory):
+    """Reads one source; `roles` are those of the operands of the commands it may use."""
+
+    def __init__(
+        self, roles: Mapping[str, tuple[str, ...]], kept: set[str], peeled: set[int]
+    ) -> None:
+        super().__init__()
+        self._roles = roles
+        self.kept = {*kept}
+        self.peeled = peeled
+        self._shared: list[tuple[Node, For]] = []
+        self._scratch: list[Parameter] = []
+        self._pragma: Node | None = None
+        self._assigned_fields: set[str] = set()
+
+    def kernel(self, root: Node) -> Kernel:
+        """Raises `UnsupportedError`."""
+        lanes, registers = 0, 0
+        head: list[str] = []
+        self.declared = Counter(declared_names(root))
+        self.names |= {text_of(n) for n in descendants(root) if n.type == "identifier"}
+        self._assigned_fields = {*assigned_fields(root)}
+        for node in root.named_children:
+            if node.type in ("type_definition", "struct_specifier"):
+                self._define(node, defined_records(node))
+                lanes = _lanes(node) or lanes
+            elif node.type == "function_definition":
+                name = pointer_levels(field_of(node, "declarator"))[0] or _function_name(node)
+                if not is_vector_function(name):
+                    self.functions[name] = node
+            elif node.type == "declaration" and self._roles:
+                head.append(text_of(node))
+                registers = _described(node)
+            elif node.type == "declaration":
+                self._global(node)
+            elif node.type == "enum_specifier":
+                self.scope = self.constants
+                self.enumeration(node)
+            elif node.type == "preproc_include":
+                if not any(name in text_of(node) for name in _OWN_HEADERS):
+                    head.insert(0, text_of(node).strip())
+            elif node.type not in ("comment", ";", "preproc_call"):
+                raise UnsupportedError(node, "only functions and constants are supported here")
+        found = self.functions.pop("kernel", None)
+        if found is None:
+            raise UnsupportedError(root, "there is no function named kernel")
+        self.scope = Scope(self.constants)
+        parameters = tuple(self._parameters(found))
+        body = self.block(field_of(found, "body").named_children)
+        body = (*self.tables, *body)
+        scratch = (*self.constant_arrays, *self._scratch)
+        kernel = Kernel(parameters, body, lanes, tuple(head), registers, scratch=scratch)
+        for node, loop in self._shared:
+            try:
+                require_shareable(loop, kernel)
+            except NotApplicableError as error:
+                raise UnsupportedError(node, f"threads share this loop, but {error}") from error
+        return kernel
+
+    def _define(self, node: Node, found: Mapping[str, Bundle]) -> None:
+        for name, bundle in found.items():
+            if not self._assigned_fields & {*bundle.names}:
+                self.bundles[name] = bundle
+            elif bundle.record is None:
+                what = (
+                    "a structure of several types is supported only if nothing changes its fields"
+                )
+                raise UnsupportedError(node, what)
+            if bundle.record is not None:
+                self.records[name] = bundle.record
+
+    def statements(self, nodes: Sequence[Node]) -> None:
+        """Statements of one block; a pragma is for the loop after it."""
+        plain: list[Node] = []
+        for node in nodes:
+            if node.type == "preproc_call":
+                hint = " ".join(text_of(node).split()).removeprefix("#pragma ")
+                if hint.startswith(_HINTS):
+                    continue
+            plain.append(node)
+        super().statements(plain)
+        if self._pragma is not None:
+            raise UnsupportedError(self._pragma, "no loop follows")
+
+    def statement(self, node: Node) -> None:
+        """One statement. Raises `UnsupportedError`."""
+        if self._pragma is not None:
+            self._shared_loop(self._pragma, node)
+        elif node.type == "preproc_call":
+            self._pragma = node
+        elif (
+            node.type == "declaration"
+            and text_of(node).startswith("static ")
+            and not is_constant(node)
+        ):
+            self._static(node)
+        else:
+            super().statement(node)
+
+    def _shared_loop(self, pragma: Node, node: Node) -> None:
+        self._pragma = None
+        clauses = _SHARING.fullmatch(" ".join(text_of(pragma).split()).removeprefix("#pragma "))
+        if clauses is None or node.type != "for_statement":
+            raise UnsupportedError(
+                pragma, f"the only supported pragma is {sharing_text(2)!r}, before a loop"
+            )
+        *before, last = self.loop(node)
+        if not isinstance(last, For) or any(isinstance(s, For) for s in before):
+            raise UnsupportedError(pragma, "threads cannot share a loop whose pointers are swapped")
+        loop = replace(last, threads=int(clauses.group(1)))
+        self._shared.append((pragma, loop))
+        self._done += [*before, loop]
+
+    def command(self, node: Node) -> None:
+        """A call as a statement: of a command, or of a function of the file."""
+        name = text_of(field_of(node, "function"))
+        arguments = [a for a in field_of(node, "arguments").named_children if a.type != "comment"]
+        if name in self.functions:
+            self.called(node)
+        elif is_vector_function(name) and name.startswith(STORES) and len(arguments) == 2:
+            target = self._vector_at(node, arguments[0], name.removeprefix(STORES))
+            self._done.append(Assign(target, self.expression(arguments[1])))
+        elif name in MEMORY:
+            self._done += self.moved(node, name, arguments)
+        elif name not in self._roles or len(arguments) != len(self._roles[name]):
+            raise UnsupportedError(node, f"calls of {name} are not supported")
+        else:
+            given = tuple(self.argument(a) for a in arguments)
+            self._done.append(Command(name, given, self._roles[name]))
+
+    def call(self, node: Node) -> Value:
+        """The value of a call."""
+        name = text_of(field_of(node, "function"))
+        if name in self.functions:
+            found = self.called(node)
+            if found is None:
+                raise UnsupportedError(node, f"{name} returns nothing")
+            return found
+        arguments = [a for a in field_of(node, "arguments").named_children if a.type != "comment"]
+        if is_vector_function(name) and name.startswith(LOADS) and len(arguments) == 1:
+            loaded = self._vector_at(node, arguments[0], name.removeprefix(LOADS))
+            return Value(loaded, "vector")
+        if name in TO_WHOLE and len(arguments) == 1:
+            rounded = Call(TO_WHOLE[name], (self.expression(arguments[0]),))
+            return Value(Cast("int64_t", rounded), "int64_t")
+        if not is_vector_function(name) and MATHEMATICAL.get(name) != len(arguments):
+            raise UnsupportedError(node, f"the function {name} is not supported")
+        return Value(Call(name, tuple(map(self.expression, arguments))), type_of_call(name))
+
+    def _vector_at(self, node: Node, address: Node, kind: str) -> Load:
+        """The elements, of a type, whose address a function is given that converts them."""
+        if address.type == "pointer_expression" and operator_of(address) == "&":
+            found = self.place(field_of(address, "argument"))
+            if len(found.subscripts) == found.rank and found.type == kind:
+                return Load(found.array, found.subscripts, found.type)
+        raise UnsupportedError(node, f"{text_of(address)!r} is not the address of a {kind}")
+
+    def _parameters(self, function: Node) -> Iterator[Parameter]:
+        for node in field_of(field_of(function, "declarator"), "parameters").named_children:
+            if node.type == "comment" or text_of(node) == "void":
+                continue
+            what = type_name(field_of(node, "type"))
+            record = self.records.get(what)
+            kind = record.type if record is not None else NAMES.get(what)
+            if kind is None:
+                raise UnsupportedError(node, f"arrays of {what} are not supported")
+            name, levels = pointer_levels(field_of(node, "declarator"))
+            pointer = levels[:1] == [None]
+            if not levels or (pointer and len(levels) > 1) or None in levels[1:]:
+                raise UnsupportedError(node, f"the sizes of {name} are not given")
+            sizes = () if pointer else tuple(self.constant(s) for s in levels if s is not None)
+            constant = is_constant(node)
+            restricted = "restrict" in text_of(field_of(node, "declarator"))
+            if record is not None and not pointer:
+                sizes = (*sizes, len(record.fields))
+            self._array_named(name, kind, sizes, pointer, record)
+            self.pointers.add(name)
+            yield Parameter(name, sizes, constant, kind, restricted)
+
+    def _array_named(
+        self, name: str, kind: Type, sizes: tuple[int, ...], pointer: bool, record: Record | None
+    ) -> None:
+        self.printed_name(name)
+        self._sizes[name] = sizes
+        self.scope.declare(name, Place(name, kind, 1 if pointer else len(sizes), record=record))
+
+    def _static(self, node: Node) -> None:
+        """Static arrays, which hold anything before a call."""
+        for declarator in node.children_by_field_name("declarator"):
+            name, levels = pointer_levels(declarator)
+            kind = NAMES.get(text_of(field_of(node, "type")))
+            if kind is None or not levels or None in levels or declarator.type == "init_declarator":
+                raise UnsupportedError(
+                    node, "only static arrays without initial values are supported"
+                )
+            sizes = tuple(self.constant(s) for s in levels if s is not None)
+            printed_name = self.printed_name(name)
+            self._sizes[printed_name] = sizes
+            self.scope.declare(name, Place(printed_name, kind, len(sizes)))
+            if self._calls:
+                raise UnsupportedError(node, "static arrays in functions that are called")
+            if not self._rehearsing:
+                self._scratch.append(Parameter(printed_name, sizes, False, kind))
+
+    def _global(self, node: Node) -> None:
+        """A declaration in front of all functions: constants, static arrays, prototypes."""
+        if any(d.type == "function_declarator" for d in node.children_by_field_name("declarator")):
+            return
+        self.scope = self.constants
+        declarators = node.children_by_field_name("declarator")
+        if all(d.type == "array_declarator" for d in declarators):
+            self._static(node)
+            return
+        if not is_constant(node):
+            raise UnsupportedError(node, "variables outside of functions are not supported")
+        for declarator in declarators:
+            if self._bundle_of_constants(node, declarator):
+                continue
+            if is_table(declarator):
+                self.table(node, declarator, named_type(field_of(node, "type")))
+                continue
+            value = declarator.child_by_field_name("value")
+            name, levels = pointer_levels(declarator)
+            if value is None or levels:
+                raise UnsupportedError(node, "constants outside of functions must be numbers")
+            kind = named_type(field_of(node, "type"))
+            self.constants.declare(name, self._constant_of(value, kind))
+
+    def _bundle_of_constants(self, node: Node, declarator: Node) -> bool:
+        bundle = self.bundles.get(type_name(field_of(node, "type")))
+        value = declarator.child_by_field_name("value")
+        name, levels = pointer_levels(declarator)
+        if bundle is None or value is None or levels:
+            return False
+        items = fields_in_order(value, bundle.names) if value.type == "initializer_list" else None
+        if items is None or any(pointer for _, _, pointer in bundle.fields):
+            raise UnsupportedError(node, f"the fields of {name} are not all constant numbers")
+        self.constants.declare(name, bundle)
+        for (field, kind, _), item in zip(bundle.fields, items, strict=True):
+            found = self._constant_of(item, kind) if item is not None else zero(kind)
+            self.constants.declare(f"{name}.{field}", found)
+        return True
+
+    def _constant_of(self, value: Node, kind: Type) -> Value:
+        found = self.value(value)
+        if found.interval is not None and kind not in ("float", "double"):
+            return replace(found, type=kind, retyped=kind != "int")
+        if found.type == kind:
+            return found
+        raise UnsupportedError(value, f"{text_of(value)!r} is converted to {kind}")
+
+
+def _lanes(node: Node) -> int:
+    """Of the type of float vectors, as this package writes it."""
+    text = text_of(node)
+    if "vector_size" not in text or " vf " not in text:
+        return 0
+    size = _VECTOR_SIZE.search(text)
+    if size is None:
+        raise UnsupportedError(node, "the size of the vector type vf is not a whole number")
+    return int(size.group(1)) // 4
+
+
+def _function_name(node: Node) -> str:
+    declarator = field_of(node, "declarator")
+    while declarator.type != "identifier":
+        declarator = field_of(declarator, "declarator")
+    return text_of(declarator)
+
+
+def _described(node: Node) -> int:
+    """How many registers a declaration describes: the length that all its lists have, or 0."""
+    lists = [
+        len(inner.named_children)
+        for inner in descendants(node)
+        if inner.type == "initializer_list"
+        and all(value.type == "number_literal" for value in inner.named_children)
+    ]
+    return lists[0] if lists and len(set(lists)) == 1 else 0

@@ -1,0 +1,375 @@
+"""Loops of C to those of the small form: which iterations there are, and what moves with them.
+
+Before::
+
+    for (size_t i = 64; i-- != 0;) *y++ = X[i];
+
+After::
+
+    for (int i = 0; i < 64; i++) Y[i] = X[63 - i];
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from tree_sitter import Node
+
+from tilewright.proposers.c.syntax import assigned, comma_separated, pointer_levels, text_of
+from tilewright.proposers.loops.analysis.independence import linear
+from tilewright.proposers.loops.c_types import RANGES
+from tilewright.proposers.loops.ir import Binary, Expr, For, Statement, Var, walk
+from tilewright.proposers.loops.parsing.arithmetic import fits
+from tilewright.proposers.loops.parsing.carried import (
+    moved_by,
+    period_of,
+    symbol_of,
+    turned,
+    unknown_of,
+)
+from tilewright.proposers.loops.parsing.heads import (
+    NO_STEP,
+    Head,
+    Test,
+    head_of,
+    require_step_reached,
+    test_of,
+    updates,
+)
+from tilewright.proposers.loops.parsing.records import stride_of
+from tilewright.proposers.loops.parsing.scope import (
+    Binding,
+    Place,
+    Unknown,
+    Value,
+    number,
+    plus,
+    times,
+)
+from tilewright.proposers.loops.parsing.statements import Statements
+from tilewright.proposers.loops.parsing.syntax import (
+    NotFollowedError,
+    ShortAtEndError,
+    UnsupportedError,
+    field_of,
+    operator_of,
+)
+
+_ALL = "?"
+"""Ends names that stand for the variable of a loop in all its iterations."""
+
+
+class Loops(Statements):
+    """Reads `for`, `while` and `do` loops.
+
+    `peeled` are the places of loops whose last iteration is read on its own, after the loop, since
+    it is shorter than the others: `for (i = b; i < min(b + 16, 100); i++)` in it, for example.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._changes: dict[int, frozenset[str]] = {}
+        self._open: list[tuple[str, Node]] = []
+        self.peeled: set[int] = set()
+
+    def loop(self, node: Node) -> list[Statement]:
+        """A loop of known iterations. Raises `UnsupportedError`."""
+        with self._collected() as head, self._inner():
+            self._printed.append(set())
+            declared = self._begin(node)
+            loop, later = self._iterations(node)
+            self._printed.pop()
+        for name, binding in later.items():
+            if name not in declared and self.scope.find(name) != binding:
+                if self._guards:
+                    raise UnsupportedError(node, f"{name} changes under a condition")
+                self.scope.rebind(name, binding)
+        return [*head, *loop]
+
+    def _begin(self, node: Node) -> set[str]:
+        """Carries out the first part of the head; the names it declares."""
+        first = node.child_by_field_name("initializer")
+        if first is None:
+            return set()
+        if first.type != "declaration":
+            for part in comma_separated(first):
+                self._effect(part)
+            return set()
+        names = {pointer_levels(d)[0] for d in first.children_by_field_name("declarator")}
+        kept, self.kept = self.kept, self.kept - names
+        self.declaration(first)
+        self.kept = kept
+        return names
+
+    def _iterations(self, node: Node) -> tuple[list[Statement], dict[str, Binding]]:
+        """The loop, and what variables that are followed are after it.
+
+        Where pointers change places in each iteration (`swap(&a, &b)` by hand), an iteration of the
+        loop is as many of the source as bring each pointer back; the rest follow the loop.
+        """
+        head = head_of(node)
+        inside = (*head.body, *head.update)
+        changing = frozenset().union(*(assigned(n, self._changes) for n in inside))
+        test = test_of(head, changing)
+        name = text_of(test.variable)
+        if name in head.declared:
+            raise UnsupportedError(
+                node, f"the body of the loop over {name} declares another {name}"
+            )
+        start, limit = self._ends(node, test)
+        first = start if isinstance(start, Value) else start.offset or number(0)
+        steps = [part for part in head.update if updates(part, name)]
+        rest = [part for part in head.update if part not in steps]
+        steps += [test.step] if test.step is not None else []
+        if len(steps) > 1:
+            raise UnsupportedError(node, f"{name} has no constant step")
+        others = sorted((changing & self.scope.followed()) - {name})
+        within = not steps  # the body itself changes the variable
+        if within:
+            require_step_reached(head, name)
+        amounts: dict[str, int | None] = {}
+        turns: dict[str, str] = {}
+        stride = stride_of(start) if isinstance(start, Place) else 1
+        early = test.step is not None and not head.tested_last  # it changes before each iteration
+        step = None if within else self._step(steps[0], name) * stride
+        known: Value | None = None
+        if step and isinstance(start, Value):
+            begun = plus(first, number(step)) if early else first
+            trips = self._trips_until(head, test, first, limit, step)
+            known = self._all_of(name, begun, step, trips - (node.start_byte in self.peeled))
+        self._open.append((f"{name}{_ALL}", node))
+        if others or within:
+            amounts, turns = self._rehearsed(head.body, rest, [*others, name], known)
+        self._open.pop()
+        step = amounts.get(name) if within else step
+        if not step:
+            raise UnsupportedError(node, NO_STEP if within else f"{name} has no constant step")
+        trips = self._trips_until(head, test, first, limit, step)
+        others = [other for other in others if other not in turns]
+        period = period_of(turns)
+        first = plus(first, number(step)) if early else first
+        plain = step > 0 and first.interval is not None and first.interval[0] == first.interval[1]
+        plain = plain and isinstance(start, Value) and (not others or step == 1) and period == 1
+        printed_name = self.printed_name(name)
+        if plain:
+            assert first.interval is not None
+            begin, stride = first.interval[0], step
+        else:
+            begin, stride = 0, 1
+        left = trips % period
+        if node.start_byte in self.peeled and trips > 1 and period == 1:
+            if any(amounts.values()):
+                message = "the last iteration is shorter and moves less than the others"
+                raise UnsupportedError(node, message)
+            left = 1
+        whole = trips // period - (left if period == 1 else 0)
+        last = begin + max(0, whole - 1) * stride
+        self._ranges[printed_name] = begin, last
+        variable = Value(Var(printed_name), "int", (begin, last))
+        self._open.append((printed_name, node))
+        starts = {other: self.scope.find(other) for other in others}
+        found: list[Statement] = []
+        remaining: list[Statement] = []
+        later: dict[str, Binding] = {}
+        for turn in range(period + left):
+            # The turns of one iteration, and then those that remain after the last iteration.
+            iteration = plus(times(plus(variable, number(-begin)), period), number(turn))
+            if turn >= period:
+                iteration = number(whole * period + turn - period)
+            constant = turn >= period or not plain
+            here = plus(first, times(iteration, step)) if constant else variable
+            self._bind_control(node, name, start, here)
+            later = self._bound(amounts, starts, iteration, trips)
+            bound = self.scope.find(name)
+            with self._collected() as read:
+                self._iteration(head.body)
+                for part in rest:
+                    self._effect(part)
+            if not within and self.scope.find(name) != bound:
+                raise UnsupportedError(node, f"{name} changes within its loop")
+            (found if turn < period else remaining).extend(read)
+        self._open.pop()
+        later[name] = self._left(start, plus(first, number(trips * step)), name)
+        later |= {n: place for n in turns if (place := self.scope.find(n)) is not None}
+        loop = For(printed_name, begin, begin + whole * stride, stride, tuple(found))
+        return [*[loop] * (period == 1 or whole > 0), *remaining], later
+
+    def _ends(self, node: Node, test: Test) -> tuple[Value | Place, Value]:
+        """What the variable of a loop begins with, and what it is compared with."""
+        name = text_of(test.variable)
+        start = self.scope.find(name)
+        if isinstance(start, Unknown):
+            raise NotFollowedError(node, name, start.why)
+        by = number(0)
+        if test.beside is not None:
+            by = number(self.constant(test.beside) * (-1 if test.operator == "+" else 1))
+        if isinstance(start, Place):
+            end = self.place(test.limit) if test.limit is not None else replace(start, array="")
+            if end.array != start.array or end.subscripts != start.subscripts:
+                raise UnsupportedError(node, f"it is not known where {name} ends")
+            return start, plus(end.offset, times(by, stride_of(start)))
+        limit = self.value(test.limit) if test.limit is not None else number(0)
+        if test.beside is not None and isinstance(start, Value):
+            if start.type.startswith("u") and test.operator == "-":
+                raise UnsupportedError(node, f"{name} may begin again at the end of its range")
+            limit = plus(limit, by) if limit.interval is not None else limit
+        if not isinstance(start, Value) or start.interval is None:
+            raise UnsupportedError(node, f"it is not known where {name} begins")
+        if limit.interval is None:
+            assert test.limit is not None
+            what = f"the limit {text_of(test.limit)!r} is not constant"
+            self._require_full(node, limit.expr, what)
+            raise UnsupportedError(node, what)
+        if start.type.startswith("u") and test.sign == ">=":
+            sign = f"{name} >= {text_of(test.limit) if test.limit is not None else 0}"
+            raise UnsupportedError(node, f"{sign!r} always holds for {start.type}")
+        return start, limit
+
+    def _all_of(self, name: str, first: Value, step: int, trips: int) -> Value:
+        """What stands for a loop's variable in any of its iterations."""
+        assert first.interval is not None
+        ends = (first.interval, plus(first, number(max(0, trips - 1) * step)).interval)
+        found = [end for interval in ends if interval is not None for end in interval]
+        return Value(Var(f"{name}{_ALL}"), "int", (min(found), max(found)))
+
+    def _require_full(self, node: Node, limit: Expr, what: str) -> None:
+        """Raise if a limit follows from the variable of a loop around that is not peeled yet."""
+        names = {e.name for e in walk(limit) if isinstance(e, Var)}
+        while more := {
+            e.name
+            for name in names
+            for value in self.origins.get(name, [])
+            for e in walk(value)
+            if isinstance(e, Var) and e.name not in names
+        }:
+            names |= more
+        for name, loop in reversed(self._open):
+            if name in names and loop.start_byte not in self.peeled:
+                raise ShortAtEndError(node, loop, what)
+
+    def _trips_until(self, head: Head, test: Test, first: Value, limit: Value, step: int) -> int:
+        """Iterations until the condition of a loop fails."""
+        # Whether the variable has changed once before it is first compared.
+        changed = head.tested_last if test.step is None else not test.late
+        compared = plus(first, number(step)) if changed else first
+        return self._trips(head.node, test.sign, compared, limit, step) + head.tested_last
+
+    def _iteration(self, body: Sequence[Node]) -> None:
+        with self._inner():
+            self.statements(body)
+
+    def _bind_control(self, node: Node, name: str, start: Value | Place, here: Value) -> None:
+        bound = self._as_bound(start, here)
+        if isinstance(bound, Value):
+            assert bound.interval is not None
+            least, most = RANGES[bound.type]
+            if bound.interval[0] < least or bound.interval[1] > most:
+                raise UnsupportedError(node, f"{name} leaves the range of its type")
+        self.scope.declare(name, bound)
+
+    def _left(self, start: Value | Place, value: Value, name: str) -> Binding:
+        """What the variable of a loop is after it; `while (n--)` may leave its type's range."""
+        if isinstance(start, Value) and not fits(value.interval, start.type):
+            return Unknown(f"{name} leaves the range of its type", start.type)
+        return self._as_bound(start, value)
+
+    def _as_bound(self, start: Value | Place, value: Value) -> Value | Place:
+        if isinstance(start, Place):
+            return replace(start, offset=value)
+        return replace(value, type=start.type, retyped=start.type != "int")
+
+    def _step(self, update: Node, name: str) -> int:
+        """By how much the variable of a loop grows."""
+        if update.type == "update_expression":
+            return 1 if operator_of(update) == "++" else -1
+        right, sign = field_of(update, "right"), operator_of(update)
+        if sign in ("+=", "-="):
+            step = self.constant(right) * (1 if sign == "+=" else -1)
+        elif sign == "=" and right.type == "binary_expression" and operator_of(right) in "+-":
+            one, other = field_of(right, "left"), field_of(right, "right")
+            if text_of(one) != name and operator_of(right) == "+":
+                one, other = other, one
+            if text_of(one) != name:
+                message = f"{text_of(update)!r} is not a constant step of {name}"
+                raise UnsupportedError(update, message)
+            step = self.constant(other) * (1 if operator_of(right) == "+" else -1)
+        else:
+            step = 0
+        if not step:
+            raise UnsupportedError(update, f"{text_of(update)!r} is not a constant step of {name}")
+        return step
+
+    def _trips(self, node: Node, sign: str, first: Value, limit: Value, step: int) -> int:
+        terms, span = linear(Binary("-", limit.expr, first.expr))
+        if terms:
+            raise UnsupportedError(node, "the number of iterations of this loop is not constant")
+        if sign == "!=":
+            if span % step or span // step < 0:
+                raise UnsupportedError(node, "the loop variable skips the end of the loop")
+            return span // step
+        if (sign in ("<", "<=")) != (step > 0):
+            raise UnsupportedError(node, "the loop variable moves away from the end of the loop")
+        span = span if step > 0 else -span
+        span += sign in ("<=", ">=")
+        return max(0, -(-span // abs(step)))
+
+    def _rehearsed(
+        self,
+        body: Sequence[Node],
+        rest: Sequence[Node],
+        moving: Sequence[str],
+        control: Value | None,
+    ) -> tuple[dict[str, int | None], dict[str, str]]:
+        """By how much each variable moves in an iteration, which is read once for that.
+
+        None where that is not constant. The last of them is the loop's variable, whose values
+        `control` stands for where they are known. Beside that, for pointers that change places, the
+        one whose place each takes.
+        """
+        starts = {name: self.scope.find(name) for name in moving}
+        for name, start in starts.items():
+            self.scope.declare(name, symbol_of(name, start))
+        if control is not None:
+            kind = starts[moving[-1]]
+            assert isinstance(kind, Value)
+            self.scope.declare(moving[-1], replace(control, type=kind.type))
+        rehearsing, self._rehearsing = self._rehearsing, True
+        self._printed.append(set())
+        with self._collected():
+            self._iteration(body)
+            for part in rest:
+                self._effect(part)
+        self._printed.pop()
+        self._rehearsing = rehearsing
+        amounts: dict[str, int | None] = {}
+        turns = turned({n: self.scope.find(n) for n in starts}, starts)
+        for name, start in starts.items():
+            amount = moved_by(name, self.scope.find(name))
+            amounts[name] = None if isinstance(start, Unknown) else amount
+            assert start is not None
+            self.scope.declare(name, start)
+        return amounts, turns
+
+    def _bound(
+        self,
+        amounts: Mapping[str, int | None],
+        starts: Mapping[str, Binding | None],
+        iteration: Value,
+        trips: int,
+    ) -> dict[str, Binding]:
+        """Binds each variable that moves for all iterations; what each is after the loop."""
+        later: dict[str, Binding] = {}
+        for name, start in starts.items():
+            amount = amounts[name]
+            if amount is None or isinstance(start, Unknown):
+                unknown = unknown_of(f"{name} is carried from one iteration to the next", start)
+                self.scope.declare(name, unknown)
+                later[name] = unknown
+                continue
+            assert isinstance(start, (Value, Place))
+            offset = start if isinstance(start, Value) else start.offset or number(0)
+            inside, after = times(iteration, amount), number(trips * amount)
+            self.scope.declare(name, self._as_bound(start, plus(offset, inside)))
+            later[name] = self._as_bound(start, plus(offset, after))
+        return later

@@ -1,0 +1,143 @@
+"""Calls of `memset`, `memcpy` and `memmove`, and `sizeof`, which says how much they move.
+
+Before::
+
+    memset(bins, 0, 256 * sizeof(int32_t));
+
+Read as::
+
+    for (int at = 0; at < 256; at++) bins[at] = 0;
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tree_sitter import Node
+
+from tilewright.proposers.c.syntax import text_of
+from tilewright.proposers.loops.c_types import BYTES, is_whole
+from tilewright.proposers.loops.ir import Assign, Element, Expr, For, Number, Statement, Var
+from tilewright.proposers.loops.parsing.functions import Functions
+from tilewright.proposers.loops.parsing.records import type_name
+from tilewright.proposers.loops.parsing.scope import Place, Value, number, plus
+from tilewright.proposers.loops.parsing.syntax import UnsupportedError, field_of, named_type
+
+MEMORY = ("memset", "memcpy", "memmove")
+"""Functions of string.h that are read."""
+
+
+class Memory(Functions):
+    """Reads what moves or clears whole pieces of arrays.
+
+    `pointers` are the parameters of the kernel: their size is that of an address.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pointers: set[str] = set()
+
+    def value(self, node: Node) -> Value:
+        """A value with its type; also of `sizeof`. Raises `UnsupportedError`."""
+        return self._size(node) if node.type == "sizeof_expression" else super().value(node)
+
+    def moved(self, node: Node, name: str, arguments: Sequence[Node]) -> list[Statement]:
+        """What a call of one of `MEMORY` does, as loops. Raises `UnsupportedError`."""
+        if len(arguments) != 3:
+            raise UnsupportedError(node, f"{name} takes three arguments")
+        if self._guards:
+            raise UnsupportedError(node, f"{name} under a condition is not supported")
+        target = self._piece(arguments[0])
+        width, size = BYTES.get(target.type, 4), self.constant(arguments[2])
+        if size % width:
+            raise UnsupportedError(
+                node, f"{size} bytes are not a whole number of elements of {target.array}"
+            )
+        if name == "memset":
+            if self.constant(arguments[1]) != 0:
+                raise UnsupportedError(node, "memset is supported only with the value 0")
+            source = None
+        else:
+            source = self._piece(arguments[1])
+            if source.type != target.type or source.array == target.array:
+                raise UnsupportedError(
+                    node, f"{name} is supported only between two arrays of the same type"
+                )
+        return self._loops(node, target, source, size // width)
+
+    def _piece(self, node: Node) -> Place:
+        while node.type == "cast_expression":
+            node = field_of(node, "value")
+        return self.place(node)
+
+    def _loops(
+        self, node: Node, target: Place, source: Place | None, count: int
+    ) -> list[Statement]:
+        sizes = self._shape(node, target, count)
+        if source is not None and self._shape(node, source, count) != sizes:
+            raise UnsupportedError(node, "the two arrays have different shapes")
+        self._printed.append(set())
+        names = [self.printed_name("at") for _ in sizes]
+        self._printed.pop()
+        at = [Value(Var(n), "int", (0, s - 1)) for n, s in zip(names, sizes, strict=True)]
+        value: Expr = Number("0" if is_whole(target.type) else "0.0f")
+        if source is not None:
+            value = _element(source, at)
+        body: Statement = Assign(_element(target, at), value)
+        for name, size in zip(reversed(names), reversed(sizes), strict=True):
+            body = For(name, 0, size, 1, (body,))
+        return [body]
+
+    def _shape(self, node: Node, place: Place, count: int) -> tuple[int, ...]:
+        """Sizes of the loops over `count` elements from a place on."""
+        open_sizes = self._sizes.get(place.array, ())[len(place.subscripts) :]
+        if len(open_sizes) <= 1 or place.offset is not None:
+            if len(place.subscripts) + 1 != place.rank:
+                raise UnsupportedError(node, "a part of several rows is not supported")
+            if open_sizes and place.offset is None and count > open_sizes[0]:
+                raise UnsupportedError(node, f"this extends beyond the end of {place.array}")
+            return (count,)
+        if math.prod(open_sizes) != count:
+            raise UnsupportedError(node, f"this is only a part of {place.array}")
+        return open_sizes
+
+    def _size(self, node: Node) -> Value:
+        """The value of `sizeof`, a number of bytes."""
+        declared = node.child_by_field_name("type")
+        if declared is not None and declared.child_by_field_name("declarator") is None:
+            name = text_of(field_of(declared, "type"))
+            if (record := self.records.get(type_name(field_of(declared, "type")))) is not None:
+                return self._bytes(record.type, len(record.fields))
+            if self.scope.find(name) is None:
+                return self._bytes(named_type(field_of(declared, "type")), 1)
+        inner = node.child_by_field_name("value")
+        while inner is not None and inner.type == "parenthesized_expression":
+            inner = inner.named_children[0]
+        record = self.records.get(text_of(inner)) if inner is not None else None
+        if record is not None:  # the grammar takes the name of a type for a variable
+            return self._bytes(record.type, len(record.fields))
+        if inner is None or inner.type not in (
+            "identifier",
+            "subscript_expression",
+            "pointer_expression",
+        ):
+            raise UnsupportedError(node, f"{text_of(node)!r} is not supported")
+        if inner.type == "identifier" and text_of(inner) in self.pointing:
+            raise UnsupportedError(node, f"{text_of(node)!r} is the size of an address")
+        place = self.place(inner)
+        sizes = self._sizes.get(place.array, ())[len(place.subscripts) :]
+        if len(place.subscripts) == place.rank:
+            return self._bytes(place.type, 1)
+        if self._calls or place.offset is not None or not sizes or place.array in self.pointers:
+            raise UnsupportedError(node, f"{text_of(node)!r} is the size of an address")
+        return self._bytes(place.type, math.prod(sizes))
+
+    def _bytes(self, kind: str, count: int) -> Value:
+        return replace(number(BYTES.get(kind, 4) * count), type="uint64_t", retyped=True)
+
+
+def _element(place: Place, at: Sequence[Value]) -> Element:
+    first = plus(place.offset, at[0])
+    return Element(place.array, (*place.subscripts, first.expr, *(v.expr for v in at[1:])))

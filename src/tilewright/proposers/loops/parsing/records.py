@@ -1,0 +1,115 @@
+"""Pointers to structures, which are read as arrays of their fields.
+
+Before::
+
+    struct point { float x, y; };
+    void kernel(const struct point *p, float *size) {
+      for (int i = 0; i < 64; i++) size[i] = p[i].x * p[i].x + p[i].y * p[i].y;
+    }
+
+Read as::
+
+    void kernel(const float *p, float *size) {
+      for (int i = 0; i < 64; i++) size[i] = p[i * 2] * p[i * 2] + p[i * 2 + 1] * p[i * 2 + 1];
+    }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from tree_sitter import Node
+
+from tilewright.proposers.c.syntax import descendants, text_of
+from tilewright.proposers.loops.c_types import NAMES
+from tilewright.proposers.loops.ir import Type
+from tilewright.proposers.loops.parsing.scope import Bundle, Place, Record, Value, plus, times
+from tilewright.proposers.loops.parsing.syntax import UnsupportedError, field_of
+
+
+def defined_records(node: Node) -> Mapping[str, Bundle]:
+    """The names that a definition gives to a structure. Raises `UnsupportedError`."""
+    specifier = node if node.type == "struct_specifier" else node.child_by_field_name("type")
+    if specifier is None or specifier.type != "struct_specifier":
+        return {}
+    body = specifier.child_by_field_name("body")
+    if body is None:
+        return {}
+    tag = specifier.child_by_field_name("name")
+    names = [f"struct {text_of(tag)}"] if tag is not None else []
+    if node.type == "type_definition":
+        names += [text_of(d) for d in node.children_by_field_name("declarator")]
+    fields: list[tuple[str, Type, bool]] = []
+    for line in body.named_children:
+        if line.type == "comment":
+            continue
+        kind = NAMES.get(type_name(field_of(line, "type")))
+        for declarator in line.children_by_field_name("declarator"):
+            pointer = declarator.type == "pointer_declarator"
+            named = field_of(declarator, "declarator") if pointer else declarator
+            if kind is None or named.type != "field_identifier":
+                what = f"the field {text_of(declarator)!r} is neither a number nor a pointer to one"
+                raise UnsupportedError(line, what)
+            fields.append((text_of(named), kind, pointer))
+    if not fields:
+        raise UnsupportedError(node, "a structure without fields is not supported")
+    return dict.fromkeys(names, Bundle(tuple(fields)))
+
+
+def fields_in_order(listed: Node, names: Sequence[str]) -> list[Node | None] | None:
+    """The values of a structure in the order of its fields; None for those that C fills with zero.
+
+    None as a whole where they are given in a form that is not known.
+    """
+    given: dict[str, Node] = {}
+    for place, item in enumerate(c for c in listed.named_children if c.type != "comment"):
+        name = names[place] if place < len(names) else ""
+        if item.type == "initializer_pair":
+            name = text_of(field_of(item, "designator")).removeprefix(".").strip()
+            item = field_of(item, "value")
+        elif given.keys() != {*names[:place]}:
+            return None  # some have names, others follow from their places
+        if item.type == "initializer_list" or name not in names or name in given:
+            return None
+        given[name] = item
+    return [given.get(name) for name in names]
+
+
+def assigned_fields(root: Node) -> Iterator[str]:
+    """The names of the fields that a file changes, or whose address it takes."""
+    for node in descendants(root):
+        target = None
+        if node.type == "assignment_expression":
+            target = node.child_by_field_name("left")
+        elif node.type in ("update_expression", "pointer_expression"):
+            target = node.child_by_field_name("argument")
+        while target is not None and target.type == "parenthesized_expression":
+            target = target.named_children[0]
+        if target is not None and target.type == "field_expression":
+            yield text_of(field_of(target, "field"))
+
+
+def type_name(node: Node) -> str:
+    """The name of a type without qualifiers."""
+    return " ".join(w for w in text_of(node).split() if w not in ("const", "volatile"))
+
+
+def stride_of(place: Place) -> int:
+    """Elements from what a pointer points to, to the next."""
+    in_a_row = place.rank - len(place.subscripts) == 1
+    return len(place.record.fields) if place.record is not None and in_a_row else 1
+
+
+def record_at(node: Node, place: Place, index: Value) -> Place:
+    """The structure at an index of a pointer to structures that lie in a row."""
+    if index.interval is None:
+        raise UnsupportedError(node, f"it is not known which structure {text_of(node)!r} is")
+    return replace(place, offset=plus(place.offset, times(index, stride_of(place))), whole=True)
+
+
+def seen_as(place: Place, kind: str, record: Record | None) -> Place | None:
+    """A pointer after a cast to numbers or to structures; None where their types differ."""
+    if place.whole or place.rank - len(place.subscripts) != 1 or place.type != kind:
+        return place if place.record == record and place.type == kind else None
+    return replace(place, record=record)

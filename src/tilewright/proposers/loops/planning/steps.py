@@ -1,0 +1,131 @@
+"""Single steps: a technique at a loop, as text, as a sentence, and applied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Self
+
+from tilewright.proposers.loops.analysis.changes import NotApplicableError
+from tilewright.proposers.loops.analysis.sharing import require_sharing
+from tilewright.proposers.loops.ir import Kernel, loops
+from tilewright.proposers.loops.rewrites.interleave import interleave
+from tilewright.proposers.loops.rewrites.jam import jam
+from tilewright.proposers.loops.rewrites.keep import keep
+from tilewright.proposers.loops.rewrites.order import block, exchange
+from tilewright.proposers.loops.rewrites.pack import pack
+from tilewright.proposers.loops.rewrites.reciprocal import reciprocal
+from tilewright.proposers.loops.rewrites.roll import roll
+from tilewright.proposers.loops.rewrites.share import share
+from tilewright.proposers.loops.rewrites.split import split
+from tilewright.proposers.loops.rewrites.stage import stage
+from tilewright.proposers.loops.rewrites.unroll import unroll
+from tilewright.proposers.loops.rewrites.vectorise import vectorise
+
+_APPLY: Mapping[str, Callable[[Kernel, int, int], Kernel]] = {
+    "vectorise": vectorise,
+    "accumulators": unroll,
+    "jam": jam,
+    "reciprocal": lambda kernel, loop, _: reciprocal(kernel, loop),
+    "exchange": lambda kernel, loop, _: exchange(kernel, loop),
+    "block": block,
+    "keep": lambda kernel, loop, _: keep(kernel, loop),
+    "split": lambda kernel, loop, _: split(kernel, loop),
+    "interleave": lambda kernel, loop, _: interleave(kernel, loop),
+    "stage": stage,
+    "pack": lambda kernel, loop, _: pack(kernel, loop),
+    "share": share,
+    "roll": lambda kernel, loop, _: roll(kernel, loop),
+}
+_WITHOUT_FACTOR = (
+    "reciprocal", "exchange", "keep", "split", "interleave", "pack", "roll",
+)  # fmt: skip
+TECHNIQUES = tuple(_APPLY)
+_FACTORS = {
+    "accumulators": (2, 4, 8),
+    "jam": (2, 3, 4, 6, 8),
+    "block": (2, 4, 8, 16, 32),
+    "stage": (0, 1, 2, 3),
+    **dict.fromkeys(_WITHOUT_FACTOR, (0,)),
+}
+_SENTENCES = {
+    "stage": "copy the data that load {factor} in the loop over {variable} reads into blocks once",
+    "vectorise": "vectorise the loop over {variable} with {factor} lanes",
+    "accumulators": "unroll the loop over {variable} {factor} times, with an accumulator each",
+    "jam": "unroll the loop over {variable} {factor} times and jam the loops inside",
+    "reciprocal": "multiply by reciprocals in the loop over {variable}",
+    "exchange": "exchange the loop over {variable} and the loop inside it",
+    "block": "run the loop inside the loop over {variable} in blocks of {factor} iterations",
+    "keep": "keep an array element in a variable while the loop over {variable} runs",
+    "split": "split the loop over {variable} where its conditions change",
+    "pack": "pack an input once, in the order in which the loop over {variable} reads it",
+    "share": "divide the iterations of the loop over {variable} among {factor} threads",
+    "roll": "roll the loop over {variable}, whose statements are copies of one another",
+    "interleave": "move the loads in the loop over {variable} to just before their use",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A technique at loop number `loop` in textual order; `factor` are lanes, copies or threads."""
+
+    technique: str
+    loop: int
+    factor: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.technique} {self.loop} {self.factor}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Inverse of `str`. Raises `ValueError`."""
+        technique, loop, factor = text.split()
+        step = cls(technique, int(loop), int(factor))
+        if (
+            technique not in _APPLY
+            or step.loop < 0
+            or step.factor < 2 * (technique not in (*_WITHOUT_FACTOR, "stage"))
+        ):
+            raise ValueError(f"{text!r} is not a step")
+        return step
+
+    def apply(self, kernel: Kernel) -> Kernel:
+        """The kernel after the step. Raises `NotApplicableError`."""
+        if self.loop >= len(loops(kernel)):
+            raise NotApplicableError("there is no such loop")
+        after = _APPLY[self.technique](kernel, self.loop, self.factor)
+        require_sharing(after)
+        return after
+
+    def no_larger(self) -> Iterator[Step]:
+        """The step, then the same with the smaller factors that its technique knows."""
+        yield self
+        if self.technique != "stage":  # its factor says which load
+            smaller = (f for f in _FACTORS.get(self.technique, ()) if 1 < f < self.factor)
+            for factor in sorted(smaller, reverse=True):
+                yield replace(self, factor=factor)
+
+    def sentence(self, kernel: Kernel) -> str:
+        """What the step does to `kernel`."""
+        variable = loops(kernel)[self.loop].variable
+        text = _SENTENCES[self.technique].format(variable=variable, factor=self.factor)
+        return f"{text} (loop {self.loop + 1})"
+
+
+def steps_of(
+    kernel: Kernel, technique: str, lanes: int, threads: int = 1
+) -> Iterator[tuple[Step, Kernel]]:
+    """Every place where a technique applies, with the kernel after it."""
+    for step in possible(kernel, technique, lanes, threads):
+        try:
+            yield step, step.apply(kernel)
+        except NotApplicableError:
+            continue
+
+
+def possible(kernel: Kernel, technique: str, lanes: int, threads: int = 1) -> list[Step]:
+    """All steps of a technique, whether they apply or not."""
+    factors = _FACTORS.get(technique, (lanes,))
+    if technique == "share":
+        factors = (threads,) if threads > 1 else ()
+    return [Step(technique, n, f) for n in range(len(loops(kernel))) for f in factors]

@@ -1,0 +1,286 @@
+"""Sequences that carry out all that helps at once: packing, sums in variables, vectors, tiles.
+
+Random steps rarely make these together, and each alone may cost time: a product is fast once a tile
+of it is summed up in vector registers, and that takes a packed operand, an order of loops, vectors
+and two loops that are unrolled and jammed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TypeAlias
+
+from tilewright.proposers.loops.analysis.changes import NotApplicableError
+from tilewright.proposers.loops.ir import (
+    Assign,
+    Declare,
+    Element,
+    For,
+    Kernel,
+    Var,
+    around,
+    expressions,
+    loops,
+    statements,
+)
+from tilewright.proposers.loops.planning.steps import Step, steps_of
+from tilewright.proposers.loops.rewrites.pack import WIDER
+from tilewright.proposers.loops.rewrites.tables import tables
+
+MOST_LOOPS = 64
+"""A kernel of more loops is not rewritten further: its code has left the first-level cache."""
+MOST_UNROLLED = 400
+"""The same for statements: compilers take 10 s over some thousand, and all wait."""
+_MOST_PACKED = 5
+"""Inputs that one sequence packs, at most."""
+_MOST_KEPT = 8
+_MOST_SPLIT = 24
+_COPIES = (2, 3, 4, 6, 8)
+_TABLES = 4
+_Copies: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
+_COPIES_OF_WHOLE_SUMS: _Copies = ((1, 2), (1, 2, 4, 6, 8))
+"""Of the loop outside and of the one with the sums, which the compiler turns into vectors itself:
+with three or four of the former it puts numbers of several sums into one vector."""
+
+Steps = list[tuple[Step, Kernel]]
+"""Steps, each with the kernel that it changes."""
+
+
+class Whole:
+    """Makes sequences for vectors of `lanes` floats, of which `registers` are at hand.
+
+    Only techniques that are `offered` are used.
+    """
+
+    def __init__(self, lanes: int, registers: int, offered: frozenset[str]) -> None:
+        self._lanes = lanes
+        self._registers = registers
+        self._offered = offered
+
+    def sequences(self, kernel: Kernel) -> Iterator[tuple[Steps, Kernel]]:
+        """Each sequence with the kernel after it, the shortest first; none does nothing."""
+        vectors, tiles = self.everything, self.tiled
+        rolled: Steps = []
+        kernel = self.rolled(kernel, rolled)
+        ways: list[tuple[Callable[[Kernel, Steps], Kernel], ...]] = [
+            *[()] * bool(rolled),
+            (self.split, vectors),
+            (self.split, self.kept, vectors, tiles),
+            (self.split, self.packed, self.kept, vectors, tiles),
+            (self.split, self.packed, vectors),
+            (self.split, self.packed, self.kept, vectors, self.tiled_high),
+        ]
+        if any(p.type in WIDER for p in kernel.parameters):
+            ways.append((self.split, self.kept, self.packed, vectors, tiles))
+        ways.append((self.separate_tables,))
+        seen: set[Kernel] = set()
+        for way in ways:
+            steps: Steps = [*rolled]
+            after = kernel
+            for part in way:
+                after = part(after, steps)
+            if steps and after not in seen:
+                seen.add(after)
+                yield steps, after
+
+    def rolled(self, kernel: Kernel, steps: Steps) -> Kernel:
+        """Loops that their author unrolled as plain loops, which other rewrites know better."""
+        while "roll" in self._offered:
+            found = next(steps_of(kernel, "roll", self._lanes), None)
+            if found is None:
+                break
+            steps.append((found[0], kernel))
+            kernel = found[1]
+        return kernel
+
+    def split(self, kernel: Kernel, steps: Steps) -> Kernel:
+        """Loops in parts where their conditions change: the largest part has none then."""
+        while "split" in self._offered and len(loops(kernel)) <= _MOST_SPLIT:
+            found = next(steps_of(kernel, "split", self._lanes), None)
+            if found is None:
+                break
+            steps.append((found[0], kernel))
+            kernel = found[1]
+        return kernel
+
+    def everything(self, kernel: Kernel, steps: Steps) -> Kernel:
+        """Every loop vectorised that can be, innermost first, and reciprocals."""
+        for technique in ("vectorise", "reciprocal"):
+            while technique in self._offered and len(loops(kernel)) <= MOST_LOOPS:
+                found = list(steps_of(kernel, technique, self._lanes))
+                if not found:
+                    break
+                steps.append((found[-1][0], kernel))
+                kernel = found[-1][1]
+        return kernel
+
+    def separate_tables(self, kernel: Kernel, steps: Steps) -> Kernel:
+        """Loops that add to tables, such as histograms, unrolled with a table for each copy."""
+        if "accumulators" not in self._offered:
+            return kernel
+        for number in reversed(range(len(loops(kernel)))):
+            step = Step("accumulators", number, _TABLES)
+            if tables(loops(kernel)[number], kernel, _TABLES) and applies(step, kernel):
+                steps.append((step, kernel))
+                kernel = step.apply(kernel)
+        return kernel
+
+    def packed(self, kernel: Kernel, steps: Steps) -> Kernel:
+        """Each input packed that only keeps a loop from being vectorised.
+
+        And those that are to be multiplied as wider numbers.
+        """
+        for _ in range(_MOST_PACKED if "pack" in self._offered else 0):
+            for step, after in steps_of(kernel, "pack", self._lanes):
+                moved = len(loops(after)) - len(loops(kernel))
+                there = Step("vectorise", step.loop + moved, self._lanes)
+                wider = after.scratch[-1].type in WIDER.values() and not any(
+                    isinstance(s, For) for s in loops(kernel)[step.loop].body
+                )
+                here = replace(there, loop=step.loop)
+                needed = applies(there, after) and not applies(here, kernel)
+                if wider or (needed and not self._is_vectorised_around(step.loop, kernel)):
+                    steps.append((step, kernel))
+                    kernel = after
+                    break
+            else:
+                break
+        return kernel
+
+    def _is_vectorised_around(self, number: int, kernel: Kernel) -> bool:
+        """Whether a loop right around another can be vectorised instead."""
+        outer = [n for n in range(number) if _is_outside(n, kernel, number)]
+        return any(applies(Step("vectorise", n, self._lanes), kernel) for n in outer)
+
+    def kept(self, kernel: Kernel, steps: Steps) -> Kernel:
+        """Sums in variables while their loops run; loops exchanged where that makes it possible."""
+        exchangeable = "exchange" in self._offered
+        for _ in range(_MOST_KEPT if "keep" in self._offered else 0):
+            found = next(steps_of(kernel, "keep", self._lanes), None)
+            if found is not None:
+                steps.append((found[0], kernel))
+                kernel = found[1]
+                continue
+            exchanges = steps_of(kernel, "exchange", self._lanes) if exchangeable else ()
+            for step, after in exchanges:
+                if any(steps_of(after, "keep", self._lanes)):
+                    steps.append((step, kernel))
+                    kernel = after
+                    break
+            else:
+                break
+        return kernel
+
+    def tiled(self, kernel: Kernel, steps: Steps) -> Kernel:
+        """A tile of sums for each loop on vectors that holds a loop that sums, in registers."""
+        return self._in_tiles(kernel, steps, high=False)
+
+    def tiled_high(self, kernel: Kernel, steps: Steps) -> Kernel:
+        """The same with as many rows as possible: what lies beyond the nearest cache is read less.
+
+        Each vector that is loaded is used for every row of the tile.
+        """
+        return self._in_tiles(kernel, steps, high=True)
+
+    def _in_tiles(self, kernel: Kernel, steps: Steps, *, high: bool) -> Kernel:
+        if "jam" not in self._offered:
+            return kernel
+        number = len(loops(kernel))
+        rows: dict[int, int] = {}
+        while number:
+            number -= 1
+            path = around(kernel, number)
+            outside = path[-2] if len(path) > 1 else None
+            if self._sums_vectors(path[-1]):
+                copies: _Copies = (1, *_COPIES), (1, *_COPIES)
+            elif _sums_wider(path[-1], kernel):
+                copies = _COPIES_OF_WHOLE_SUMS
+            else:
+                continue
+            tall, wide = self._tile(outside, path[-1], copies, high=high)
+            kernel = _jammed(kernel, number, wide, steps)
+            if outside is not None:
+                place = next(n for n in range(number) if _is_outside(n, kernel, number))
+                rows[place] = min(tall, rows.get(place, tall))
+        for place in sorted(rows, reverse=True):
+            kernel = _jammed(kernel, place, rows[place], steps)
+        return kernel
+
+    def _sums_vectors(self, loop: For) -> bool:
+        declared = {s.name for s in loop.body if isinstance(s, Declare) and s.type == "vector"}
+        inner = [s for s in loop.body if isinstance(s, For)]
+        summed = {
+            s.target.name
+            for s in statements(tuple(inner))
+            if isinstance(s, Assign) and isinstance(s.target, Var)
+        }
+        return bool(loop.step == self._lanes and declared & summed)
+
+    def _tile(
+        self, outside: For | None, loop: For, copies: _Copies, *, high: bool
+    ) -> tuple[int, int]:
+        """Which of the copies of the loop outside and of this one: the sums fill the registers.
+
+        Copies that divide the iterations first, then those that use each value most often, or the
+        most of the loop outside if the tile is to be `high`.
+        """
+        found = [
+            (tall, wide)
+            for tall in (copies[0] if outside is not None else (1,))
+            for wide in copies[1]
+            if tall * wide + wide + 1 <= self._registers
+            and wide <= loop.trips
+            and (outside is None or tall <= outside.trips)
+        ]
+
+        def worth(tile: tuple[int, int]) -> tuple[float, ...]:
+            tall, wide = tile
+            ragged = bool(loop.trips % wide) + bool(outside is not None and outside.trips % tall)
+            used = tall * wide / (tall + wide)
+            return (wide > 1, -ragged, tall, wide) if high else (-ragged, used, tall)
+
+        return max(found, key=worth)
+
+
+def _sums_wider(loop: For, kernel: Kernel) -> bool:
+    """Whether a loop only sums, in an inner loop, numbers that were packed as wider ones."""
+    wider = {array.name for array in kernel.scratch if array.type in WIDER.values()}
+    inner = [s for s in loop.body if isinstance(s, For)]
+    read = {e.array for e in expressions(tuple(inner)) if isinstance(e, Element)}
+    sums = [s.target for s in statements(tuple(inner)) if isinstance(s, Assign)]
+    return bool(read) and read <= wider and all(isinstance(target, Var) for target in sums)
+
+
+def _is_outside(outer: int, kernel: Kernel, number: int) -> bool:
+    """Whether a loop is the one right around another."""
+    path = around(kernel, number)
+    return len(path) > 1 and path[-2] is loops(kernel)[outer]
+
+
+def _jammed(kernel: Kernel, number: int, copies: int, steps: Steps) -> Kernel:
+    """The kernel after a jam with so many copies, or fewer where it would grow too large."""
+    for fewer in sorted((c for c in _COPIES if c <= copies), reverse=True):
+        step = Step("jam", number, fewer)
+        try:
+            after = step.apply(kernel)
+        except NotApplicableError:
+            continue
+        if length(after) <= MOST_UNROLLED:
+            steps.append((step, kernel))
+            return after
+    return kernel
+
+
+def applies(step: Step, kernel: Kernel) -> bool:
+    """Whether a step can be carried out."""
+    try:
+        step.apply(kernel)
+    except NotApplicableError:
+        return False
+    return True
+
+
+def length(kernel: Kernel) -> int:
+    """Statements, loops included."""
+    return sum(1 for _ in statements(kernel.body))

@@ -1,0 +1,1 @@
+"""What a kernel of commands computes and touches, derived without changing it."""

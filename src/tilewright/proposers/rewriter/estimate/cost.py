@@ -1,0 +1,335 @@
+"""A static estimate of a kernel's time, to choose between plans before anything is run.
+
+It counts, from trip counts alone, how long the array, the moves and the core are busy, and follows
+a coarse timeline of when they wait for one another (`timeline.py`). It ranks rewrites of one
+kernel; it does not predict cycles. All numbers are cycles of a machine that multiplies one row and
+moves one local row per cycle.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from tilewright.proposers.rewriter.analysis.buffers import Buffer, buffers_of
+from tilewright.proposers.rewriter.analysis.ranges import env_of, mean, mean_trips, trips
+from tilewright.proposers.rewriter.analysis.words import core_time
+from tilewright.proposers.rewriter.c_types import SIZES
+from tilewright.proposers.rewriter.estimate.contention import clashing, disturbing_loads
+from tilewright.proposers.rewriter.estimate.timeline import Choice, Event, Node, Repeat, Timeline
+from tilewright.proposers.rewriter.expr import Expr, bounds
+from tilewright.proposers.rewriter.ir import (
+    Assign,
+    Body,
+    Command,
+    Dram,
+    Guard,
+    Kernel,
+    Local,
+    Loop,
+    Words,
+    children,
+    commands,
+    walk_paths,
+)
+from tilewright.proposers.rewriter.machine import Machine
+
+MOVE_OVERHEAD = 6.0
+"""Cycles a move takes beyond one per row: a wide move is cheaper than several narrow ones."""
+STORE_ROW = 1.8
+"""Cycles per stored row."""
+CORE_COMMAND = 5.5
+CORE_ITERATION = 2.5
+"""Cycles of the core per command and per loop iteration."""
+CORE_ELEMENT = 30.0
+"""Cycles of the core per element that it computes itself, with the wait for what was stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Busy cycles per unit, cycles in which all wait, and rows loaded.
+
+    `unfilled` are the array's cycles beyond one per row: products of fewer rows than it has.
+    """
+
+    array: float
+    moves: float
+    core: float
+    exposed: float
+    loaded_rows: float
+    unfilled: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """The end of the timeline: the busiest unit, and what nothing hides."""
+        return max(self.array, self.moves, self.core) + self.exposed
+
+
+def estimate(kernel: Kernel, machine: Machine) -> Cost:
+    """The cost of a kernel; opaque code counts nothing."""
+    return _estimate(kernel.body, kernel.words, machine)
+
+
+@lru_cache(maxsize=2048)
+def _estimate(body: Body, words: Words | None, machine: Machine) -> Cost:
+    runs = _runs(body)
+    buffers = list(buffers_of(body, machine))
+    rows = {c: _rows(c, a, machine) for c, a in walk_paths(body) if isinstance(c, Command)}
+    array = moves = core = loaded = stolen = unfilled = 0.0
+    busy: dict[Command, float] = {}
+    clash = clashing(buffers, machine)
+    disturbing = disturbing_loads(buffers, machine)
+    latching = _latching(body, machine)
+    sending = core_time(body, words) if words is not None else {}
+    for stmt, times in runs.items():
+        if isinstance(stmt, Loop):
+            core += times * CORE_ITERATION
+        elif isinstance(stmt, Assign):
+            core += times * CORE_ELEMENT
+        elif isinstance(stmt, Command):
+            core += times * sending.get(stmt, CORE_COMMAND)
+            unit = machine.unit(stmt.name)
+            if unit == "load":
+                busy[stmt] = rows[stmt] * _beats(stmt, machine) + MOVE_OVERHEAD
+                loaded += times * rows[stmt]
+                stolen += times * rows[stmt] * disturbing.get(stmt, 0.0)
+            elif unit == "store":
+                busy[stmt] = rows[stmt] * STORE_ROW + MOVE_OVERHEAD
+            elif machine.attribute(stmt.name, "uses"):
+                least = max(rows[stmt], latching.get(stmt, 0.0))
+                busy[stmt] = least * (1 + clash.get(stmt, 0.0))
+                array += times * busy[stmt]
+                unfilled += times * (least - rows[stmt])
+            if unit in ("load", "store"):
+                moves += times * busy[stmt]
+    if array:
+        busy |= {c: busy[c] * (1 + stolen / array) for c in clash.keys() & busy.keys()}
+        array += stolen
+    timeline = Timeline(len(buffers))
+    timeline.run(_nodes(body, (), busy, _touched(body, buffers, machine), sending))
+    exposed = max(0.0, timeline.end - max(array, moves, core))
+    return Cost(array, moves, core, exposed, loaded, unfilled)
+
+
+@dataclass(frozen=True, slots=True)
+class _Touched:
+    """Buffers that a command reads and writes, by number, and those of them with a single slot."""
+
+    unit: str
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    alone: frozenset[int]
+
+
+def _touched(body: Body, buffers: Sequence[Buffer], machine: Machine) -> Mapping[Command, _Touched]:
+    """What each command touches; a product also what the command that latched for it names."""
+    single = frozenset(n for n, b in enumerate(buffers) if not (_takes_turns(b) or _in_turn(b)))
+    found: dict[Command, tuple[set[int], set[int]]] = {}
+    for number, buffer in enumerate(buffers):
+        for access in buffer.accesses:
+            found.setdefault(access.command, (set(), set()))[access.writes].add(number)
+    result: dict[Command, _Touched] = {}
+    latched: tuple[set[int], set[int]] = (set(), set())
+    for command in commands(body):
+        reads, writes = found.get(command, (set(), set()))
+        if machine.attribute(command.name, "latches"):
+            latched = reads, writes
+        elif machine.attribute(command.name, "uses"):
+            reads, writes = reads | latched[0], writes | latched[1]
+        result[command] = _Touched(
+            machine.unit(command.name),
+            tuple(sorted(reads)),
+            tuple(sorted(writes)),
+            single & (reads | writes),
+        )
+    return result
+
+
+def _takes_turns(buffer: Buffer) -> bool:
+    """Whether each iteration of the innermost loops that fill and use a buffer has its own rows.
+
+    Slots that only an outer loop uses in turn are one slot to the loops inside it.
+    """
+    filled = {s for a in buffer.writers for s in a.above if isinstance(s, Loop)}
+    used_in = {
+        next((s for s in reversed(a.above) if isinstance(s, Loop) and s in filled), None)
+        for a in buffer.readers
+    }
+    return None not in used_in and all(
+        loop.var in access.local.row.names()
+        for loop in used_in
+        if loop is not None
+        for access in buffer.accesses
+        if loop in access.above
+    )
+
+
+def _in_turn(buffer: Buffer) -> bool:
+    """Whether the iterations of an outermost loop that fills and uses it have rows of their own."""
+    outermost = {next((s for s in a.above if isinstance(s, Loop)), None) for a in buffer.writers}
+    for loop in outermost - {None}:
+        inside = [a for a in buffer.accesses if loop in a.above]
+        own = all(loop.var in a.local.row.names() for a in inside if loop is not None)
+        if own and any(not a.writes for a in inside):
+            return True
+    return False
+
+
+def _event(
+    command: Command,
+    above: Body,
+    busy: Mapping[Command, float],
+    touched: Mapping[Command, _Touched],
+    sending: Mapping[Command, float],
+    share: float,
+) -> Event:
+    what, core = touched[command], share * sending.get(command, CORE_COMMAND)
+    if what.unit == "execute" and command not in busy:
+        return Event("core", 0.0, core)  # it latches: what it names counts for the product
+    return Event(
+        what.unit,
+        share * busy.get(command, 0.0),
+        core,
+        what.reads,
+        what.writes,
+        bool(_tested(above, "<")),
+        bool(_tested(above, ">")),
+        what.alone,
+    )
+
+
+def _runs(body: Body) -> Mapping[object, float]:
+    """How often each command runs and each loop iterates."""
+    result: dict[object, float] = {}
+    for stmt, above in walk_paths(body):
+        times = 1.0
+        for position, around in enumerate(above):
+            if isinstance(around, Loop):
+                times *= _iterations(around, above[:position])
+            elif isinstance(around, Guard):
+                share = _share(around, above[:position])
+                inside = (*above, stmt)[position + 1]
+                times *= share if inside in around.body or share == 1.0 else 1.0 - share
+        if isinstance(stmt, Loop):
+            times *= _iterations(stmt, above)
+        result[stmt] = times
+    return result
+
+
+def _iterations(loop: Loop, above: Body) -> float:
+    times = mean_trips(loop, above)
+    return times if math.isfinite(times) else max(trips(loop, env_of(above))[0], 1.0)
+
+
+def _share(guard: Guard, above: Body) -> float:
+    """The part of the iterations in which a test for one value of a loop variable holds."""
+    share = 1.0
+    for compare in guard.condition:
+        if compare.op == "==":
+            for position, stmt in enumerate(above):
+                if isinstance(stmt, Loop) and stmt.var in compare.left.names():
+                    share /= max(1.0, _iterations(stmt, above[:position]))
+    return share
+
+
+def _rows(command: Command, above: Body, machine: Machine) -> float:
+    """Local rows a command moves or streams, on average: blocks times rows."""
+    sizes = []
+    for axis in ("columns", "rows"):
+        local = machine.local_operands(command.name)[:1]
+        at = machine.extent(command.name, local[0], axis) if local else None
+        operand = command.operands[at] if at is not None else Expr(1)
+        size = operand if isinstance(operand, Expr) else Expr(1)
+        value = mean(size, above) if axis == "rows" else bounds(size, env_of(above))[1]
+        sizes.append(value if math.isfinite(value) else 1.0)
+    columns = int(machine.attribute(command.name, "max_rows") or 1)
+    return math.ceil(sizes[0] / columns) * sizes[1]
+
+
+def _beats(load: Command, machine: Machine) -> float:
+    """Cycles in which a row is fetched: a row of sums is several times as long as one of factors.
+
+    Rows that are filled without memory take one.
+    """
+    if not any(isinstance(o, Dram) for o in load.operands):
+        return 1.0
+    sizes = {name: SIZES.get(machine.element(name) or "", 1) for name in machine.spaces}
+    local = next(o for o in load.operands if isinstance(o, Local))
+    return sizes[local.space] / min(sizes.values())
+
+
+def _latching(body: Body, machine: Machine) -> Mapping[Command, float]:
+    """Rows that the next product's new operand takes to latch, meanwhile, per product.
+
+    None where that product keeps the operand: then a short product takes only its own rows.
+    """
+    result: dict[Command, float] = {}
+    following: Command | None = None
+    for stmt in reversed(body):
+        result |= _latching(children(stmt), machine)
+        products = [c for c in commands((stmt,)) if machine.attribute(c.name, "uses")]
+        kept = following is not None and machine.attribute(following.name, "keeps")
+        if isinstance(stmt, Command) and products and not kept:
+            result[stmt] = float(machine.attribute(stmt.name, "max_rows") or 0)
+        following = products[0] if products else following
+    return result
+
+
+def _nodes(
+    body: Body,
+    above: Body,
+    busy: Mapping[Command, float],
+    touched: Mapping[Command, _Touched],
+    sending: Mapping[Command, float],
+    share: float = 1.0,
+) -> tuple[Node, ...]:
+    """The timeline's view of a body: commands with their times, loops, and tests of first times.
+
+    A loop that runs less than once on average runs once in that `share` of the time.
+    """
+    result: list[Node] = []
+    for stmt in body:
+        inside = (*above, stmt)
+        if isinstance(stmt, Command):
+            result.append(_event(stmt, above, busy, touched, sending, share))
+        elif isinstance(stmt, Assign):
+            result.append(Event("core", 0.0, CORE_ELEMENT))
+        elif isinstance(stmt, Loop):
+            times = _iterations(stmt, above)
+            nodes = _nodes(stmt.body, inside, busy, touched, sending, share * min(times, 1.0))
+            paths = list(walk_paths(stmt.body, inside))
+            ahead, delayed = (
+                {c for c, p in paths if isinstance(c, Command) and stmt.var in _tested(p, op)}
+                for op in "<>"
+            )
+            result.append(
+                Repeat(
+                    stmt.var,
+                    max(times, 1.0),
+                    CORE_ITERATION,
+                    nodes,
+                    tuple(sorted({b for c in ahead for b in touched[c].writes})),
+                    tuple(sorted({b for c in delayed for b in touched[c].reads})),
+                )
+            )
+        elif isinstance(stmt, Guard):
+            yes, no = (
+                _nodes(b, inside, busy, touched, sending, share) for b in (stmt.body, stmt.orelse)
+            )
+            result.append(Choice(_named(stmt, ("==",)), _named(stmt, (">", "!=")), yes, no))
+    return tuple(result)
+
+
+def _named(guard: Guard, ops: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(n for c in guard.condition if c.op in ops for n in c.left.names())
+
+
+def _tested(above: Body, op: str) -> frozenset[str]:
+    """Loops whose variables are compared by `op` in tests around a command.
+
+    By `<` for what is done for the next iteration, by `>` for what is left of the one before.
+    """
+    guards = [s for s in above if isinstance(s, Guard)]
+    return frozenset[str]().union(*(_named(g, (op,)) for g in guards))

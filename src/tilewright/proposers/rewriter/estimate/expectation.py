@@ -1,0 +1,58 @@
+"""What the static estimate says a plan will change, in numbers a person can compare."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilewright.proposers.rewriter.estimate.cost import Cost
+
+NOTABLE = 0.05
+"""A change of a quantity, as a share of it, that is worth a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A quantity of the estimate before and after a plan."""
+
+    what: str
+    before: int
+    after: int
+
+    @property
+    def saved(self) -> int:
+        """How much less it is afterwards; negative where it is more."""
+        return self.before - self.after
+
+    @property
+    def saving(self) -> str:
+        """`376,832 of 671,744 rows loaded`."""
+        return f"{self.saved:,} of {self.before:,} {self.what}"
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.before:,} -> {self.after:,}"
+
+
+def changes(before: Cost, after: Cost) -> list[Change]:
+    """What changes notably, the largest saving first."""
+    found = [
+        Change(what, round(old), round(new))
+        for what, old, new in (
+            ("rows loaded", before.loaded_rows, after.loaded_rows),
+            ("array cycles", before.array, after.array),
+            ("core cycles", before.core, after.core),
+            ("cycles of waiting for moves", before.exposed, after.exposed),
+        )
+        if abs(new - old) >= NOTABLE * max(old, 1.0)
+    ]
+    return sorted(found, key=lambda change: -change.saved)
+
+
+def described(found: Sequence[Change]) -> str:
+    """All changes in one line."""
+    return "; ".join(str(change) for change in found)
+
+
+def gain(before: Cost, after: Cost) -> float | None:
+    """The speedup that the estimates foresee."""
+    return before.total / after.total if after.total else None

@@ -1,0 +1,1 @@
+"""From C text to loop IR."""

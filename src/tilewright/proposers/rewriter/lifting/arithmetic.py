@@ -1,0 +1,122 @@
+"""Arithmetic on affine integers, as far as C expressions of constants and loops go."""
+
+from __future__ import annotations
+
+from tilewright.proposers.rewriter.expr import Expr, Remainder, bounds, quotient, remainder
+from tilewright.proposers.rewriter.ir import (
+    Local,
+    Text,
+)
+from tilewright.proposers.rewriter.lifting.kinds import NotModelled, Table, Value, is_marked
+
+_WORD = 64
+"""Bits of the widest integer; a shift by as many or more has no meaning in C."""
+
+
+def literal(text: str) -> Value:
+    """A number; text where it is not an integer."""
+    try:
+        return Expr(int(text.rstrip("uUlL"), 8 if text.isdigit() and text[0] == "0" else 0))
+    except ValueError:
+        return Text(text)
+
+
+def looked_up(table: Table, index: Expr) -> Value:
+    """An entry of a constant array; entries at equal distances are one expression."""
+    values = table.values
+    if index.is_const and not 0 <= index.const < len(values):
+        raise NotModelled("entry that a table does not have")
+    first = values[index.const if index.is_const else 0]
+    if index.is_const and first is not None:
+        return first
+    rows = [v.row if isinstance(v, Local) else v for v in values]
+    numbers = [r for r in rows if isinstance(r, Expr)]
+    offset = _evenly(numbers, index) if len(numbers) == len(values) else None
+    if offset is not None:
+        if isinstance(first, Expr):
+            return first + offset
+        kinds = {(v.space, v.flags) for v in values if isinstance(v, Local)}
+        if isinstance(first, Local) and len(kinds) == 1:
+            return Local(first.space, first.row + offset, first.flags)
+    raise NotModelled("entry of a table whose entries are not evenly spaced")
+
+
+def _evenly(numbers: list[Expr], index: Expr) -> Expr | None:
+    """How far entry `index` is from the first, if groups of entries go up in two even steps."""
+    apart = [n - numbers[0] for n in numbers]
+    if not all(d.is_const for d in apart):
+        return None
+    for size in range(len(apart), 1, -1):
+        within, across = apart[1].const, apart[size].const if size < len(apart) else 0
+        if all(d.const == n % size * within + n // size * across for n, d in enumerate(apart)):
+            if size == len(apart):
+                return index * within
+            return remainder(index, size) * within + quotient(index, size) * across
+    return None
+
+
+_MOST_BITS = 128
+"""Of a constant: products of products grow without end where nothing cuts them off."""
+
+
+def arithmetic(operator: str, left: Expr, right: Expr) -> Expr:
+    """Two integers combined; `NotModelled` where the result is not affine, or overflows."""
+    if max(left.const.bit_length(), right.const.bit_length()) > _MOST_BITS:
+        raise NotModelled("a number that overflows")
+    match operator:
+        case "+":
+            return left + right
+        case "-" if left == Expr(1) and is_bit(right):
+            return flipped(right)
+        case "-":
+            return left - right
+        case "*" if right.is_const:
+            return left * right.const
+        case "*" if left.is_const:
+            return right * left.const
+        case "/" | "%" if left.is_const and left.const < 0 and right.is_const and right.const > 0:
+            whole = -(-left.const // right.const)  # C rounds towards 0
+            return Expr(whole if operator == "/" else left.const - whole * right.const)
+        case "/" if right.is_const and right.const > 0:
+            return quotient(left, right.const)
+        case "%" if right.is_const and right.const > 0:
+            return remainder(left, right.const)
+        case "<<" if right.is_const and 0 <= right.const < _WORD:
+            return left * (1 << right.const)
+        case ">>" if right.is_const and 0 <= right.const < _WORD:
+            return quotient(left, 1 << right.const)
+        case "&" if right.is_const:
+            return masked(left, right.const)
+        case "&" if left.is_const:
+            return masked(right, left.const)
+        case "^" if right == Expr(1) and is_bit(left):
+            return flipped(left)
+    raise NotModelled(f"operator {operator} that is not affine")
+
+
+def masked(value: Expr, mask: int) -> Expr:
+    """`value & mask` for neighbouring bits, as `x & 48`, and all bits from one on, as `x & -16`."""
+    lowest = mask & -mask
+    if mask < 0 and mask == -lowest:
+        return value - remainder(value, lowest)
+    if mask == 0:
+        return Expr(0)
+    if mask > 0 and (mask + lowest) & mask == 0:
+        return remainder(quotient(value, lowest), mask // lowest + 1) * lowest
+    raise NotModelled("operator & that is not affine")
+
+
+def is_bit(expr: Expr) -> bool:
+    """Whether a value is 0 or 1; one at the head of an unknown iteration may turn out to be."""
+    if expr in (Expr(0), Expr(1)):
+        return True
+    low, high = bounds(expr, {})
+    return (low >= 0 and high <= 1) or is_marked(expr)
+
+
+def flipped(bit: Expr) -> Expr:
+    """1 for 0, and 0 for 1."""
+    atom = bit.terms[0][0] if bit.terms else None
+    if isinstance(atom, Remainder) and bit == remainder(atom.of, 2):
+        return remainder(atom.of + 1, 2)
+    return Expr(1) - bit

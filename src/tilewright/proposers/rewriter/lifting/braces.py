@@ -1,0 +1,84 @@
+"""Initial values in braces: arrays and structures of values, within one another too."""
+
+from __future__ import annotations
+
+from tree_sitter import Node
+
+from tilewright.proposers.c.syntax import text_of
+from tilewright.proposers.rewriter.expr import Expr
+from tilewright.proposers.rewriter.lifting.kinds import NotModelled, Record, Table, Value
+from tilewright.proposers.rewriter.lifting.narrow import stored
+from tilewright.proposers.rewriter.lifting.values import Reader
+
+ENTRIES = "[]"
+"""The type of a field that is an array of integers, as `structures` gives it."""
+LONGEST = 256
+"""Entries of an array that is followed value by value."""
+
+
+def initial(reader: Reader, kind: str, sizes: list[Node | None], given: Node) -> Value:
+    """What a variable of a type, or an array of it, holds at first."""
+    if given.type != "initializer_list":
+        return stored(kind, reader.value(given), reader.scope.ranges)
+    items = [e for e in given.named_children if e.type != "comment"]
+    if sizes:
+        if any(i.type == "initializer_pair" for i in items):
+            raise NotModelled("initializer list")
+        values = [initial(reader, kind, sizes[1:], i) for i in items]
+        size = length(reader, sizes[0]) if sizes[0] is not None else len(values)
+        if not 0 < len(values) <= size:
+            raise NotModelled("initializer list")
+        return Table((*values, *(Expr(0) for _ in range(size - len(values)))))
+    if kind not in reader.scope.records:
+        raise NotModelled("initializer list")
+    return _record(reader, kind, items)
+
+
+def _numbers(reader: Reader, items: list[Node]) -> Table:
+    """The entries that are given of an array in a structure; the others are not followed."""
+    if not items or any(i.type == "initializer_pair" for i in items):
+        raise NotModelled("initializer list")
+    return Table(tuple(reader.value(i) for i in items))
+
+
+def unset(reader: Reader, kind: str) -> Record:
+    """A structure whose fields have no values yet."""
+    fields = reader.scope.records[kind]
+    return Record(
+        tuple(
+            (name, unset(reader, inner) if inner in reader.scope.records else None)
+            for name, inner in fields.items()
+        )
+    )
+
+
+def length(reader: Reader, size: Node | None) -> int:
+    """The entries of an array with this size."""
+    extent = reader.integer(size) if size is not None else None
+    if extent is None or not extent.is_const or not 0 < extent.const <= LONGEST:
+        raise NotModelled("array of a size that is not known")
+    return extent.const
+
+
+def _record(reader: Reader, kind: str, items: list[Node]) -> Record:
+    """A structure; fields that are not named are 0."""
+    fields = reader.scope.records[kind]
+    if len(items) > len(fields):
+        raise NotModelled(f"value of type {kind}")
+    values: dict[str, Value | None] = {
+        n: _record(reader, k, []) if k in reader.scope.records else Expr(0)
+        for n, k in fields.items()
+    }
+    for name, item in zip(fields, items, strict=False):
+        if item.type == "initializer_pair":
+            named, value = item.child_by_field_name("designator"), item.child_by_field_name("value")
+            if named is None or value is None:
+                raise NotModelled(f"value of type {kind}")
+            name, item = text_of(named).lstrip("."), value
+        if name not in fields:
+            raise NotModelled(f"value of type {kind}")
+        if fields[name] == ENTRIES and item.type == "initializer_list":
+            values[name] = _numbers(reader, [e for e in item.named_children if e.type != "comment"])
+        else:
+            values[name] = initial(reader, fields[name], [], item)
+    return Record(tuple(values.items()))

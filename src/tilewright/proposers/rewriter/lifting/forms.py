@@ -1,0 +1,87 @@
+"""The forms of a loop: where it tests, what it tests, and what it does after an iteration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tree_sitter import Node
+
+from tilewright.proposers.c.syntax import (
+    comma_separated,
+    descendants,
+    is_skip,
+    is_stop,
+    leaves_early,
+    text_of,
+)
+from tilewright.proposers.rewriter.lifting.kinds import NotModelled
+
+_ALWAYS = frozenset(("1", "true"))
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """`for (first; test; update) statements`.
+
+    With `leaves`, the loop ends where its test holds; with `last`, it is tested after an
+    iteration.
+    """
+
+    first: Node | None
+    test: Node
+    update: Node | None
+    statements: list[Node]
+    leaves: bool = False
+    last: bool = False
+
+    def changes(self) -> list[Node]:
+        """What the test itself changes, as `n--`."""
+        return [n for n in descendants(self.test) if n.type == "update_expression"]
+
+    def updates(self) -> list[Node]:
+        """What is done after each iteration."""
+        return list(comma_separated(self.update)) if self.update is not None else []
+
+
+def form_of(node: Node) -> Form:
+    """The parts of a `for`, `while` or `do`; a `break` at its head or end is its test.
+
+    `for (;;) { if (done) break; .. }` tests first, `for (;;) { ..; if (done) break; }` last.
+    """
+    body, test = node.child_by_field_name("body"), node.child_by_field_name("condition")
+    if body is None:
+        raise NotModelled("loop without a body")
+    first, update = node.child_by_field_name("initializer"), node.child_by_field_name("update")
+    statements = body.named_children if body.type == "compound_statement" else [body]
+    if test is not None and text_of(test).strip("() ") not in _ALWAYS:
+        form = Form(first, test, update, statements, last=node.type == "do_statement")
+    else:
+        form = _endless(first, update, statements)
+    if any(leaves_early(s) and not is_skip(s) for s in form.statements):
+        raise NotModelled("loop that may end early")
+    return form
+
+
+def never_again(node: Node) -> bool:
+    """Whether this is `do { .. } while (0)`."""
+    test = node.child_by_field_name("condition")
+    return test is not None and text_of(test).strip("() ") in ("0", "false")
+
+
+def _endless(first: Node | None, update: Node | None, statements: list[Node]) -> Form:
+    code = [s for s in statements if s.type != "comment"]
+    if code and is_stop(code[0]):
+        rest = [s for s in statements if s is not code[0]]
+        return Form(first, _test_of(code[0]), update, rest, leaves=True)
+    skips = any(is_skip(s) for s in code)  # which would go past the test
+    if code and is_stop(code[-1]) and update is None and not skips:
+        rest = [s for s in statements if s is not code[-1]]
+        return Form(first, _test_of(code[-1]), None, rest, leaves=True, last=True)
+    raise NotModelled("loop without a condition")
+
+
+def _test_of(node: Node) -> Node:
+    test = node.child_by_field_name("condition")
+    if test is None:
+        raise NotModelled("if without a condition")
+    return test

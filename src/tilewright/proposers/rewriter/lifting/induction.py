@@ -1,0 +1,330 @@
+"""Variables that change from one iteration of a loop to the next, as expressions of its counter.
+
+A loop's body is lifted once with a *mark* for each such variable, a stand-in for its value at the
+head of an iteration. What the body makes of the mark says how the variable goes on: `at + 16`
+counts, `1 - slot` and `(slot + 1) % 3` take turns, a value without the mark holds from the second
+iteration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import gcd
+
+from tilewright.proposers.rewriter.expr import (
+    Expr,
+    Remainder,
+    Var,
+    bounds,
+    quotient,
+    remainder,
+    var,
+)
+from tilewright.proposers.rewriter.ir import Compare, Condition, Local
+from tilewright.proposers.rewriter.lifting.choice import choice
+from tilewright.proposers.rewriter.lifting.kinds import (
+    MARK,
+    Flags,
+    NotModelled,
+    Pointer,
+    Truth,
+    Value,
+)
+
+SWAPPED_OP = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """A loop's counter: `variable` goes from `lower` below `upper` by `step`."""
+
+    variable: str
+    lower: Expr
+    upper: Expr
+    step: int
+
+    @property
+    def trips(self) -> Expr:
+        """Iterations, for a loop that runs at least once."""
+        return quotient(self.upper - self.lower + (self.step - 1), self.step)
+
+    def times(self, per_iteration: int) -> Expr:
+        """What has been added at the head of an iteration."""
+        distance = var(self.variable) - self.lower
+        if per_iteration % self.step == 0:
+            return distance * (per_iteration // self.step)
+        return quotient(distance, self.step) * per_iteration
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A changing variable: its value before the loop, its mark, and what the body makes of it."""
+
+    first: Value
+    mark: Value
+    last: Value | None
+
+    @property
+    def step(self) -> int | None:
+        """What an iteration adds to a number, a row or an element's place in its array."""
+        steps = [_step(m, e) for m, e in self._parts()]
+        known = [s for s in steps if s is not None]
+        if len(known) != len(steps):
+            return None
+        changed = [s for s in known if s]
+        return changed[0] if len(changed) == 1 else None
+
+    def _parts(self) -> list[tuple[Expr, Expr]]:
+        match self.mark, self.last:
+            case Expr() as mark, Expr() as last:
+                return [(mark, last)]
+            case Pointer() as mark, Pointer() as last:
+                return list(zip(mark.index, last.index, strict=True))
+        return []
+
+
+def mark_of(value: Value, name: str) -> Value | None:
+    """A stand-in of the same kind; None for kinds that do not change by arithmetic."""
+    match value:
+        case Expr():
+            return var(name + MARK)
+        case Local(space, _, flags):
+            return Local(space, var(name + MARK), flags)
+        case Pointer(array, index, axis):
+            marks = tuple(var(f"{name}.{i}{MARK}") for i in range(len(index)))
+            return Pointer(array, marks, axis)
+        case Flags() | Truth():
+            return Truth((Compare("!=", var(name + MARK), Expr(0)),))
+    return None
+
+
+def mark_values(changing: Mapping[str, Marked]) -> dict[str, Expr]:
+    """The values before the loop by the names of marks."""
+    found: dict[str, Expr] = {}
+    for marked in changing.values():
+        match marked.first, marked.mark:
+            case Expr() as first, Expr() as mark:
+                found |= _named(mark, first)
+            case Local() as first, Local() as mark:
+                found |= _named(mark.row, first.row)
+            case Pointer() as first, Pointer() as mark:
+                for m, f in zip(mark.index, first.index, strict=True):
+                    found |= _named(m, f)
+    return found
+
+
+def _named(mark: Expr, value: Expr) -> dict[str, Expr]:
+    return dict.fromkeys(mark.names(), value)
+
+
+def counted(
+    condition: Condition, changing: Mapping[str, Marked], unique: Mapping[str, str]
+) -> Count:
+    """The counter of a loop with this condition at the head, in terms of marks.
+
+    `unique` names the loop variable to use for a changing variable. `NotModelled` for conditions
+    that do not compare a counter with what stays the same.
+    """
+    if len(condition) != 1:
+        raise NotModelled("loop with several conditions")
+    op, distance = condition[0].op, condition[0].left - condition[0].right
+    found = [n for n, m in changing.items() if _names_of(m.mark) & distance.names()]
+    if len(found) != 1:
+        raise NotModelled("loop that does not count")
+    name, marked = found[0], changing[found[0]]
+    step = marked.step
+    if not step:
+        raise NotModelled(f"loop whose variable {name} does not change by a constant")
+    for atom, coefficient in distance.terms:
+        if not isinstance(atom, Var) and Expr(0, ((atom, 1),)).names() & _names_of(marked.mark):
+            raise NotModelled("loop that does not count up or down by a constant")
+        if coefficient < 0 and atom in [a for a, _ in _terms(marked.mark)]:
+            op, distance = SWAPPED_OP[op], distance * -1
+            break
+    if isinstance(marked.first, Expr) and isinstance(marked.mark, Expr) and step > 0:
+        bound = marked.mark - distance
+        if not bound.names() & marked.mark.names():
+            upper = _upper(op, marked.first, bound, step)
+            return Count(unique[name], marked.first, upper, step)
+    return _from_zero(op, distance, changing, unique[name], abs(step))
+
+
+def _upper(op: str, lower: Expr, bound: Expr, step: int) -> Expr:
+    span = bound - lower
+    whole = span.is_const and span.const % step == 0
+    if op == "<" or (op == "!=" and whole and span.const >= 0):
+        return bound
+    if op == "<=":
+        return bound + (step if whole else 1)
+    raise NotModelled("loop that does not count up")
+
+
+def _from_zero(
+    op: str, distance: Expr, changing: Mapping[str, Marked], variable: str, step: int
+) -> Count:
+    """A loop that counts down or moves a pointer, counted up from 0."""
+    before = mark_values(changing)
+    after: dict[str, Expr] = {}
+    for marked in changing.values():
+        for mark, last in marked._parts():
+            after |= _named(mark, last)
+    start = distance.substituted(before)
+    slope = distance.substituted(after) - distance
+    if not slope.is_const or slope.const == 0 or slope.const % step:
+        raise NotModelled("loop that does not count up or down by a constant")
+    down = slope.const < 0
+    if op == "!=" and start.is_const and start.const % slope.const == 0:
+        op = ">" if down else "<"
+    if op not in ((">", ">=") if down else ("<", "<=")):
+        raise NotModelled("loop that does not end")
+    left = (start if down else start * -1) + (1 if op.endswith("=") else 0)
+    each = abs(slope.const) // step
+    upper = left if each == 1 else quotient(left + (each - 1), each)
+    return Count(variable, Expr(), upper, step)
+
+
+def at_head(marked: Marked, count: Count, changing: Mapping[str, Marked]) -> Value:
+    """The variable at the head of an iteration; `NotModelled` where no expression holds it."""
+    return _solved(marked, count, changing)
+
+
+def after_loop(marked: Marked, count: Count, changing: Mapping[str, Marked]) -> Value:
+    """The variable after the loop."""
+    if marked.last == marked.mark:
+        return marked.first
+    end = count.lower + count.trips * count.step
+    head = _solved(marked, count, changing)
+    return _at(head, count.variable, end)
+
+
+def _at(value: Value, name: str, at: Expr) -> Value:
+    put = {name: at}
+    match value:
+        case Expr():
+            return value.substituted(put)
+        case Local(space, row, flags) if not any(f.when for f in flags):
+            return Local(space, row.substituted(put), flags)
+        case Pointer(array, index, axis):
+            return Pointer(array, tuple(e.substituted(put) for e in index), axis)
+    raise NotModelled("value of a variable after its loop")
+
+
+def _solved(marked: Marked, count: Count, changing: Mapping[str, Marked]) -> Value:
+    first, mark, last = marked.first, marked.mark, marked.last
+    if last == mark:
+        return first
+    match first, mark, last:
+        case Expr(), Expr(), Expr():
+            number = _number(first, mark, last, count)
+            if number is not None:
+                return number
+            swapped = _swapped(marked, count, changing)
+            if swapped is not None:
+                return swapped
+        case Local(), Local(), Local() if first.space == last.space:
+            row = _number(first.row, mark.row, last.row, count)
+            if row is not None:
+                if last.flags == first.flags:
+                    return Local(first.space, row, first.flags)
+                again = choice(_first(count), Flags(first.flags), Flags(last.flags))
+                assert isinstance(again, Flags)
+                return Local(first.space, row, again.flags)
+            swapped = _swapped(marked, count, changing)
+            if swapped is not None:
+                return swapped
+        case Pointer(array, index, axis), Pointer(), Pointer() if axis == last.axis:
+            parts = zip(index, mark.index, last.index, strict=True)
+            new = [_number(f, m, e, count) for f, m, e in parts]
+            if array == last.array and all(n is not None for n in new):
+                return Pointer(array, tuple(n for n in new if n is not None), axis)
+    if last is not None and not _names_of(last) & (_marks(changing) | {count.variable}):
+        return choice(_first(count), first, last)
+    raise NotModelled("variable that changes in a way that is not counted")
+
+
+def _first(count: Count) -> Condition:
+    return (Compare("==", var(count.variable), count.lower),)
+
+
+def _number(first: Expr, mark: Expr, last: Expr, count: Count) -> Expr | None:
+    step = _step(mark, last)
+    if step is not None:
+        return first + count.times(step)
+    if last == Expr(1) - mark and _within(first, 2):
+        return remainder(first + count.times(1), 2)
+    if len(last.terms) == 1 and last.const == 0 and last.terms[0][1] == 1:
+        atom = last.terms[0][0]
+        if isinstance(atom, Remainder) and _within(first, atom.by):
+            step = _step(mark, atom.of)
+            if step is not None and _begins_whole(first, gcd(step, atom.by)):
+                return remainder(first + count.times(step), atom.by)
+    return None
+
+
+def _within(value: Expr, size: int) -> bool:
+    low, high = bounds(value, {})
+    return (low >= 0 and high < size) or any(
+        isinstance(a, Var) and a.name.endswith(MARK) for a, _ in value.terms
+    )
+
+
+def _begins_whole(value: Expr, step: int) -> bool:
+    """Whether a value is a multiple: `== n ? 0` is a remainder of n only where steps reach n."""
+    begun = remainder(value, step)
+    return begun == Expr(0) or any(name.endswith(MARK) for name in begun.names())
+
+
+def _swapped(marked: Marked, count: Count, changing: Mapping[str, Marked]) -> Value | None:
+    """Two variables that change places in every iteration."""
+    for other in changing.values():
+        if other is marked or (marked.last, other.last) != (other.mark, marked.mark):
+            continue
+        bit = remainder(count.times(1), 2)
+        match marked.first, other.first:
+            case Expr() as mine, Expr() as its if (its - mine).is_const:
+                return mine + bit * (its - mine).const
+            case Local(space, row, flags), Local() as its if (its.space, its.flags) == (
+                space,
+                flags,
+            ) and (its.row - row).is_const:
+                return Local(space, row + bit * (its.row - row).const, flags)
+    return None
+
+
+def _step(mark: Expr, last: Expr) -> int | None:
+    step = last - mark
+    return step.const if step.is_const else None
+
+
+def _terms(value: Value) -> list[tuple[object, int]]:
+    match value:
+        case Expr():
+            return list(value.terms)
+        case Pointer(_, index):
+            return [t for e in index for t in e.terms]
+    return []
+
+
+def _names_of(value: Value) -> frozenset[str]:
+    """Every variable a value mentions."""
+    match value:
+        case Expr():
+            return value.names()
+        case Local(_, row, flags):
+            return row.names() | _tested([c for f in flags for c in f.when])
+        case Pointer(_, index):
+            return frozenset().union(*(e.names() for e in index))
+        case Flags(flags):
+            return _tested([c for f in flags for c in f.when])
+        case Truth(condition):
+            return _tested(list(condition))
+    return frozenset()
+
+
+def _tested(compares: list[Compare]) -> frozenset[str]:
+    return frozenset().union(*(c.left.names() | c.right.names() for c in compares))
+
+
+def _marks(changing: Mapping[str, Marked]) -> frozenset[str]:
+    return frozenset().union(*(_names_of(m.mark) for m in changing.values()))

@@ -1,0 +1,159 @@
+"""C to loop IR: the file around the kernel function.
+
+Macros of the file are expanded, its functions inlined, its constants folded. What the function
+itself may hold: `lifting.statements`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tree_sitter import Node
+
+from tilewright.core.errors import InputError
+from tilewright.proposers.c.preprocess import expanded
+from tilewright.proposers.c.syntax import (
+    descendants,
+    identifiers,
+    parse,
+    pointer_levels,
+    text_of,
+)
+from tilewright.proposers.nesting import DEEPEST, nested_beyond
+from tilewright.proposers.rewriter.c_types import array_of
+from tilewright.proposers.rewriter.expr import Expr
+from tilewright.proposers.rewriter.ir import Array, Kernel, Opaque, walk
+from tilewright.proposers.rewriter.lifting.constants import declare_constants, structures
+from tilewright.proposers.rewriter.lifting.kinds import NotModelled
+from tilewright.proposers.rewriter.lifting.scope import Scope
+from tilewright.proposers.rewriter.lifting.statements import Lifter
+from tilewright.proposers.rewriter.lifting.values import Reader
+from tilewright.proposers.rewriter.machine import Machine
+
+ENTRY = "kernel"
+
+
+def lift(source: str, machine: Machine) -> Kernel:
+    """The kernel function of a C file as IR; `InputError` if there is none or it does not parse."""
+    plain = expanded(source, machine.known, machine.macros)
+    root = parse(plain)
+    _check_depth(root)
+    defined = [
+        (name, node)
+        for node in descendants(root)
+        if node.type == "function_definition" and (name := _function_name(node))
+    ]
+    functions = dict(defined)
+    entry = functions.pop(ENTRY, None)
+    _check_syntax(root if entry is None else entry)
+    if entry is None:
+        raise InputError(
+            f"the file defines no function {ENTRY!r}. Define `void {ENTRY}(...)` with the "
+            "workload's arguments."
+        )
+    if sum(name == ENTRY for name, _ in defined) > 1:
+        raise InputError(f"the file defines {ENTRY!r} more than once. Keep one definition.")
+    block = entry.child_by_field_name("body")
+    assert block is not None
+    pinned: frozenset[str] = frozenset()
+    reasons: dict[tuple[int, int], str] = {}
+    while True:
+        plain_functions = {n: f for n, f in functions.items() if not f.has_error}
+        outermost = Scope({}, plain_functions, structures(root))
+        declare_constants(root, Reader(machine, outermost))
+        outermost.arrays = {a.name: a for a in _arrays(entry, Reader(machine, outermost))}
+        lifter = Lifter(machine, pinned, outermost, reasons)
+        body = lifter.function_body(block)
+        mentioned = {n for s in walk(body) if isinstance(s, Opaque) for n in s.names}
+        missing = (lifter.dropped & mentioned) - pinned
+        if not missing:
+            break
+        pinned |= missing
+    before, signature, after = _around(source, plain, entry, block)
+    arrays = tuple(outermost.arrays.values())
+    words = machine.words if machine.words and machine.words.macro in identifiers(root) else None
+    return Kernel(before, signature, arrays, body, after, lifter.names, words)
+
+
+def _around(source: str, plain: str, entry: Node, block: Node) -> tuple[str, str, str]:
+    """The text before, of and after the kernel, as its author wrote it.
+
+    Expanding macros keeps the lines' numbers; where it changed what stands beside the kernel on
+    its own lines, the expanded text has to do.
+    """
+    data, written = plain.encode(), source.encode()
+    rows, written_rows = data.split(b"\n"), written.split(b"\n")
+    (first, column), (last, end) = entry.start_point, entry.end_point
+    following = len(rows[last]) - end
+    same = rows[first][:column] == written_rows[first][:column]
+    same &= rows[last][end:] == written_rows[last][len(written_rows[last]) - following :]
+    if not same:
+        signature = data[entry.start_byte : block.start_byte]
+        return (
+            data[: entry.start_byte].decode(),
+            signature.decode().rstrip(),
+            data[entry.end_byte :].decode(),
+        )
+    start = sum(len(row) + 1 for row in written_rows[:first]) + column
+    stop = sum(len(row) + 1 for row in written_rows[: last + 1]) - 1 - following
+    signature = written[start : written.index(b"{", start)]
+    return written[:start].decode(), signature.decode().rstrip(), written[stop:].decode()
+
+
+def _check_depth(root: Node) -> None:
+    """`InputError` with the line where code nests too deeply to be followed."""
+    deep = nested_beyond(root, DEEPEST)
+    if deep is not None:
+        raise InputError(
+            f"the code at line {deep.start_point[0] + 1} nests more than {DEEPEST} levels deep: "
+            "split its blocks or expressions into smaller ones."
+        )
+
+
+def _check_syntax(root: Node) -> None:
+    """`InputError` with the line of the first syntax error inside."""
+    if root.has_error:
+        node = next(_errors(root), root)
+        raise InputError(
+            f"the kernel does not parse as C at line {node.start_point[0] + 1}. Correct the "
+            "syntax there."
+        )
+
+
+def _errors(node: Node) -> Iterator[Node]:
+    if node.is_error or node.is_missing:
+        yield node
+    for child in node.children:
+        yield from _errors(child)
+
+
+def _function_name(node: Node) -> str:
+    declarator = node.child_by_field_name("declarator")
+    while declarator is not None and declarator.type != "identifier":
+        declarator = declarator.child_by_field_name("declarator")
+    return text_of(declarator) if declarator is not None else ""
+
+
+def _arrays(entry: Node, reader: Reader) -> Iterator[Array]:
+    """The kernel's parameters that are arrays or pointers."""
+    declarator = entry.child_by_field_name("declarator")
+    while declarator is not None and declarator.type != "function_declarator":
+        declarator = declarator.child_by_field_name("declarator")
+    listed = declarator.child_by_field_name("parameters") if declarator is not None else None
+    for node in listed.named_children if listed is not None else []:
+        kind, inner = node.child_by_field_name("type"), node.child_by_field_name("declarator")
+        if kind is None or inner is None:
+            continue
+        name, sizes = pointer_levels(inner)
+        if name:
+            yield array_of(name, [_size(s, reader) for s in sizes], text_of(kind))
+
+
+def _size(node: Node | None, reader: Reader) -> int | None:
+    if node is None:
+        return None
+    try:
+        size = reader.integer(node)
+    except NotModelled:
+        return None
+    return size.const if size.is_const and size != Expr(0) else None

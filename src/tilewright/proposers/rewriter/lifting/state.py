@@ -1,0 +1,104 @@
+"""What the parts of the lifter share: what is known so far, and how they call one another."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+
+from tree_sitter import Node
+
+from tilewright.proposers.c.syntax import assigned, identifiers, text_of
+from tilewright.proposers.rewriter.expr import Atom, Expr
+from tilewright.proposers.rewriter.ir import Body, Opaque
+from tilewright.proposers.rewriter.lifting.braces import initial
+from tilewright.proposers.rewriter.lifting.kinds import NotModelled, Pointer, Value
+from tilewright.proposers.rewriter.lifting.scope import Scope
+from tilewright.proposers.rewriter.lifting.values import Reader
+from tilewright.proposers.rewriter.machine import Machine
+
+
+@dataclass
+class Lifting(ABC):
+    """Lifts one function; `dropped` collects locals that exist only as folded values.
+
+    `pinned` are locals that text mentions: they stay declared, and those of them that change are
+    text altogether. `reasons` keeps, by place in the source, why something became text at first.
+    """
+
+    machine: Machine
+    pinned: frozenset[str]
+    outermost: Scope
+    reasons: dict[tuple[int, int], str]
+    dropped: set[str] = field(default_factory=set)
+    names: dict[Atom, str] = field(default_factory=dict)
+    _unmodelled: frozenset[str] = frozenset()
+    _calls: list[str] = field(default_factory=list)
+    _writes: dict[Opaque, frozenset[str]] = field(default_factory=dict)
+    _known: dict[int, frozenset[str]] = field(default_factory=dict)
+    _serial: int = 0
+    _iterations: int = 0
+
+    @abstractmethod
+    def _statement(self, node: Node, scope: Scope) -> Body:
+        """Statements for one node, in a scope that declarations and assignments change."""
+
+    @abstractmethod
+    def _block(self, statements: list[Node], scope: Scope) -> Body:
+        """Statements for neighbouring nodes."""
+
+    @abstractmethod
+    def _flattened(self, node: Node, scope: Scope) -> Body:
+        """A block without its braces, which only text with variables of its own needs."""
+
+    @abstractmethod
+    def _declare(self, item: Node, kind: str, scope: Scope) -> None:
+        """One declared variable."""
+
+    @abstractmethod
+    def _expression(self, node: Node, scope: Scope) -> Body:
+        """A call, or an assignment to a variable or an element."""
+
+    @abstractmethod
+    def _call(self, call: Node, scope: Scope) -> Body:
+        """The command a call issues, or the statements of the function it calls."""
+
+    @abstractmethod
+    def _called_value(self, call: Node, scope: Scope) -> Value:
+        """What a call of one of the file's own functions returns."""
+
+    def _branch(self, node: Node, scope: Scope) -> Body:
+        """A statement, or the statements of a block, that may not run or run often."""
+        if node.type == "compound_statement":
+            return self._block(node.named_children, scope.inner())
+        return self._statement(node, scope.inner())
+
+    def _assigned(self, node: Node) -> frozenset[str]:
+        return assigned(node, self._known)
+
+    def _reader(self, scope: Scope) -> Reader:
+        return Reader(self.machine, scope, self._called_value, braces=_braces)
+
+    def _opaque(self, node: Node, reason: str) -> Opaque:
+        if self._calls:  # the names in this text mean nothing outside its function
+            raise NotModelled(f"call of {self._calls[-1]} ({reason})")
+        names = frozenset(identifiers(node))
+        reason = self.reasons.setdefault((node.start_byte, node.end_byte), reason)
+        result = Opaque(text_of(node), names, reason, line=node.start_point[0] + 1)
+        self._writes[result] = self._assigned(node)
+        return result
+
+    def _remember(self, name: str, value: Value | None) -> None:
+        """The author's name for an expression, for printing it again."""
+        if isinstance(value, Expr) and len(value.terms) == 1 and value.const == 0:
+            atom, coefficient = value.terms[0]
+            if coefficient == 1:
+                self.names.setdefault(atom, name)
+
+
+def _braces(reader: Reader, kind: str, given: Node) -> Value:
+    return initial(reader, kind, [], given)
+
+
+def fits(value: Pointer, sizes: list[Node | None]) -> bool:
+    """Whether a pointer may be held by a variable that points to so many dimensions."""
+    return value.axis is None or len(value.index) - value.axis == len(sizes)

@@ -1,0 +1,108 @@
+"""C statements to loop IR, by symbolic execution.
+
+Lifted: counted loops of any form, comparisons as guards, command calls, and local variables, which
+are folded into the expressions that use them: constants, addresses, pointers into argument arrays,
+and what changes from iteration to iteration in a way that can be counted. Calls of the file's own
+functions are inlined. Everything else becomes `Opaque` text with the reason; a statement is lifted
+whole or not at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tree_sitter import Node
+
+from tilewright.proposers.c.syntax import (
+    comment_lines,
+    is_skip,
+    jumped_over,
+    leaves_early,
+)
+from tilewright.proposers.rewriter.analysis.ranges import with_notes
+from tilewright.proposers.rewriter.ir import Body, Command, Opaque, Stmt
+from tilewright.proposers.rewriter.lifting.calls import Calls
+from tilewright.proposers.rewriter.lifting.constants import declare_enumerators
+from tilewright.proposers.rewriter.lifting.kinds import NotModelled
+from tilewright.proposers.rewriter.lifting.loops import Loops
+from tilewright.proposers.rewriter.lifting.scope import Scope
+from tilewright.proposers.rewriter.lifting.variables import Variables
+
+
+class Lifter(Variables, Calls, Loops):
+    """The statements of one function, one after the other."""
+
+    def function_body(self, block: Node) -> Body:
+        """The statements of the kernel."""
+        self._unmodelled = self.pinned & self._assigned(block)
+        return self._block(block.named_children, self.outermost.inner())
+
+    def _block(self, statements: list[Node], scope: Scope) -> Body:
+        result: list[Stmt] = []
+        notes: list[str] = []
+        last_line = -1
+        jumping = jumped_over(statements)
+        for number, node in enumerate(statements):
+            if is_skip(node):
+                rest = self._unless_skipped(node, statements[number + 1 :], scope)
+                return (*result, *with_notes(rest, tuple(notes)))
+            if node in jumping:
+                if node == jumping[0]:
+                    result.append(self._jumps(jumping))
+                continue
+            if node.type == "comment":
+                lines = comment_lines(node)
+                behind_it = node.start_point[0] == last_line and len(lines) == 1
+                if behind_it and result and isinstance(result[-1], Command):
+                    result[-1] = replace(result[-1], trailing=lines[0])
+                else:
+                    notes.extend(lines)
+                continue
+            last_line = node.end_point[0]
+            stmts = self._statement(node, scope)
+            result.extend(with_notes(stmts, tuple(notes)))
+            notes = [] if stmts else notes
+        return tuple(result)
+
+    def _jumps(self, nodes: list[Node]) -> Opaque:
+        """The statements that jumps may repeat or leave out, as one text."""
+        parts = [self._opaque(node, "control flow by goto") for node in nodes]
+        names = frozenset().union(*(part.names for part in parts))
+        result = replace(parts[0], text="\n  ".join(part.text for part in parts), names=names)
+        self._writes[result] = frozenset().union(*(self._writes[part] for part in parts))
+        return result
+
+    def _statement(self, node: Node, scope: Scope) -> Body:
+        """Statements for one node, in a scope that declarations and assignments change."""
+        try:
+            match node.type:
+                case "declaration":
+                    return self._declaration(node, scope)
+                case "expression_statement":
+                    return self._expressions(node, scope)
+                case "for_statement" | "while_statement" | "do_statement":
+                    return self._loop(node, scope)
+                case "if_statement":
+                    return self._guard(node, scope)
+                case "switch_statement":
+                    return self._switch(node, scope)
+                case "compound_statement":
+                    return self._flattened(node, scope)
+                case "enum_specifier":
+                    declare_enumerators(node, self._reader(scope))
+                    return ()
+                case ";":
+                    return ()
+                case _:
+                    raise NotModelled(node.type.replace("_", " "))
+        except NotModelled as reason:
+            return (self._opaque(node, str(reason)),)
+
+    def _flattened(self, node: Node, scope: Scope) -> Body:
+        """A block without its braces, which only text with variables of its own needs."""
+        if leaves_early(node):
+            raise NotModelled("block that leaves early")
+        stmts = self._block(node.named_children, scope.inner())
+        if any(isinstance(s, Opaque) for s in stmts):
+            raise NotModelled("block with code that is not modelled")
+        return stmts

@@ -1,0 +1,472 @@
+"""The techniques a menu may name: where each can be applied, and what it does in words.
+
+A step is a technique with its arguments, written `technique argument argument`: buffers by name,
+loops by label, as they are called in the kernel the step is applied to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
+from tilewright.proposers.rewriter.analysis.placement import spread
+from tilewright.proposers.rewriter.analysis.ranges import labelled_loops, simplify
+from tilewright.proposers.rewriter.emit import emit
+from tilewright.proposers.rewriter.ir import Kernel, Loop, same_kernel, walk
+from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.planning.sites import (
+    Arguments,
+    SameBody,
+    accumulator_sites,
+    blocks,
+    each_buffer,
+    each_loop,
+    loaded_in_loops,
+    loads,
+    loops_of_loads,
+    once,
+    product_loops,
+    products_alone,
+    resident_sites,
+    split_sites,
+    sums_in_array,
+    tested_loops,
+    tiled_loops,
+)
+from tilewright.proposers.rewriter.raising.execute import NotRaised
+from tilewright.proposers.rewriter.raising.raised import raised
+from tilewright.proposers.rewriter.rewrites.coalesce import coalesce
+from tilewright.proposers.rewriter.rewrites.compact import roll_up
+from tilewright.proposers.rewriter.rewrites.dataflow import sum_in_memory
+from tilewright.proposers.rewriter.rewrites.dead import remove_dead_moves
+from tilewright.proposers.rewriter.rewrites.dependence import SettingsInside
+from tilewright.proposers.rewriter.rewrites.early import load_early
+from tilewright.proposers.rewriter.rewrites.fences import spare_fences
+from tilewright.proposers.rewriter.rewrites.forward import carry, forward, share
+from tilewright.proposers.rewriter.rewrites.hoist import hoist_configuration
+from tilewright.proposers.rewriter.rewrites.interleave import interleave
+from tilewright.proposers.rewriter.rewrites.invariant import hoist_loads
+from tilewright.proposers.rewriter.rewrites.loops import interchange, split_tail, tail_first, unroll
+from tilewright.proposers.rewriter.rewrites.multibuffer import multibuffer
+from tilewright.proposers.rewriter.rewrites.offload import offload
+from tilewright.proposers.rewriter.rewrites.overwrite import overwrite
+from tilewright.proposers.rewriter.rewrites.own_rows import give_own_rows
+from tilewright.proposers.rewriter.rewrites.packing import pack_blocks
+from tilewright.proposers.rewriter.rewrites.pipeline import delay_stores, prefetch
+from tilewright.proposers.rewriter.rewrites.promote import promote
+from tilewright.proposers.rewriter.rewrites.remove import remove_settings
+from tilewright.proposers.rewriter.rewrites.retile import retile
+from tilewright.proposers.rewriter.rewrites.reuse import reuse_latched
+from tilewright.proposers.rewriter.rewrites.settle import place_settings, with_forms_apart
+from tilewright.proposers.rewriter.rewrites.stagger import stagger
+from tilewright.proposers.rewriter.rewrites.strength import count_iterations
+from tilewright.proposers.rewriter.rewrites.structure import fuse, peel, split
+from tilewright.proposers.rewriter.rewrites.transpose import transpose
+from tilewright.proposers.rewriter.rewrites.widen import widened_everywhere
+
+RAISE = "raise"
+"""The technique that leaves nothing of a schedule; plans that go back to the computation use it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Technique:
+    """One entry: places worth trying, the rewrite, and a sentence with `{0}`, `{1}` for them.
+
+    The sentence may depend on the arguments: it is then what a function makes of them. `relieves`
+    are words in the names of a measurement's causes of lost cycles.
+    """
+
+    sites: Callable[[Kernel, Machine], Iterator[Arguments]]
+    apply: Callable[..., Kernel]
+    sentence: str | Callable[..., str]
+    relieves: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A technique at a place."""
+
+    technique: str
+    arguments: Arguments = ()
+
+    def __str__(self) -> str:
+        return " ".join((self.technique, *self.arguments))
+
+    @classmethod
+    def parse(cls, text: str) -> Step:
+        """Inverse of `str`."""
+        technique, *arguments = text.split()
+        return cls(technique, tuple(arguments))
+
+    @property
+    def sentence(self) -> str:
+        """What the step does, in words."""
+        words = (_PLACES.get(argument, argument) for argument in self.arguments)
+        sentence = CATALOGUE[self.technique].sentence
+        return sentence.format(*words) if isinstance(sentence, str) else sentence(*words)
+
+    def apply(self, kernel: Kernel, machine: Machine) -> Kernel:
+        """The rewritten, simplified kernel; `NotApplicable` where it does not fit."""
+        if self.technique not in CATALOGUE:
+            raise NotApplicable(f"there is no technique {self.technique}")
+        result = _applied(self, SameBody(kernel), machine)
+        if isinstance(result, str):
+            raise NotApplicable(result)
+        return result
+
+    def carried_out(self, kernel: Kernel, machine: Machine) -> Kernel | None:
+        """The same; None where it does not fit or changes nothing."""
+        try:
+            after = self.apply(kernel, machine)
+        except NotApplicable:
+            return None
+        return None if same_kernel(after, kernel) else after
+
+
+@lru_cache(maxsize=1 << 13)
+def _applied(step: Step, body: SameBody, machine: Machine) -> Kernel | str:
+    """What a step makes of a kernel, or why it does not fit: asked again by plans and drafts."""
+    rewrite, kernel = CATALOGUE[step.technique].apply, body.kernel
+    try:
+        try:
+            changed = rewrite(kernel, machine, *step.arguments)
+        except SettingsInside:
+            changed = rewrite(place_settings(kernel, machine), machine, *step.arguments)
+    except NotApplicable as refusal:
+        return str(refusal)
+    return simplify(changed)
+
+
+_PLACES = {
+    "before": "before the loop",
+    "at-first-use": "each part when it is first used",
+    "inside": "after swapping that loop with the one inside it",
+    "in-place": "not delayed",
+    "delayed": "delayed by one iteration",
+}
+"""Where a resident buffer is loaded, and when buffers are stored, in words."""
+
+
+def steps_for(kernel: Kernel, machine: Machine, technique: str) -> Iterator[Step]:
+    """Every place where a technique may be tried, in textual order."""
+    if technique in CATALOGUE:
+        yield from _steps(technique, SameBody(kernel), machine)
+
+
+@lru_cache(maxsize=1 << 13)
+def _steps(technique: str, body: SameBody, machine: Machine) -> tuple[Step, ...]:
+    """The places of a technique, found once per kernel: many drafts start from the same one."""
+    found = CATALOGUE[technique].sites(body.kernel, machine)
+    return tuple(Step(technique, arguments) for arguments in found)
+
+
+def _loop(kernel: Kernel, label: str) -> Loop:
+    for found, loop, _ in labelled_loops(kernel.body):
+        if found == label:
+            return loop
+    known = ", ".join(found for found, _, _ in labelled_loops(kernel.body)) or "none"
+    raise NotApplicable(f"there is no loop {label} (loops: {known})")
+
+
+def _resident(kernel: Kernel, machine: Machine, buffer: str, label: str, how: str) -> Kernel:
+    kernel = with_forms_apart(kernel, machine)
+    loop = _loop(kernel, label)
+    if how == "inside":
+        kernel = interchange(kernel, machine, loop)
+        work = set(walk(loop.body))
+        loop = next(
+            found
+            for _, found, _ in labelled_loops(kernel.body)
+            if found.var == loop.var and found.body[-1] in work
+        )
+    kernel = promote(kernel, machine, buffer, loop, at_first_use=how == "at-first-use")
+    return widened_everywhere(simplify(kernel), machine)
+
+
+def _block_load(kernel: Kernel, machine: Machine, buffer: str, label: str) -> Kernel:
+    kernel = with_forms_apart(kernel, machine)
+    kernel = promote(kernel, machine, buffer, _loop(kernel, label))
+    return widened_everywhere(simplify(kernel), machine)
+
+
+def _on_loop(rewrite: Callable[[Kernel, Machine, Loop], Kernel]) -> Callable[..., Kernel]:
+    def apply(kernel: Kernel, machine: Machine, label: str) -> Kernel:
+        return rewrite(kernel, machine, _loop(kernel, label))
+
+    return apply
+
+
+def _on_loop_by(rewrite: Callable[[Kernel, Machine, Loop, int], Kernel]) -> Callable[..., Kernel]:
+    def apply(kernel: Kernel, machine: Machine, label: str, number: str) -> Kernel:
+        return rewrite(kernel, machine, _loop(kernel, label), int(number))
+
+    return apply
+
+
+def _accumulator(
+    kernel: Kernel, machine: Machine, buffer: str, label: str, slots: str, how: str
+) -> Kernel:
+    rewrite = delay_stores if how == "delayed" else multibuffer
+    return rewrite(kernel, machine, buffer, _loop(kernel, label), int(slots))
+
+
+def _on_slots(
+    rewrite: Callable[[Kernel, Machine, str, Loop, int], Kernel],
+) -> Callable[..., Kernel]:
+    def apply(kernel: Kernel, machine: Machine, buffer: str, label: str, slots: str) -> Kernel:
+        return rewrite(kernel, machine, buffer, _loop(kernel, label), int(slots))
+
+    return apply
+
+
+def _kept(kernel: Kernel, machine: Machine, label: str, factor: str) -> Kernel:
+    """Several tiles of a loop in turn against each operand in the array.
+
+    Alone, `retile` seldom pays where tiles do not fill the array: only with the operand kept does
+    a product of few rows take no more than its own rows' time.
+    """
+    kernel = simplify(retile(kernel, machine, _loop(kernel, label), int(factor)))
+    return reuse_latched(kernel, machine)
+
+
+def _unrolling(label: str, factor: str) -> str:
+    return f"unroll loop {label} " + ("completely" if factor == "0" else f"by a factor of {factor}")
+
+
+def _peeled(kernel: Kernel, machine: Machine, label: str, which: str) -> Kernel:
+    return peel(kernel, machine, _loop(kernel, label), which)
+
+
+_LOADS = frozenset(("dma", "load"))
+_BANKS = frozenset(("bank", "steal"))
+_STORES = frozenset(("store", "accumulator", "dependency"))
+_CORE = frozenset(("cpu", "command"))
+
+
+def _raise(kernel: Kernel, machine: Machine) -> Kernel:
+    try:
+        return raised(emit(kernel), machine)
+    except NotRaised as reason:
+        raise NotApplicable(f"its computation is not found: {str(reason).rstrip('.')}") from reason
+
+
+CATALOGUE: Mapping[str, Technique] = {
+    RAISE: Technique(
+        once,
+        _raise,
+        "forget the schedule: derive what the kernel computes and write it as the naive loop nest",
+    ),
+    "resident": Technique(
+        resident_sites,
+        _resident,
+        "keep {0} in local memory, so that each part that loop {1} uses is loaded once and not "
+        "in every iteration ({2})",
+        _LOADS | _CORE,
+    ),
+    "block-load": Technique(
+        loads(varying=True),
+        _block_load,
+        "load the whole block of {0} before loop {1} instead of piece by piece inside it",
+        _LOADS,
+    ),
+    "widen": Technique(
+        once,
+        widened_everywhere,
+        "merge neighbouring moves into moves as wide as allowed",
+        _LOADS | _CORE,
+    ),
+    "banks": Technique(
+        once, spread, "place buffers that are used together in different banks", _BANKS
+    ),
+    "dataflow": Technique(
+        sums_in_array,
+        sum_in_memory,
+        "keep second factors in the array and accumulate the sums in local memory",
+        _LOADS | _CORE | _BANKS,
+    ),
+    "overwrite": Technique(
+        each_buffer,
+        overwrite,
+        "let the first product overwrite {0} instead of adding to zeros that were moved there",
+        _LOADS | _CORE,
+    ),
+    "double-buffer": Technique(
+        loaded_in_loops,
+        _on_slots(multibuffer),
+        "give {0} {2} buffers that the iterations of loop {1} use in turn",
+        _LOADS | {"dependency"},
+    ),
+    "double-accumulator": Technique(
+        accumulator_sites,
+        _accumulator,
+        "give {0} {2} buffers in different banks that the iterations of loop {1} use in turn "
+        "(stores {3})",
+        _STORES,
+    ),
+    "pipeline": Technique(
+        loaded_in_loops,
+        _on_slots(prefetch),
+        "prefetch {0}: issue its loads for the next iteration of loop {1} before the products of "
+        "the current one, into one of {2} buffers",
+        _LOADS | _BANKS | {"dependency"},
+    ),
+    "interleave": Technique(
+        each_loop(),
+        _on_loop(interleave),
+        "distribute loads ahead, or delayed stores, among the products of loop {0}",
+        _LOADS | _STORES,
+    ),
+    "stagger": Technique(
+        loops_of_loads,
+        _on_loop(stagger),
+        "issue the loads of loop {0} in small portions inside the loop that uses them, one "
+        "iteration ahead",
+        _LOADS,
+    ),
+    "reorder": Technique(
+        each_loop(), _on_loop(interchange), "swap loop {0} with the loop inside it", _LOADS
+    ),
+    "coalesce": Technique(
+        each_loop(),
+        lambda kernel, machine, label: coalesce(kernel, _loop(kernel, label)),
+        "run loop {0} and the loop inside it as one loop",
+        _LOADS,
+    ),
+    "unroll": Technique(product_loops, _on_loop_by(unroll), _unrolling, _CORE),
+    "roll": Technique(
+        once, roll_up, "write commands that repeat with evenly growing operands as a loop", _CORE
+    ),
+    "retile": Technique(
+        tiled_loops,
+        _on_loop_by(retile),
+        "work on {1} neighbouring tiles of loop {0} at once, sharing what they load",
+        _LOADS | _CORE,
+    ),
+    "simplify": Technique(
+        each_loop(),
+        _on_loop(split_tail),
+        "peel off the partial last iteration of loop {0}, so that the others have fixed sizes",
+        _CORE,
+    ),
+    "tail-first": Technique(
+        products_alone,
+        _on_loop(tail_first),
+        "peel off the partial last iteration of loop {0} and run it before the others",
+        _CORE,
+    ),
+    "hoist": Technique(
+        each_loop(),
+        _on_loop(hoist_configuration),
+        "move commands that set the same values in every iteration out of loop {0}",
+        _CORE | {"fence"},
+    ),
+    "reuse": Technique(
+        once,
+        reuse_latched,
+        "let products reuse the operand that the previous product left in the array",
+        _BANKS,
+    ),
+    "keep-operand": Technique(
+        tiled_loops,
+        _kept,
+        "work on {1} neighbouring tiles of loop {0} at once, all with one operand before the next "
+        "is loaded into the array",
+        _BANKS,
+    ),
+    "settings": Technique(
+        once,
+        remove_settings,
+        "remove commands that set values already in force, or values that nothing uses",
+        _CORE,
+    ),
+    "transpose": Technique(
+        once,
+        transpose,
+        "keep vectors as rows and let the array transpose the matrices it multiplies them with",
+        _LOADS | _CORE | _STORES,
+    ),
+    "offload": Technique(
+        blocks,
+        _on_loop(offload),
+        "let the accumulator add and negate what the core computes in loop {0}",
+        _CORE | {"fence"},
+    ),
+    "share": Technique(
+        blocks,
+        _on_loop(share),
+        "load data that several products of an iteration of loop {0} use only once",
+        _LOADS | _CORE,
+    ),
+    "forward": Technique(
+        blocks,
+        _on_loop(forward),
+        "pass results through the array instead of memory to the products of loop {0} that use "
+        "them",
+        _LOADS | {"fence"},
+    ),
+    "carry": Technique(
+        blocks,
+        _on_loop(carry),
+        "keep data that an iteration of loop {0} stores for the next one in local memory",
+        _LOADS | {"fence"},
+    ),
+    "own-rows": Technique(
+        blocks,
+        _on_loop(give_own_rows),
+        "give each iteration of loop {0} its own local rows for the values that it passes on",
+        _STORES | _CORE,
+    ),
+    "hoist-loads": Technique(
+        blocks,
+        _on_loop(hoist_loads),
+        "load data that each iteration of loop {0} uses before the loop, with wide moves",
+        _LOADS | _CORE,
+    ),
+    "early-loads": Technique(
+        blocks,
+        _on_loop(load_early),
+        "issue all loads of an iteration of loop {0} before its products",
+        _LOADS,
+    ),
+    "fences": Technique(
+        once,
+        spare_fences,
+        "remove fences that order nothing",
+        frozenset(("fence", "drain")),
+    ),
+    "split": Technique(
+        split_sites,
+        _on_loop_by(split),
+        "split loop {0} into two: one over groups of {1} iterations, one within a group",
+        _CORE,
+    ),
+    "fuse": Technique(
+        each_loop(),
+        _on_loop(fuse),
+        "fuse loop {0} with the loop after it",
+        _CORE | {"dependency"},
+    ),
+    "peel": Technique(
+        tested_loops,
+        _peeled,
+        "peel off the {1} iteration of loop {0}, so that the others need no test for it",
+        _CORE,
+    ),
+    "strength": Technique(
+        each_loop(),
+        _on_loop(count_iterations),
+        "let loop {0} count its iterations, so that addresses need no division",
+        _CORE,
+    ),
+    "pack": Technique(
+        once,
+        pack_blocks,
+        "keep the operand words of commands (address, columns and rows of a block) in registers",
+        _CORE,
+    ),
+    "dead-code": Technique(
+        once, remove_dead_moves, "remove loads and stores that nothing uses", _LOADS | _CORE
+    ),
+}

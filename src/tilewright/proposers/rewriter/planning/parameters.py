@@ -1,0 +1,83 @@
+"""Numbers for rewrites, from what the kernel and the machine allow: tiles, slots, unrolling.
+
+Small numbers are always offered, since they cost little; the largest one is what half of a
+memory holds, what hides the time a load takes, or what the instruction cache holds.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tilewright.proposers.rewriter.analysis.buffers import MAX_SLOTS, Buffer, find_buffers
+from tilewright.proposers.rewriter.analysis.ranges import env_of, trip_count, trips
+from tilewright.proposers.rewriter.estimate.cost import Cost
+from tilewright.proposers.rewriter.estimate.timeline import LATENCY
+from tilewright.proposers.rewriter.ir import Body, Kernel, Loop, commands
+from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.rewrites.loops import MAX_UNROLLED
+
+
+def tile_factors(kernel: Kernel, machine: Machine, loop: Loop, above: Body) -> list[int]:
+    """How many neighbouring tiles an iteration may work on: 2, 4, and what half the memories hold.
+
+    The other half is for the next tile: one that fills a memory leaves no slot to load or store
+    another meanwhile, and no later step can take it back. The largest one divides the number of
+    tiles, or is a power of two where no divisor comes near.
+    """
+    count, most = _tiles(kernel, machine, loop, above)
+    divisor = max((f for f in range(1, most + 1) if count % f == 0), default=1)
+    largest = divisor if 2 * divisor > most else 1 << (most.bit_length() - 1)
+    return sorted({f for f in (2, 4, largest) if 2 <= f <= most})
+
+
+def all_tile_factors(kernel: Kernel, machine: Machine, loop: Loop, above: Body) -> list[int]:
+    """Every number of neighbouring tiles up to that which divides theirs, or is a power of two."""
+    count, most = _tiles(kernel, machine, loop, above)
+    return [f for f in range(2, most + 1) if count % f == 0 or f & (f - 1) == 0]
+
+
+def _tiles(kernel: Kernel, machine: Machine, loop: Loop, above: Body) -> tuple[int, int]:
+    """The number of tiles of a loop, and how many of them half the memories hold; 0 if unknown."""
+    count = trip_count(loop, env_of(above))
+    if count is None or count < 2:
+        return 0, 0
+    inside = set(commands(loop.body))
+    used = dict.fromkeys(machine.spaces, 0)
+    for buffer in find_buffers(kernel, machine):
+        if any(a.command in inside for a in buffer.accesses):
+            used[buffer.space] += buffer.rows * buffer.slots
+    room = min((machine.spaces[s].rows // (2 * n) for s, n in used.items() if n), default=1)
+    return count, min(count, room)
+
+
+def slot_counts(buffer: Buffer, loop: Loop, above: Body, cost: Cost) -> list[int]:
+    """Slots to turn a loaded buffer over: 2, 3, and as many as hide the time from load to use."""
+    rounds = 1.0
+    for position, around in enumerate((*above, loop)):
+        if isinstance(around, Loop):
+            rounds *= trip_count(around, env_of(above[:position])) or 1
+    per_iteration = max(cost.array / rounds, 1.0)
+    ahead = 1 + math.ceil((LATENCY + buffer.rows) / per_iteration)
+    return sorted({2, 3, min(max(ahead, 2), MAX_SLOTS)})
+
+
+def unroll_factors(loop: Loop, above: Body) -> list[int]:
+    """0 for all iterations where they fit, 2, and the largest divisor that fits."""
+    whole, divisors = _unrolled(loop, above)
+    return sorted({*whole, *divisors[:1], *divisors[-1:]})
+
+
+def all_unroll_factors(loop: Loop, above: Body) -> list[int]:
+    """0 for all iterations where they fit, and every divisor that fits."""
+    whole, divisors = _unrolled(loop, above)
+    return [*whole, *divisors]
+
+
+def _unrolled(loop: Loop, above: Body) -> tuple[list[int], list[int]]:
+    """0 where all iterations fit, and the divisors of their number that fit, below it."""
+    fewest, most = trips(loop, env_of(above))
+    if fewest != most or not math.isfinite(most):
+        return [], []
+    count, fits = int(most), MAX_UNROLLED // max(1, sum(1 for _ in commands(loop.body)))
+    divisors = [f for f in range(2, min(count - 1, fits) + 1) if count % f == 0]
+    return [0] if 2 <= count <= fits else [], divisors

@@ -1,0 +1,227 @@
+"""Sequences that carry out all that helps a kernel at once.
+
+A recurrence needs steps that random ones rarely make together, some of which cost time alone:
+results stay in local memory only once the core computes nothing on them, and copies between steps
+go only once nothing else moves. Tiled products take the best step of all places, by the estimate,
+again and again: random steps find the best tile, the operand to keep, and moves that run ahead of
+a tile without a burst only after many trials.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence, Set
+
+from tilewright.core.records import MenuOption
+from tilewright.proposers.descent import descended
+from tilewright.proposers.rewriter.analysis.ranges import labelled_loops
+from tilewright.proposers.rewriter.estimate.cost import estimate
+from tilewright.proposers.rewriter.ir import Kernel, Loop, commands, same_kernel
+from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.planning.catalogue import Step, steps_for
+from tilewright.proposers.rewriter.planning.planner import (
+    FOLLOW_UPS,
+    LONGEST,
+    SAMPLE,
+    SERIAL_FOLLOW_UPS,
+    Draft,
+    StepMoves,
+    passes_through_memory,
+)
+
+RECURRENCE = (
+    "offload",
+    "transpose",
+    "share",
+    "forward",
+    "carry",
+    "hoist-loads",
+    "fences",
+    "dead-code",
+    "early-loads",
+    "own-rows",
+    "widen",
+    "pack",
+)
+"""Techniques in the order in which each finds what the ones before it made possible.
+
+Signs go to matrices before vectors are rows: a row may then be handed on as it is.
+"""
+MOST = 16
+"""Places of one technique that a sequence uses, at most."""
+
+TILES = ("keep-operand", "retile")
+"""Techniques that begin a sequence for tiled products, one for each."""
+COALESCE = "coalesce"
+"""The technique that makes one loop of the loops around tiles."""
+_SIZES, _WORDS = ("reuse", "unroll", "simplify"), ("pack",)
+_PLACES = ("interleave", "stagger", "banks", "widen", "double-buffer")
+TILED = (
+    (
+        ("overwrite",),
+        (COALESCE,),
+        ("block-load",),
+        ("resident", "stagger", "pipeline", "double-accumulator"),
+        *(_SIZES, _PLACES, _WORDS),
+    ),
+    (
+        ("overwrite", "block-load", "resident"),
+        (COALESCE,),
+        ("stagger", "pipeline", "double-accumulator"),
+        *(_SIZES, _PLACES, _WORDS),
+    ),
+    (
+        ("overwrite", "block-load", "resident", "pipeline", "double-accumulator"),
+        *(_SIZES, _PLACES, _WORDS),
+    ),
+)
+"""Techniques that go on with it, in each of these orders: the next group when none of one saves
+time any more.
+
+First what is loaded and when, of which each choice rules out others; addresses and words come last,
+since they hide from the other techniques what they look for. Where the loops around tiles are one
+loop, what moves ahead of a tile goes on in the next row of tiles.
+"""
+IN_BURSTS = ("stagger", "pipeline", "double-accumulator")
+"""Techniques that issue many moves at once."""
+WORTH = 0.9995
+"""The estimate after a step that is taken, at most, as a share of the one before."""
+MOST_TRIED = 300
+"""Steps that are tried for one sequence: some seconds."""
+
+
+def whole_drafts(
+    kernel: Kernel, machine: Machine, menu: Sequence[MenuOption], offered: Sequence[MenuOption]
+) -> Iterator[Draft]:
+    """The sequences for a kernel of its kind, made of what is on the menu.
+
+    Each counts as a plan on one of the options offered; without any there are none.
+    """
+    if not offered:
+        return
+    serial = passes_through_memory(kernel, machine)
+    usual = SERIAL_FOLLOW_UPS if serial else FOLLOW_UPS
+    known = {*usual, *(o.technique for o in menu if o.technique)}
+    for steps, after in (sequences if serial else tiled_sequences)(kernel, machine, known):
+        yield Draft(option_of(steps, offered), steps, after, estimate(after, machine))
+
+
+def quick_drafts(
+    kernel: Kernel,
+    machine: Machine,
+    menu: Sequence[MenuOption],
+    offered: Sequence[MenuOption],
+    rng: random.Random,
+) -> list[Draft]:
+    """One short sequence of steps, each the best of a few by the estimate; none if none helps."""
+    known = sorted({o.technique for o in menu if o.technique})
+    steps, after = descended(StepMoves(machine, known), (), kernel, rng, LONGEST, SAMPLE)
+    return [Draft(option_of(steps, offered), steps, after, estimate(after, machine))][: len(steps)]
+
+
+def tiled_sequences(
+    kernel: Kernel, machine: Machine, offered: Set[str]
+) -> Iterator[tuple[tuple[Step, ...], Kernel]]:
+    """For tiled products: in each order, a sequence that begins with each way to enlarge tiles."""
+    given: list[Kernel] = []
+    for order in TILED:
+        for first in TILES:
+            groups = [[t for t in group if t in offered] for group in ((first,), *order)]
+            steps, after = _best_steps(kernel, machine, groups)
+            if steps and not any(same_kernel(after, other) for other in given):
+                given.append(after)
+                yield steps, after
+
+
+def _coalesced(kernel: Kernel, machine: Machine) -> tuple[tuple[Step, ...], Kernel]:
+    """Every two loops around tiles as one, from the inside out; it saves nothing alone."""
+    for label, loop, _ in reversed(labelled_loops(kernel.body)):
+        inner = loop.body[0]
+        around_tiles = isinstance(inner, Loop) and len(inner.body) > 1
+        stores = any(machine.unit(c.name) == "store" for c in commands(loop.body))
+        step = Step(COALESCE, (label,))
+        after = step.carried_out(kernel, machine) if stores and around_tiles else None
+        if after is not None:
+            more, after = _coalesced(after, machine)
+            return (step, *more), after
+    return (), kernel
+
+
+def sequences(
+    kernel: Kernel, machine: Machine, offered: Set[str]
+) -> Iterator[tuple[tuple[Step, ...], Kernel]]:
+    """The steps of each sequence, made of `offered` techniques, and the kernel after them."""
+    given: list[Kernel] = []
+    for without in ("", "transpose"):
+        order = [t for t in RECURRENCE if t in offered and t != without]
+        steps, after = _carried_out(kernel, machine, order)
+        if steps and not any(same_kernel(after, other) for other in given):
+            given.append(after)
+            yield steps, after
+
+
+def option_of(steps: Sequence[Step], menu: Sequence[MenuOption]) -> MenuOption:
+    """The option of the first step that has one, else the first option."""
+    found = (o for s in steps for o in menu if o.technique == s.technique)
+    return next(found, menu[0])
+
+
+def _carried_out(
+    kernel: Kernel, machine: Machine, techniques: Sequence[str]
+) -> tuple[tuple[Step, ...], Kernel]:
+    """Each technique in turn, wherever it changes something."""
+    steps: list[Step] = []
+    for technique in techniques:
+        for _ in range(MOST):
+            places = steps_for(kernel, machine, technique)
+            made = ((s, k) for s in places if (k := s.carried_out(kernel, machine)) is not None)
+            step, after = next(made, (None, kernel))
+            if step is None:
+                break
+            steps.append(step)
+            kernel = after
+    return tuple(steps), kernel
+
+
+def _best_steps(
+    kernel: Kernel, machine: Machine, groups: Sequence[Sequence[str]]
+) -> tuple[tuple[Step, ...], Kernel]:
+    """Of each group in turn the step with the lowest estimate, for as long as one saves time."""
+    steps: list[Step] = []
+    tried, now = 0, estimate(kernel, machine).total
+    for group in groups:
+        if COALESCE in group:
+            more, kernel = _coalesced(kernel, machine)
+            steps += more
+            now = estimate(kernel, machine).total
+        better = COALESCE not in group
+        while better and tried < MOST_TRIED:
+            better, best, taken = False, WORTH * now, kernel
+            for step in (s for technique in group for s in steps_for(kernel, machine, technique)):
+                tried += 1
+                for found, after in _with_interleaved(step, kernel, machine):
+                    if (cost := estimate(after, machine).total) < best:
+                        better, best, taken, chosen = True, cost, after, found
+            if better:
+                steps += chosen
+                kernel, now = taken, best
+    return tuple(steps), kernel
+
+
+def _with_interleaved(
+    step: Step, kernel: Kernel, machine: Machine
+) -> Iterator[tuple[tuple[Step, ...], Kernel]]:
+    """A step, and where it moves loads or stores also with these distributed among the products.
+
+    Many moves at once save nothing alone: the core waits until they are all under way.
+    """
+    after = step.carried_out(kernel, machine)
+    if after is None:
+        return
+    yield (step,), after
+    if step.technique not in IN_BURSTS:
+        return
+    for more in steps_for(after, machine, "interleave"):
+        distributed = more.carried_out(after, machine)
+        if distributed is not None:
+            yield (step, more), distributed
