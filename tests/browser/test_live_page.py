@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from chromium import MARKS, Seen, launched, playwright, serious_faults, watch
+from postgres_server import missing, running
 
 from tilewright.core.records import Candidate, Failed, History, Measured, Plan, Trial
 from tilewright.core.run_notes import Label
@@ -203,6 +204,30 @@ def test_a_page_in_sight_reconnects_when_the_machine_wakes(
         storage.append_trial(RUN, trials[5])
     page.wait_for_function("() => document.querySelector('#trials a').textContent === '5'")
     assert page.locator("#link").inner_text() == "live"
+
+
+@pytest.mark.skipif(bool(missing()), reason=missing() or "a server can be started")
+def test_the_page_says_that_its_database_server_is_away_and_goes_on_when_it_is_back(
+    page: playwright.Page, serve: Callable[..., str], tmp_path: Path
+) -> None:
+    trials = history(6, lines=8)
+    with running() as server:
+        address = server.address(server.new_database())
+        (tmp_path / "tilewright.toml").write_text(f'database = "{address}"\n')
+        store(tmp_path, History(trials[:5]), status="running")
+        opened(page, serve(tmp_path), f"/runs/{RUN}")
+        complete(page)
+        page.wait_for_function("() => document.getElementById('link').textContent === 'live'")
+        server.stop()
+        page.wait_for_function(
+            "() => document.getElementById('link').textContent.includes('cannot be reached')"
+        )
+        server.start()
+        with closing(open_project(tmp_path)) as storage:
+            storage.append_trial(RUN, trials[5])
+        page.wait_for_function("() => document.querySelector('#trials a').textContent === '5'")
+        assert page.locator("#link").inner_text() == "live"
+        page.goto("about:blank")
 
 
 def test_the_filter_is_in_the_address_and_in_effect_again(

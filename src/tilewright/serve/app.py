@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tilewright.core.errors import TilewrightError, UnknownNameError
+from tilewright.core.errors import StorageUnavailableError, TilewrightError, UnknownNameError
 from tilewright.serve import actions, assets, pages
 from tilewright.serve.changes import Changes, run_stream, runs_stream
 from tilewright.serve.guard import Access, Guard
@@ -65,6 +65,8 @@ def _answer(site: Site, page: Page, request: Request) -> Response:
         response = page(site, request)
     except UnknownNameError as error:
         return pages.message_page(site, "Not found", str(error), 404)
+    except StorageUnavailableError as error:
+        return pages.message_page(site, "The database cannot be reached", str(error), 503)
     except TilewrightError as error:
         return pages.message_page(site, "That did not work", str(error), 400)
     took_ms = 1000 * (time.perf_counter() - began)

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from tilewright.core.errors import TilewrightError
+from tilewright.core.errors import StorageUnavailableError, TilewrightError
 from tilewright.serve.news import Told, run_news
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 POLL_S = 0.05
 """Between two looks at the database."""
+AWAY_S = 1.0
+"""Between two looks while the database server is away."""
 ALIVE_S = 15.0
 """After so long without news a page is told that there are none: it notices a dead connection."""
 
@@ -35,6 +37,8 @@ class Changes:
         self.number = 0
         self.ended = False
         """Whether the server ends, so that streams have to."""
+        self.away = ""
+        """Why the database cannot be read now, in a sentence for users."""
         self._waiting = 0
         self._news = asyncio.Condition()
         self._watching: asyncio.Task[None] | None = None
@@ -63,16 +67,18 @@ class Changes:
     async def _watch(self) -> None:
         token: object = None
         while self._waiting:
+            away = ""
             try:
                 found = await asyncio.to_thread(self._overview.change_token)
-            except TilewrightError:  # a server that is away comes back
-                found = token
-            if found != token:
+            except TilewrightError as error:
+                found, away = None, str(error)
+            if (found, away) != (token, self.away):
                 token = found
                 async with self._news:
+                    self.away = away
                     self.number += 1
                     self._news.notify_all()
-            await asyncio.sleep(POLL_S)
+            await asyncio.sleep(AWAY_S if away else POLL_S)
 
 
 async def runs_stream(changes: Changes, request: Request) -> StreamingResponse:
@@ -83,7 +89,10 @@ async def runs_stream(changes: Changes, request: Request) -> StreamingResponse:
         number = changes.number
         while not changes.ended:
             found = await changes.after(number)
-            yield _event("changed", {}) if found != number else ": nothing new\n\n"
+            if changes.away:
+                yield _event("away", {"why": changes.away})
+            else:
+                yield _event("changed", {}) if found != number else ": nothing new\n\n"
             number = found
 
     return StreamingResponse(stream(), media_type="text/event-stream")
@@ -101,10 +110,18 @@ async def run_stream(site: Site, changes: Changes, request: Request) -> Streamin
         number, told = -1, ""
         while not changes.ended:
             found = await changes.after(number)
+            if changes.away:
+                number, told = found, ""  # so that the page is told when the database is back
+                yield _event("away", {"why": changes.away})
+                continue
             if found != number:
                 number = found
                 try:
                     news = await asyncio.to_thread(run_news, site, run_id, has)
+                except StorageUnavailableError:
+                    number = -1  # the change that brings it back may have been counted already
+                    await asyncio.sleep(AWAY_S)
+                    continue
                 except TilewrightError as error:
                     yield _event("lost", {"why": str(error)})
                     return

@@ -12,6 +12,7 @@ from threading import Thread
 from tilewright.core.errors import InputError, StorageError
 from tilewright.core.records import RunRecord
 from tilewright.run import standing
+from tilewright.storage.lock import take
 from tilewright.storage.project import FOLDER, run_lock
 
 EARLY_S = 3.0
@@ -27,11 +28,13 @@ def stop(folder: Path, run: RunRecord) -> None:
     """
     if standing(folder, run) != "running":
         raise InputError(f"run {run.id} is not running: there is nothing to stop.")
-    process = run_lock(folder, run.identity).holder()
+    lock = run_lock(folder, run.identity)
+    process = lock.holder()
     if process is None:
         raise InputError(
-            f"the process that works on run {run.id} cannot be identified from here (it may "
-            "be on another machine or in a container): end it with Ctrl-C where it was started."
+            f"process {lock.where() or 'unknown'} works on run {run.id}, but it cannot be "
+            "identified from here: it may be on another machine, in a container, or of another "
+            "project folder. End it with Ctrl-C where it was started."
         )
     if _ignores_interrupts(process):
         raise InputError(
@@ -44,7 +47,8 @@ def stop(folder: Path, run: RunRecord) -> None:
 def resume(folder: Path, run: RunRecord) -> None:
     """Start `tilewright runs resume` in a process of its own, which outlives this one.
 
-    `InputError` with what it said, where it ends at once.
+    Does nothing while a process that this started earlier still runs. `InputError` with what it
+    said, where it ends at once.
     """
     if standing(folder, run) not in ("interrupted", "killed"):
         raise InputError(f"run {run.id} is not interrupted: there is nothing to resume.")
@@ -52,7 +56,11 @@ def resume(folder: Path, run: RunRecord) -> None:
     words = ("-m", "tilewright.cli", "runs", "resume", run.id, "--no-color")
     try:
         log.parent.mkdir(exist_ok=True)
-        with log.open("wb") as output:
+        with log.open("ab") as output:
+            # The lock is the process's own as soon as that has the open file, and ends with it.
+            if not take(output.fileno()):
+                return
+            output.truncate(0)
             process = subprocess.Popen(
                 [sys.executable, *words, "--project", str(folder.resolve())],
                 stdin=subprocess.DEVNULL,

@@ -45,9 +45,9 @@ class LiveRun:
             amended = sum(line.kind == "Rechecked" for line in lines)
             if amended or not self.trials.views:
                 self._begin(overview, run_id, self.trials.generation + amended)
+            payments = overview.payments(run_id, self.axes.settled)
             self._read = lines[-1].number if lines else self._read
-            steps = [line for line in lines if line.kind in STEPS]
-            self.axes.extend(steps, overview.payments(run_id, self.axes.settled))
+            self.axes.extend([line for line in lines if line.kind in STEPS], payments)
             self._extend(overview, run_id, overview.trials(run_id, self.trials.total - 1))
         return self
 

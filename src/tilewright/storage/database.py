@@ -83,18 +83,18 @@ class Database:
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """A transaction, durable when the block ends."""
-        with self._explained(), self._backend.writer.begin() as connection:
+        with self.explained(), self._backend.writer.begin() as connection:
             yield connection
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A consistent snapshot."""
-        with self._explained(), self._backend.reader.connect() as connection:
+        with self.explained(), self._backend.reader.connect() as connection:
             yield connection
 
     def connect(self) -> Connection:
         """A connection to keep, for one who only reads; the caller closes it."""
-        with self._explained():
+        with self.explained():
             return self._backend.reader.connect()
 
     def store(self, upsert: Upsert, rows: Rows) -> None:
@@ -125,7 +125,8 @@ class Database:
             connection.execute(upsert.on(connection), list(rows))
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def explained(self) -> Iterator[None]:
+        """Errors of the driver in the block become a `StorageError`."""
         try:
             yield
         except DBAPIError as error:

@@ -30,7 +30,7 @@ class RunLock:
                 f"{self._path} cannot be written ({error.strerror}). Make the folder writable, or "
                 "choose another folder with --project."
             ) from error
-        if not _take(file):
+        if not take(file):
             holder = os.read(file, 32).decode(errors="replace").strip() or "unknown"
             os.close(file)
             raise StorageError(
@@ -63,6 +63,14 @@ class RunLock:
         is_open = any(os.path.samestat(mine, other) for other in opened)
         return process if is_open and self.is_held() else None
 
+    def where(self) -> str:
+        """The number of the process that holds the lock, perhaps one of another container; "" if
+        none ever did."""
+        try:
+            return self._path.read_text().strip()
+        except (OSError, ValueError):
+            return ""
+
     def is_held(self) -> bool:
         """Whether some process holds the lock."""
         try:
@@ -75,7 +83,7 @@ class RunLock:
             os.close(file)
 
 
-def _take(file: int) -> bool:
+def take(file: int) -> bool:
     """Lock exclusively; False if another process has. Those that only ask are waited for."""
     while not _locked(file, fcntl.LOCK_EX):
         if not _locked(file, fcntl.LOCK_SH):

@@ -14,6 +14,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Text, case, cast, func, select
 
+from tilewright.core.errors import StorageError
 from tilewright.core.records import Failed, RunRecord, Trial
 from tilewright.core.run_notes import Label, Note
 from tilewright.core.templates import planned_values
@@ -109,13 +110,22 @@ class SqlOverview:
         with self._lock:
             if self._watching is None:
                 self._watching = self._database.connect()
-            if self._watching.dialect.name == "sqlite":
-                # Differs when another connection has committed; reads one page of shared memory.
-                found = self._watching.connection.cursor().execute("PRAGMA data_version")
-                return found.fetchone()
-            self._watching.rollback()
-            # Differs when any transaction of the server that writes has begun or ended.
-            return self._watching.execute(_TRANSACTIONS).scalar_one()
+            try:
+                with self._database.explained():
+                    return self._change_token(self._watching)
+            except StorageError:  # the server is away: later, by another connection
+                self._watching.close()
+                self._watching = None
+                raise
+
+    @staticmethod
+    def _change_token(watching: Connection) -> object:
+        if watching.dialect.name == "sqlite":
+            # Differs when another connection has committed; reads one page of shared memory.
+            return watching.connection.cursor().execute("PRAGMA data_version").fetchone()
+        watching.rollback()
+        # Differs when any transaction of the server that writes has begun or ended.
+        return watching.execute(_TRANSACTIONS).scalar_one()
 
     def runs(self) -> list[RunOverview]:
         """All runs, newest first."""

@@ -107,12 +107,12 @@ def run_lock(project: Path, identity: str) -> RunLock | ServerRunLock:
 
     On a server it holds for all machines and project folders that use the database.
     """
-    server = server_of(project)
+    server, here = server_of(project), RunLock(project / FOLDER / "locks", identity)
     if server is not None:
         from tilewright.storage.server_lock import ServerRunLock
 
-        return ServerRunLock(server, identity)
-    return RunLock(project / FOLDER / "locks", identity)
+        return ServerRunLock(server, identity, here)
+    return here
 
 
 def secret_of(project: Path, owner: str) -> int:

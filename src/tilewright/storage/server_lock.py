@@ -9,6 +9,7 @@ from sqlalchemy import URL, Connection, text
 from sqlalchemy.exc import DBAPIError
 
 from tilewright.core.errors import StorageError
+from tilewright.storage.lock import RunLock
 from tilewright.storage.postgres import engine, error_of, lock_key
 
 _TAKE = text("SELECT pg_try_advisory_lock(:key)")
@@ -23,12 +24,14 @@ _HOLDER = text(
 class ServerRunLock:
     """A session's advisory lock, held inside a `with` block; it ends with its process.
 
-    `StorageError` on entry when another process holds it; the message names that process.
+    `StorageError` on entry when another process holds it; the message names that process. `here`
+    is taken too: the file by which other processes of this machine find the holder.
     """
 
-    def __init__(self, url: URL, name: str) -> None:
+    def __init__(self, url: URL, name: str, here: RunLock) -> None:
         self._url = url
         self._key = lock_key(f"run {name}")
+        self._here = here
         self._held = ExitStack()
 
     def __enter__(self) -> ServerRunLock:
@@ -40,6 +43,7 @@ class ServerRunLock:
                     f"process {holder} is already working on this run. Wait until it ends, or end "
                     "it first."
                 )
+            stack.enter_context(self._here)
             self._held = stack.pop_all()
         return self
 
@@ -47,8 +51,15 @@ class ServerRunLock:
         self._held.close()
 
     def holder(self) -> int | None:
-        """None: whether a process of that number on this machine is the holder cannot be told."""
-        return None
+        """The process that holds the lock; None where nobody does, or where it was started on
+        another machine or in another project folder."""
+        return self._here.holder()
+
+    def where(self) -> str:
+        """The number of the process that holds the lock and the name of its machine, as
+        "123 on NAME"; "" if nobody does, or if the server does not tell."""
+        with self._connected() as connection:
+            return self._holder(connection) or ""
 
     def is_held(self) -> bool:
         """Whether some process holds the lock."""
@@ -59,7 +70,7 @@ class ServerRunLock:
         halves = divmod(self._key % (1 << 64), 1 << 32)
         values = dict(zip(("high", "low"), halves, strict=True))
         found = connection.execute(_HOLDER, values).first()
-        return None if found is None else found[0] or "another"
+        return None if found is None else found[0] or ""
 
     @contextmanager
     def _connected(self) -> Iterator[Connection]:

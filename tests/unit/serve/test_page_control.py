@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -119,6 +120,34 @@ def test_resume_starts_the_command_in_a_session_of_its_own(
         control.resume(tmp_path, run)
     assert started[0][1:6] == ["-m", "tilewright.cli", "runs", "resume", run.id]
     assert started[0][-1] == str(tmp_path.resolve())
+
+
+def test_five_presses_of_resume_start_one_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = store(tmp_path, history(3, lines=8), run_record(status="interrupted"))
+    started: list[subprocess.Popen[bytes]] = []
+    real = subprocess.Popen
+
+    def start(_: list[str], **options: object) -> subprocess.Popen[bytes]:
+        waits = [sys.executable, "-c", "print('goes on', flush=True); import time; time.sleep(60)"]
+        started.append(real(waits, **options))  # type: ignore[call-overload]
+        return started[-1]
+
+    monkeypatch.setattr(control.subprocess, "Popen", start)
+    monkeypatch.setattr(control, "EARLY_S", 0.5)
+    presses = [threading.Thread(target=control.resume, args=(tmp_path, run)) for _ in range(5)]
+    for one in presses:
+        one.start()
+    for one in presses:
+        one.join()
+    assert len(started) == 1
+    assert (tmp_path / ".tilewright" / "serve" / f"{run.id}.log").read_text() == "goes on\n"
+    started[0].kill()
+    started[0].wait()
+    control.resume(tmp_path, run)
+    started[1].kill()
+    assert len(started) == 2, "a run whose process has ended is resumed again"
 
 
 def test_a_finished_run_is_not_resumed(client: Client) -> None:

@@ -21,9 +21,15 @@ const live = {
         say("no connection: trying again", true);
         if (source.readyState === EventSource.CLOSED) setTimeout(check, 2000);
       };
+      // The server is there, but its database is not: what is shown stays, and news come later.
+      source.addEventListener("away", (event) => {
+        heard = Date.now();
+        say(JSON.parse(event.data).why, true);
+      });
       for (const [name, handle] of Object.entries(handlers)) {
         source.addEventListener(name, (event) => {
           heard = Date.now();
+          say("live", false);
           handle(JSON.parse(event.data));
         });
       }
