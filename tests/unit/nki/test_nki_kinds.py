@@ -78,8 +78,19 @@ def gelu(x: Array) -> Array:
     return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
 
 
+def rope_tables(x: Array) -> Array:
+    half = len(x) // 2
+    angles = 1 / (10000.0 ** (np.arange(half) / half))[:, None] * np.arange(x.shape[1])
+    cos, sin = np.cos(angles), np.sin(angles)
+    low, high = x[:half], x[half:]
+    return np.concatenate([low * cos - high * sin, high * cos + low * sin])
+
+
 WANTED: Mapping[str, Callable[..., Array]] = {
     "causal_grids": causal,
+    "causal_numpy_mask": lambda q, k, v: causal(q / 8, k, v),
+    "causal_numpy_mask2": lambda q, k, v: causal(q / 8, k, v),
+    "columns_cumsum_triangle2": lambda x: x.cumsum(0),
     "conv_shifted_products": lambda image, filters: sum(
         f.T @ image[:, t : t + 1024] for t, f in enumerate(filters)
     ),
@@ -91,6 +102,7 @@ WANTED: Mapping[str, Callable[..., Array]] = {
     "residual_rmsnorm2": rmsnorm,
     "rmsnorm_named_tuple": lambda x, gamma: rmsnorm(x, np.zeros_like(x), gamma),
     "rope_half_rotation": rope,
+    "rope_numpy_tables2": rope_tables,
     "softmax_columns": lambda x: np.exp(x) / np.exp(x).sum(0),
     "swiglu_helpers": lambda gate, up: gate / (1 + np.exp(-gate)) * up,
     "weighted_columns_iota": lambda x: np.arange(300.0)[None] @ x,

@@ -8,6 +8,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tilewright.proposers.nki.constants import constant
 from tilewright.proposers.nki.functions import MOST_ITEMS, Items, Reader, builtin, items_of, method
 from tilewright.proposers.nki.ir import Region
 from tilewright.proposers.nki.linear import Linear
@@ -257,6 +258,8 @@ def _call(reader: Reader, node: ast.Call) -> Any:
         k.arg is None for k in node.keywords
     ):
         raise UnsupportedError("arguments that are unpacked are not understood")
+    if ast.unparse(node.func) == "nl.shared_constant":
+        return constant(node, reader.names)
     args = [evaluated(reader, a) for a in node.args]
     kwargs = {str(k.arg): evaluated(reader, k.value) for k in node.keywords}
     if isinstance(node.func, ast.Attribute):

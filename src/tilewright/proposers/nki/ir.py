@@ -30,6 +30,8 @@ class Tensor:
     shape: tuple[int, ...]
     dtype: str
     memory: Memory
+    values: str = ""
+    """Of a constant in HBM: the expression that makes it."""
 
     @property
     def on_chip(self) -> bool:

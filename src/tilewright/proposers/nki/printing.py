@@ -23,8 +23,10 @@ WIDTH = 100
 def print_kernel(kernel: Kernel) -> str:
     """The source; reading it again gives the same kernel."""
     tensors, trips = kernel.tensors(), kernel.trips()
+    constants = any(tensor.values for tensor in tensors.values())
+    numpy = ["import numpy as np"] if constants else []
     lines = [
-        "import nki", "import nki.isa as nisa", "import nki.language as nl", "", "",
+        "import nki", "import nki.isa as nisa", "import nki.language as nl", *numpy, "", "",
         "@nki.jit", kernel.head,
     ]  # fmt: skip
     lines += _body(kernel.body, tensors, trips, "    ")
@@ -46,6 +48,8 @@ def _body(
 
 
 def _alloc(tensor: Tensor) -> str:
+    if tensor.values:
+        return f"{tensor.name} = {tensor.values}"
     shape = ", ".join(map(str, tensor.shape)) + ("," if len(tensor.shape) == 1 else "")
     buffer = f"buffer=nl.{tensor.memory}"
     return f"{tensor.name} = nl.ndarray(({shape}), dtype=nl.{tensor.dtype}, {buffer})"

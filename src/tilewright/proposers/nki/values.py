@@ -41,6 +41,16 @@ class Name:
         return self.text.rpartition(".")[2]
 
 
+@dataclass(frozen=True)
+class Fresh:
+    """A tensor that has no name yet; `values` is the expression of a constant."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    memory: str
+    values: str = ""
+
+
 TILE_SIZES: Mapping[str, int] = {
     "pmax": 128, "gemm_stationary_fmax": 128, "gemm_moving_fmax": 512, "psum_fmax": 512,
     "bn_stats_fmax": 512,

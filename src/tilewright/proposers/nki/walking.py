@@ -27,7 +27,14 @@ from tilewright.proposers.nki.ir import (
 from tilewright.proposers.nki.linear import Linear, variable
 from tilewright.proposers.nki.signatures import DEFAULTS, SIGNATURES
 from tilewright.proposers.nki.syntax import RANGES, carried, defaults_of, is_range, stored
-from tilewright.proposers.nki.values import Name, SplitError, UnsupportedError, integer, linear
+from tilewright.proposers.nki.values import (
+    Fresh,
+    Name,
+    SplitError,
+    UnsupportedError,
+    integer,
+    linear,
+)
 
 FEW = 4
 """A loop of so many iterations that must be split becomes all of them."""
@@ -156,7 +163,7 @@ class Reader:
     def _placed(self, name: str, value: Any) -> Any:
         """A value with the tensors that it creates given names."""
         self.step()
-        if isinstance(value, _Fresh):
+        if isinstance(value, Fresh):
             return self._alloc(name, value)
         if isinstance(value, tuple):
             placed = [self._placed(name, item) for item in value]
@@ -164,8 +171,14 @@ class Reader:
             return type(value)(placed) if changed else value  # a list keeps being the same one
         return value
 
-    def _alloc(self, name: str, fresh: _Fresh) -> Region:
-        tensor = Tensor(self.unique(name), fresh.shape, fresh.dtype, fresh.memory)  # type: ignore[arg-type]
+    def _alloc(self, name: str, fresh: Fresh) -> Region:
+        tensor = Tensor(
+            self.unique(name),
+            fresh.shape,
+            fresh.dtype,
+            fresh.memory,  # type: ignore[arg-type]
+            fresh.values,
+        )
         self.tensors[tensor.name] = tensor
         self.body.append(Alloc(tensor))
         return whole(tensor)
@@ -173,7 +186,7 @@ class Reader:
     def unique(self, name: str) -> str:
         """A name that nothing else has."""
         made, number = name, 1
-        while made in self.used or made in ("nl", "nisa", "nki"):
+        while made in self.used or made in ("nl", "nisa", "nki", "np"):
             number += 1
             made = f"{name}_{number}"
         self.used.add(made)
@@ -220,7 +233,7 @@ class Reader:
         self.names, self.given = names, before
         return found
 
-    def _ndarray(self, args: list[Any], kwargs: dict[str, Any]) -> _Fresh:
+    def _ndarray(self, args: list[Any], kwargs: dict[str, Any]) -> Fresh:
         given = {**dict(zip(("shape", "dtype"), args, strict=False)), **kwargs}
         shape = tuple(integer(n, self.trips) for n in given["shape"])
         memory = given.get("buffer", Name("nl.sbuf")).last
@@ -230,7 +243,7 @@ class Reader:
             raise UnsupportedError(f"a tensor of type {dtype} in {memory}")
         if len(shape) < 2 and memory in ("sbuf", "psum"):
             raise UnsupportedError("a tile with one axis")
-        return _Fresh(shape, dtype, memory)
+        return Fresh(shape, dtype, memory)
 
     def _zeros(self, args: list[Any], kwargs: dict[str, Any]) -> Region:
         """A tile of zeros; in PSUM the first product writes over what it holds."""
@@ -249,7 +262,7 @@ class Reader:
         given = {**dict(zip(order, args, strict=False)), **kwargs}
         arguments = []
         for key, value in given.items():
-            if isinstance(value, _Fresh):
+            if isinstance(value, Fresh):
                 raise UnsupportedError("a tensor without a name")
             if key == "dtype" and name == "tensor_copy":  # that of dst counts
                 continue
@@ -350,15 +363,6 @@ class Reader:
             raise UnsupportedError("a loop that counts down")
         kind = "sequential_range" if kind == "range" else kind
         return linear(start), every, math.ceil(span / every), kind
-
-
-@dataclass(frozen=True)
-class _Fresh:
-    """A tensor that has no name yet."""
-
-    shape: tuple[int, ...]
-    dtype: str
-    memory: str
 
 
 def _setting(value: Any) -> Any:

@@ -107,6 +107,7 @@ class Execution:
         """The hidden accumulator of ACT, one number for each partition."""
         self.reducer_valid = False
         self._serial = 0
+        self._host_bytes = 0
         self._legal_tiles: set[tuple[tuple[int, ...], Memory, int]] = set()
         self.legal_partitions: set[tuple[int, int, tuple[int, ...]]] = set()
         """First partition, number of them and steps of operands that were found legal."""
@@ -122,6 +123,14 @@ class Execution:
         self.steps += count
         if self.steps >= self._look_at:
             self._require_time()
+
+    def take_host_bytes(self, count: int) -> None:
+        """Count bytes of arrays that the kernel makes with numpy; they are never given back."""
+        self._host_bytes += count
+        if self._host_bytes > self.limits.value_bytes:
+            raise KernelError(
+                "too_large", f"arrays of numpy with more than {self.limits.value_bytes >> 20} MiB"
+            )
 
     def _require_time(self) -> None:
         """Raises `KernelError` for a kernel that has taken more than it may."""

@@ -192,6 +192,8 @@ class Tensor:
     """Index of the first instruction that uses it (-1: none does)."""
     last: int = -1
     """Index of the last instruction that uses it."""
+    text: str = ""
+    """Of a constant: the numpy expression of its values; empty where that would be too long."""
 
     @property
     def partitions(self) -> int:

@@ -10,9 +10,11 @@ import numpy as np
 
 from tilewright.targets.trainium.errors import KernelError, not_supported, shown
 from tilewright.targets.trainium.execution import Execution
+from tilewright.targets.trainium.language.host_arrays import negated, operated
 from tilewright.targets.trainium.language.tile_indices import tile_index
 from tilewright.targets.trainium.operations import elementwise
 from tilewright.targets.trainium.operations.functions import Operator, activation, alu, name_of
+from tilewright.targets.trainium.tiles.dtypes import HostArray
 from tilewright.targets.trainium.tiles.index import Index, Mask, combined, compared
 from tilewright.targets.trainium.tiles.view import View
 
@@ -59,6 +61,8 @@ def binary(run: Execution, symbol: str, left: Any, right: Any) -> Any:
                     "expected a whole number or another grid",
                 )
         return combined(symbol, left, right)
+    if isinstance(left, HostArray) or isinstance(right, HostArray):
+        return operated(run, symbol, BINARY[symbol], left, right)
     return _of_plain(symbol, left, right)
 
 
@@ -162,6 +166,8 @@ def compare(run: Execution, symbol: str, left: Any, right: Any) -> Any:
                     f"an index grid is compared with a value of type {type(value).__name__}",
                 )
         return compared(symbol, left, right)
+    if isinstance(left, HostArray) or isinstance(right, HostArray):
+        return operated(run, symbol, COMPARE[symbol], left, right)
     if symbol in ("==", "!="):
         return _equal(left, right) == (symbol == "==")
     for value in (left, right):
@@ -212,6 +218,8 @@ def unary(run: Execution, symbol: str, value: Any) -> Any:
             run.function = "operator -"
             return elementwise.tensor_scalar(run, value, Operator("multiply", "-"), -1)
         raise not_supported(f"the operator {symbol} on tiles")
+    if isinstance(value, HostArray):
+        return negated(run, symbol, value)
     if isinstance(value, Index):
         return combined("*", value, -1) if symbol == "-" else value
     if isinstance(value, Mask) or (symbol == "~" and type(value) is bool):
@@ -244,5 +252,9 @@ def truth(value: Any) -> bool:
             "ambiguous_tensor_truth_value",
             "the truth value of a tile is ambiguous: 'if', 'and', 'or' and 'not' work on numbers, "
             "use nl.where or masks",
+        )
+    if isinstance(value, HostArray):
+        raise KernelError(
+            "ambiguous_tensor_truth_value", "the truth value of an array of numpy is ambiguous"
         )
     return bool(value)

@@ -8,11 +8,12 @@ from typing import Any
 from tilewright.targets.trainium.errors import KernelError, not_supported, shown
 from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.language.arithmetic import MOST_ITEMS, bounded
+from tilewright.targets.trainium.language.host_arrays import attribute_of_array
 from tilewright.targets.trainium.language.values import Builtin, Decorator, Namespace
 from tilewright.targets.trainium.operations.copies import broadcast_to, tensor_copy
 from tilewright.targets.trainium.operations.creation import MemoryName
 from tilewright.targets.trainium.operations.special import pattern_pairs
-from tilewright.targets.trainium.tiles.dtypes import DType
+from tilewright.targets.trainium.tiles.dtypes import DType, HostArray
 from tilewright.targets.trainium.tiles.index import Index
 from tilewright.targets.trainium.tiles.view import View
 
@@ -30,6 +31,8 @@ def attribute(run: Execution, value: Any, name: str) -> Any:
         return _of_tile(run, value, name)
     if isinstance(value, Grids):
         return _of_grids(value, name)
+    if isinstance(value, HostArray):
+        return attribute_of_array(value, name)
     if isinstance(value, DType) and name in ("itemsize", "name"):
         return getattr(value, name)
     methods = _METHODS.get(type(value), {})

@@ -32,6 +32,8 @@ from tilewright.targets.trainium.language.classes import (
 )
 from tilewright.targets.trainium.language.frames import Expression, Frame, Function
 from tilewright.targets.trainium.language.grid import Launch, launch
+from tilewright.targets.trainium.language.host_arrays import cast, elementwise
+from tilewright.targets.trainium.language.host_arrays import item as item_of_array
 from tilewright.targets.trainium.language.tile_indices import region
 from tilewright.targets.trainium.language.values import (
     Builtin,
@@ -41,7 +43,7 @@ from tilewright.targets.trainium.language.values import (
     Namespace,
 )
 from tilewright.targets.trainium.operations.functions import Operator
-from tilewright.targets.trainium.tiles.dtypes import DType
+from tilewright.targets.trainium.tiles.dtypes import DType, HostArray, HostType
 from tilewright.targets.trainium.tiles.index import Index, arange
 from tilewright.targets.trainium.tiles.view import View
 
@@ -370,6 +372,8 @@ def _subscript(node: ast.Subscript) -> Expression:
         frame.run.line = line
         if isinstance(owner, View):
             return region(frame.run, owner, item)
+        if isinstance(owner, HostArray):
+            return item_of_array(frame.run, owner, item)
         return _item(owner, item)
 
     return load
@@ -458,6 +462,14 @@ def call(run: Execution, called: Any, args: Sequence[Any], kwargs: dict[str, Any
         return _decorated(called, args)
     if isinstance(called, DType) and len(args) == 1 and type(args[0]) in NUMBERS:
         return float(args[0]) if called.is_float else int(args[0])
+    if isinstance(called, HostType) and len(args) == 1 and type(args[0]) in NUMBERS:
+        return float(args[0]) if called.name.startswith("float") else int(args[0])
+    if isinstance(called, (DType, HostType)) and len(args) == 1 and isinstance(args[0], HostArray):
+        return cast(run, args[0], called)
+    if isinstance(called, Operator) and any(isinstance(arg, HostArray) for arg in args):
+        if kwargs:
+            raise not_supported(f"{called.spelled} of an array, with {', '.join(kwargs)},")
+        return elementwise(run, called.name, args)
     if isinstance(called, Operator):
         if args and all(type(arg) in NUMBERS for arg in args):
             return of_numbers(called, args)

@@ -43,7 +43,7 @@ from tilewright.targets.trainium.operations.functions import (
     Operator,
 )
 from tilewright.targets.trainium.operations.transfers import Mode
-from tilewright.targets.trainium.tiles.dtypes import DTYPES, UINT8
+from tilewright.targets.trainium.tiles.dtypes import DTYPES, UINT8, HostArray
 from tilewright.targets.trainium.tiles.index import arange
 from tilewright.targets.trainium.tiles.view import View
 from tilewright.targets.trainium.trace import LoopKind
@@ -209,7 +209,8 @@ def _identity(run: Execution, n: Any, dtype: Any = UINT8) -> View:
     size = whole(n, "n")
     if not 0 < size <= run.machine.memory.partitions:
         raise KernelError("unsupported_shape", f"{run.function}: {size} is not 1 to 128")
-    return creation.constant(run, np.eye(size, dtype=np.float32), dtype)
+    values = HostArray(np.eye(size, dtype=np.float32), f"np.eye({size}, dtype=np.float32)")
+    return creation.constant(run, values, dtype)
 
 
 def _inverse(name: str) -> Callable[..., Any]:

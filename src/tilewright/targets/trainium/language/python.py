@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import ml_dtypes
@@ -29,13 +29,14 @@ from tilewright.targets.trainium.language.expressions import (
     text_of,
 )
 from tilewright.targets.trainium.language.frames import Function
+from tilewright.targets.trainium.language.host_arrays import MAKERS, ArrayFunction, elementwise
 from tilewright.targets.trainium.language.values import Builtin, LoopRange, Namespace
 from tilewright.targets.trainium.operations.functions import ACTIVATION_NAMES, ALU_NAMES, Operator
 from tilewright.targets.trainium.tiles.dtypes import (
     DTYPES,
-    MOST_HOST_ELEMENTS,
     DType,
     HostArray,
+    HostType,
 )
 from tilewright.targets.trainium.tiles.index import Index
 from tilewright.targets.trainium.tiles.view import View
@@ -274,6 +275,8 @@ def builtins() -> Mapping[str, object]:
 
 def _mathematical(name: str, function: Callable[..., Any]) -> Builtin:
     def compute(run: Execution, *args: Any) -> Any:
+        if any(isinstance(arg, HostArray) for arg in args):
+            return elementwise(run, name.rpartition(".")[2], args)
         try:
             return checked_number(function(*(number(arg, name) for arg in args)))
         except (ArithmeticError, ValueError, TypeError) as error:
@@ -324,57 +327,8 @@ def _limits_of_integer(run: Execution, dtype: Any) -> Namespace:
     return Namespace(f"np.iinfo({dtype})", {"min": int(found.min), "max": int(found.max)})
 
 
-_ARRAYS: dict[str, Callable[..., Any]] = {
-    "eye": np.eye, "identity": np.identity, "tri": np.tri, "zeros": np.zeros, "ones": np.ones,
-    "full": np.full, "arange": np.arange, "array": np.array, "tril": np.tril, "triu": np.triu,
-}  # fmt: skip
-"""Makers of arrays for `nl.shared_constant`."""
-
-
-def _array_maker(name: str, make: Callable[..., Any]) -> Callable[..., Any]:
-    def made(run: Execution, *args: Any, dtype: Any = None, k: Any = 0) -> HostArray:
-        plain = [_plain(run, arg, f"np.{name}") for arg in args]
-        try:
-            count = _elements_of(name, plain)
-            if count > MOST_HOST_ELEMENTS:
-                raise KernelError("too_large", f"np.{name} of {count:,} elements")
-            found = make(*plain, **({"k": whole(k, "k")} if k else {}))
-        except (TypeError, ValueError, IndexError) as error:
-            raise KernelError("unsupported_operand", f"np.{name}: {error}") from None
-        kind = dtype or _kind_of(args, found)
-        return HostArray(kind.rounded(np.asarray(found)), kind)
-
-    return made
-
-
-def _elements_of(name: str, args: list[Any]) -> int:
-    """How many elements the array will have."""
-    if name in ("eye", "identity", "tri"):
-        return int(args[0]) * int((args[1:2] or [args[0]])[0] or args[0])
-    if name == "arange":
-        return len(range(*(whole(arg, "np.arange") for arg in args)))
-    if name in ("zeros", "ones", "full"):
-        return math.prod(int(n) for n in (args[0] if isinstance(args[0], list) else [args[0]]))
-    return 0  # no more than there are already
-
-
-def _plain(run: Execution, value: Any, name: str) -> Any:
-    if isinstance(value, HostArray):
-        return value.values
-    run.step()
-    if isinstance(value, (list, tuple)):
-        return [_plain(run, item, name) for item in value]
-    return number(value, name)
-
-
-def _kind_of(args: Sequence[Any], found: Any) -> DType:
-    given = [arg.dtype for arg in args if isinstance(arg, HostArray)]
-    whole_numbers = np.asarray(found).dtype.kind in "iu"
-    return given[0] if given else DTYPES["int32" if whole_numbers else "float32"]
-
-
 def numpy_module() -> Namespace:
-    """`numpy`: names of operations, types and constants; no arrays."""
+    """`numpy`: names of operations, types and constants, and arrays on the host."""
     members: dict[str, object] = {
         name: Operator(name, f"np.{name}")
         for name in (
@@ -386,8 +340,8 @@ def numpy_module() -> Namespace:
     members |= {**types, "bool_": DTYPES["bool"], "pi": math.pi, "inf": math.inf, "nan": math.nan}
     members["newaxis"] = None
     members["dtype"] = Builtin("np.dtype", lambda run, dtype: dtype)
-    for name, make in _ARRAYS.items():
-        members[name] = Builtin(f"np.{name}", _array_maker(name, make))
+    members |= {name: HostType(name) for name in ("float64", "int64")}
+    members |= {name: ArrayFunction(name) for name in MAKERS}
     members["finfo"] = Builtin("np.finfo", _limits_of_float)
     members["iinfo"] = Builtin("np.iinfo", _limits_of_integer)
     members["e"] = math.e
@@ -396,6 +350,6 @@ def numpy_module() -> Namespace:
         plain = _mathematical(f"np.{name}", getattr(math, name))
         plain.operator = Operator(name, f"np.{name}")
         members[name] = plain
-    for name in ("ceil", "floor", "log2", "gcd"):
+    for name in ("ceil", "floor", "log2", "gcd", "cos"):
         members[name] = _mathematical(f"np.{name}", getattr(math, name))
     return Namespace("numpy", members)

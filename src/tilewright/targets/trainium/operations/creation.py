@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.targets.trainium.errors import KernelError, shown
 from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.operations.copies import fill
-from tilewright.targets.trainium.tiles.dtypes import FLOAT32, DType, HostArray, Values
+from tilewright.targets.trainium.tiles.dtypes import FLOAT32, INT32, DType, HostArray
 from tilewright.targets.trainium.tiles.view import View, whole
 from tilewright.targets.trainium.trace import Memory
 
@@ -210,13 +210,23 @@ def shared_constant(run: Execution, constant_array: object, dtype: DType | None 
         raise KernelError(
             "unsupported_operand", f"{run.function} takes an array of numpy, such as np.eye(128)"
         )
-    return constant(run, constant_array.values, dtype or constant_array.dtype)
+    return constant(run, constant_array, dtype or _machine_type(constant_array))
 
 
-def constant(run: Execution, values: Values, dtype: DType) -> View:
+def _machine_type(array: HostArray) -> DType:
+    """The type that the machine has for the elements of an array."""
+    found = array.dtype
+    if isinstance(found, DType):
+        return found
+    return FLOAT32 if array.values.dtype.kind == "f" else INT32
+
+
+def constant(run: Execution, array: HostArray, dtype: DType) -> View:
     """Known values in HBM: a shared constant."""
+    values = array.values
     shape: Sequence[int] = values.shape
     found = run.new_buffer(shape, dtype, "hbm", "constant")
+    found.record.text = array.text
     found.read_only = True
     if run.valued:
         found.data = np.ascontiguousarray(dtype.rounded(values)).reshape(1, -1)

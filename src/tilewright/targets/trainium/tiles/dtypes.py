@@ -126,12 +126,31 @@ def _saturated(values: Values, storage: np.dtype[Any]) -> Values:
     return np.clip(exact, bounds.min, bounds.max).astype(storage)
 
 
+@dataclass(frozen=True, slots=True)
+class HostType:
+    """A type of numpy that the machine does not have, for arrays on the host only."""
+
+    name: str
+
+    def __repr__(self) -> str:
+        return self.name
+
+
 @dataclass(frozen=True, eq=False)
 class HostArray:
-    """An array that a kernel makes with numpy before it is traced, for `nl.shared_constant`."""
+    """An array that a kernel makes with numpy before it is traced, for `nl.shared_constant`.
+
+    `text` is the numpy expression that makes it; empty where it would be too long.
+    """
 
     values: Values
-    dtype: DType
+    text: str
+
+    @property
+    def dtype(self) -> DType | HostType:
+        """The type of its elements."""
+        name = self.values.dtype.name
+        return DTYPES.get(name) or HostType(name)
 
 
 def as_float32(values: Values) -> Float32:

@@ -16,7 +16,7 @@ def _names(tensors: Sequence[Tensor]) -> dict[int, str]:
     """Those that the kernel gave its tensors, where they are names and nothing else has them."""
     found = {number: f"ones_{dtype}" for dtype, number in ONES.items()}
     found |= {tensor.id: tensor.name for tensor in tensors if tensor.kind == "input"}
-    taken = {*found.values(), *keyword.kwlist, "nki", "nisa", "nl"}
+    taken = {*found.values(), *keyword.kwlist, "nki", "nisa", "nl", "np"}
     for tensor in tensors:
         if tensor.kind != "input":
             name = tensor.name if tensor.name.isidentifier() else "tile"
@@ -35,10 +35,12 @@ def text(body: Sequence[Item], trace: Trace, call: Call, more_names: Mapping[int
     names = {**_names(trace.tensors), **more_names}
     given = ", ".join(argument.name for argument in call.inputs)
     returned = ", ".join(names[number] for number in trace.outputs)
+    lines = list(printed(body, names, "    "))
+    numpy = ["import numpy as np"] if any("np." in line for line in lines) else []
     return "\n".join(
         [
-            "import nki", "import nki.isa as nisa", "import nki.language as nl", "", "",
-            "@nki.jit", f"def kernel({given}):", *printed(body, names, "    "),
+            "import nki", "import nki.isa as nisa", "import nki.language as nl", *numpy, "", "",
+            "@nki.jit", f"def kernel({given}):", *lines,
             f"    return {returned}", "",
         ]
     )  # fmt: skip
@@ -47,7 +49,9 @@ def text(body: Sequence[Item], trace: Trace, call: Call, more_names: Mapping[int
 def printed(body: Sequence[Item], names: Mapping[int, str], indent: str) -> Iterator[str]:
     """The lines of statements, with the names of their tensors."""
     for item in body:
-        if isinstance(item, Made):
+        if isinstance(item, Made) and item.form[0] == "constant":
+            yield f"{indent}{names.get(item.tensor)} = {item.form[1]}"
+        elif isinstance(item, Made):
             shape, dtype, memory = (
                 ((1, 128), names.get(item.tensor, "").removeprefix("ones_"), "sbuf")
                 if item.form == ("ones",)

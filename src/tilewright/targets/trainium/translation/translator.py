@@ -91,13 +91,18 @@ class _Builder:
         self._overwriting = self._written_again()
         self._used: set[int] = set()
         self.spill = Spill(trace.tensors)
+        self._constants, self._same = self._distinct_constants()
         self._homes = self._made_where()
 
     def body(self) -> list[Item]:
         """All of the kernel."""
         found = _used(self._items(None, 0, len(self._entries)), self._used)
         ones = [t for t in ONES.values() if t in self._used]
-        head: list[Item] = []
+        head: list[Item] = [
+            Made(t.id, ("constant", self._constant(t)))
+            for t in self._constants
+            if t.id in self._used
+        ]
         for tensor in ones:
             head.append(Made(tensor, ("ones",)))
             dims = ((128, 1), (1, 128))
@@ -111,7 +116,7 @@ class _Builder:
         """
         found: dict[tuple[int, int], list[Tensor]] = {}
         for tensor in self._trace.tensors:
-            if tensor.first < 0 or tensor.kind == "input":
+            if tensor.first < 0 or tensor.kind in ("input", "constant"):
                 continue
             loop = tensor.loop
             while loop is not None:
@@ -188,15 +193,33 @@ class _Builder:
                 found.extend(self.spill.around(entry, operands, made))
         except UntranslatableError as error:
             raise UntranslatableError(str(error), error.line or instruction.line) from None
-        for item in found:
+        for at, item in enumerate(found):
             if isinstance(item, Line):
-                self._used.update(item.tensors)
+                tensors = tuple(self._same.get(number, number) for number in item.tensors)
+                found[at] = replace(item, tensors=tensors)
+                self._used.update(tensors)
         return found
+
+    def _distinct_constants(self) -> tuple[list[Tensor], dict[int, int]]:
+        """Constants without repetition, and of each other one the constant that is the same."""
+        first: dict[tuple[object, ...], Tensor] = {}
+        same: dict[int, int] = {}
+        for tensor in self._trace.tensors:
+            if tensor.kind == "constant":
+                key = (tensor.text or tensor.id, tensor.shape, tensor.dtype)
+                same[tensor.id] = first.setdefault(key, tensor).id
+        return list(first.values()), same
+
+    @staticmethod
+    def _constant(tensor: Tensor) -> str:
+        """The expression of a constant, with its shape and type."""
+        if not tensor.text:
+            raise UntranslatableError("an array of constants with a long expression", tensor.line)
+        values = f"{tensor.text}.reshape({tensor.shape})"
+        return f"nl.shared_constant({values}, dtype=nl.{tensor.dtype})"
 
     def form(self, tensor: Tensor) -> tuple[object, ...]:
         """Shape, type and memory of a tensor."""
-        if tensor.kind == "constant":
-            raise UntranslatableError("an array of constants", tensor.line)
         memory: str = tensor.memory
         if memory == "hbm":
             return (tensor.shape, tensor.dtype, "shared_hbm" if tensor.kind == "output" else memory)
