@@ -15,13 +15,16 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 
 from tilewright.core.records import Failed, Stage
 from tilewright.native.counters import Counters
 from tilewright.native.process import KernelProcess, ProcessGoneError
+from tilewright.parts import inputs
 from tilewright.parts.cases import Case
 
 COUNTED_CALLS = 5
@@ -35,6 +38,8 @@ HIDDEN_S, HIDDEN_SHARE = 2e-3, 0.02
 """CPU seconds of other processes, beside a share of the kernel's own, that show nothing yet."""
 ATTEMPTS = 3
 """Calls at most, each on new values, until the core is not taken away."""
+OTHER_VALUES = 0.2
+"""Share of timed calls before which the kernel is called on values of another distribution."""
 
 
 def is_checked(share: float) -> bool:
@@ -54,29 +59,67 @@ class FreshValues:
 
     What a process saw in one call tells it nothing about the values of another: none are a
     permutation or a multiple of earlier ones. The two processes of a pair cannot talk to each
-    other and may be given the same, which halves what drawing costs.
+    other and may be given the same, which halves what drawing costs. Outputs hold before a call
+    what is drawn from a few fills with more or less NaN.
     """
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
-        self._case = case
         self._rng = rng
+        self._fills = [
+            {
+                a.name: inputs.poison(a, rng, share)
+                for a in case.workload.arguments
+                if not a.is_given
+            }
+            for share in inputs.POISONED
+        ]
+        self._case = self._filled(case)
         self._seen_by: set[KernelProcess] = set()
 
     def for_call_of(self, process: KernelProcess) -> Case:
         """A case that this process has not seen."""
         if not self._seen_by or process in self._seen_by:
-            self._case = self._case.redrawn(self._rng)
+            self._case = self._filled(self._case.redrawn(self._rng))
             self._seen_by.clear()
         self._seen_by.add(process)
         return self._case
+
+    def _filled(self, case: Case) -> Case:
+        fill = self._fills[int(self._rng.integers(len(self._fills)))]
+        return replace(case, initial={**case.initial, **fill}, alike=case.alike or case)
+
+
+class OtherValues:
+    """The cases that a kernel is checked on, each once in a random order, and then again.
+
+    Timed calls have values of one distribution. A kernel that is right for those alone would be
+    right in all of them, and could count its calls to tell them from the checks before.
+    """
+
+    def __init__(self, numbers: Sequence[int], case: Callable[[int], Case]) -> None:
+        self._numbers, self._case = tuple(numbers), case
+        self._left: list[int] = []
+
+    def next(self) -> Case:
+        """One that has not come more often than another."""
+        if not self._left:
+            self._left = list(self._numbers)
+        return self._case(self._left.pop(secrets.randbelow(len(self._left))))
 
 
 class TimedKernel:
     """A kernel's process and what its calls are timed on."""
 
-    def __init__(self, process: KernelProcess, values: FreshValues, timeout_s: float) -> None:
+    def __init__(
+        self,
+        process: KernelProcess,
+        values: FreshValues,
+        timeout_s: float,
+        others: OtherValues | None = None,
+    ) -> None:
         self._process = process
         self._values = values
+        self._others = others
         self._timeout_s = timeout_s
         self._clock_s = self._returned_s = 0.0
         with suppress(ProcessGoneError):  # as the first call will say
@@ -95,12 +138,29 @@ class TimedKernel:
 
         A repeated call is compared, or not, by a draw of its own: a kernel that gives its core away
         learns from the pause after a call whether that one was compared.
+
+        At random, a call on other values precedes it, which is compared and not timed.
         """
+        if self._others is not None and is_checked(OTHER_VALUES):
+            self._call_on_other_values(self._others.next())
         for _ in range(ATTEMPTS):
             seconds = self._call(check=is_checked(checked))
             if seconds > LONG_CALL_S or self._away_s < AWAY_S:
                 break
         return seconds
+
+    def _call_on_other_values(self, case: Case) -> None:
+        """What the process computed beside this call stays part of the next one."""
+        try:
+            late_s = self._process.cpu_s() - self._clock_s
+            self._process.arrays.place(case.initial)
+            failed = self._process.call("measure", self._timeout_s)
+            failed = failed or compared(self._process, case, "measure")
+            self._clock_s, self._returned_s = self._process.cpu_s() - late_s, time.perf_counter()
+        except ProcessGoneError:
+            return  # as the next call will say
+        if failed is not None:
+            raise CallFailedError(failed)
 
     def _call(self, *, check: bool) -> float:
         try:

@@ -37,6 +37,8 @@ from tilewright.sandbox import Sandbox, find_sandbox
 CheckSource = Callable[[str], Failed | None]
 Counts = Mapping[str, int]
 """What a kernel does in one call, by name."""
+OVERWRITTEN_STACK = 1 << 18
+"""Bytes, before each call that is only checked: in a timed one, that would empty caches."""
 Describe = Callable[[Workload, float, Counts], tuple[float, Mapping[str, float], str]]
 """From a workload, its seconds and what was counted: utilisation 0..1, numbers, feedback."""
 
@@ -139,10 +141,13 @@ class NativeEvaluation:
             file = self.toolchain.language.file
             return compiled_code(binary, self.toolchain.threads, file, reasons)
 
-    def started(self, binary: bytes, more: Sequence[Argument] = ()) -> KernelProcess:
+    def started(
+        self, binary: bytes, more: Sequence[Argument] = (), *, overwritten_stack: int = 0
+    ) -> KernelProcess:
         """A kernel's process, to be entered; `more` are parameters after the workload's.
 
-        Its addresses follow from nothing that another evaluation could learn.
+        Its addresses follow from nothing that another evaluation could learn. Before each call,
+        `overwritten_stack` bytes below the kernel's stack are overwritten.
         """
         return KernelProcess(
             self.sandbox,
@@ -152,6 +157,7 @@ class NativeEvaluation:
             np.random.default_rng(),
             language=self.toolchain.language,
             threads=self.toolchain.threads,
+            overwritten_stack=overwritten_stack,
         )
 
 
@@ -210,7 +216,8 @@ class NativeChecker:
         checks = list(passed.checks)
         left = [n for n in numbers if evaluation.cases[n].check.seed not in seeds]
         apart = off_measuring_cores(evaluation.toolchain.threads)
-        with apart, evaluation.started(artifact.binary) as process:
+        started = evaluation.started(artifact.binary, overwritten_stack=OVERWRITTEN_STACK)
+        with apart, started as process:
             for number in left:
                 case = evaluation.cases[number]
                 for _ in range(2 if number == left[0] else 1):

@@ -5,11 +5,12 @@
    with which signal it ended.
 
    usage: harness SOCKET INPUTS OUTPUTS IMAGE BASE CODE CONSTANTS DATA ZEROS ENTRY
-                  ARRAYS { r|w BODY }... FUNCTION...
+                  STACK ARRAYS { r|w BODY }... FUNCTION...
    SOCKET .. IMAGE are descriptors. Commands come and answers go through the socket. Each array has
    SLOTS places of BODY bytes (whole pages) in the memory of inputs (r) or outputs (w), one behind the
    other; around each place lies a page that may not be touched. Inputs are mapped read-only, and
-   their memory is sealed against more.
+   their memory is sealed against more. Before each call, STACK bytes below the stack of the kernel
+   are overwritten: no kernel may find there what an earlier call left.
 
    The kernel is an image that the evaluator has linked (image.py): CODE, CONSTANTS and DATA bytes,
    mapped from the address BASE on, then ZEROS bytes, then a table of the addresses of the functions
@@ -37,6 +38,7 @@
 
 enum { PAGE = 4096, SLOTS = 2, MOST = 8, NOWHERE = -1 };
 enum { NOT_MAPPED = 6, NO_FUNCTION = 9 }; /* exit statuses, see process.py */
+enum { MODES_CHANGED = 1001 }; /* in place of a signal, in a reply */
 
 struct command { uint64_t nonce; uint32_t slot[MOST], shift[MOST]; };
 struct reply { uint64_t nonce, signal, number, pc; int64_t argument, offset; };
@@ -195,8 +197,38 @@ static void map_image(char *at, const size_t *sizes, int image, void **functions
   memcpy(at, functions, count * sizeof *functions);
 }
 
+/* How a processor rounds, and which floating-point numbers it takes for zero or as faults. Each call
+   begins with what a program begins with, and a call that ends with anything else has failed. */
+static void set_usual_modes(void) {
+#if defined __x86_64__
+  __asm__ volatile("fninit\n\tcld");
+  __builtin_ia32_ldmxcsr(0x1f80);
+#else
+  __asm__ volatile("msr fpcr, xzr");
+#endif
+}
+
+static int modes_are_usual(void) {
+#if defined __x86_64__
+  unsigned long long downwards = __builtin_ia32_readeflags_u64() & 0x400;
+  uint16_t x87;
+  __asm__ volatile("cld\n\tfnstcw %0" : "=m"(x87));
+  return (__builtin_ia32_stmxcsr() & 0xffc0) == 0x1f80 && x87 == 0x37f && !downwards;
+#else
+  uint64_t modes;
+  __asm__ volatile("mrs %0, fpcr" : "=r"(modes));
+  return !modes;
+#endif
+}
+
+static __attribute__((noinline)) void overwrite_stack(size_t bytes) {
+  char *below = __builtin_alloca(bytes);
+  memset(below, 0xff, bytes);  /* not-a-number, or -1 */
+  __asm__ volatile("" : : "r"(below) : "memory");
+}
+
 int main(int argc, char **argv) {
-  enum { SOCKET = 1, INPUTS, OUTPUTS, IMAGE, BASE, CODE, ENTRY = CODE + 4, ARRAYS, FIRST };
+  enum { SOCKET = 1, INPUTS, OUTPUTS, IMAGE, BASE, CODE, ENTRY = CODE + 4, STACK, ARRAYS, FIRST };
   if (argc < FIRST) return 2;
   int inputs = atoi(argv[INPUTS]), outputs = atoi(argv[OUTPUTS]), arrays = atoi(argv[ARRAYS]);
   if (arrays < 0 || arrays > MOST || argc < FIRST + 2 * arrays) return 2;
@@ -214,6 +246,7 @@ int main(int argc, char **argv) {
   size_t sizes[4];
   for (int i = 0; i < 4; i++) sizes[i] = strtoull(argv[CODE + i], 0, 10);
   kernel_fn *kernel = (kernel_fn *)strtoull(argv[ENTRY], 0, 10);
+  size_t stack = strtoull(argv[STACK], 0, 10);
 #ifdef TILES
   if (!allow_tiles()) return 7;
 #endif
@@ -228,8 +261,11 @@ int main(int argc, char **argv) {
   while (read(messages, &command, sizeof command) == sizeof command) {
     void *p[MOST] = {0};
     for (int i = 0; i < count; i++) p[i] = places[i][command.slot[i] % SLOTS] + command.shift[i];
+    if (stack) overwrite_stack(stack);
+    set_usual_modes();
     kernel(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7]);
-    struct reply done = {.argument = NOWHERE};
+    struct reply done = {.argument = NOWHERE, .signal = modes_are_usual() ? 0 : MODES_CHANGED};
+    set_usual_modes();
     answer(&done);
   }
   _exit(0);

@@ -39,11 +39,16 @@ _CREDENTIALS = struct.Struct("=iII")
 """Process, user and group of who sent a message, by the system (unix(7))."""
 _NOT_MAPPED = 6  # exit status of harness.c
 _TOO_MANY_THREADS = 1000  # threads.c
+_MODES_CHANGED = 1001  # harness.c
 _PROCESSES = 64  # a sandbox may start some; the kernel may not, by the harness's filter
 _ILLEGAL = "the kernel executed an instruction that this CPU does not have or does not allow"
 _ARITHMETIC = (
     "the kernel divided whole numbers by zero (or the smallest one by -1), or it let floating "
     "point raise exceptions"
+)
+_MODES = (
+    "the kernel returned with other modes of the processor than it was called with (rounding, "
+    "floating-point exceptions, denormal numbers as zero, or the direction of string instructions)."
 )
 _KINDS: Mapping[int, tuple[FailureKind, str]] = {
     signal.SIGSEGV: ("illegal_address", "the kernel accessed memory that does not belong to it"),
@@ -71,6 +76,7 @@ class KernelProcess:
         lifetime_s: CPU seconds after which the system ends it.
         rng: chooses addresses and what surrounds arrays.
         threads: how many it may run at once; the harness must be compiled for them.
+        overwritten_stack: bytes below the kernel's stack that are overwritten before each call.
     """
 
     def __init__(
@@ -85,6 +91,7 @@ class KernelProcess:
         memory_bytes: int = 4 << 30,
         lifetime_s: float = 600.0,
         threads: int = 1,
+        overwritten_stack: int = 0,
     ) -> None:
         self._sandbox = sandbox
         self._harness, self._binary = harness, binary
@@ -93,6 +100,7 @@ class KernelProcess:
         self._language = language
         self._memory_bytes, self._lifetime_s = memory_bytes, lifetime_s
         self.threads = threads
+        self._overwritten_stack = overwritten_stack
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -118,7 +126,7 @@ class KernelProcess:
                     mapped.descriptor,
                 )
                 command = ["./harness", *map(str, (*passed, *_numbers(image)))]
-                command.append(str(len(self._arguments)))
+                command += [str(self._overwritten_stack), str(len(self._arguments))]
                 for argument, body in zip(self._arguments, self.arrays.bodies, strict=True):
                     command += ["w" if argument.is_written else "r", str(body)]
                 self._process = stack.enter_context(
@@ -212,6 +220,8 @@ class KernelProcess:
         kind, log = _KINDS.get(number, ("crash", f"the kernel ended with signal {number}"))
         if number == _TOO_MANY_THREADS:
             kind, log = "forbidden_call", _too_many(self.threads)
+        elif number == _MODES_CHANGED:
+            return Failed(stage, "illegal_instruction", _MODES)
         elif kind == "forbidden_call":
             log += f" (system call {call}): it may not start threads or processes, or open files"
         elif kind == "illegal_address" and 0 <= argument < len(self._arguments):

@@ -9,7 +9,7 @@ import numpy as np
 
 from tilewright.core.errors import NotTimedError
 from tilewright.core.records import Artifact, Failed, Measured, Verdict
-from tilewright.native.calls import CallFailedError, FreshValues, TimedKernel
+from tilewright.native.calls import CallFailedError, FreshValues, OtherValues, TimedKernel
 from tilewright.native.census import counted
 from tilewright.native.evaluator import NativeEvaluation
 from tilewright.native.machine import on_measuring_cores
@@ -65,15 +65,16 @@ class NativeRunner:
         if isinstance(baseline, Failed):
             return baseline
         binaries = [artifact.binary] + [baseline] * (artifact.binary != baseline)
+        others = OtherValues(evaluation.cases.compared(0), evaluation.cases.alone)
         sessions, case = evaluation.settings.sessions, self._case(0)
         seed = case.seed
         if sessions > 1:
             timed = confirm_against(
-                lambda index: self._kernels(binaries, self._case(index)), sessions, seed
+                lambda index: self._kernels(binaries, self._case(index), others), sessions, seed
             )
         else:
             limit_s = None if limit_latency is None else limit_latency * 1e-9
-            with self._kernels(binaries, case) as (candidate, start):
+            with self._kernels(binaries, case, others) as (candidate, start):
                 timed = time_against(candidate, start, limit_s, seed)
         if isinstance(timed, Failed):
             return timed
@@ -108,11 +109,11 @@ class NativeRunner:
 
     @contextmanager
     def _kernels(
-        self, binaries: Sequence[bytes], case: Case
+        self, binaries: Sequence[bytes], case: Case, others: OtherValues | None = None
     ) -> Iterator[tuple[TimedKernel, OpenKernel]]:
         """Candidate and what starts the starting kernel, each in a process of its own.
 
-        There is one where they are the same.
+        There is one where they are the same. Only the candidate is called on `others`.
         """
         evaluation = self._evaluation
         rng = np.random.default_rng(case.seed)
@@ -121,11 +122,11 @@ class NativeRunner:
         with ExitStack() as stack:
             stack.enter_context(on_measuring_cores(evaluation.toolchain.threads))
 
-            def opened(binary: bytes) -> TimedKernel:
+            def opened(binary: bytes, others: OtherValues | None = None) -> TimedKernel:
                 process = stack.enter_context(evaluation.started(binary))
-                return TimedKernel(process, values, timeout_s)
+                return TimedKernel(process, values, timeout_s, others)
 
-            candidate = opened(binaries[0])
+            candidate = opened(binaries[0], others)
             yield candidate, lambda: candidate if len(binaries) == 1 else opened(binaries[-1])
 
     def _measured(self, artifact: Artifact, verdict: Verdict, case: Case, timed: Timed) -> Measured:

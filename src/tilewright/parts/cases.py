@@ -452,7 +452,7 @@ class Cases:
                 initial[argument.name] = drawn(self.workload, self._problem, argument, check, rng)
                 left -= 1
             elif self._poisoned or left:  # what is drawn after it must not depend on this
-                poison = inputs.poison(argument, rng)
+                poison = inputs.poison(argument, rng, rng.choice(inputs.POISONED))
                 if self._poisoned:
                     initial[argument.name] = poison
         return Case(seed, check, self.workload, initial, self._problem, lowest=self._lowest)

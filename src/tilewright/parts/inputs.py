@@ -20,7 +20,7 @@ from tilewright.parts.element_types import is_float, limits
 Array = NDArray[Any]
 """An argument's values."""
 
-VERSION = "9"
+VERSION = "10"
 """To be raised whenever other values are drawn for the same seed; part of every cache key."""
 
 DISTRIBUTIONS = ("small", "full-range", "sparse", "extremes")
@@ -100,11 +100,17 @@ def draw(
     return _draw_integer(argument, distribution, reduction, rng)
 
 
-def poison(argument: Argument, rng: np.random.Generator) -> Array:
+POISONED = (1.0, 0.5, 0.0)
+"""Shares of an output's elements that hold NaN before a call. One of them is drawn for each call: a
+kernel must not depend on finding NaN there, nor on finding numbers."""
+
+
+def poison(argument: Argument, rng: np.random.Generator, share: float = 1.0) -> Array:
     """Random bytes for an output, so that what a kernel does not write is noticed.
 
-    Floats are NaN with random digits: of random floats, half are so close to zero that they are
-    right wherever a kernel should write zero, for instance after a ReLU.
+    This share of floats are NaN with random digits, the others numbers like those of an earlier
+    result: of random bytes, half are floats so close to zero that they are right wherever a kernel
+    should write zero, for instance after a ReLU.
     """
     data = rng.bytes(bytes_of([argument]))
     if is_float(argument.dtype):
@@ -112,7 +118,11 @@ def poison(argument: Argument, rng: np.random.Generator) -> Array:
         digits = int(limits(argument.dtype).nmant)
         exponent_and_first_digit = (1 << (bits - 1)) - (1 << (digits - 1))
         data = (np.frombuffer(data, f"u{bits // 8}") | exponent_and_first_digit).tobytes()
-    return np.frombuffer(data, argument.dtype).reshape(argument.shape)
+    found: Array = np.frombuffer(data, argument.dtype).reshape(argument.shape)
+    if share < 1 and is_float(argument.dtype):
+        numbers = rng.standard_normal(argument.shape, np.float32).astype(argument.dtype)
+        found = np.where(rng.random(argument.shape, np.float32) < share, found, numbers)
+    return found
 
 
 def _draw_integer(

@@ -31,6 +31,10 @@ _COMPILERS_OWN = re.compile(
 """Names of the compiler's, with those of attributes and of questions to the compiler. Headers of
 the C library define others under which tokens are pasted or become text: `__CONCAT`, `__STRING`,
 `__REDIRECT`."""
+_OF_ONE_BUILD = re.compile(
+    r"\b__(?:DATE|TIME|TIMESTAMP|COUNTER|FILE|FILE_NAME|BASE_FILE|INCLUDE_LEVEL)__\b", re.ASCII
+)
+"""Macros by which a kernel that is built again could become another one, or learn where it is."""
 _RAW_STRING = re.compile(r"\b(?:u8|u|U|L)?R\"")
 _DIRECTIVE = re.compile(r"[ \t\f\v]*(?:#|%:)[ \t\f\v]*(\w*)(.*)")
 _INCLUDE = re.compile(r"""\s*(?:<([^>]*)>|"([^"]*)")\s*""")
@@ -156,6 +160,12 @@ def _forbidden(
     assembler = _ASSEMBLER.search(line)
     if assembler:
         return f"{assembler.group(1)} is not allowed in a kernel: {instead_of_assembler}"
+    of_one_build = _OF_ONE_BUILD.search(line)
+    if of_one_build:
+        return (
+            f"{of_one_build.group()} is not allowed in a kernel: its value depends on where or when "
+            "the kernel is compiled"
+        )
     for name in _RESERVED.findall(_TOKENS.sub("", line)):
         is_own = own_names is not None and own_names.fullmatch(name)
         if not is_own and not _COMPILERS_OWN.fullmatch(name):

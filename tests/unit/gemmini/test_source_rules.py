@@ -120,6 +120,20 @@ def test_an_include_on_a_line_of_its_own_is_found_behind_closed_comments(
     assert failed is not None
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["DATE", "TIME", "TIMESTAMP", "COUNTER", "FILE", "FILE_NAME", "BASE_FILE", "INCLUDE_LEVEL"],
+)
+def test_macros_that_differ_between_two_builds_are_refused(name: str) -> None:
+    failed = check_source(f"void kernel(void) {{\n  int x = (int)__{name}__;\n}}\n")
+    assert failed is not None
+    assert (
+        f"__{name}__ is not allowed in a kernel: its value depends on where or when" in failed.log
+    )
+    assert failed.line == 2
+    assert check_source("int x = __LINE__, y = __GNUC__;\n") is None
+
+
 def test_baselines_may_use_the_hardware_loops() -> None:
     assert check_source('#include "gemmini_loops.h"\n', LOOP_HEADERS) is None
     assert check_source("#include <fcntl.h>\n", LOOP_HEADERS) is not None

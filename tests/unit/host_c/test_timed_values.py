@@ -20,6 +20,7 @@ from tilewright.native.calls import (
     LONG_CALL_S,
     CallFailedError,
     FreshValues,
+    OtherValues,
     TimedKernel,
 )
 from tilewright.native.process import KernelProcess, ProcessGoneError, threads_wait
@@ -76,6 +77,21 @@ def test_expected_outputs_are_those_of_the_values_that_were_drawn() -> None:
     assert first.mismatch(product(first)) is None
     assert second.mismatch(product(second)) is None
     assert second.mismatch(product(first)) is not None
+
+
+def test_what_outputs_hold_before_a_timed_call_varies() -> None:
+    values, called = fresh_values("gemm-8x8x8"), process()
+    fills = [values.for_call_of(called).initial["C"] for _ in range(60)]
+    shares = [float(np.isnan(fill).mean()) for fill in fills]
+    assert {0.0, 1.0} < set(shares), "NaN alone, none, and both"
+    assert any(0.2 < share < 0.8 for share in shares)
+
+
+def test_other_values_have_each_distribution_once_before_any_comes_again() -> None:
+    others = OtherValues(range(5), lambda number: cast(Case, number))
+    rounds = [[cast(int, others.next()) for _ in range(5)] for _ in range(20)]
+    assert all(sorted(found) == [0, 1, 2, 3, 4] for found in rounds)
+    assert len({tuple(found) for found in rounds}) > 1, "in another order"
 
 
 class Pair:
@@ -184,6 +200,24 @@ def test_whether_a_repeated_call_is_compared_does_not_follow_from_the_call_befor
     called.call(checked=0.7)
     assert compared_at == [2]
     assert shares == [0.7] * 3, "no fewer are compared where calls are repeated"
+
+
+def test_a_call_on_other_values_is_compared_and_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    clocked = Clocked([0.0] * 2, 1e-4)
+    monkeypatch.setattr(time, "perf_counter", lambda: clocked.wall_s)
+    monkeypatch.setattr(time, "thread_time", lambda: 0.0)
+    monkeypatch.setattr(calls_module, "is_checked", lambda share: share > 0)
+    compared: list[object] = []
+    monkeypatch.setattr(calls_module, "compared", lambda _, case, __: compared.append(case))
+    values = fresh_values("gemm-8x8x8")
+    other = values.for_call_of(process())
+    called = TimedKernel(
+        cast(KernelProcess, clocked), values, 1.0, OtherValues([3], lambda number: other)
+    )
+    clocked.used_s += 5e-4  # work that was put off until after an earlier call
+    assert called.call(checked=0.0) == pytest.approx(1e-4 + 5e-4)
+    assert clocked.calls == 2
+    assert compared == [other]
 
 
 class Gone(Clocked):
