@@ -163,8 +163,8 @@ def _forbidden(
     of_one_build = _OF_ONE_BUILD.search(line)
     if of_one_build:
         return (
-            f"{of_one_build.group()} is not allowed in a kernel: its value depends on where or when "
-            "the kernel is compiled"
+            f"{of_one_build.group()} is not allowed in a kernel: its value depends on where or "
+            "when the kernel is compiled"
         )
     for name in _RESERVED.findall(_TOKENS.sub("", line)):
         is_own = own_names is not None and own_names.fullmatch(name)

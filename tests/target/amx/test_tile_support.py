@@ -99,5 +99,5 @@ def test_a_process_that_gets_no_tiles_is_told_apart() -> None:
         folder = Path(name)
         (folder / "harness").write_bytes(program)
         (folder / "harness").chmod(0o755)
-        command = ["./harness", *("0" for _ in range(11))]
+        command = ["./harness", *("0" for _ in range(12))]
         assert find_sandbox().run(command, folder, Limits(20.0)).status == 7
