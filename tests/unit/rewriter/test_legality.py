@@ -13,7 +13,7 @@ from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.ir import Kernel
 from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planning.catalogue import Step
+from tilewright.proposers.rewriter.planning.catalogue import Step, steps_for
 from tilewright.targets.gemmini import create_fp32_target
 
 PRODUCT = """
@@ -79,6 +79,82 @@ def test_a_buffer_that_is_used_behind_a_loop_keeps_its_place(floats: Machine) ->
         floats,
     )
     assert_refused(kernel, floats, "double-buffer y t 2", "also used outside loop t")
+
+
+HANDED_ON = {
+    "rows that the next iteration loads again": f"""
+  for (int t = 0; t < 12; t += 4) {{
+    if (t > 0) {{{PRODUCT.format(b=4, c=0)}
+      mvout(&x[t][0], ACC(0), 4, 4);
+    }}
+    mvin2(&y[t][0], SPAD(4), 4, 4);
+  }}""",
+    "rows of its own": f"""
+  for (int t = 0; t < 12; t += 4) {{
+    mvin2(&y[t][0], SPAD(t + 4), 4, 4);
+    if (t > 0) {{{PRODUCT.format(b="t", c=0)}
+      mvout(&x[t][0], ACC(0), 4, 4);
+    }}
+  }}""",
+}
+
+
+@pytest.mark.parametrize("body", HANDED_ON.values(), ids=HANDED_ON)
+def test_rows_that_a_later_iteration_uses_are_not_loaded_for_all_of_a_loop(
+    floats: Machine, body: str
+) -> None:
+    """The later iteration would find its own rows instead of those of the one before."""
+    kernel = floats_kernel(body, floats)
+    assert ("y", "t") not in {s.arguments for s in steps_for(kernel, floats, "block-load")}
+    assert_refused(kernel, floats, "block-load y t", "uses rows of y that an earlier one loaded")
+
+
+def test_rows_that_a_later_iteration_of_an_inner_loop_uses_are_not_loaded_for_an_outer_one(
+    floats: Machine,
+) -> None:
+    own = HANDED_ON["rows of its own"].replace("[t]", "[s + t]")
+    kernel = floats_kernel(f"for (int s = 0; s < 24; s += 12) {{{own}}}", floats)
+    assert_refused(kernel, floats, "block-load y s", "uses rows of y that an earlier one loaded")
+
+
+@pytest.mark.parametrize("how", ["before", "at-first-use"])
+def test_rows_that_a_later_iteration_uses_do_not_become_resident(floats: Machine, how: str) -> None:
+    """Each iteration of s begins with what the last one of t left behind."""
+    kernel = floats_kernel(
+        f"""
+  for (int s = 0; s < 24; s += 12) {{
+    for (int t = 0; t < 12; t += 4) {{
+      if (s + t > 0) {{{PRODUCT.format(b=4, c=0)}
+        mvout(&x[s + t][0], ACC(0), 4, 4);
+      }}
+      mvin2(&y[t][0], SPAD(4), 4, 4);
+    }}
+  }}""",
+        floats,
+    )
+    assert ("y", "s", how) not in {s.arguments for s in steps_for(kernel, floats, "resident")}
+    step = f"resident y s {how}"
+    assert_refused(kernel, floats, step, "uses rows of y that an earlier one loaded")
+
+
+def test_rows_that_are_loaded_again_behind_their_use_are_not_loaded_for_all_of_a_loop(
+    floats: Machine,
+) -> None:
+    """The third load is into rows of its own, the fourth one into those that were used before."""
+    kernel = floats_kernel(
+        f"""
+  for (int s = 0; s < 24; s += 16) {{
+    mvin2(&y[s][0], SPAD(4), 4, 4);
+    mvin2(&y[s + 4][0], SPAD(8), 4, 4);{PRODUCT.format(b=6, c=0)}
+    mvout(&x[s][0], ACC(0), 4, 4);
+    mvin2(&y[s + 8][0], SPAD(12), 4, 2);
+    mvin2(&y[s + 12][0], SPAD(4), 4, 4);{PRODUCT.format(b=6, c=4)}
+    mvout(&x[s + 4][0], ACC(4), 4, 4);{PRODUCT.format(b=10, c=8)}
+    mvout(&x[s + 8][0], ACC(8), 4, 4);
+  }}""",
+        floats,
+    )
+    assert_refused(kernel, floats, "block-load y s", "y is overwritten after it was used")
 
 
 def test_a_load_is_not_moved_ahead_of_a_store_before_it_in_its_own_iteration(

@@ -277,8 +277,9 @@ def reused(buffer: Buffer) -> bool:
     """Whether rows are written again after they were read, within one pass over the text."""
     seen_read = False
     for access in buffer.accesses:
-        if access.writes and seen_read:
-            return any(overlapping(access, w) for w in buffer.writers if w is not access)
+        others = (w for w in buffer.writers if w is not access)
+        if access.writes and seen_read and any(overlapping(access, w) for w in others):
+            return True
         seen_read = seen_read or not access.writes
     return False
 

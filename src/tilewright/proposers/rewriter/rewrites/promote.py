@@ -33,7 +33,11 @@ from tilewright.proposers.rewriter.ir import (
     walk_paths,
 )
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.rewrites.dependence import check_constant, check_settings
+from tilewright.proposers.rewriter.rewrites.dependence import (
+    check_constant,
+    check_settings,
+    uses_older,
+)
 from tilewright.proposers.rewriter.rewrites.ordering import check_fences
 from tilewright.proposers.rewriter.rewrites.undo import plain
 from tilewright.proposers.rewriter.rewrites.window import find_box
@@ -53,13 +57,13 @@ def promote(
     that neighbouring iterations of a loop share (the pixels under a convolution) are loaded once.
 
     Legal when only loads write the buffer, the loop stores nothing that they fetch, all uses are
-    inside the loop, and the grown buffer fits.
+    inside the loop, no iteration uses rows that an earlier one loaded, and the grown buffer fits.
     """
     kernel, loop = plain(kernel, machine, buffer_name, loop)
     buffer = find_buffer(kernel, machine, buffer_name)
     _check(kernel, buffer, loop, machine)
-    chains = {a: _chain(a, loop) for a in buffer.accesses}
-    shared, private = _needed_loops(buffer, chains)
+    shared, private = _needed_loops(buffer, {a: _chain(a, loop) for a in buffer.accesses})
+    _check_own_rows(kernel, buffer, shared[-1] if shared else loop, machine)
     names = {n.var for n in (*shared, *private)}
     box = None if at_first_use else find_box(kernel, machine, buffer, shared, private, ELSEWHERE)
     if not at_first_use:
@@ -91,7 +95,9 @@ def depends_on(kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop) -
     kernel, loop = plain(kernel, machine, buffer_name, loop)
     buffer = find_buffer(kernel, machine, buffer_name)
     _check(kernel, buffer, loop, machine)
-    return loop in _needed_loops(buffer, {a: _chain(a, loop) for a in buffer.accesses})[0]
+    shared, _ = _needed_loops(buffer, {a: _chain(a, loop) for a in buffer.accesses})
+    _check_own_rows(kernel, buffer, shared[-1] if shared else loop, machine)
+    return loop in shared
 
 
 def _check(kernel: Kernel, buffer: Buffer, loop: Loop, machine: Machine) -> None:
@@ -112,6 +118,14 @@ def _check(kernel: Kernel, buffer: Buffer, loop: Loop, machine: Machine) -> None
             raise NotApplicable(f"{buffer.name} is not only written by loads")
     check_constant(kernel, machine, {a.command for a in buffer.writers}, loop)
     check_fences(kernel, machine, {a.command for a in buffer.writers}, loop)
+
+
+def _check_own_rows(kernel: Kernel, buffer: Buffer, loop: Loop, machine: Machine) -> None:
+    """Refused where an iteration uses rows that an earlier one loaded: it would find other ones."""
+    if uses_older(kernel, buffer.accesses, loop, machine):
+        raise NotApplicable(
+            f"an iteration of loop {loop.var} uses rows of {buffer.name} that an earlier one loaded"
+        )
 
 
 def _chain(access: Access, loop: Loop) -> list[Loop]:
