@@ -23,7 +23,8 @@ def test_a_mutant_applies_at_one_place_and_is_valid_python(mutant: Mutant) -> No
     text = (ROOT / mutant.file).read_text(encoding="utf-8")
     changed = mutant.applied_to(text)
     assert changed != text
-    compile(changed, mutant.file, "exec")
+    if mutant.file.endswith(".py"):
+        compile(changed, mutant.file, "exec")
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.id)

@@ -99,6 +99,7 @@ template <int BUG> __global__ void split_product(const float *A, const float *B,
   for (int k = k0; k < k0 + 16; k++) sum += A[y * W + k] * B[k * W + x];
   if (BUG == 10) C[y * W + x] = sum;
   else if (BUG == 30) C[y * W + x] += sum;  // BUG 30
+  else if (BUG == 33 && blockIdx.z == 3) C[y * W + x] += sum;  // BUG 33
   else atomicAdd(&C[y * W + x], sum);
 }
 
@@ -225,6 +226,7 @@ template <int BUG> __global__ void histogram(const float *A, float *C) {
   for (int i = t; i < N; i += blockDim.x) {
     int bin = min(15, max(0, (int)(A[i] * 4.0f + 8.0f)));
     if (BUG == 29) bins[bin]++;  // BUG 29
+    else if (BUG == 32 && i == 0) bins[bin]++;  // BUG 32
     else atomicAdd(&bins[bin], 1u);
   }
   __syncthreads();
@@ -371,6 +373,8 @@ void kernel(const float *A, const float *B, float *C, int which) {
     case 127: nothing<<<1, 32, 100000>>>(); break;  // BUG 27
     case 129: histogram<29><<<1, 256>>>(A, C); break;
     case 130: split_product<30><<<dim3(4, 4, 4), tile>>>(A, B, C); break;
+    case 132: histogram<32><<<1, 256>>>(A, C); break;
+    case 133: split_product<33><<<dim3(4, 4, 4), tile>>>(A, B, C); break;
     case 131: buffered_product<31><<<tiles, tile>>>(A, B, C); break;
     case 128: plain_product<<<dim3(2, 7), dim3(32, 8)>>>(A, B, C); break;
   }

@@ -139,6 +139,11 @@ WRONG: dict[str, tuple[int, int, str]] = {
 RACES = {
     "plain sums of threads": (129, "shared memory that another thread of the same block"),
     "plain sums of blocks": (130, "an element of C that another thread of another block"),
+    "one plain sum among atomics": (132, "shared memory that another thread of the same block"),
+    "plain sums of one block among atomics": (
+        133,
+        "an element of C that another thread of another",
+    ),
 }
 """Right in every order of threads that run one after the other: by what is wrong, its number."""
 
@@ -162,9 +167,9 @@ def ran(which: int) -> Ran:
     return run_on_cpu(program(), find_cpu_compiler().sandbox, ARGUMENTS, (which,), runs, 60.0)
 
 
-def race_of(which: int) -> Failed | None:
+def race_of(which: int, order: str = "shuffled") -> Failed | None:
     sandbox = find_cpu_compiler().sandbox
-    runs = [Run(inputs(), "shuffled", 5)]
+    runs = [Run(inputs(), order, 5)]
     return run_on_cpu(program(races=True), sandbox, ARGUMENTS, (which,), runs, 60.0).failed
 
 
@@ -223,7 +228,19 @@ def test_a_race_that_changes_no_result_is_found(name: str) -> None:
     assert failed.kind == "race"
     assert touched in failed.log
     assert failed.line is not None
-    assert SOURCE.splitlines()[failed.line - 1].endswith(f"// BUG {which - 100}")
+    planted = next(
+        number
+        for number, line in enumerate(SOURCE.splitlines(), 1)
+        if line.endswith(f"// BUG {which - 100}")
+    )
+    assert failed.line == planted or f"at line {planted}," in failed.log
+
+
+@pytest.mark.parametrize("order", ["forward", "reversed"])
+def test_a_plain_write_before_or_after_atomic_operations_is_a_race(order: str) -> None:
+    failed = race_of(133, order)
+    assert failed is not None
+    assert failed.kind == "race"
 
 
 def test_shared_memory_of_a_template_holds_no_numbers_when_a_block_begins() -> None:

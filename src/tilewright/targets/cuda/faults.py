@@ -92,6 +92,8 @@ _RACES = {
     "write_write": ("changes", "writes"),
     "read_write": ("changes", "reads"),
     "write_read": ("reads", "writes"),
+    "atomic_write": ("writes", "changes by an atomic operation"),
+    "write_atomic": ("changes by an atomic operation", "writes"),
 }
 """What both threads do, the one that is named and the other."""
 _RACED = {-2: "an element of shared memory", -3: "a variable of the device"}
@@ -161,10 +163,10 @@ def _race(
 ) -> Failed:
     _, kind, *numbers = row
     pc, other_pc, index, of_other_block = map(int, numbers[:4])
-    line, other = line_of(pc), line_of(other_pc)
+    line, other = (-at if at < 0 else line_of(at) for at in (pc, other_pc))
     argument = arguments[index] if index >= 0 else None
     touched = f"an element of {argument.name}" if argument else _RACED.get(index, _SCRATCH)
-    at = f" at line {other}" if other else ""
+    where = f" at line {other}" if other else ""
     whose = "another block" if of_other_block else "the same block"
     advice = (
         "Blocks run at the same time: use atomic operations, or let each block write elements of "
@@ -174,7 +176,8 @@ def _race(
     )
     log = (
         f"a data race: a thread{_where(numbers[4:])} {_RACES[kind][0]} {touched} that another "
-        f"thread of {whose} {_RACES[kind][1]}{at}, and nothing orders the two accesses. {advice}."
+        f"thread of {whose} {_RACES[kind][1]}{where}, and nothing orders the two accesses. "
+        f"{advice}."
     )
     return Failed("check", "race", CUDA.located(log, line), line)
 

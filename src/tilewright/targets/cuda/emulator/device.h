@@ -162,7 +162,7 @@ TW_REDUCE(__reduce_max_sync, std::is_signed<T>::value ? TW_MAX : TW_UMAX)
 #define TW_AT_ONCE template <class T> __attribute__((no_sanitize("thread"))) inline T
 #define TW_ATOMIC(name, locks, result)                                                                  \
   TW_AT_ONCE name(T *at, tw::same_t<T> value, int line = __builtin_LINE()) {                            \
-    tw_atomic(at, locks, line);                                                                         \
+    tw_atomic(at, sizeof *at, locks, line);                                                             \
     T old = *at;                                                                                        \
     *at = (result);                                                                                     \
     return old;                                                                                         \
@@ -185,7 +185,7 @@ TW_ATOMIC(atomicInc, false, old >= value ? 0 : old + 1)
 TW_ATOMIC(atomicDec, false, old == 0 || old > value ? value : old - 1)
 #undef TW_ATOMIC
 TW_AT_ONCE atomicCAS(T *at, tw::same_t<T> compare, tw::same_t<T> value, int line = __builtin_LINE()) {
-  tw_atomic(at, true, line);
+  tw_atomic(at, sizeof *at, true, line);
   T old = *at;
   if (old == compare) *at = value;
   return old;

@@ -7,22 +7,29 @@
    What orders accesses: a barrier, for the threads of a block; an operation of a warp, for the threads in its mask;
    atomic operations on global memory by both, for threads of different blocks; locks (atomicCAS, atomicExch), for
    threads of one block. A write that leaves an element as it was takes part in no race: threads may write the same
-   value. Atomic operations are not accesses here. All else is kept for each word of four bytes: who wrote it last,
-   and who has read it last. So some races are missed, but an order that exists is never overlooked. */
+   value. Atomic operations that change an element race with plain writes, but neither with one another nor with plain
+   reads, which kernels use to look whether an operation is needed; those that locks consist of race with nothing. All
+   is kept for each word of four bytes: who wrote it last, who has read it last, and who last changed it by atomic
+   operations. So some races are missed, but an order that exists is never overlooked. */
 #pragma once
 
 struct Access {
   uint32_t epoch;  /* numbers the times between barriers, over all blocks */
   uint32_t stamp;  /* operations of the thread's warp since the barrier */
   uint32_t time;   /* atomic operations of all threads */
-  uint32_t pc;
+  int32_t pc;      /* or a line of the source, below 0 */
+};
+struct Group { /* accesses of one kind by several threads */
+  Access access; /* the last of them */
+  uint32_t lanes; /* of one warp */
+  uint8_t warp;   /* or MANY_WARPS */
+  uint8_t bytes;  /* which of the word's */
 };
 struct Word {
-  Access write, read;
-  uint32_t readers; /* lanes of one warp */
+  Access write;
+  Group read;
   uint16_t writer;
-  uint8_t reading_warp; /* or MANY_WARPS */
-  uint8_t written : 4, seen : 4; /* which of its bytes */
+  uint8_t written; /* which of its bytes */
 };
 enum { MANY_WARPS = 255, MOST_WRITTEN = 64, MOST_WATCHED = 64 << 20 };
 struct Found { Word *words; long array; bool shared; };
@@ -30,26 +37,32 @@ enum { OF_SHARED = -2, OF_VARIABLES = -3 };
 
 extern "C" char __data_start[], _end[];
 static Word *image; /* of the program's own variables: shared memory and variables of the device */
+static Group *image_atomics;
 static Word *words_of[MOST_ARRAYS];
+static Group *atomics_of[MOST_ARRAYS];
 static uint32_t epoch = 1, block_epoch, launch_epoch, atomic_time;
 static uint32_t operations[MOST_WARPS], known[MOST_WARPS][WARP][WARP], locked[MOST_THREADS];
 static uint32_t *begun, *passed_on; /* of each block of a launch: its first epoch, and that of its last atomic operation */
 static unsigned long blocks_begun;
-static struct { char *at; unsigned bytes; uint32_t pc; char before[MOST_WRITTEN]; } written;
+static struct { char *at; unsigned bytes; int32_t pc; bool atomic; char before[MOST_WRITTEN]; } written;
 
-static Word *new_words(size_t bytes) {
-  void *all = mmap(0, bytes / 4 * sizeof(Word), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return all == MAP_FAILED ? nullptr : (Word *)all;
+template <class T> static T *for_each_word(size_t bytes) {
+  void *all = mmap(0, bytes / 4 * sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return all == MAP_FAILED ? nullptr : (T *)all;
+}
+
+template <class T> static void forget(T *&words, size_t bytes) {
+  if (words) munmap(words, bytes / 4 * sizeof(T));
+  words = nullptr;
 }
 
 static void watch_array(const Array &a) {
-  if (a.bytes <= MOST_WATCHED) words_of[&a - arrays] = new_words(a.bytes + 16);
+  if (a.bytes <= MOST_WATCHED) words_of[&a - arrays] = for_each_word<Word>(a.bytes + 16);
 }
 
 static void forget_array(const Array &a) {
-  Word *&words = words_of[&a - arrays];
-  if (words) munmap(words, (a.bytes + 16) / 4 * sizeof(Word));
-  words = nullptr;
+  forget(words_of[&a - arrays], a.bytes + 16);
+  forget(atomics_of[&a - arrays], a.bytes + 16);
 }
 
 static Found found_at(const char *at) {
@@ -64,10 +77,18 @@ static Found found_at(const char *at) {
   return {};
 }
 
+/* The atomic operations on the found word; null before the first atomic operation on its array. */
+static Group *atomics_on(const Found &found, bool first) {
+  bool own = found.array < 0;
+  Group *&atomics = own ? image_atomics : atomics_of[found.array];
+  if (first && !atomics) atomics = for_each_word<Group>((own ? _end - __data_start : arrays[found.array].bytes) + 16);
+  return atomics ? atomics + (found.words - (own ? image : words_of[found.array])) : nullptr;
+}
+
 /* ---- what orders accesses ---- */
 
 static void races_launch(unsigned long blocks) {
-  if (!image) image = new_words(_end - __data_start + 16);
+  if (!image) image = for_each_word<Word>(_end - __data_start + 16);
   free(begun);
   free(passed_on);
   begun = (uint32_t *)calloc(blocks, sizeof *begun);
@@ -104,10 +125,13 @@ static void races_warp(unsigned warp, unsigned there) {
     if (there >> a & 1) memcpy(known[warp][a], together, sizeof together);
 }
 
-static void races_atomic(const void *at, bool locks) {
+static void to_be_written(char *at, size_t size, int32_t pc, bool atomic);
+
+static void races_atomic(void *at, size_t bytes, bool locks, int line) {
   atomic_time++;
   if (locks) locked[current] = atomic_time;
   if (!is_shared((const char *)at)) passed_on[blocks_begun - 1] = epoch;
+  if (!locks) to_be_written((char *)at, bytes, -line, true);
 }
 
 static bool is_ordered_by_atomics(const Access &a) {
@@ -132,29 +156,61 @@ static bool is_unordered(const Access &a, unsigned warp, uint32_t lanes, bool sh
 
 /* ---- accesses ---- */
 
-[[noreturn]] static void race(const char *kind, uint32_t pc, const Access &other, const Found &found) {
-  fprintf(report, "race\t%s\t%u\t%u\t%ld\t%d", kind, pc, other.pc, found.array < arguments ? found.array : -1L,
+[[noreturn]] static void race(const char *kind, int32_t pc, const Access &other, const Found &found) {
+  fprintf(report, "race\t%s\t%d\t%d\t%ld\t%d", kind, pc, other.pc, found.array < arguments ? found.array : -1L,
           other.epoch < block_epoch);
   where();
   fflush(report);
   _exit(1);
 }
 
-static Access now(uint32_t pc) { return {epoch, operations[current / WARP], atomic_time, pc}; }
+static Access now(int32_t pc) { return {epoch, operations[current / WARP], atomic_time, pc}; }
 
 static unsigned bytes_within(const char *at, const char *end) {
   unsigned first = (uintptr_t)at % 4, count = end - at < 4 - (long)first ? end - at : 4 - first;
   return ((1u << count) - 1) << first;
 }
 
-static void wrote(const Found &found, Word &word, unsigned bytes) {
-  if (word.written & bytes && is_unordered(word.write, word.writer / WARP, 1u << word.writer % WARP, found.shared))
-    race("write_write", written.pc, word.write, found);
-  if (word.seen & bytes && is_unordered(word.read, word.reading_warp, word.readers, found.shared))
-    race("read_write", written.pc, word.read, found);
+static bool is_unordered(const Group &group, bool shared) { return is_unordered(group.access, group.warp, group.lanes, shared); }
+
+/* The current thread's access is the last of the group: of those before it, such as nothing orders before it remain. */
+static void join(Group &group, unsigned bytes, int32_t pc, bool shared) {
+  if (group.access.epoch == epoch && group.warp == MANY_WARPS && group.bytes == bytes) return;
+  unsigned warp = current / WARP, lane = 1u << current % WARP;
+  if (group.access.epoch != epoch || group.bytes != bytes || !is_unordered(group, shared)) {
+    group.warp = warp;
+    group.lanes = lane;
+    group.bytes = bytes;
+  } else if (group.warp != warp)
+    group.warp = MANY_WARPS;
+  else
+    group.lanes |= lane;
+  group.access = now(pc);
+}
+
+static bool follows_a_write(const Found &found, unsigned bytes) {
+  const Word &word = *found.words;
+  return word.written & bytes && is_unordered(word.write, word.writer / WARP, 1u << word.writer % WARP, found.shared);
+}
+
+static bool follows_one_of(const Group &group, unsigned bytes, bool shared) {
+  return group.bytes & bytes && is_unordered(group, shared);
+}
+
+static void wrote(const Found &found, unsigned bytes) {
+  Word &word = *found.words;
+  if (follows_a_write(found, bytes)) race("write_write", written.pc, word.write, found);
+  if (follows_one_of(word.read, bytes, found.shared)) race("read_write", written.pc, word.read.access, found);
+  const Group *atomics = atomics_on(found, false);
+  if (atomics && follows_one_of(*atomics, bytes, found.shared)) race("atomic_write", written.pc, atomics->access, found);
   word.write = now(written.pc);
   word.writer = current;
   word.written = bytes;
+}
+
+static void changed_by_an_atomic(const Found &found, unsigned bytes) {
+  if (follows_a_write(found, bytes)) race("write_atomic", written.pc, found.words->write, found);
+  if (Group *atomics = atomics_on(found, true)) join(*atomics, bytes, written.pc, found.shared);
 }
 
 /* What the last announced write has changed. Comes before anything that another thread does. */
@@ -166,7 +222,8 @@ static void races_flush(void) {
   if (!found.words) return;
   for (char *at = written.at; at < end; at = (char *)((uintptr_t)at / 4 * 4 + 4), found.words++) {
     unsigned bytes = bytes_within(at, end), count = __builtin_popcount(bytes);
-    if (memcmp(at, written.before + (at - written.at), count)) wrote(found, *found.words, bytes);
+    if (memcmp(at, written.before + (at - written.at), count))
+      (written.atomic ? changed_by_an_atomic : wrote)(found, bytes);
   }
 }
 
@@ -175,35 +232,26 @@ static void reads(const char *at, size_t size, void *from) {
   if (!on_device) return;
   Found found = found_at(at);
   if (!found.words) return;
-  unsigned warp = current / WARP, lane = 1u << current % WARP;
   for (const char *end = at + size; at < end; at = (char *)((uintptr_t)at / 4 * 4 + 4), found.words++) {
-    Word &word = *found.words;
     unsigned bytes = bytes_within(at, end);
-    if (word.written & bytes && word.write.epoch >= launch_epoch &&
-        is_unordered(word.write, word.writer / WARP, 1u << word.writer % WARP, found.shared))
-      race("write_read", (long)from - 1, word.write, found);
-    if (word.read.epoch == epoch && word.reading_warp == MANY_WARPS && word.seen == bytes) continue;
-    bool fresh = word.read.epoch != epoch || word.seen != bytes ||
-                 !is_unordered(word.read, word.reading_warp, word.readers, found.shared);
-    if (fresh) {
-      word.reading_warp = warp;
-      word.readers = lane;
-      word.seen = bytes;
-    } else if (word.reading_warp != warp)
-      word.reading_warp = MANY_WARPS;
-    else
-      word.readers |= lane;
-    word.read = now((long)from - 1);
+    if (found.words->write.epoch >= launch_epoch && follows_a_write(found, bytes))
+      race("write_read", (long)from - 1, found.words->write, found);
+    join(found.words->read, bytes, (long)from - 1, found.shared);
   }
+}
+
+static void to_be_written(char *at, size_t size, int32_t pc, bool atomic) {
+  if (size > MOST_WRITTEN || !found_at(at).words) return;
+  written.at = at;
+  written.bytes = size;
+  written.pc = pc;
+  written.atomic = atomic;
+  memcpy(written.before, at, size);
 }
 
 static void writes(char *at, size_t size, void *from) {
   races_flush();
-  if (!on_device || size > MOST_WRITTEN || !found_at(at).words) return;
-  written.at = at;
-  written.bytes = size;
-  written.pc = (long)from - 1;
-  memcpy(written.before, at, size);
+  if (on_device) to_be_written(at, size, (long)from - 1, false);
 }
 
 extern "C" {

@@ -97,7 +97,7 @@ static void races_launch(unsigned long) {}
 static void races_block(void) {}
 static void races_barrier(void) {}
 static void races_warp(unsigned, unsigned) {}
-static void races_atomic(const void *, bool) {}
+static void races_atomic(void *, size_t, bool, int) {}
 static void races_flush(void) {}
 static void watch_array(const Array &) {}
 static void forget_array(const Array &) {}
@@ -623,9 +623,9 @@ struct Counted {
   }
 };
 
-extern "C" void tw_atomic(const void *at, bool locks, int line) {
+extern "C" void tw_atomic(void *at, size_t bytes, bool locks, int line) {
   races_flush();
-  if (on_device) races_atomic(at, locks);
+  if (on_device) races_atomic(at, bytes, locks, line);
   if (share < 1 && !is_shared((const char *)at)) fail("part_atomic", line, 0);
 }
 

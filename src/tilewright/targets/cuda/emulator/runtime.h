@@ -27,7 +27,7 @@ uint64_t tw_warp(tw_operation operation, unsigned mask, uint64_t value, unsigned
 unsigned tw_lane(void);
 unsigned tw_active(void);  /* threads of the warp that have not ended */
 void tw_trap(int line);
-void tw_atomic(const void *at, bool locks, int line);  /* is about to be changed at once; `locks`: as a lock is */
+void tw_atomic(void *at, size_t bytes, bool locks, int line);  /* is about to be changed at once; `locks`: as a lock is */
 void tw_copy_later(void *to, const void *brought, size_t bytes);  /* asynchronously */
 void tw_end_batch(void);
 void tw_wait_for_copies(size_t but);  /* all batches but the last few */
