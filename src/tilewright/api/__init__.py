@@ -1,1 +1,3 @@
-"""The Python API: what `import tilewright as tw` offers. It loads a part when its name is used."""
+"""The Python API, as `import tilewright as tw`. Each part is imported when its name is first
+used.
+"""

@@ -9,11 +9,13 @@ from tilewright.report.text import duration, number, percent, words
 from tilewright.search.summary import Summary
 
 MOST_STEPS = 12
-"""Steps of the winning lineage that are shown; the last ones count."""
+"""Number of steps of the winning schedule that are shown, which are the last ones."""
 
 
 def run_html(summary: Summary, history: History) -> str:
-    """What was reached, then the steps that led there. Self-contained, and all text is escaped."""
+    """The result, followed by the steps that led to it. The HTML is self-contained, and all text is
+    escaped.
+    """
     rows = [("run", f"{summary.run_id}, {summary.status}"), ("target", summary.target)]
     if summary.best_latency is not None and summary.baseline_latency is not None:
         kind = f"{summary.quantity} {summary.unit}"

@@ -1,8 +1,9 @@
 """The source of a user's reference function as a module of its own.
 
 Evaluations run in processes that import the reference by themselves and never unpickle anything,
-so a function travels as text: its own source, that of the functions it calls, imports of installed
-modules, and plain constants. What cannot be written down that way is refused by name.
+so a function is passed on as text: its own source, the source of the functions that it calls,
+imports of installed modules, and plain constants. If it depends on anything else, it is refused
+with the name of the dependency.
 """
 
 from __future__ import annotations
@@ -23,12 +24,13 @@ from typing import Any
 from tilewright.core.errors import WorkloadError
 
 NAME = "reference"
-"""What the function is called in its module."""
+"""The name of the function in its module."""
 REMEDY = "pass it as an input, compute it inside the function, or write a folder with reference.py"
 
 
 def reference_source(function: Callable[..., Any]) -> str:
-    """A module that defines `reference` as this function; `WorkloadError` says what it cannot hold.
+    """The text of a module that defines `reference` as this function; `WorkloadError` if that is
+    impossible.
 
     Before: `def f(x): return np.tanh(x) * SCALE`. After: `import numpy as np`, `SCALE = 2.0`, the
     text of `f`, and `reference = f`.
@@ -46,7 +48,7 @@ def reference_source(function: Callable[..., Any]) -> str:
 
 
 class _Module:
-    """Definitions in the order in which they must stand."""
+    """Definitions in the order in which the module must contain them."""
 
     def __init__(self, reference: str) -> None:
         self.parts: list[str] = []
@@ -54,7 +56,7 @@ class _Module:
         self._known: dict[str, object] = {}
 
     def define(self, name: str, value: object, text: str) -> None:
-        """Add a definition, unless it is there already; one name stands for one thing only."""
+        """Add a definition unless it exists. Two different definitions of a name are an error."""
         if name not in self._known:
             self._known[name] = value
             self.parts.append(text)
@@ -65,7 +67,7 @@ class _Module:
             )
 
     def add_function(self, name: str, function: FunctionType) -> None:
-        """Add a function's text, and before it what that needs."""
+        """Add the text of a function, after the definitions that it needs."""
         if self._known.get(name) is function:
             return
         inner = inspect.unwrap(function)
@@ -173,10 +175,10 @@ def _is_installed(module: ModuleType) -> bool:
 
 
 def _is_plain(value: object) -> bool:
-    """Whether the value's text is the value again."""
+    """Whether evaluating the value's text gives the value again."""
     try:
         return bool(ast.literal_eval(repr(value)) == value)
-    except Exception:  # of whatever class: its text or its comparison is not a plain value's
+    except Exception:  # a value of any class, whose methods for text or comparison may fail
         return False
 
 

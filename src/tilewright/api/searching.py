@@ -200,7 +200,7 @@ def evaluate(
 
 
 def _named(task: str | Path | Task, project: Path) -> str:
-    """The name by which any process opens the task."""
+    """The name with which any process can open the task."""
     if isinstance(task, Task):
         return written(task, project / TASKS)
     if not isinstance(task, str | PathLike):
@@ -222,4 +222,4 @@ def _settings(settings: Settings | None, budget: str | None, proposers: Sequence
 
 
 def _nobody(event: Event) -> None:
-    """Hears of nothing."""
+    """Ignores all events."""

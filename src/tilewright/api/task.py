@@ -196,7 +196,9 @@ def _kernel(kernel: str | Path) -> str:
 
 
 def _write(folder: Path, texts: Mapping[str, str]) -> None:
-    """All files or none: another process may write the same folder at the same time."""
+    """Write all files or none, because another process may write the same folder at the same
+    time.
+    """
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".draft-"))

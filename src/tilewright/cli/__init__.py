@@ -1,1 +1,3 @@
-"""The command line: one short module per command; heavy imports wait until a command runs."""
+"""The command line, with one short module for each command. Large packages are imported only when a
+command runs.
+"""

@@ -1,4 +1,4 @@
-"""What this machine can do with kernels of a target: check them, and time them."""
+"""Finds out whether this machine can check and time kernels of a target."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tilewright.core.roles import Target, Templated, Untimed
 
 
 def uncheckable(target: Target) -> str | None:
-    """What is missing without which no kernel can be built and checked here, or None."""
+    """What is missing to build and check kernels on this machine, or None."""
     try:
         target.versions()
     except ToolchainMissingError as error:

@@ -1,4 +1,6 @@
-"""`tilewright agent init`: the configuration by which an agent of yours finds the tools."""
+"""`tilewright agent init`: writes the configuration with which an agent of yours finds the
+tools.
+"""
 
 from __future__ import annotations
 

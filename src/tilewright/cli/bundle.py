@@ -1,4 +1,4 @@
-"""`tilewright bundle` and `tilewright verify`: a win as one file that anyone can check."""
+"""`tilewright bundle` and `tilewright verify`: a result in one file, which others can verify."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tilewright check`: what is wrong with a kernel folder, before anything is spent on it."""
+"""`tilewright check`: finds mistakes in a kernel folder before a search."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def check(
 
 
 def arrays(workload: Workload) -> str:
-    """The kernel's parameters in a line."""
+    """The kernel's parameters in one line."""
     return ", ".join(
         f"{a.name} {a.dtype}[{']['.join(map(str, a.shape))}] ({a.role})" for a in workload.arguments
     )

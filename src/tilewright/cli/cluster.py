@@ -1,4 +1,6 @@
-"""`tilewright cluster ...`: workers that evaluate for searches elsewhere, and who there is."""
+"""`tilewright cluster ...`: starts workers that evaluate kernels for searches on other machines,
+and lists the workers.
+"""
 
 from __future__ import annotations
 

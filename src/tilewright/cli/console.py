@@ -1,7 +1,7 @@
 """Consoles: results on stdout, progress and notes on stderr.
 
-What is printed may come from kernels, models, compilers and other people's bundles: none of it
-reaches a terminal as anything but text.
+Printed texts may come from kernels, models, compilers and bundles of other people. Control
+characters are therefore removed before printing.
 """
 
 from __future__ import annotations
@@ -16,16 +16,18 @@ from rich.segment import Segment
 from tilewright.core.text import plain_text
 
 PLAIN_WIDTH = 120
-"""Columns where there is no terminal to ask (logs, pipes)."""
+"""Number of columns if the output is not a terminal (logs, pipes)."""
 
 
 class PlainConsole(Console):
-    """A console that prints plain text; colours and cursor movements are its own."""
+    """A console that removes control characters from texts. Only the console itself produces
+    colours and cursor movements.
+    """
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """The segments of anything that is printed."""
+        """The segments of a renderable object, with plain text."""
         for segment in super().render(renderable, options):
             if segment.control:
                 yield segment
@@ -45,12 +47,12 @@ def write_out(text: str) -> None:
 
 
 def results() -> Console:
-    """Where tables and answers go."""
+    """The console for results, which is stdout."""
     return _console(stderr=False)
 
 
 def notes() -> Console:
-    """Where progress goes, so that stdout can be piped."""
+    """The console for progress, which is stderr, so that stdout can be used in a pipe."""
     return _console(stderr=True)
 
 

@@ -1,4 +1,4 @@
-"""What a run's calls to models cost, as a table and a sentence."""
+"""The cost of a run's calls to models, as a table and a sentence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def cost_lines(calls: Sequence[CallRecord], speedup: float | None) -> Iterator[RenderableType]:
-    """Nothing without calls; else a row per model and phase, and what the speed-up cost."""
+    """A row for each model and phase, and the cost of the speedup; empty if there were no calls."""
     if not calls:
         return
     table = Table(box=None, pad_edge=False)

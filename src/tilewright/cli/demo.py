@@ -1,4 +1,4 @@
-"""`tilewright demo`: the whole job on one known workload."""
+"""`tilewright demo`: a complete search on one known workload."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def _database_server(project: Path) -> list[Finding]:
 
 
 def _sandbox() -> Finding:
-    """The strongest containment there is for compilers and native kernels."""
+    """The strongest sandbox that is available for compilers and native kernels."""
     from tilewright.sandbox import find_sandbox
     from tilewright.sandbox.control_group import parent_group
 
@@ -108,7 +108,7 @@ def _sandbox() -> Finding:
 
 
 def _tuner() -> Finding:
-    """Whether `tilewright tune` has what it needs, without importing any of it."""
+    """Whether the packages of `tilewright tune` are installed; they are not imported."""
     import shutil
     from importlib.util import find_spec
 

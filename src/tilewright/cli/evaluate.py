@@ -131,7 +131,9 @@ def evaluate(
 
 
 def evaluation_json(evaluation: Evaluation, input_seed: int | None) -> dict[str, object]:
-    """The documented fields of `evaluate --json`; what a failed kernel lacks is null or empty."""
+    """The documented fields of `evaluate --json`; for a failed kernel, unknown fields are null or
+    empty.
+    """
     from tilewright.cli.searching import baseline_json
     from tilewright.core.records import Failed
 
@@ -186,7 +188,9 @@ def evaluation_json(evaluation: Evaluation, input_seed: int | None) -> dict[str,
 
 
 def _external_json(evaluation: Evaluation) -> dict[str, object] | None:
-    """The run on real tools; `difference` is the embedded latency over theirs, less 1."""
+    """The run on an external simulator; `difference` is the embedded latency divided by that of the
+    simulator, minus 1.
+    """
     from tilewright.core.records import Failed, Measured
 
     external, outcome = evaluation.external, evaluation.outcome
@@ -271,7 +275,7 @@ def _print_measured(
 
 
 def _print_failed(console: Console, evaluation: Evaluation, outcome: Failed, file: Path) -> None:
-    """Kind and stage, the offending source line, then the log as it is."""
+    """Print the kind and the stage of the failure, the source line, and the unchanged log."""
     from rich.text import Text
 
     kind = outcome.kind.replace("_", " ")

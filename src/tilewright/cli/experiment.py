@@ -1,4 +1,4 @@
-"""`tilewright experiment`: what each part of a search is worth."""
+"""`tilewright experiment`: measures the contribution of each part of a search."""
 
 from __future__ import annotations
 

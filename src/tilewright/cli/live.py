@@ -1,4 +1,6 @@
-"""What is redrawn on a terminal while a command works, and is gone when it ends."""
+"""A panel that is redrawn on a terminal while a command works, and removed when the command
+ends.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ class LivePanel(ABC):
 
     @abstractmethod
     def panel(self) -> RenderableType:
-        """What is drawn now."""
+        """The content to draw now."""
 
     def __enter__(self) -> Self:
         if self._live:

@@ -53,11 +53,13 @@ Start here:
 """
 
 _MAX_MESSAGE = 2000
-"""Characters of an error that are shown: names and logs in it may be endless."""
+"""Maximum number of characters of a printed error, because names and logs in it can be very
+long.
+"""
 
 
 def _pasteable(epilog: str) -> str:
-    """Examples that begin as the command did that asks for them."""
+    """The examples, with the command written as it was started (`tilewright` or `./tw`)."""
     return epilog.replace("  tilewright ", f"  {command_text()} ")
 
 
@@ -70,7 +72,7 @@ _PLAIN = {
 }
 _MAX_NAME = 100
 _OF_NAMES = (errno.ENAMETOOLONG, errno.ELOOP)
-"""What the system says of names that nothing can be called, or that lead in a circle."""
+"""System errors for names that are too long, and for links that refer to one another."""
 
 app = typer.Typer(
     name="tilewright",
@@ -191,7 +193,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _as_sentence(error: TyperException) -> str:
-    """The complaint in our words where those of the library are its own."""
+    """The message of the command-line library, in plainer words if we have them."""
     message = error.format_message()
     for theirs, ours in _PLAIN.items():
         message = message.replace(theirs, ours)
@@ -199,13 +201,13 @@ def _as_sentence(error: TyperException) -> str:
 
 
 def _help_of(error: TyperException) -> str:
-    """The command that explains what was asked for: that of the command which refused it."""
+    """The command that prints help for the command which reported the error."""
     context = getattr(error, "ctx", None)
     return f"{context.command_path if context else command_text()} --help"
 
 
 def _require_text(arguments: Sequence[str]) -> None:
-    """`InputError` for an argument whose bytes are no text: nothing could be called so."""
+    """Raise `InputError` for an argument that is not valid text."""
     for argument in arguments:
         try:
             argument.encode()
@@ -217,7 +219,9 @@ def _require_text(arguments: Sequence[str]) -> None:
 
 
 def _complain(message: str) -> None:
-    """One line on stderr; on a terminal broken between words, and red if colour is welcome."""
+    """Print one line on stderr. On a terminal, the line is wrapped between words, and red unless
+    colours are disabled.
+    """
     plain = os.environ.get("NO_COLOR")
     label = "error:" if plain else typer.style("error:", fg="red", bold=True)
     one_line = as_started(" ".join(plain_text(message[:_MAX_MESSAGE]).split()))
@@ -225,7 +229,7 @@ def _complain(message: str) -> None:
 
 
 def _between_words(line: str) -> str:
-    """A line as a terminal shows it without breaking names and paths; elsewhere as it is."""
+    """The line, wrapped between words on a terminal and unchanged elsewhere."""
     if not _is_read_by_a_person():
         return line
     import shutil
@@ -240,7 +244,7 @@ def _is_read_by_a_person() -> bool:
 
 
 def _write_crash_log() -> Path:
-    """Keep the traceback out of the terminal but not out of reach."""
+    """Write the traceback to a log file instead of the terminal."""
     import tempfile
     import traceback
 

@@ -104,7 +104,7 @@ def mcp(
     settings = replace(Settings(target=target, target_settings=chosen), **options.limits(budget))
     opened = open_task(task, settings.recorded())
     with ThreadPoolExecutor(1) as thread, ExitStack() as stack:
-        # The run belongs to the thread that carries calls out.
+        # The thread that carries out calls must also open the run.
         bench = thread.submit(
             stack.enter_context, workbench(task, settings, project=project, parent=parent)
         ).result()

@@ -1,4 +1,4 @@
-"""`tilewright models`: which language models could be asked, and what they would cost."""
+"""`tilewright models`: lists the language models that can be used, and their prices."""
 
 from __future__ import annotations
 
@@ -125,7 +125,9 @@ def _price(model: Model) -> str:
 
 
 def _reached(model: Model, ask: bool) -> str:
-    """What is known about the model's address; raises `TilewrightError` if it does not answer."""
+    """Information about the model's address; raises `TilewrightError` if the address does not
+    answer.
+    """
     from tilewright.proposers.llm.probe import ask_once, require_address
 
     require_address(model)

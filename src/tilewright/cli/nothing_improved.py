@@ -1,4 +1,6 @@
-"""Why a search found nothing faster, one line for each reason, and what to try."""
+"""Explains why a search found no faster kernel, with one line for each reason, and suggests what to
+try.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,12 @@ if TYPE_CHECKING:
     from tilewright.search.summary import Summary
 
 AT_BOUND = 0.05
-"""How far above its bound, as a share, a kernel is called as good as done."""
+"""A kernel is regarded as close to its bound if it is above the bound by at most this share."""
 _STOPPED_EARLY = "slower_than_limit"
 
 
 def reasons(summary: Summary, history: History) -> Iterator[str]:
-    """Why nothing was faster; empty where something was."""
+    """The reasons why no kernel was faster; empty if a kernel was."""
     if summary.speedup is None or summary.is_faster:
         return
     yield "Why no faster kernel was found, and what you can try:"

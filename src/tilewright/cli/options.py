@@ -1,4 +1,4 @@
-"""Options several commands share, declared once."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ STARTED_BY = "TILEWRIGHT_COMMAND"
 
 
 def _forget_colors(wanted: bool) -> None:
-    """The environment variable reaches rich, typer and every child alike."""
+    """Disable colours through the environment variable, which rich, typer and child processes
+    read.
+    """
     if wanted:
         os.environ["NO_COLOR"] = "1"
 
 
 def show_help_without_command(context: typer.Context) -> None:
-    """A group called by itself explains itself."""
+    """Print the help of a group of commands that is called without a command."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
@@ -58,7 +60,7 @@ Json = Annotated[
 
 
 def _absolute(target: str | None) -> str | None:
-    """A file's path is kept absolute: a run may be resumed from another folder."""
+    """Make the path of a file absolute, because a run may be resumed from another folder."""
     return str(Path(target).resolve()) if target and target.endswith(".toml") else target
 
 
@@ -87,11 +89,11 @@ _INSTALL_EXTRA = re.compile(
     r"""anthropic|google|bedrock)\]['"]`?""",
     re.IGNORECASE,
 )
-"""What messages say of the extras that the script `tw` installs by itself."""
+"""The instruction in messages to install an extra, which the script `tw` installs automatically."""
 
 
 def as_started(text: str) -> str:
-    """The text with commands in backticks as they can be pasted."""
+    """The text, in which commands in backticks are written so that they can be pasted."""
     if STARTED_BY in os.environ:
         text = _INSTALL_EXTRA.sub(
             f"`{command_text()}` installs what is missing with the first command that needs it",

@@ -1,4 +1,6 @@
-"""Files the user asked for: refused before anything is spent, written whole or not at all."""
+"""Writes the files that the user named. They are checked before a search, and written either
+completely or not at all.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,9 @@ def json_text(value: Mapping[str, object]) -> str:
 
 
 def _check_writable(option: str, path: Path) -> None:
-    """Probe by creating a file beside it: permission bits alone say little for root."""
+    """Check by creating a temporary file in the same folder, because permission bits do not
+    restrict root.
+    """
     import tempfile
 
     advice = "give a file in an existing folder that you may write to"
@@ -99,11 +103,15 @@ def _check_writable(option: str, path: Path) -> None:
 
 
 _checked_pipes: dict[Path, int] = {}
-"""Descriptors of pipes that were checked: opened again, their readers would see an end before."""
+"""Open descriptors of the pipes that were checked. If a pipe were closed and opened again, its
+reader would see an end of file.
+"""
 
 
 def _open_pipe(path: Path) -> int:
-    """A descriptor to write to; `OSError` where nothing reads: opening would wait for ever."""
+    """A descriptor to write to; `OSError` if no process reads the pipe, because opening it would
+    then wait forever.
+    """
     checked = _checked_pipes.pop(path, None)
     if checked is not None:
         return checked
@@ -120,7 +128,9 @@ def _open_pipe(path: Path) -> int:
 
 
 def _is_device(path: Path) -> bool:
-    """A pipe or device (`/dev/stdout`) is written to, never replaced."""
+    """Whether the path is a pipe or a device (`/dev/stdout`), which is written to and never
+    replaced.
+    """
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
@@ -129,7 +139,7 @@ def _reason(error: OSError) -> str:
 
 
 def _umask() -> int:
-    """Read the process umask; the only way is to set it and set it back."""
+    """The umask of the process, which can be read only by changing it and restoring it."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

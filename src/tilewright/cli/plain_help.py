@@ -1,4 +1,6 @@
-"""Help texts that name an argument as the usage line does, without the type of Python behind it."""
+"""Help texts that show arguments by the same names as the usage line, without their Python
+types.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from typer.core import TyperArgument, TyperCommand
 
 
 class PlainCommand(TyperCommand):
-    """A command whose help says `WORKLOAD`, where typer says `{WORKLOAD} <str>`."""
+    """A command whose help shows `WORKLOAD` instead of typer's `{WORKLOAD} <str>`."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The words of the usage line after the command's name."""
@@ -26,7 +28,7 @@ class PlainCommand(TyperCommand):
 
 
 def use_plain_help(app: typer.Typer) -> None:
-    """Give every command of an application such a help text."""
+    """Use such help texts for all commands of an application."""
     for command in app.registered_commands:
         command.cls = PlainCommand
 

@@ -1,4 +1,4 @@
-"""`tilewright preflight`: does a task's own check tell wrong kernels from right ones?"""
+"""`tilewright preflight`: tests whether the correctness check of a task rejects wrong kernels."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ OPENING = "opening the workload and testing that wrong kernels are rejected (onc
 class Progress(LivePanel):
     """Context manager; pass its `on_event` to the search.
 
-    On a terminal one panel is redrawn at most four times a second and disappears at the end;
-    elsewhere every iteration and every new best kernel is one line.
+    On a terminal, one panel is redrawn at most four times a second and removed at the end.
+    Elsewhere, each iteration and each new best kernel is printed as one line.
     """
 
     def __init__(self, budget: Budget, console: Console | None = None) -> None:
@@ -44,7 +44,7 @@ class Progress(LivePanel):
         return live_panel(self.state)
 
     def on_event(self, event: Event) -> None:
-        """Take one event of the search in."""
+        """Update the state with one event of the search."""
         improvement = self.state.apply(event)
         if self._live is None:
             line = plain_line(self.state, event, improvement)
@@ -85,7 +85,9 @@ def plain_line(state: ProgressState, event: Event, improvement: Improvement | No
 
 
 def _outcomes(state: ProgressState) -> str:
-    """What came of an iteration's evaluations, in brackets; empty where none ended."""
+    """The number of outcomes of each kind in an iteration, in brackets; empty if no evaluation has
+    ended.
+    """
     fastest, said = state.fastest_here, []
     if fastest is not None:
         said.append(f"fastest {ratio(state.speedup_of(fastest))}")
@@ -95,7 +97,7 @@ def _outcomes(state: ProgressState) -> str:
 
 
 def _reuse(event: SchedulesReused) -> str:
-    """What the run begins with, and how it would not."""
+    """The schedules with which the run begins, and the option that prevents this."""
     found = ", ".join(f"{note.schedule.workload} (run {note.run})" for note in event.notes)
     chosen = any(note.chosen for note in event.notes)
     return f"the run first tries the steps that were found for {found}" + (
@@ -104,7 +106,7 @@ def _reuse(event: SchedulesReused) -> str:
 
 
 def live_panel(state: ProgressState) -> Group:
-    """The panel for a terminal: where the search is, how it goes, what it found."""
+    """The panel for a terminal, with the progress of the search and its best kernel."""
     if not state.run_id:
         return Group(Text(OPENING, style="dim"))
     grid = Table.grid(padding=(0, 2))
@@ -156,7 +158,7 @@ def _calls(state: ProgressState) -> str:
 
 
 def forecast_words(state: ProgressState) -> str:
-    """What calls to models may use at most, and the limits that end them earlier."""
+    """An upper bound on the cost of calls to models, and the limits of the budget."""
     forecast, budget = state.forecast, state.budget
     assert forecast is not None, "told before"
     usd = "an unknown price" if forecast.usd is None else f"{forecast.usd:,.2f} USD"
@@ -182,7 +184,7 @@ def _time(state: ProgressState) -> Table | Text:
 
 
 def _bar(done: float, total: float, words: str = "") -> Table:
-    """A bar with words after it, "12 of 58" unless given."""
+    """A progress bar, followed by words, which are "12 of 58" by default."""
     row = Table.grid(padding=(0, 1))
     bar = ProgressBar(total=total or 1, completed=done, width=BAR_WIDTH)
     row.add_row(bar, Text(words or f"{done:g} of {total:g}"))

@@ -1,4 +1,4 @@
-"""What the live view knows, folded from the search's events; no drawing here."""
+"""The state of the live panel, which is computed from the events of the search."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ from tilewright.search.events import (
 
 @dataclass(frozen=True, slots=True)
 class Improvement:
-    """A new best kernel: its trial, speedup over the start and the wall seconds until then."""
+    """A new best kernel: its trial, its speedup over the starting kernel, and the wall-clock
+    seconds until it was found.
+    """
 
     trial: Trial
     speedup: float
@@ -37,8 +39,8 @@ class Improvement:
 class ProgressState:
     """Counts of the run so far and of the current iteration's batch.
 
-    `budget` holds for all sessions of a run, so evaluations and seconds of earlier sessions
-    count too. `clock` gives seconds; only differences matter.
+    `budget` applies to all sessions of a run, so evaluations and seconds of earlier sessions are
+    included. `clock` returns seconds since any fixed time.
     """
 
     budget: Budget
@@ -80,7 +82,9 @@ class ProgressState:
         self._started = self.clock()
 
     def apply(self, event: Event) -> Improvement | None:
-        """Take one event in; returns the improvement if it brought a new best kernel."""
+        """Update the counts with one event, and return the improvement if there is a new best
+        kernel.
+        """
         match event:
             case RunStarted(run=run, history=history):
                 self.task, self.run_id, self._earlier_s = run.task, run.id, run.wall_s
@@ -125,16 +129,17 @@ class ProgressState:
 
     @property
     def wall_s(self) -> float:
-        """Wall seconds of the run, over all its sessions."""
+        """Wall-clock seconds of the run, summed over its sessions."""
         return self._earlier_s + self.clock() - self._started
 
     @property
     def speedup(self) -> float | None:
-        """Of the best kernel over the starting one."""
+        """Speedup of the best kernel over the starting kernel."""
         return self.speedup_of(self.best) if self.best else None
 
     def seconds_left(self) -> float | None:
-        """Seconds until budget or iterations run out, at the pace so far; None before the first.
+        """Seconds until the budget or the iterations are used up, at the present rate; None before
+        the first evaluation.
 
         It is an upper estimate: a search without progress stops earlier.
         """
@@ -154,7 +159,8 @@ class ProgressState:
         return max(0.0, min(left)) if left else None
 
     def forecast_usd(self) -> float | None:
-        """Dollars this session's calls will have cost at most, at the pace so far; None at first.
+        """Upper estimate of the cost of this session's calls in dollars, at the present rate; None
+        before the first call.
 
         It is an upper estimate: a search without progress stops earlier.
         """
@@ -191,12 +197,14 @@ class ProgressState:
         return improvement
 
     def speedup_of(self, trial: Trial) -> float:
-        """Of a kernel over the starting one; 1 where either was not timed."""
+        """Speedup of a kernel over the starting kernel; 1 if one of them was not timed."""
         if self.baseline is None or not self.baseline.latency or not trial.latency:
             return 1.0
         return self.baseline.latency / trial.latency
 
 
 def _noise(trial: Trial) -> float:
-    """Of a measured latency, as a share: what is nearer to another one is not an improvement."""
+    """The noise of a measured latency as a share of it. A smaller difference is not regarded as an
+    improvement.
+    """
     return trial.outcome.noise if isinstance(trial.outcome, Measured) else 0.0

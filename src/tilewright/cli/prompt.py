@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tilewright.core.records import Brief, History, Plan, Trial
 
 EXAMPLE_PLAN = "Tile the loops so that both operands fit into the scratchpad."
-"""Stands in for the plan of an implement prompt where there is no run to take one from."""
+"""The plan in an implementation prompt if there is no run whose plan can be used."""
 
 
 def register(app: typer.Typer) -> None:

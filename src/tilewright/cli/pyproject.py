@@ -9,9 +9,10 @@
 The file is the nearest pyproject.toml, in the current folder or above, that has the table. What is
 given on the command line comes first.
 
-The file may be somebody else's: that of a folder that was downloaded, or one in /tmp. It therefore
-sets only options that choose how a command works (`OPEN`). What starts programs, names machines or
-files to write, or consents to a risk is given on the command line alone.
+The file may have been written by somebody else, for example in a folder that was downloaded.
+Therefore, it can only set options that choose how a command works (`OPEN`). Options that start
+programs, name machines, name files to write, or accept a risk can be given only on the command
+line.
 """
 
 from __future__ import annotations
@@ -39,13 +40,17 @@ OPEN = frozenset({
 })  # fmt: skip
 """Options that a pyproject.toml may set."""
 MOST_BYTES = 1 << 20
-"""Of a pyproject.toml that is read."""
+"""Maximum size of a pyproject.toml in bytes."""
 _PLAIN_PROPOSER = re.compile(r"[A-Za-z0-9][\w./-]*", re.ASCII)
-"""Built-in ones, plug-ins and models of known providers: no program, folder or address."""
+"""Names of proposers that contain no program, folder or address: built-in ones, plug-ins, and
+models of known providers.
+"""
 
 
 def defaults(group: Command) -> dict[str, Any] | None:
-    """Defaults by command and parameter, as a context's `default_map` takes them; None for none."""
+    """Default values by command and parameter, in the form of a context's `default_map`; None if
+    there are none.
+    """
     folder = Path.cwd()
     for file in (place / "pyproject.toml" for place in (folder, *folder.parents)):
         table = _table(file)
@@ -58,7 +63,7 @@ def _table(file: Path) -> Mapping[str, Any] | None:
     try:
         text = read_text(file, MOST_BYTES)
     except OSError:
-        return None  # not ours to complain about
+        return None  # other tools report mistakes in this file
     if "tilewright" not in text:
         return None
     try:
@@ -99,7 +104,7 @@ def _of_group(file: Path, table: Mapping[str, Any], group: Command) -> dict[str,
 
 
 def _require_open(file: Path, chosen: Mapping[str, Any]) -> None:
-    """`ConfigurationError` for what only the command line may say."""
+    """Raise `ConfigurationError` for options that may be given only on the command line."""
     for name, value in chosen.items():
         if name not in OPEN:
             raise ConfigurationError(

@@ -126,7 +126,7 @@ def rewrite(
 
 
 def _print(found: Rewrites, with_left: bool) -> None:
-    """Estimates and what is left alone are told where the rewriter knows them."""
+    """Print estimates, and the code that is not rewritten, if the rewriter provides them."""
     from rich.table import Table
 
     from tilewright.cli.console import results

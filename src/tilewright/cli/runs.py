@@ -81,7 +81,9 @@ def list_runs(project: Project = Path(), json: Json = None, no_color: NoColor = 
 
 
 def _shown(task: str, project: Path) -> str:
-    """A workload's name, or the path of a folder, relative where it lies in the project."""
+    """The name of a workload, or the path of a folder, which is relative if the folder is in the
+    project.
+    """
     return task.removeprefix(f"{project.resolve()}/")
 
 

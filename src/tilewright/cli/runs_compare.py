@@ -1,4 +1,4 @@
-"""`tilewright runs compare A B`: two runs side by side."""
+"""`tilewright runs compare A B`: compares two runs."""
 
 from __future__ import annotations
 
@@ -78,7 +78,9 @@ def _results(summaries: list[Summary], histories: list[History]) -> dict[str, li
 
 
 def _differences(first: RunRecord, second: RunRecord) -> dict[str, list[str]]:
-    """Settings and versions in which the runs differ; what a run does not record is "-"."""
+    """The settings and versions in which the runs differ; "-" for values that a run did not
+    record.
+    """
     found = {}
     pairs = ((first.settings, second.settings), (first.versions, second.versions))
     for one, other in pairs:
@@ -90,7 +92,9 @@ def _differences(first: RunRecord, second: RunRecord) -> dict[str, list[str]]:
 
 
 def _faster(first: Summary, second: Summary) -> float | None:
-    """How many times as fast the second's best kernel is; None where that says nothing."""
+    """The speedup of the second run's best kernel over that of the first; None if they are not
+    comparable.
+    """
     comparable = (first.workload, first.unit) == (second.workload, second.unit)
     if not comparable or not first.best_latency or not second.best_latency:
         return None

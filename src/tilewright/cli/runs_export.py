@@ -66,7 +66,7 @@ def export(
 
 
 def _row(run: RunRecord, trial: Trial) -> dict[str, object]:
-    """A trial as numbers and words; None for what it does not have."""
+    """The fields of a trial as plain values; None for fields without a value."""
     from tilewright.search.event_records import trial_record
 
     plan = trial.candidate.plan

@@ -1,4 +1,4 @@
-"""`tilewright runs tag|note|delete`: a user's own words on runs, and removing runs."""
+"""`tilewright runs tag|note|delete`: sets the tags and the note of a run, and deletes runs."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def delete(
 
 
 def _label(project: Path, run: str, json: Path | None, **changes: object) -> None:
-    """Keep a new label that differs from the run's last one in `changes`."""
+    """Store a new label, which is the run's last label with the given changes."""
     from dataclasses import replace
 
     from tilewright.kept import label_of

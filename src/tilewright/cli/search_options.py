@@ -1,4 +1,4 @@
-"""Options of commands that search, and the settings they make."""
+"""The options of commands that search, and their conversion to settings."""
 
 from __future__ import annotations
 
@@ -253,7 +253,9 @@ def make_settings(
 
 
 def _require_a_limit_in_use(text: str | None, settings: Settings) -> None:
-    """Without models, a budget of dollars, tokens or calls would never end the search."""
+    """Refuse a budget of dollars, tokens or calls without models, because it would never end the
+    search.
+    """
     from tilewright.proposers.llm.models import is_model_name
 
     budget = settings.budget
@@ -272,7 +274,7 @@ def limits(budget: str | None) -> dict[str, Any]:
 
 
 def _share(percent: str) -> float:
-    """A percentage as a share."""
+    """Convert a percentage to a share."""
     try:
         share = float(percent.strip().removesuffix("%")) / 100
     except ValueError:

@@ -1,4 +1,4 @@
-"""Runs a search for a command: refuses bad outputs first, shows progress, writes what was asked."""
+"""Runs a search for a command: checks the output files, shows progress, and writes the results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ INTERRUPTED = 130
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """Where a search's results go beside the terminal."""
+    """The files to which a search writes its results, in addition to the terminal."""
 
     json: Path | None = None
     report: Path | None = None
@@ -42,9 +42,9 @@ class Outputs:
 def search(
     start: Callable[[OnEvent], Summary], settings: Settings, project: Path, outputs: Outputs
 ) -> None:
-    """Run `start` with live progress, then print and write its result.
+    """Run `start`, show its progress, and print and write its result.
 
-    Exits with 130 after Ctrl-C, when the summary is that of the best so far.
+    After Ctrl-C, the summary describes the best kernel so far, and the exit code is 130.
     """
     from tilewright.cli.progress import Progress
     from tilewright.search.event_records import EventLines
@@ -66,7 +66,9 @@ def search(
 
 
 def finish(summary: Summary, project: Path, outputs: Outputs, full: bool = False) -> None:
-    """Print the result of a run and write the files asked for; plans and turns whole in `full`."""
+    """Print the result of a run and write the requested files. With `full`, plans and turns are not
+    shortened.
+    """
     from tilewright.cli.console import results
     from tilewright.cli.cost_table import cost_lines
     from tilewright.cli.summary_table import summary_lines
@@ -117,7 +119,7 @@ def finish(summary: Summary, project: Path, outputs: Outputs, full: bool = False
 
 
 def replay_sentence(calls: int, differing: int) -> str:
-    """Whether a replay was asked the very questions that were recorded."""
+    """A sentence that says whether the prompts of a replay are equal to the recorded prompts."""
     same = "all prompts are the same as in the recording"
     if differing:
         same = (
@@ -131,7 +133,7 @@ def replay_sentence(calls: int, differing: int) -> str:
 def next_steps(
     summary: Summary, project: Path, outputs: Outputs, language: KernelLanguage | None
 ) -> list[tuple[str, str]]:
-    """Where the results lie, and the commands that lead further."""
+    """The location of the results, and the commands that can be used next."""
     run = [summary.run_id, *([] if project == Path() else ["--project", str(project)])]
     steps = []
     if summary.status != "finished":
@@ -146,7 +148,7 @@ def next_steps(
 
 
 def summary_json(summary: Summary, calls: Sequence[CallRecord] = ()) -> dict[str, object]:
-    """The documented fields of `--json`; numbers that do not exist or are unknown are null."""
+    """The documented fields of `--json`; missing or unknown numbers are null."""
     from tilewright.report.costs import total
 
     cost = total(calls)
@@ -194,7 +196,9 @@ def baseline_json(baseline: Baseline, best: float | None) -> dict[str, object]:
 
 
 def command_line(run: RunRecord) -> str:
-    """The command that starts this run again: its task and every setting that is not a default."""
+    """The command that starts this run again, with its task and all settings that are not the
+    default.
+    """
     settings, default = Settings.from_recorded(run.settings), Settings()
     words = ["tilewright", "optimize", shlex.quote(run.task), f"--seed {settings.seed}"]
     if settings.input_seed is not None:

@@ -1,4 +1,4 @@
-"""`tilewright optimize --shapes`: a kernel for each shape of a set, in one file."""
+"""`tilewright optimize --shapes`: writes one file with a kernel for each shape of a set."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def optimize_shapes(
     output: Path,
     json: Path | None,
 ) -> None:
-    """Search for each shape, write the C file, and print what it does on each.
+    """Search for each shape, write the C file, and print the result for each shape.
 
-    Exits with 1 where a shape of the set is wrong or slower than its start through the dispatch,
-    with 130 after Ctrl-C, when the same command continues.
+    The exit code is 1 if the file gives a wrong result for a shape of the set, or is slower than
+    its starting kernel. After Ctrl-C, the exit code is 130, and the same command continues.
     """
     from tilewright.cli.console import notes, results
     from tilewright.cli.progress import Progress

@@ -1,4 +1,4 @@
-"""`tilewright store copy`: a project's whole database into another one."""
+"""`tilewright store copy`: copies the database of a project to another database."""
 
 from __future__ import annotations
 

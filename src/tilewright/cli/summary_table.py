@@ -1,4 +1,6 @@
-"""The final table of a run: start against best, and the winning schedule step by step."""
+"""The final table of a run, which compares the starting kernel with the best kernel and lists the
+steps of the winning schedule.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,16 @@ if TYPE_CHECKING:
     from tilewright.search.summary import Summary
 
 SHOWN = 5
-"""Places that are listed where code was left alone, and candidates that were not confirmed."""
+"""Maximum number of listed places in the code that were not rewritten, and of listed unconfirmed
+candidates.
+"""
 
 
 def summary_lines(
     summary: Summary, history: History, full: bool = False
 ) -> Iterator[RenderableType]:
-    """What is printed at the end of a search, from the headline to how it stopped.
+    """The lines that are printed at the end of a search, from the headline to the reason why the
+    search ended.
 
     Plans are shortened to their first sentence unless `full`.
     """
@@ -69,7 +74,7 @@ def _end(summary: Summary) -> str:
 
 
 def left_alone_lines(parts: Sequence[LeftAlone]) -> Iterator[str]:
-    """The code that was not worked on; the first few places and how many more there are."""
+    """The code that was not rewritten: the first few places, and the number of others."""
     if parts:
         yield "The built-in rewriter does not understand this code and did not change it:"
         for part in parts[:SHOWN]:
@@ -80,7 +85,9 @@ def left_alone_lines(parts: Sequence[LeftAlone]) -> Iterator[str]:
 
 
 def unconfirmed_lines(trials: Sequence[Trial]) -> Iterator[str]:
-    """The candidates whose speed did not hold: how many, and why the fastest few did not."""
+    """The candidates that were not confirmed: their number, and the reasons for the fastest of
+    them.
+    """
     if trials:
         yield f"{_candidates(len(trials))} looked faster at first, but not when measured again:"
         for trial in trials[-SHOWN:]:
@@ -164,7 +171,7 @@ def _ratio(before: float | None, after: float | None) -> float | None:
 def schedule(best_id: str, history: History, full: bool = False) -> Table:
     """The steps from the starting kernel to the best one, with the speedup after each.
 
-    Of each plan the first sentence, or the `full` text.
+    Each step shows the first sentence of its plan, or with `full` the whole plan.
     """
     table = Table(box=None, pad_edge=False)
     table.add_column("step", justify="right")
@@ -187,7 +194,7 @@ def schedule(best_id: str, history: History, full: bool = False) -> Table:
 
 
 def trial_table(run: RunRecord, history: History) -> Table:
-    """Every trial with the speedup over its parent that was expected and the one measured."""
+    """All trials, with the expected and the measured speedup over the parent."""
     table = Table(box=None, pad_edge=False)
     for heading in ("trial", "parent", "expected", "measured"):
         table.add_column(heading, justify="right")

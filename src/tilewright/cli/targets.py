@@ -1,4 +1,4 @@
-"""`tilewright targets`: the accelerators there are."""
+"""`tilewright targets`: lists the available accelerators."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def list_targets(
         checks = ready or (checks and not times)
         try:
             versions = dict(target.versions())
-        except ToolchainMissingError:  # `doctor` says which part, and how to get it
+        except ToolchainMissingError:  # `doctor` names the missing part and says how to get it
             versions = {}
         options = len(target.brief().menu)
         text = ", ".join(f"{k} {v}" for k, v in sorted(versions.items()))

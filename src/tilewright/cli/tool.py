@@ -168,7 +168,7 @@ def _with_run(
     kernels: Sequence[str],
     texts: Mapping[str, str | None],
 ) -> Mapping[str, Any]:
-    """What a tool answers over a run of the project."""
+    """The answer of a tool that works on a run of the project."""
     from tilewright.tools.text import said
     from tilewright.workbench import workbench
 
@@ -183,7 +183,7 @@ def _arguments(
     texts: Mapping[str, str | None],
     language: KernelLanguage | None = None,
 ) -> dict[str, Any]:
-    """The arguments of a call, of those that were given."""
+    """The arguments of the call, without those that were not given."""
     from tilewright.core.errors import InputError
     from tilewright.tools.toolbox import tool_named
 
@@ -199,7 +199,9 @@ def _arguments(
 
 
 def _kernel(named: str, language: KernelLanguage | None) -> str:
-    """A kernel as the tools take it: the text of the file of this name, else the name of one."""
+    """A kernel as an argument of a tool: the text of the file with this name if it exists, and
+    otherwise the name.
+    """
     from tilewright.core.files import read_kernel
 
     path = Path(named)

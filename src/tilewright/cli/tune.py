@@ -54,12 +54,13 @@ _OPTIONS = [
 
 
 EVALUATIONS = 100
-"""Candidates that are measured at most, where the budget does not say."""
+"""Maximum number of measured candidates if the budget contains no number of evaluations."""
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to `app`."""
-    # A negative size must reach the sentence about sizes instead of being an unknown option.
+    # A negative size is parsed as a size, so that the message is about sizes and not about an
+    # unknown option.
     settings = {"ignore_unknown_options": True}
     app.command("tune", epilog=EPILOG, context_settings=settings)(tune)
 
@@ -237,7 +238,9 @@ def _limits(text: str) -> Budget:
 
 
 def _peak_gflops(target: TuningTarget) -> float:
-    """What the device can do at most; measured for a processor, 0 where it is not known."""
+    """The peak performance of the device, which is measured for a processor; 0 if it is not
+    known.
+    """
     from tilewright.tuner.device import CpuDevice
     from tilewright.tuner.tvm.peak import measured_peak_gflops
 
@@ -247,7 +250,7 @@ def _peak_gflops(target: TuningTarget) -> float:
 
 
 def _show(result: TuneResult, progress: TuneProgress, folder: Path) -> None:
-    """The result as a table, and where it lies."""
+    """Print the result as a table, and the folder that contains it."""
     from rich.table import Table
 
     from tilewright.cli.console import results

@@ -1,4 +1,4 @@
-"""`tilewright tune-compare`: ways of searching tile sizes, side by side."""
+"""`tilewright tune-compare`: compares methods that search for tile sizes."""
 
 from __future__ import annotations
 
@@ -159,14 +159,14 @@ def tune_compare(
 
 
 class _Steps:
-    """A line whenever an arm has passed another tenth of its trials."""
+    """Prints a line whenever an arm has completed another tenth of its trials."""
 
     def __init__(self, console: Any, group: Group) -> None:
         self._console, self._group = console, group
         self._said: dict[str, int] = {}
 
     def failed(self, arm: str, checkpoint: str, reason: str) -> None:
-        """Tell that an arm's best kernel at a checkpoint failed when it was measured again."""
+        """Report that the best kernel of an arm failed when it was measured again."""
         self._console.print(
             f"{self._group.program.name} seed {self._group.seed} {arm}: the best of {checkpoint} "
             f"trials failed when it was measured again and is left out ({reason})",
@@ -175,7 +175,7 @@ class _Steps:
         )
 
     def take(self, arm: str, trials: int, best_s: float | None) -> None:
-        """Take a step of one arm in."""
+        """Update the state with a step of one arm."""
         tenth = 10 * trials // self._group.budgets[arm]
         if tenth > self._said.get(arm, -1):
             self._said[arm] = tenth
@@ -187,7 +187,7 @@ class _Steps:
 
 
 def show(rows: Sequence[Row]) -> None:
-    """Print the rows of a comparison and what they are."""
+    """Print the rows of a comparison and an explanation."""
     from rich.table import Table
 
     from tilewright.cli.console import results
@@ -213,7 +213,9 @@ def _arms(text: str) -> list[str]:
 
 
 def _trials(text: str) -> tuple[int, ...]:
-    """Checkpoints, ascending; a single number is looked at after a tenth as well."""
+    """The numbers of trials after which arms are compared, ascending. For a single number, a tenth
+    of it is added.
+    """
     counts = []
     for part in text.split(","):
         word = part.strip()

@@ -1,4 +1,6 @@
-"""Shows a running tuning: a live panel on a terminal, a line per new best elsewhere."""
+"""Shows the progress of a tuning run: a panel on a terminal, and elsewhere a line for each new best
+kernel.
+"""
 
 from __future__ import annotations
 
@@ -35,14 +37,14 @@ class TuneProgress(LivePanel):
         super().__init__(console)
 
     def started(self, record: TuningRecord, kept: int) -> None:
-        """Say which run this is, and what it continues from."""
+        """Print the id of the run, and the number of trials with which it continues."""
         again = f", continues after {kept} trials" if kept else ""
         starts = f", {len(record.starts)} known tiles to start from" if record.starts else ""
         taught = _taught(record.settings.get("learned_from"))
         self._say(f"run {record.id}: {record.workload}{again}{starts}{taught}")
 
     def measured(self, trial: Trial) -> None:
-        """Take one trial in."""
+        """Update the state with one trial."""
         self._done += 1
         self._last = trial
         seconds = trial.seconds
@@ -56,7 +58,7 @@ class TuneProgress(LivePanel):
             self._say(self._line())
 
     def rate(self, seconds: float | None) -> str:
-        """A time as throughput, with its share of the peak where that is known."""
+        """Convert a time to a throughput, with its share of the peak if the peak is known."""
         if seconds is None:
             return "-"
         gflops = self._flops / seconds / 1e9
@@ -64,7 +66,7 @@ class TuneProgress(LivePanel):
         return f"{text} ({gflops / self._peak:.0%} of peak)" if self._peak else text
 
     def panel(self) -> Group:
-        """What a terminal shows."""
+        """The content of the panel on a terminal."""
         table = Table.grid(padding=(0, 2))
         table.add_row("trials", f"{self._done} of {self._trials}, {self._failed} failed")
         table.add_row("best", self.rate(self._best))
@@ -95,7 +97,9 @@ class TuneProgress(LivePanel):
 
 
 def _taught(runs: object) -> str:
-    """What the cost model learned from the project's earlier runs, given their trials by run."""
+    """A sentence on the earlier runs that the cost model was trained on, from the number of trials
+    of each run.
+    """
     if not isinstance(runs, dict) or not runs:
         return ""
     number = "1 earlier run" if len(runs) == 1 else f"{len(runs)} earlier runs"

@@ -1,4 +1,4 @@
-"""What `tilewright tune` is asked to tune, understood before TVM is imported."""
+"""Parses the workload that `tilewright tune` is to tune, before TVM is imported."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ _EXAMPLES = {"matmul": "matmul 512 64 1024", "conv2d": "conv2d 1 64 56 56 64 3 1
 
 @dataclass(frozen=True)
 class WorkloadRequest:
-    """One of: a kind with sizes, an identifier of the benchmark set, a function of a file."""
+    """A workload as a kind with sizes, as an identifier of the benchmark set, or as a function in a
+    file.
+    """
 
     kind: str | None = None
     sizes: tuple[int, ...] = ()
@@ -31,7 +33,7 @@ class WorkloadRequest:
     function: str = ""
 
     def program(self) -> Program:
-        """The program to tune; raises `InputError` and what building it raises."""
+        """The program to tune; raises `InputError`, and any exception of the user's function."""
         from tilewright.tuner.tvm import programs
 
         if self.identifier is not None:
@@ -47,7 +49,7 @@ class WorkloadRequest:
 
 
 def parse_workload(words: Sequence[str]) -> WorkloadRequest:
-    """Understand the command line's words; `InputError` says what was expected."""
+    """Parse the words of the command line; `InputError` says what was expected."""
     name, *sizes = words
     if name in _SIZES:
         return WorkloadRequest(kind=name, sizes=_parse_sizes(name, sizes))

@@ -1,4 +1,4 @@
-"""What models did in turns and what agents did, as lines of a terminal."""
+"""The work of models in turns and of agents, as lines for a terminal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def turn_lines(
     history: History,
     full: bool = False,
 ) -> Iterator[RenderableType]:
-    """A sentence on the turns and a row for each agent; in `full`, every turn and every call."""
+    """A sentence on the turns and a row for each agent; with `full`, every turn and every call."""
     if transcripts:
         hint = "" if full else "; --full of `runs show` lists them"
         yield Text(f"{turns_sentence(transcripts)}{hint}")
@@ -56,7 +56,9 @@ def _proposal(transcript: Transcript) -> Iterator[RenderableType]:
 
 
 def _taken(turn: TurnTaken) -> str:
-    """Tokens, dollars, trials, and what was wrong with the reply."""
+    """The tokens, the cost and the trials of a turn, and the reason if the reply could not be
+    used.
+    """
     usd = f"{turn.usd:.4f} USD" if turn.usd is not None else "price unknown"
     parts = [
         f"{number(turn.input_tokens)} tokens in, {number(turn.output_tokens)} out",

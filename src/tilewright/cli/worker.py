@@ -1,4 +1,4 @@
-"""`tilewright worker`: evaluates for a search on another machine."""
+"""`tilewright worker`: evaluates candidates for a search that runs on another machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tilewright workloads`: what can be optimised by name."""
+"""`tilewright workloads`: lists the workloads that can be optimised by name."""
 
 from __future__ import annotations
 

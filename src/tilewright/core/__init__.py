@@ -1,1 +1,1 @@
-"""Records, roles, errors and budget: the vocabulary every other package shares."""
+"""Records, roles, errors and budget, which all other packages use."""

@@ -31,8 +31,8 @@ _EXPECTED = 'write for example "90 s", "500 evaluations" or "5 USD, 2 h, 3 Mtok,
 def parse_budget(text: str) -> Budget:
     """The budget in `text`: comma-separated amounts, each kind of limit at most once.
 
-    Raises InputError for an unknown unit, a repeated limit, a zero or a fraction of something
-    that is counted.
+    Raises InputError for an unknown unit, a repeated limit, an amount of zero, or a fraction of a
+    unit that is counted.
     """
     limits: dict[str, float] = {}
     for part in text.lower().split(","):
@@ -45,7 +45,7 @@ def parse_budget(text: str) -> Budget:
 
 
 def describe_budget(budget: Budget) -> str:
-    """The text `parse_budget` reads back to the same budget, empty without any limit."""
+    """A text that `parse_budget` converts back to the same budget; empty if there is no limit."""
     parts = []
     if budget.usd is not None:
         parts.append(f"{_plain(budget.usd)} USD")
@@ -61,12 +61,12 @@ def describe_budget(budget: Budget) -> str:
 
 
 def _plain(amount: float) -> str:
-    """Without exponent, which `parse_budget` does not read."""
+    """The number without an exponent, because `parse_budget` does not accept exponents."""
     return f"{amount:.6f}".rstrip("0").rstrip(".")
 
 
 def _read_part(part: str, text: str) -> tuple[float, str]:
-    """Amount of one comma-separated part, and which limit it is."""
+    """The amount in one comma-separated part, and the limit that it sets."""
     match = _PART.fullmatch(part)
     if match is None or match[2] not in _UNITS:
         raise _unusable(text)

@@ -1,8 +1,8 @@
 """Records to plain JSON and back, for storage and worker processes.
 
-Only the record classes named in `_TYPES` travel. An unknown or missing field is an error, and so is
-one of another type than declared: a database of a newer version, or of a stranger, is noticed
-instead of being half understood.
+Only the record classes named in `_TYPES` can be converted. An unknown field, a missing field, and a
+field of a type other than the declared one are errors, so that a database of a newer version or of
+another program is refused.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ _TYPES: dict[str, type] = {
 
 
 LEAST_LATENCY, MOST_LATENCY = 1e-12, 1e18
-"""Of any kernel, in any unit. Speedups and their reciprocals are then numbers as well."""
+"""Limits for the latency of any kernel, in any unit. With these limits, speedups and their
+reciprocals are finite numbers.
+"""
 
 
 def to_json(value: Any) -> Any:
@@ -81,7 +83,9 @@ def from_json(value: Any) -> Any:
 
 
 def outcome_from_json(value: Any) -> records.Outcome:
-    """An outcome of a possible latency; `ValueError` or `TypeError` for anything else."""
+    """An outcome whose latency is within the limits; `ValueError` or `TypeError` for anything
+    else.
+    """
     record = from_json(value)
     if not isinstance(record, (records.Measured, records.Failed)):
         raise TypeError("the record is not an outcome")

@@ -1,7 +1,6 @@
-"""The settings of one run: everything that decides its result, and nothing else.
+"""The settings of one run, which contain everything that can change its result.
 
-They enter once, at the command line; the number of worker processes is not among them, because it
-does not change a result.
+The number of worker processes is not a setting, because it does not change the result.
 """
 
 from __future__ import annotations
@@ -201,7 +200,9 @@ class Settings:
         return math.ceil(self.max_evaluations / SHARES)
 
     def recorded(self) -> dict[str, object]:
-        """The fields that a run stores: all of them, but the input seed only if given."""
+        """The fields that a run stores: all fields, except an input seed that the user did not
+        give.
+        """
         fields = dataclasses.asdict(self)
         if self.input_seed is None:
             del fields["input_seed"]
@@ -210,7 +211,7 @@ class Settings:
     def evaluated_with(self, secret: int) -> dict[str, object]:
         """The fields that targets read to evaluate candidates, including the seed of the inputs.
 
-        The seed never leaves the evaluating processes, except in a file that only the user can
+        Only the evaluating processes know the seed. It is stored in a file that only the user can
         read.
         """
         seed = secret if self.input_seed is None else self.input_seed

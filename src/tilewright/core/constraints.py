@@ -1,7 +1,8 @@
-"""Constraints between the parameters of a template: read without running what they say.
+"""Constraints between the parameters of a template, which are interpreted and never executed as
+Python.
 
-They come from files and models, so what they may hold, how long they are and how large their
-numbers are is bounded.
+Constraints come from files and models. Their operations, their length and the size of their numbers
+are therefore limited.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from collections.abc import Callable, Sequence
 from tilewright.core.errors import InputError
 
 LONGEST = 1000
-"""Characters of a constraint; with numbers of 64 bits no result has more than some thousand."""
+"""Maximum number of characters of a constraint. It also limits the size of results to a few
+thousand bits.
+"""
 LARGEST = (1 << 63) - 1
-"""Of the numbers of a template."""
+"""Maximum absolute value of the numbers of a template."""
 _SHOWN = 80
-"""Characters of a template that a message repeats."""
+"""Number of characters of a template that a message shows."""
 
 _ALLOWED = (
     ast.Expression, ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, ast.USub, ast.BinOp,
@@ -28,7 +31,7 @@ FUNCTIONS: dict[str, Callable[..., int]] = {"min": min, "max": max}
 
 
 def _expression(text: str) -> ast.Expression:
-    """A constraint's syntax tree, nothing in it but what constraints may have."""
+    """A constraint's syntax tree, which contains only allowed operations."""
     if "#" in text or "\\" in text:  # an instance has it in a comment, which must end with the line
         raise _unusable(text)
     if len(text) > LONGEST:
@@ -68,7 +71,7 @@ def _unusable(text: str) -> InputError:
 
 
 def shown(text: str) -> str:
-    """The beginning of a text of a template, as messages quote it."""
+    """The beginning of a template's text, for messages."""
     text = text.strip()
     return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]} ...")
 

@@ -1,4 +1,4 @@
-"""The one exception tree.
+"""The exceptions of tilewright.
 
 A candidate's failure is never an exception: it is a `Failed` record. Exceptions are for the
 user's input and for the machine the tool runs on::
@@ -12,7 +12,7 @@ user's input and for the machine the tool runs on::
     ├── ToolchainMissingError    no compiler, or a native part is not installed: exit code 2
     ├── DeviceBusyError          another process measures on the device: exit code 2
     ├── DiskFullError            no room to build kernels, here or on a worker: exit code 2
-    ├── HostError                a worker elsewhere that does not start, or fit: exit code 2
+    ├── HostError a worker elsewhere that does not start, or fit: exit code 2
     ├── ClusterError             workers on other machines that are not there: exit code 2
     ├── StorageError             a database that is corrupt, newer or unwritable: exit code 2
     │   └── StorageUnavailableError  a database server that is not there, or went away
@@ -30,7 +30,7 @@ from collections.abc import Iterable, Sequence
 from tilewright.core.text import shortened
 
 _LISTED = 12
-"""Names that a message lists where none is near."""
+"""Number of names that a message lists if no name is similar."""
 
 
 class TilewrightError(Exception):
@@ -58,7 +58,7 @@ class UnknownNameError(InputError):
         """`what` is the kind of name ("workload"), `known` the names there are."""
         names = sorted(known)
         nearest = _of_the_same_sizes(name, names) or difflib.get_close_matches(
-            name, names, n=1, cutoff=0.4
+            name, names, n=1, cutoff=0.5
         )
         listed = ", ".join(names[:_LISTED])
         more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
@@ -71,7 +71,9 @@ class UnknownNameError(InputError):
 
 
 def _of_the_same_sizes(name: str, names: Sequence[str]) -> list[str]:
-    """`name` with the first word of a known name instead of a similar word before its sizes."""
+    """`name` with its first word replaced by the first word of a known name, if the two words are
+    similar.
+    """
     word, _, sizes = name.partition("-")
     words = sorted({known.partition("-")[0] for known in names})
     near = difflib.get_close_matches(word, words, n=1, cutoff=0.7)

@@ -1,8 +1,8 @@
-"""Numbers in the steps that made a kernel, as free parameters of that kernel.
+"""Numbers in the steps that made a kernel, which are treated as free parameters of the kernel.
 
 A template (`templates.py`) is a text in which its author left numbers open. A kernel that a
-rewriter made by steps such as `retile i 4` needs no such text: carried out again with another
-number, the same steps give an instance of the same structure.
+rewriter made by steps such as `retile i 4` needs no template: if the same steps are carried out
+with another number, the result is another instance of the same structure.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class StepFactors:
         parameters: the numbers, by the steps that they stand in, with all values that occur.
         plans: by point, the plan of each instance that can be made and has not been.
         tried: the kernel itself and the instances of its structure that were evaluated.
-        estimated: of all these points, the static estimate of the latency, in any unit.
+        estimated: for each of these points, the static estimate of the latency, in any unit.
     """
 
     parameters: tuple[Parameter, ...]
@@ -31,7 +31,7 @@ class StepFactors:
     estimated: Mapping[Point, float]
 
     def points(self) -> tuple[Point, ...]:
-        """All points that were tried or can be."""
+        """All points that were tried or that can be tried."""
         return tuple(self.estimated)
 
     def estimates(self) -> tuple[float, ...]:

@@ -1,4 +1,4 @@
-"""Reads regular files of other authors, up to a maximum size."""
+"""Reads regular files that other people may have written, up to a maximum size."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ if TYPE_CHECKING:
     from tilewright.core.records import KernelLanguage
 
 MAX_TOML_BYTES = 16 << 10
-"""Far over any file of ours; parsing takes seconds where keys of this length nest."""
+"""Maximum size of TOML files. Parsing nested keys of this length takes seconds; real files are much
+smaller.
+"""
 MAX_TEXT_BYTES = 1 << 20
-"""Of a kernel or a reference; no person writes that much."""
+"""Maximum size of a kernel or a reference, which is larger than any that a person would write."""
 
 
 def read_bytes(path: Path, most: int) -> bytes:
     """The content of a regular file of at most `most` bytes.
 
-    `OSError` for all else, with a clause in `strerror`: a pipe or a device may never end, and
-    opening one may never return.
+    Raises `OSError` for anything else, with the reason in `strerror`. Reading a pipe or a device
+    might never end, and so might opening one.
     """
     if "\0" in str(path):
         raise OSError(errno.EINVAL, "its name contains a zero byte", str(path).replace("\0", "?"))
@@ -48,7 +50,9 @@ def read_text(path: Path, most: int) -> str:
 
 
 def read_kernel(path: Path, language: KernelLanguage | None) -> str:
-    """A kernel's source, in the language if that is known; `InputError` for a file with none."""
+    """A kernel's source. `InputError`, with the name of the language if it is known, if the file
+    cannot be read.
+    """
     try:
         return read_text(path, MAX_TEXT_BYTES)
     except OSError as error:
@@ -59,9 +63,11 @@ def read_kernel(path: Path, language: KernelLanguage | None) -> str:
 
 
 def resolved(path: Path) -> Path:
-    """The path without links; `OSError` also for links that lead in a circle.
+    """The path with all symbolic links resolved; `OSError` also for links that refer to one
+    another.
 
-    For the standard library, those are a `RuntimeError` before Python 3.13, and links from then on.
+    For such links, `Path.resolve` raises `RuntimeError` before Python 3.13, and returns a link in
+    later versions.
     """
     with suppress(RuntimeError):
         found = path.resolve()
@@ -71,9 +77,10 @@ def resolved(path: Path) -> Path:
 
 
 def require_inside(path: Path, folder: Path) -> None:
-    """`OSError` for a link that leads out of a folder whose files are sent elsewhere.
+    """Raise `OSError` for a link from a folder to a file outside the folder.
 
-    The folder may be a stranger's, and any file of this machine could be sent with it.
+    The files of the folder are sent to other machines. With such a link, the author of the folder
+    could obtain any file of this machine.
     """
     if not resolved(path).is_relative_to(resolved(folder)):
         raise OSError(errno.EPERM, "it is a link to a file outside its folder", str(path))
@@ -94,7 +101,9 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def _require_machine_numbers(table: object) -> None:
-    """TOML's own limit, 64 bits: a hexadecimal number can be one that Python does not print."""
+    """Enforce TOML's limit of 64 bits, because Python refuses to print some longer hexadecimal
+    numbers.
+    """
     waiting: list[tuple[str, object]] = [("", table)]
     while waiting:
         key, value = waiting.pop()

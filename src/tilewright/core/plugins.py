@@ -54,7 +54,7 @@ def load_target(name: str) -> Target:
 
 
 def _described(file: Path) -> Target:
-    """The target that an instance of is described; its package knows how to read the file."""
+    """The target that the file describes; the file is read by the package of its base target."""
     try:
         kind = read_toml(file).get("target")
     except OSError as error:
@@ -77,7 +77,7 @@ def _described(file: Path) -> Target:
 
 @cache
 def _installed(name: str) -> Target:
-    """The target of this name; its package is imported only now."""
+    """The target with this name, whose package is imported in this call."""
     for entry in _entries("tilewright.targets"):
         if entry.name == name:
             return cast(Target, entry.load()())
@@ -94,8 +94,8 @@ def load_proposer(name: str) -> Proposer:
 def load_proposers(names: Sequence[str], brief: TargetBrief) -> list[Proposer]:
     """New proposers with these names, for kernels of a target.
 
-    `UnknownNameError` for a name that is not an installed proposer's, `ConfigurationError` for one
-    that does not write the target's language.
+    Raises `UnknownNameError` if a proposer is not installed, and `ConfigurationError` if it does
+    not support the target's language.
     """
     known = [entry.name for entry in _entries("tilewright.proposers")]
     for name in names:

@@ -28,19 +28,19 @@ ArgumentRole = Literal["input", "output", "inout"]
 Stage = Literal["build", "check", "measure"]
 GeneralFailure = Literal[
     "compile_error",  # the compiler rejected the source
-    "link_error",  # the source calls something that is not there, or has no `kernel`
+    "link_error",  # the source calls a function that is not defined, or defines no `kernel`
     "illegal_instruction",  # the CPU or the accelerator met an instruction it does not have
     "illegal_address",  # a CPU or DMA access outside the kernel's arguments, code and stack
     "wrong_result",  # the output differs from the reference
     "input_modified",  # the kernel wrote to one of its inputs
     "forbidden_call",  # the kernel asked the operating system for something (a thread, a file)
     "non_deterministic",  # the same binary gave two different results
-    "slower_than_limit",  # simulation stopped: it can no longer be kept
+    "slower_than_limit",  # the measurement was stopped because the kernel is too slow to be kept
     "timeout",  # a stage ran out of wall time or instructions and was killed
     "crash",  # the evaluating process died
     "invalid",  # measured faster than the hardware could be
     "unconfirmed",  # rebuilt and run on fresh inputs, it was wrong or slower
-    "no_result",  # a program that ran outside gave no result, or one that is not its own
+    "no_result",  # an external program printed no result, or a result that is not its own
 ]
 """Kinds of failure that every target may have; the target's brief declares further ones."""
 GENERAL_FAILURES: frozenset[str] = frozenset(get_args(GeneralFailure))
@@ -59,7 +59,9 @@ class Argument:
 
     @property
     def is_given(self) -> bool:
-        """Whether the array has meaningful values before the call, which an output has not."""
+        """Whether the array has meaningful values before the call, which is true for all roles
+        except outputs.
+        """
         return self.role != "output"
 
     @property
@@ -269,7 +271,7 @@ class TargetBrief:
         return tuple(cause.name for cause in self.causes if cause.exclusive)
 
     def menu_for(self, workload: Workload) -> tuple[MenuOption, ...]:
-        """The options for a workload's kind; all of them for a folder's own kernel.
+        """The options that apply to the kind of a workload; all options for a kernel folder.
 
         The kind is the first word of a registered name: `gemm` of `gemm-512x512x512`.
         """
@@ -472,7 +474,9 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """All checks a candidate passed. A check that does not pass is a `Failed` instead."""
+    """All checks that a candidate passed. If a check does not pass, the outcome is a `Failed`
+    instead.
+    """
 
     checks: tuple[Check, ...] = ()
 
@@ -784,7 +788,7 @@ class History(Sequence[Trial]):
 
 
 class _Log:
-    """The trials that histories share, and positions of theirs: first ones, in order, compact."""
+    """The trials that histories share, and indices of positions in them."""
 
     def __init__(self) -> None:
         self.trials: list[Trial] = []
@@ -799,7 +803,7 @@ class _Log:
     def append(self, trial: Trial) -> None:
         position, candidate = len(self.trials), trial.candidate
         if position == trial.index:
-            position = trial.index  # the same number, and no second object for each trial
+            position = trial.index  # reuses the integer object of the first trial, to save memory
         self.trials.append(trial)
         self.first_of.setdefault(candidate.id, position)
         if candidate.parent_id is not None:

@@ -1,4 +1,5 @@
-"""All roles that plug-ins implement, on one page. Roles receive records, and never the engine.
+"""All roles (interfaces) that plug-ins implement. Their methods receive records, never the search
+itself.
 
 The contract suite of the same name in `tilewright.testing` tests an implementation of a role.
 Methods take and return whole batches, and report progress through small callbacks.
@@ -88,7 +89,9 @@ class Proposer(Protocol):
         ...
 
     def normalize(self, source: str, target: TargetBrief) -> str:
-        """A canonical form. Sources that differ only in comments, say, have the same."""
+        """A canonical form, which is equal for two sources that differ, for example, only in
+        comments.
+        """
         ...
 
 
@@ -104,8 +107,8 @@ class SearchStrategy(Protocol):
     def select(self, history: History) -> list[Trial]:
         """The trials to start from next; at least one as soon as any trial was measured.
 
-        The candidates of the first trial are evaluated first, so they are the last ones that a
-        budget cuts off.
+        The candidates that are made from the first of these trials are evaluated first. If the
+        budget ends early, candidates from the last trials are left out.
         """
         ...
 
@@ -172,12 +175,14 @@ class Runner(Protocol):
     def measure(
         self, artifact: Artifact, verdict: Verdict, limit_latency: float | None
     ) -> Measured | Failed:
-        """Measure, and check the output of the measured run. May stop with `slower_than_limit`."""
+        """Measure the kernel and check the output of the measured run. The outcome may be
+        `slower_than_limit`.
+        """
         ...
 
 
 class Executor(Protocol):
-    """Evaluates requests on every core. If a worker dies, the outcome is a `Failed`."""
+    """Evaluates requests, on all cores by default. If a worker dies, the outcome is a `Failed`."""
 
     def evaluate(
         self,
@@ -196,7 +201,7 @@ class Executor(Protocol):
         ...
 
     def close(self) -> None:
-        """Stop every worker. Idempotent."""
+        """Stop all workers. May be called again."""
         ...
 
 

@@ -18,19 +18,19 @@ from tilewright.core.templates import KernelTemplate, parse_template
 
 WORKLOAD_FILE = "workload.toml"
 FILE = ".py"
-"""How the name of a file ends that describes a workload by itself."""
+"""The ending of the name of a file that describes a workload."""
 _SHOWN = 200
-"""Characters of a name that a message repeats."""
+"""Number of characters of a name that a message shows."""
 _SUGGESTED = 4
-"""Workloads of several targets that a message names where the target was left out."""
+"""Number of workloads that a message suggests if the name has no target."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenTask:
     """A task, its target, and the canonical name with which any process can open it again.
 
-    `name` is "target:workload" or a folder's absolute path. `template` is what the starting kernel
-    is the first instance of, where a folder holds a template.
+    `name` is "target:workload" or a folder's absolute path. If the folder contains a template,
+    `template` is its text, and the starting kernel is its first instance.
     """
 
     name: str
@@ -47,9 +47,10 @@ class OpenTask:
 
 
 def target_versions(target: Target) -> dict[str, str]:
-    """Of tilewright and of what the target evaluates with: equal on all machines of a run.
+    """The versions of tilewright and of the tools of the target, which must be equal on all
+    machines of a run.
 
-    `ToolchainMissingError` where parts are missing here.
+    Raises `ToolchainMissingError` if tools are missing on this machine.
     """
     return {"tilewright": version("tilewright"), **target.versions()}
 
@@ -59,9 +60,9 @@ def open_task(name: str, settings: Mapping[str, object]) -> OpenTask:
 
     `InputError`s say what is wrong.
 
-    With `settings["target"]`, a target's name or file, the task is opened on that one: a workload
-    may then be named without its target. A folder whose name begins like a workload's, with an
-    installed target and a colon, is opened by its path (`./target:folder`).
+    With `settings["target"]`, the name or the file of a target, the task is opened for this target,
+    and the name of a workload need not contain a target. A folder whose name begins like a
+    workload's, with an installed target and a colon, is opened by its path (`./target:folder`).
     """
     folder, chosen = Path(name), settings.get("target")
     if name and not _is_registered(name) and _is(Path.is_dir, folder):
@@ -98,7 +99,7 @@ def _template_of(task: Task, target: Target) -> KernelTemplate | None:
 
 
 def _target_of_files() -> str:
-    """The target that single files are for, where none is named."""
+    """The target that opens single files if the user named no target."""
     return next(n for n in target_names() if isinstance(load_target(n), OpensFiles))
 
 
@@ -110,7 +111,7 @@ def _template_in(folder: Path, target: Target) -> KernelTemplate | None:
 
 
 def open_workload(name: str, settings: Mapping[str, object]) -> OpenTask:
-    """The same for "target:workload" only: no folder of this machine is looked at."""
+    """The same for names "target:workload" only, without looking for a folder."""
     chosen = settings.get("target")
     target_name, colon, spec = name.partition(":")
     if chosen and not colon:
@@ -124,7 +125,9 @@ def open_workload(name: str, settings: Mapping[str, object]) -> OpenTask:
 
 
 def _check_settings(target: Target, settings: Mapping[str, object]) -> None:
-    """`UnknownNameError` for a setting that the target does not have, or a value it does not."""
+    """Raise `UnknownNameError` if the target does not have a setting, or does not allow its
+    value.
+    """
     chosen = settings.get("target_settings")
     if not chosen or not isinstance(chosen, Mapping):
         return
@@ -149,7 +152,9 @@ def brief_of(run: RunRecord) -> TargetBrief | None:
 
 
 def _is_registered(name: str) -> bool:
-    """Whether a name is that of a workload, which no folder may take the place of."""
+    """Whether a name is that of a registered workload, which has precedence over a folder with this
+    name.
+    """
     target, colon, _ = name.partition(":")
     return bool(colon) and is_target(target)
 
@@ -201,7 +206,7 @@ def _unknown(name: str) -> WorkloadError:
 
 
 def _near(name: str) -> list[str]:
-    """The workloads that a name without a target resembles: the very same, or nearly."""
+    """Workloads of any target whose names are equal or similar to a name without a target."""
     import difflib
 
     known = [f"{t}:{w}" for t in target_names() for w in load_target(t).workloads()]

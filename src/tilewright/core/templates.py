@@ -1,11 +1,11 @@
 """Templates: kernels with parameters, which are read from text and filled in with values.
 
-A template is a kernel in its own language in which lines name parameters and their values, and what
-must hold between them. C and CUDA: `TUNE(TM, 16, 32, 64)` and `TUNE_REQUIRE(TM * TN <= 1024)`;
-Python: `TM = tune(16, 32, 64)` and `tune_require(TM * TN <= 1024)`. Each stands on a line of its
-own, which an instance replaces by a definition (`#define TM 32`, `TM = 32`) or a comment: lines
-keep their numbers. Values are whole numbers; constraints have whole-number arithmetic (`/` rounds
-down), comparisons, `&&`, `||`, `!`, `min` and `max`.
+A template is a kernel in which some lines declare parameters with their possible values, and
+constraints between parameters. C and CUDA: `TUNE(TM, 16, 32, 64)` and `TUNE_REQUIRE(TM * TN <=
+1024)`; Python: `TM = tune(16, 32, 64)` and `tune_require(TM * TN <= 1024)`. Each stands on a line
+of its own, which an instance replaces by a definition (`#define TM 32`, `TM = 32`) or a comment:
+lines keep their numbers. Values are whole numbers; constraints have whole-number arithmetic (`/`
+rounds down), comparisons, `&&`, `||`, `!`, `min` and `max`.
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ from tilewright.core.errors import InputError
 MOST_POINTS = 1_000_000
 """Maximum number of combinations of values of a template, all of which are tested."""
 MOST_STEPS = 30_000_000
-"""Maximum of the length of all constraints times the combinations: a few seconds of computing."""
+"""Maximum of the total length of the constraints multiplied by the number of combinations, which
+takes a few seconds to test.
+"""
 _NAME = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]*")
 
 PLANNED = "tune."
-"""What the names of values in a plan's parameters begin with: `tune.TM`."""
+"""The prefix of parameter values in the fields of a plan, as in `tune.TM`."""
 
 _PRAGMA = re.compile(r"\s*#\s*pragma\b")
 
@@ -80,7 +82,9 @@ class Parameter:
 
 
 class ParameterSpace(Hashable, Protocol):
-    """Points among which a search chooses: those of a template, or of a kernel's steps."""
+    """The points from which a search chooses: those of a template, or of the numbers in a kernel's
+    steps.
+    """
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -88,7 +92,7 @@ class ParameterSpace(Hashable, Protocol):
         ...
 
     def points(self) -> tuple[Point, ...]:
-        """All points that can be evaluated or were."""
+        """All points that were evaluated or can be evaluated."""
         ...
 
     def estimates(self) -> tuple[float, ...] | None:
@@ -126,7 +130,9 @@ class KernelTemplate:
         return "\n".join(lines)
 
     def _in_pragma(self, line: str, assignment: Mapping[str, int]) -> str:
-        """The line; a pragma with the values themselves, as C compilers expand no macros there."""
+        """The line, in which the parameters of a pragma are replaced by values, because C compilers
+        do not expand macros in pragmas.
+        """
         if self.notation.assigns or not _PRAGMA.match(line):
             return line
         return re.sub(r"\w+", lambda word: str(assignment.get(word[0], word[0])), line)
@@ -148,7 +154,7 @@ class KernelTemplate:
         return _points(self.parameters, self.constraints)
 
     def estimates(self) -> None:
-        """Nothing: the text of a template says nothing of latencies."""
+        """Always None, because the text of a template gives no estimates."""
 
     @property
     def first(self) -> dict[str, int]:
@@ -227,7 +233,7 @@ def concrete(text: str, notation: TemplateNotation | None) -> str:
 
 
 def _line(line: str, notation: TemplateNotation) -> tuple[str | None, str] | None:
-    """What a line of a template says: a name and its values, or None and a constraint."""
+    """The declaration in a line of a template: a name and its values, or None and a constraint."""
     return _matched(line, notation) if notation.word in line else None
 
 

@@ -1,4 +1,6 @@
-"""Text from kernels, models and compilers, made harmless to store, to parse and to print."""
+"""Cleans text from kernels, models and compilers so that it can be stored, parsed and printed
+safely.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ def plain_text(text: str) -> str:
 
 
 MOST_SHOWN = 100
-"""Characters that a message shows of a value."""
+"""Maximum number of characters of a value in a message."""
 
 
 def shortened(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Records of tuning runs as they are stored: plain values, no tuner and no compiler in them."""
+"""Records of tuning runs in the form in which they are stored, as plain values."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ TuningStatus = Literal["running", "interrupted", "finished"]
 class TuningRecord:
     """One tuning run.
 
-    `identity` is equal for runs that would do the same: the same command finds it again. `family`
-    is equal for workloads that differ in sizes only, whose tiles can be starts of each other;
-    `extents` are those sizes. `starts` are the points the run began with.
+    Runs of the same command have the same `identity`, by which an interrupted run is found again.
+    `family` is equal for workloads that differ only in their sizes. A run can start with tiles of
+    another run of its family; `extents` are the sizes. `starts` are the points with which the run
+    began.
     """
 
     id: str

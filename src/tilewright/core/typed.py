@@ -1,4 +1,4 @@
-"""Whether the fields of a record have their declared types: JSON may come from anyone."""
+"""Checks the types of the fields of a record, which may come from an untrusted JSON text."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _Fits = Callable[[Any], bool]
 def require_types(record: Any) -> None:
     """Raise `TypeError` if a field of a dataclass instance does not have its declared type.
 
-    Numbers must be finite, and texts must be encodable. Fields that are records count by their
-    class alone: `core.codec` builds each of them, and each is checked when it is built.
+    Numbers must be finite, and texts must be encodable. For fields that are records, only the class
+    is checked, because `core.codec` checks each record when it constructs it.
     """
     for name, fits in _fields_of(record.__class__):
         if not fits(getattr(record, name)):

@@ -1,4 +1,6 @@
-"""What every executor does with a batch: ask the cache, merge equal requests, keep the order."""
+"""The work that all executors do for a batch: look outcomes up in the cache, merge equal requests,
+and keep the order.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ class Pending:
 
 
 class Batch:
-    """Outcomes of one call of `Executor.evaluate`, and who hears of them."""
+    """The outcomes of one call of `Executor.evaluate`, and the callbacks that receive them."""
 
     def __init__(self, on_outcome: OnOutcome | None) -> None:
         self._size = 0
@@ -28,7 +30,9 @@ class Batch:
         self._on_outcome = on_outcome
 
     def admit(self, requests: Sequence[EvaluationRequest], cache: OutcomeCache) -> list[Pending]:
-        """Report outcomes that the cache holds; return the other requests, equal ones merged."""
+        """Report the outcomes that are in the cache, and return the other requests, with equal
+        requests merged.
+        """
         new = []
         for request in requests:
             position = self._size
@@ -56,7 +60,9 @@ class Batch:
     def _tell(
         self, positions: Sequence[int], outcome: Outcome, wall_s: float, cached: bool
     ) -> None:
-        """Only the first of equal requests took the time."""
+        """Call the callback; only the first of several equal requests is reported with its
+        seconds.
+        """
         for number, position in enumerate(positions):
             self._outcomes[position] = outcome
             if self._on_outcome is not None:
@@ -65,5 +71,5 @@ class Batch:
 
 
 def _key(request: EvaluationRequest) -> tuple[str, float | None]:
-    """What makes requests equal."""
+    """A key that is the same for equal requests."""
     return request.candidate.source, request.limit_latency

@@ -1,4 +1,6 @@
-"""Builds kernels and runs nothing of them: what compiler, rules, machine code and models say."""
+"""Builds kernels without running them, and returns the results of compiler, rules, machine code and
+latency model.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from tilewright.evaluation.worker_process import WorkerProcess
 
 
 class Builds:
-    """Builds one kernel at a time in a worker process, which starts with the first. Thread-safe.
+    """Builds one kernel at a time in a worker process, which is started with the first kernel.
+    Thread-safe.
 
     `task` and `settings` are those of `LocalExecutor`.
     """
@@ -23,37 +26,37 @@ class Builds:
     def __init__(self, task: str, settings: Mapping[str, object]) -> None:
         self._open_message = {"open": {"task": task, "settings": dict(settings)}}
         self._timeout_s = StageTimeouts.from_settings(settings).build
-        # A worker dies with the thread that started it: this one lives as long as `self`.
+        # A worker ends with the thread that started it, so this thread exists as long as `self`.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="build")
         self._worker: WorkerProcess | None = None
 
     def problem(self, source: str) -> Failed | None:
-        """Why a kernel does not build, or None; raises the target's own errors."""
+        """The failure of a kernel's build, or None; raises the exceptions of the target."""
         message = {"build": to_json(Candidate(source))}
         found = self._thread.submit(self._asked, message, "problem").result()
         assert found is None or isinstance(found, Failed)
         return found
 
     def code(self, source: str) -> CompiledCode | Failed | None:
-        """What the compiler makes of a kernel, or why it does not build.
+        """The machine code of a kernel, or the failure of its build.
 
-        None where the target does not show machine code; raises the target's own errors.
+        None if the target does not show machine code; raises the exceptions of the target.
         """
         found = self._thread.submit(self._asked, {"code": source}, "code").result()
         assert found is None or isinstance(found, CompiledCode | Failed)
         return found
 
     def modelled(self, source: str) -> Measured | Failed | None:
-        """What the target's model says of a kernel that nothing was compared of.
+        """The modelled latency of a kernel whose results were not compared.
 
-        None where latencies are not modelled; raises the target's own errors.
+        None if latencies are not modelled; raises the exceptions of the target.
         """
         found = self._thread.submit(self._asked, {"model": source}, "modelled").result()
         assert found is None or isinstance(found, Measured | Failed)
         return found
 
     def close(self) -> None:
-        """Stop the worker. Idempotent."""
+        """Stop the worker. May be called again."""
         if self._worker is not None:
             self._thread.submit(self._stop)
         self._thread.shutdown()
@@ -69,7 +72,9 @@ class Builds:
         return self._answer(name, self._timeout_s)
 
     def _answer(self, name: str, timeout_s: float) -> object:
-        """What the worker says of `name`; a failure where it dies or hangs, which ends it."""
+        """The worker's answer to the request `name`. If the worker dies or hangs, it is ended and
+        the answer is a failure.
+        """
         worker = self._worker
         assert worker is not None
         try:

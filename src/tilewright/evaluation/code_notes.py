@@ -1,4 +1,4 @@
-"""What a compiler says of kernels in words, asked for only where somebody will read it."""
+"""Notes of a compiler on kernels, which are made only if a prompt or a report shows them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ class CodeNotes:
         self._lock = Lock()
 
     def of(self, source: str) -> tuple[str, ...]:
-        """The notes; empty where the code cannot be looked into, which is not a reason to stop."""
+        """The notes on a kernel; empty if its machine code cannot be shown, which is not an
+        error.
+        """
         with self._lock:
             if source not in self._known:
                 self._known[source] = self._read(source)

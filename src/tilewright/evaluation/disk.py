@@ -1,4 +1,6 @@
-"""A full disk: what fails on it says nothing about a candidate."""
+"""Detects a full disk, because a failure that a full disk causes is not a failure of the
+candidate.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +12,18 @@ import tempfile
 from tilewright.core.errors import DiskFullError
 
 LEAST_FREE_BYTES = 1 << 20
-"""Less than a build needs: its sources, objects and logs."""
+"""Free space that is less than the sources, objects and logs of one build need."""
 _LEAST_FREE_FILES = 8
 
 
 def require_room() -> None:
-    """Raise `DiskFullError` where the folder of temporary files has no room left."""
+    """Raise `DiskFullError` if the folder of temporary files has no space left."""
     try:
         folder = tempfile.gettempdir()
     except FileNotFoundError as error:
         raise _nowhere(error) from error
     found = os.statvfs(folder)
-    no_files = found.f_files > 0 and found.f_favail < _LEAST_FREE_FILES  # some systems count none
+    no_files = found.f_files > 0 and found.f_favail < _LEAST_FREE_FILES  # some systems report none
     if found.f_bavail * found.f_frsize < LEAST_FREE_BYTES or no_files:
         raise DiskFullError(
             f"the disk of {folder} on {socket.gethostname()} is full, so kernels cannot be built "
@@ -31,7 +33,7 @@ def require_room() -> None:
 
 
 def full_disk(error: OSError) -> DiskFullError | None:
-    """What to tell the user if a full disk caused this error; None for other errors."""
+    """A message for the user if a full disk caused this error; None for other errors."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         where = f"of {error.filename} " if error.filename else ""
         return DiskFullError(
@@ -42,7 +44,7 @@ def full_disk(error: OSError) -> DiskFullError | None:
 
 
 def _is_of_tempfile(error: OSError) -> bool:
-    """Whether `tempfile` tried to write to every folder that it knows, and could not."""
+    """Whether `tempfile` could not write to any of its folders."""
     return isinstance(error, FileNotFoundError) and (error.strerror or "").startswith(
         "No usable temporary directory"
     )

@@ -1,7 +1,7 @@
 """`LocalExecutor`: evaluates on this machine, one worker process per core.
 
-A worker that crashes, hangs or is killed costs one candidate: it becomes a `Failed`, and a fresh
-worker takes the next one. The executor itself is synchronous and holds no threads.
+If a worker crashes, hangs or is killed, the outcome of its candidate is a `Failed`, and a new
+worker evaluates the next candidate. The executor is synchronous and uses no threads.
 """
 
 from __future__ import annotations
@@ -28,23 +28,25 @@ from tilewright.evaluation.timeouts import Allowance, StageTimeouts, load_in_wor
 from tilewright.evaluation.worker_process import WorkerProcess
 
 START_TIMEOUT_S = 120.0
-"""For a worker to import its target and open the task."""
+"""Maximum time in seconds for a worker to import its target and open the task."""
 _MOST_STAGES = 4
-"""Of one evaluation, which checks before it measures and again after; each has its time limit."""
+"""Maximum number of stages of one evaluation, each of which has its own time limit."""
 CHECKPOINT_EVERY_S = 0.1
-"""Between two calls of a batch's checkpoint at most."""
+"""Maximum time in seconds between two calls of a batch's checkpoint."""
 
 
 @dataclass(slots=True)
 class _Job:
-    """A request on a worker, the stage and the time that this may still take."""
+    """A request that a worker evaluates, with its present stage and the remaining time of the
+    stage.
+    """
 
     pending: Pending
     started: float = 0.0
     stage: Stage = "build"
     allowance: Allowance = field(default_factory=lambda: Allowance(START_TIMEOUT_S))
     begun: int = 0
-    """Stages that the worker has named."""
+    """The stages that the worker has begun."""
 
 
 Worker: TypeAlias = WorkerProcess | RemoteWorker
@@ -55,13 +57,12 @@ class LocalExecutor:
 
     Args:
         task: canonical name of the task, as in `core.tasks.OpenTask.name`.
-        settings: the run's recorded settings; handed to the target in every worker. Those that name
-            a `host` have workers there.
-        workers: processes to use at most.
-        lookup, store: outcome cache by content key; without them nothing is remembered.
-        timeouts: when to kill a worker; by default taken from `settings`.
+        settings: the run's recorded settings, which every worker passes to the target. If they name
+        a `host`, the workers run there. workers: maximum number of processes. lookup, store:
+        functions of the outcome cache; without them, no outcome is cached. timeouts: the times
+        after which a worker is killed; by default computed from `settings`.
 
-    Workers die with the thread that started them, so an executor belongs to one thread.
+    Workers end with the thread that started them, so use an executor only from one thread.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class LocalExecutor:
         self._timeouts = timeouts or StageTimeouts.from_settings(settings)
         self._idle: list[Worker] = []
         self._busy: dict[Worker, _Job] = {}
-        self._opening: set[Worker] = set()  # those busy ones that have not said so far
+        self._opening: set[Worker] = set()  # the busy workers that have not reported a stage
         self._cache: OutcomeCache | None = None
 
     def __enter__(self) -> Self:
@@ -98,11 +99,10 @@ class LocalExecutor:
         more: More | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> list[Outcome]:
-        """Outcomes in the order of the requests, then of those that `more` adds.
+        """Outcomes in the order of the requests, followed by those of the requests from `more`.
 
-        Equal requests are evaluated once. Whatever is raised in between (Ctrl-C, `on_outcome`,
-        `checkpoint`, an error that is not a candidate's) stops the evaluations under way and
-        leaves the executor usable.
+        Equal requests are evaluated once. An exception (Ctrl-C, or from `on_outcome`, `checkpoint`
+        or a target) stops the evaluations in progress. The executor can be used again afterwards.
         """
         batch = Batch(on_outcome)
         waiting: deque[_Job] = deque()
@@ -131,7 +131,7 @@ class LocalExecutor:
 
     @property
     def context(self) -> str:
-        """Content hash of all that decides an outcome but the request; opens the task."""
+        """Hash of everything that determines an outcome, except the request. Opens the task."""
         if self._cache is None:
             self._idle.append(self._started())
         assert self._cache is not None
@@ -145,7 +145,9 @@ class LocalExecutor:
     def _admit(
         self, requests: Sequence[EvaluationRequest], batch: Batch, waiting: deque[_Job]
     ) -> None:
-        """Report what the cache knows; the rest, equal requests merged, still has to be done."""
+        """Report the outcomes that are in the cache, and return the other requests, with equal
+        requests merged.
+        """
         if not requests:
             return
         if self._cache is None:
@@ -182,7 +184,7 @@ class LocalExecutor:
         return target_versions(open_task(message["task"], message["settings"]).target)
 
     def _on_opened(self, reply: Mapping[str, Any]) -> None:
-        """Take a worker's first reply; raises the target's error."""
+        """Process the first reply of a worker; raises the error of the target."""
         if "error" in reply:
             raise raised(reply["error"])
         self._cache = OutcomeCache(reply["ready"], self._lookup, self._store)
@@ -205,7 +207,9 @@ class LocalExecutor:
         worker.send({"evaluate": to_json(job.pending.request)})
 
     def _collect(self, waiting: deque[_Job], batch: Batch, wait: bool) -> None:
-        """Act on replies and time-outs that are there; with `wait`, wait a moment for one."""
+        """Process replies that have arrived and workers that have timed out; with `wait`, wait a
+        moment for a reply.
+        """
         for worker in readable(list(self._busy), CHECKPOINT_EVERY_S * wait):
             try:
                 self._on_reply(worker, worker.receive(), waiting, batch)
@@ -242,7 +246,7 @@ class LocalExecutor:
         if outcome is None:
             self._idle.append(worker)
             raise raised(reply["error"])
-        if waiting:  # before the outcome is kept and told: the worker need not wait for that
+        if waiting:  # before the outcome is stored and reported, so that the worker need not wait
             self._give(worker, waiting.popleft())
         else:
             self._idle.append(worker)
@@ -278,13 +282,13 @@ def _too_late() -> InternalError:
 
 
 def _ended_at_start(worker: Worker) -> InternalError:
-    """The error of a worker that ended before it was of use; releases what is left of it."""
+    """The error of a worker that ended before it had opened the task; releases its resources."""
     log = worker.kill()
     return InternalError(f"a worker {worker.exit_text} at its start: {log}")
 
 
 def readable(workers: Sequence[Worker], timeout_s: float) -> list[Worker]:
-    """Workers with a reply, or their end, to be read."""
+    """The workers from which a reply, or the end of the channel, can be read."""
     with selectors.DefaultSelector() as selector:
         for worker in workers:
             selector.register(worker, selectors.EVENT_READ, worker)

@@ -1,4 +1,4 @@
-"""Outcomes by content: what has been evaluated under equal conditions is not evaluated again."""
+"""The cache of outcomes, so that an evaluation under the same conditions is not repeated."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ Lookup = Callable[[str], Outcome | None]
 """Outcome stored under a key, if any."""
 
 Store = Callable[[str, Outcome], None]
-"""Keeps an outcome under a key; the first one stored wins."""
+"""Stores an outcome under a key, unless the key already has one."""
 
-_NOT_REPEATABLE = ("timeout", "crash")  # they may come from the machine, not from the candidate
+_NOT_REPEATABLE = ("timeout", "crash")  # the machine, not the candidate, may have caused them
 
 
 class OutcomeCache:
-    """Finds and keeps outcomes; `context` is the content hash of everything but the request."""
+    """Finds and stores outcomes; `context` is the hash of everything that determines an outcome,
+    except the request.
+    """
 
     def __init__(self, context: str, lookup: Lookup, store: Store) -> None:
         self.context = context
@@ -26,8 +28,8 @@ class OutcomeCache:
     def find(self, request: EvaluationRequest) -> Outcome | None:
         """An outcome that answers the request.
 
-        A candidate that was stopped for being too slow counts only if it was seen to exceed the
-        limit asked for now.
+        The outcome of a candidate that was stopped as too slow is used only if its latency exceeds
+        the limit of this request.
         """
         found = self._lookup(self._key(request))
         if found is None and request.limit_latency is not None:
@@ -37,7 +39,7 @@ class OutcomeCache:
         return None
 
     def keep(self, request: EvaluationRequest, outcome: Outcome) -> None:
-        """Store an outcome, unless another attempt might end differently."""
+        """Store an outcome, unless another attempt could have a different outcome."""
         if isinstance(outcome, Failed) and outcome.kind in _NOT_REPEATABLE:
             return
         limited = isinstance(outcome, Failed) and outcome.kind == "slower_than_limit"
@@ -47,7 +49,7 @@ class OutcomeCache:
         return content_id(self.context, request.candidate.source)
 
     def _limited_key(self, request: EvaluationRequest) -> str:
-        """Key of a `slower_than_limit`: it must not take the place of a full measurement."""
+        """Key of a `slower_than_limit`, which differs from that of a complete measurement."""
         return content_id(self.context, request.candidate.source, repr(request.limit_latency))
 
 

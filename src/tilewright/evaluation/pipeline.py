@@ -24,15 +24,16 @@ OnStage = Callable[[Stage], None]
 """Called when a stage begins."""
 
 RULES_VERSION = "3"
-"""Of what decides whether a kernel is right, allowed and timed: to be raised whenever a kernel may
-get another verdict or another latency than before. Part of every cache key, so that outcomes by
-older rules are forgotten."""
+"""Version of the rules by which kernels are judged. Increment it with every change that may give a
+kernel another verdict or another latency. It is part of every cache key, so that outcomes under
+older rules are not used.
+"""
 
 
 def context_key(task: Task, versions: Mapping[str, str]) -> str:
-    """Content hash of all that decides an outcome, except the candidate's source and limit.
+    """Hash of everything that determines an outcome, except the candidate's source and its limit.
 
-    Where a folder lies decides nothing.
+    The path of a folder is not part of the hash.
     """
     is_folder = Path(task.workload.source).is_absolute()
     workload = replace(task.workload, source="") if is_folder else task.workload
@@ -49,10 +50,10 @@ def evaluate(
 ) -> Outcome:
     """Build the candidate, check it on private inputs and measure the same artifact.
 
-    Of a request with a limit most comparisons come after the measurement: a candidate that is too
-    slow needs none of them. The outcome names what contained it; its log is plain text, whatever a
-    compiler quotes in it. `UndeclaredFailureError` for a failure that is none of `kinds`,
-    where these are given.
+    If the request has a limit, most comparisons are made after the measurement, because a candidate
+    that is too slow needs none of them. The outcome names the sandbox, and its log contains no
+    control characters. Raises `UndeclaredFailureError` if `kinds` is given and does not contain the
+    kind of a failure.
     """
     outcome = _evaluate(evaluator, request, on_stage)
     if isinstance(outcome, Failed):
@@ -64,13 +65,17 @@ def evaluate(
 def problem(
     builder: Builder, candidate: Candidate, kinds: Collection[str] | None = None
 ) -> Failed | None:
-    """Why a candidate does not build, or None; `UndeclaredFailureError` as `evaluate`."""
+    """The failure of a candidate's build, or None; raises `UndeclaredFailureError` like
+    `evaluate`.
+    """
     built = builder.build(candidate)
     return _readable(built, kinds) if isinstance(built, Failed) else None
 
 
 def _readable(failed: Failed, kinds: Collection[str] | None) -> Failed:
-    """A failure with a log of plain text; `UndeclaredFailureError` if it is none of `kinds`."""
+    """The failure without control characters in its log; `UndeclaredFailureError` if its kind is
+    not in `kinds`.
+    """
     failed = replace(failed, log=plain_text(failed.log))
     if kinds is not None and failed.kind not in kinds:
         raise UndeclaredFailureError(
@@ -98,7 +103,7 @@ def _evaluate(
     measured = runner.measure(artifact, verdict, request.limit_latency)
     if isinstance(measured, Failed) or not limited:
         return measured
-    # Fast enough to be kept: now it must be right everywhere.
+    # The candidate is fast enough to be kept, so the remaining comparisons are made now.
     on_stage("check")
     whole = checker.check(artifact, measured.verdict)
     return whole if isinstance(whole, Failed) else replace(measured, verdict=whole)

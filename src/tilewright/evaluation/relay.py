@@ -1,8 +1,9 @@
-"""Evaluates for another machine: lines of JSON on standard input go to a worker, its replies back.
+"""Evaluates for another machine: passes lines of JSON from standard input to a worker, and its
+replies to standard output.
 
-The worker is a process like those of a search on this machine, with a clean environment. When the
-input has ended and all of it is answered, or nobody reads the answers any more, the worker is
-ended, whatever it is doing.
+The worker is a process like those of a search on this machine, with a clean environment. The worker
+is ended when all requests of the input are answered, or when the reader of the answers has closed
+the stream.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from typing import BinaryIO
 from tilewright.evaluation.worker_process import WorkerProcess
 
 LOOK_EVERY_S = 0.2
-"""Between two looks at whether anybody still reads the answers."""
+"""Seconds between two tests of whether the answers are still read."""
 
 
 class Relay:
-    """Serves one worker's answers to one reader."""
+    """Passes the answers of one worker to one reader."""
 
     def __init__(self, replies: BinaryIO) -> None:
         self._replies = replies
@@ -34,8 +35,9 @@ class Relay:
         self._answering.start()
 
     def serve(self, requests: BinaryIO) -> int:
-        """The exit status, once `requests` ended; 1 for a line that is no JSON object, or where
-        the worker ended by itself."""
+        """Pass messages until `requests` ends, and return the exit status, which is 1 for a line
+        that is not a JSON object, or if the worker ended by itself.
+        """
         reading = threading.Thread(target=self._read, args=(requests,), daemon=True)
         reading.start()
         while not self._ended.is_set():
@@ -76,14 +78,14 @@ class Relay:
 
 
 def relay(requests: BinaryIO, replies: BinaryIO) -> None:
-    """Serve, and end this process: a thread of it may still wait for a line."""
+    """Pass messages, and then end this process, even if a thread still waits for a line."""
     status = Relay(replies).serve(requests)
     sys.stderr.flush()
     os._exit(status)
 
 
 def _is_deserted(stream: BinaryIO) -> bool:
-    """Whether whoever read this stream has closed it."""
+    """Whether the reader of this stream has closed it."""
     poll = select.poll()
     poll.register(stream.fileno(), 0)
     return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))

@@ -1,7 +1,7 @@
 """A worker process on another machine: `ssh HOST tilewright worker`, one JSON object a line.
 
-The messages are those of `worker.py`, in both directions. What another machine sends is read, never
-executed; anything that is not a message ends the worker, which costs the candidate it works on.
+The messages are those of `worker.py`, in both directions. Data from another machine are parsed and
+never executed. If the data are not a valid message, the worker is ended, and its candidate fails.
 """
 
 from __future__ import annotations
@@ -22,15 +22,17 @@ from tilewright.evaluation.sent_outcome import MOST_BYTES, has_form
 from tilewright.sandbox.child import WHOLE_S, is_readable
 
 COMMAND = ("tilewright", "worker")
-"""What is started there; it has to be on the PATH of a command by ssh."""
+"""The command that is started on the other machine, which must be on the PATH of commands that ssh
+runs.
+"""
 _LOG_BYTES = 2000
 
 
 class RemoteWorker:
     """A worker on `host`, as ssh names it, with the interface of `WorkerProcess`.
 
-    `versions` are this machine's for the task: a worker that has others under the same names is
-    refused. `HostError` where no worker opens the task.
+    `versions` are the versions of this machine for the task. A worker with other versions is
+    refused. Raises `HostError` if no worker opens the task.
     """
 
     def __init__(self, host: str, versions: Mapping[str, str]) -> None:
@@ -50,16 +52,16 @@ class RemoteWorker:
 
     @property
     def pid(self) -> int:
-        """Of the process here that talks to the other machine."""
+        """Process id of the local process that is connected to the other machine."""
         return self._process.pid
 
     def fileno(self) -> int:
-        """Descriptor that becomes readable when a reply, or the worker's end, is there."""
+        """Descriptor that becomes readable when a reply has arrived or the worker has ended."""
         assert self._process.stdout is not None
         return self._process.stdout.fileno()
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """Send one message; a worker that is gone is noticed when its reply is read."""
+        """Send one message. If the worker has ended, `receive` reports it."""
         assert self._process.stdin is not None
         with suppress(OSError):
             data = memoryview(json.dumps(message).encode() + b"\n")
@@ -67,7 +69,7 @@ class RemoteWorker:
                 data = data[self._process.stdin.write(data) :]
 
     def receive(self) -> Any:
-        """The next reply; `EOFError` when the worker has ended, or answers nonsense."""
+        """The next reply; `EOFError` if the worker has ended or its answer is not valid."""
         line = self._line()
         try:
             reply = json.loads(line)
@@ -81,7 +83,7 @@ class RemoteWorker:
         return reply
 
     def kill(self) -> str:
-        """End the connection, which ends the worker there; returns the end of what was said."""
+        """End the connection, and thereby the worker; returns the end of its output."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -92,11 +94,11 @@ class RemoteWorker:
 
     @property
     def exit_text(self) -> str:
-        """How it ended, after `kill`."""
+        """How the worker ended; call it after `kill`."""
         return self._said or f"on {self._host} ended"
 
     def _line(self) -> bytes:
-        """One line, byte by byte: what is not read yet stays where `fileno` shows it."""
+        """Read one line byte by byte, so that `fileno` becomes readable again for unread data."""
         parts, deadline = bytearray(), math.inf
         while len(parts) < MOST_BYTES:
             if parts and not is_readable(self.fileno(), deadline):

@@ -1,4 +1,6 @@
-"""What an evaluating process replies, written and read: here, over ssh and in a cluster."""
+"""Writes and reads the replies of evaluating processes on this machine, over ssh, and in a
+cluster.
+"""
 
 from __future__ import annotations
 
@@ -12,25 +14,25 @@ from tilewright.core.text import plain_text
 from tilewright.evaluation.sent_outcome import read_outcome
 
 MOST_MESSAGE = 5000
-"""Characters of an error of a worker that are repeated."""
+"""Maximum number of characters of a worker's error in a message."""
 
 
 def ready_reply(context: str, versions: Mapping[str, str]) -> dict[str, Any]:
-    """Of a worker that has opened a task under a context key, or "" where it has not."""
+    """The reply of a worker that has opened a task with this context key; "" if it has not."""
     return {"ready": context, "versions": dict(versions)}
 
 
 def error_reply(error: Exception) -> dict[str, Any]:
-    """An exception that is not about the candidate."""
+    """The reply for an exception that is not a failure of the candidate."""
     return {"error": {"type": type(error).__name__, "message": str(error)}}
 
 
 class ForgedError(Exception):
-    """A reply that no worker of ours gives: something has taken it over."""
+    """A reply that tilewright never sends, so the worker is under the control of something else."""
 
 
 def outcome_of(reply: Mapping[str, Any]) -> Outcome:
-    """Of one evaluation; `ForgedError` where there is none."""
+    """The outcome in a reply; `ForgedError` if it contains none."""
     try:
         return read_outcome(reply["outcome"])
     except (KeyError, TypeError, ValueError, RecursionError):
@@ -38,13 +40,17 @@ def outcome_of(reply: Mapping[str, Any]) -> Outcome:
 
 
 def is_ours(error: Mapping[str, Any]) -> bool:
-    """Whether the worker's exception is one of tilewright; any other is a fault of the worker."""
+    """Whether the worker's exception is a `TilewrightError`. Any other exception is a fault of the
+    worker.
+    """
     kind = getattr(errors, str(error["type"]), None)
     return isinstance(kind, type) and issubclass(kind, TilewrightError)
 
 
 def raised(error: Mapping[str, Any]) -> TilewrightError:
-    """The worker's exception, of the same class where it takes just a message, in plain text."""
+    """The worker's exception, of the same class if it can be constructed from a message, without
+    control characters.
+    """
     kind = getattr(errors, str(error["type"])) if is_ours(error) else InternalError
     if kind is errors.UnknownNameError:
         kind = errors.InputError

@@ -1,10 +1,10 @@
-"""Measurements that are too good: below a physical floor, or far ahead of all others.
+"""Handles measurements that are too good: latencies below a physical floor, and latencies far below
+all earlier ones.
 
-A latency below what the hardware can reach is not a result. One that is far ahead of everything
-seen so far is held back until the candidate has been rebuilt from source in a process of its own
-and checked on inputs that no other check has used; of two times of a clock that differ, the longer
-counts. If the search ends before that, the confirmation of its winner, which does the same, takes
-its place.
+A latency that the hardware cannot reach is refused. If a candidate is much faster than all earlier
+ones, its outcome is held back until the candidate has been rebuilt in a separate process and
+evaluated on new inputs. If two measured times differ, the longer one is used. If the search ends
+before the second evaluation, the confirmation of the winner replaces it.
 """
 
 from __future__ import annotations
@@ -21,37 +21,40 @@ JUMP = 1.5
 """A candidate this many times faster than the best one so far is evaluated a second time."""
 
 SAME_LATENCY = 0.05
-"""How much slower the second evaluation may be: other inputs take other branches."""
+"""Share by which the second evaluation may be slower, because other inputs may take other
+branches.
+"""
 
 MOST_NOISE = 0.15
-"""What noise may add to that: what varies more says too little to confirm anything."""
+"""Maximum share that noise may add to `SAME_LATENCY`. Noisier measurements cannot confirm a
+latency.
+"""
 
 LOOK_EVERY_S = 0.1
-"""How often a batch that only waits for a second evaluation calls its checkpoint."""
+"""Seconds between two calls of the checkpoint while a batch only waits for a second evaluation."""
 
 Recheck = Callable[[Candidate, float, Checkpoint], Outcome]
 """Rebuilds a candidate in a clean process and evaluates it on fresh private inputs.
 
-It may be given up beyond this latency, which is too much in any case, and ends when the checkpoint
-raises.
+The evaluation may stop above the given latency, and ends if the checkpoint raises an exception.
 """
 
 Floor = Callable[[Measured], tuple[float, str]]
-"""Latency that no kernel with these counts can beat, and what says so."""
+"""A latency that no kernel with these counts can beat, and the name of the bound."""
 
 
 class ScreenedExecutor:
-    """The `Executor` role around another one.
+    """An `Executor` that screens the outcomes of another executor.
 
-    The best latency is that of what this executor has evaluated: the first batch of a run that
-    goes on has nothing to be compared with.
+    Latencies are compared with the best one that this executor has evaluated. In the first batch of
+    a resumed run, there is none.
 
     Args:
-        executor: evaluates.
-        floor: the latency that nothing can be below, if one is known.
-        recheck: evaluates a candidate again; without it nothing is held back.
-        winner_is_confirmed: whether the caller has the best kernel evaluated again once a search
-            has ended, and the next best one where it does not hold.
+        executor: the executor that evaluates.
+        floor: computes a lower bound on the latency, if one is known.
+        recheck: evaluates a candidate again; without it, no outcome is held back.
+        winner_is_confirmed: whether the caller evaluates the best kernel again after the search,
+        and the next best one if the best is not confirmed.
     """
 
     def __init__(
@@ -75,11 +78,11 @@ class ScreenedExecutor:
         more: More | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> list[Outcome]:
-        """As the inner executor; what is held back is heard of later.
+        """Evaluate like the inner executor. Outcomes that are held back are reported later.
 
-        One candidate at a time is evaluated again, while the inner executor goes on. Where a batch
-        ends early, unless the user interrupts, what was held back is still decided, or told as it
-        was measured if the winner is confirmed anyway.
+        One candidate at a time is evaluated again, while the inner executor continues. If a batch
+        ends early, outcomes that are held back are still decided, or reported as measured if the
+        winner will be confirmed, unless the user interrupts the search.
         """
         given = list(requests)
         outcomes: dict[int, Outcome] = {}
@@ -103,7 +106,9 @@ class ScreenedExecutor:
                 decide()
 
         def decide(wait: bool = False, again: bool = True) -> None:
-            """Tell what is decided, and have the fastest of the rest evaluated `again`."""
+            """Report the outcomes that are decided, and start the second evaluation of the fastest
+            other candidate.
+            """
             while held:
                 pending = next((f for f in held if f.again is not None), None)
                 if pending is None:
@@ -112,7 +117,7 @@ class ScreenedExecutor:
                         assert self._recheck is not None
                         candidate = given[pending.position].candidate
                         pending.again = _Again(self._recheck, candidate, pending.latency)
-                    # else a faster one was borne out, or the winner will be
+                    # otherwise a faster one was confirmed, or the winner will be
                 while pending.again is not None and not pending.again.is_done():
                     if not wait:
                         return
@@ -141,7 +146,7 @@ class ScreenedExecutor:
                 for found in held:
                     found.give_up()
             while held and not interrupted:
-                with suppress(Exception):  # raised by a listener that has had enough already
+                with suppress(Exception):  # raised by a callback that has already ended the batch
                     decide(wait=True, again=not self._winner_is_confirmed)
             raise
         return [outcomes[position] for position in range(len(given))]
@@ -161,7 +166,7 @@ class ScreenedExecutor:
 
 @dataclass(slots=True)
 class _Held:
-    """An outcome, where it belongs, and its second evaluation once that has begun."""
+    """An outcome that is held back, its position, and its second evaluation if that has begun."""
 
     position: int
     outcome: Outcome
@@ -181,11 +186,11 @@ class _Held:
 
 
 class _CancelledError(Exception):
-    """Ends a second evaluation that nobody waits for."""
+    """Ends a second evaluation whose result is no longer needed."""
 
 
 class _Again:
-    """A second evaluation, which runs beside others from when this is made."""
+    """A second evaluation, which starts in its own thread when the object is constructed."""
 
     def __init__(self, recheck: Recheck, candidate: Candidate, latency: float) -> None:
         self._found: Outcome | Exception | None = None
@@ -198,19 +203,19 @@ class _Again:
         self._thread.start()
 
     def is_done(self) -> bool:
-        """Whether `outcome` would not wait."""
+        """Whether `outcome` would return without waiting."""
         return self._found is not None
 
     def join(self, timeout_s: float) -> None:
-        """Wait for it for so long at most."""
+        """Wait for the result for at most this time."""
         self._thread.join(timeout_s)
 
     def cancel(self) -> None:
-        """End it soon; nobody waits for its outcome."""
+        """End the evaluation soon; its outcome is not needed."""
         self._cancelled.set()
 
     def outcome(self) -> Outcome:
-        """The outcome, waiting for it; raises what the evaluation raised."""
+        """Wait for the outcome and return it; raises the exception of the evaluation."""
         self._thread.join()
         assert self._found is not None
         if isinstance(self._found, Exception):
@@ -229,12 +234,12 @@ class _Again:
 
 
 def _is_baseline(candidate: Candidate) -> bool:
-    """Kernels that a target compares results with are no part of the search."""
+    """Whether a request is for a baseline, which is not part of the search."""
     return candidate.parent_id is None and candidate.proposer != "start"
 
 
 def below_floor(outcome: Outcome, floor: Floor | None) -> Outcome:
-    """The outcome, or the failure of one that is faster than possible."""
+    """The outcome, or a failure if the kernel is faster than possible."""
     if floor is None or not isinstance(outcome, Measured):
         return outcome
     least, bound = floor(outcome)
@@ -248,15 +253,15 @@ def below_floor(outcome: Outcome, floor: Floor | None) -> Outcome:
 
 
 def allowed_difference(first: Measured, again: Measured) -> float:
-    """By how much two evaluations of a kernel may differ, relative to the latency, and agree."""
+    """The share by which two latencies of one kernel may differ."""
     return SAME_LATENCY + min(MOST_NOISE, first.noise + again.noise)
 
 
 def decided(measured: Measured, again: Outcome) -> Outcome:
-    """What counts after two evaluations of a kernel.
+    """The outcome that is used after two evaluations of a kernel.
 
-    A clock that other processes disturb may show too little once: where the second time is longer,
-    it counts. Latencies that nothing disturbs have to agree.
+    A measured time can be too short by chance, so if the second time is longer, it is used.
+    Simulated and modelled latencies must agree.
     """
     refuted = refutation(measured, again)
     if refuted is not None and isinstance(again, Measured) and again.quantity == "measured":
@@ -265,7 +270,7 @@ def decided(measured: Measured, again: Outcome) -> Outcome:
 
 
 def out_of_time(measured: Measured) -> Failed:
-    """The outcome of a kernel for whose second evaluation no time was left."""
+    """The outcome of a kernel if no time was left for its second evaluation."""
     log = (
         f"{measured.latency:g} {measured.unit} was not confirmed, because the budget ended before "
         "the kernel could be evaluated again."
@@ -274,7 +279,7 @@ def out_of_time(measured: Measured) -> Failed:
 
 
 def refutation(measured: Measured, again: Outcome) -> Failed | None:
-    """Why a second evaluation does not bear out the first, or None if it does."""
+    """The reason why the second evaluation contradicts the first, or None if it agrees."""
     first = f"{measured.latency:g} {measured.unit}"
     if isinstance(again, Failed):
         log = f"{first} was not confirmed on new inputs: {again.stage}, {again.kind}: {again.log}"

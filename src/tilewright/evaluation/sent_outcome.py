@@ -1,7 +1,7 @@
-"""What an evaluating process, here or on another machine, may send in place of an outcome.
+"""Checks the outcomes that evaluating processes send, on this machine or another one.
 
-A candidate may have taken the process over, and another machine may belong to a stranger. What is
-read here is later stored, printed, shown to models and compared, so that it has bounds.
+A candidate may control the process, and the other machine may not be trustworthy. The outcomes are
+later stored, printed, shown to models and compared, so their sizes and values are limited.
 """
 
 from __future__ import annotations
@@ -15,22 +15,24 @@ from tilewright.core.records import PRECISIONS, Failed, Measured, Outcome
 from tilewright.core.text import plain_text
 
 MOST_BYTES = 1 << 26
-"""Of a message that brings one; a longer one is not ours."""
+"""Maximum size of a message with an outcome. tilewright sends no longer ones."""
 MOST_TEXT = 1 << 20
-"""Characters of a log or of feedback; far over any that tilewright writes."""
+"""Maximum number of characters of a log or of feedback, which is more than tilewright ever
+writes.
+"""
 MOST_NAME = 4000
-"""Characters of a name, a version or a warning."""
+"""Maximum number of characters of a name, a version or a warning."""
 MOST_ENTRIES = 1000
-"""Entries of a breakdown, checks, warnings and the like."""
+"""Maximum number of entries of a breakdown, of checks, of warnings and similar lists."""
 MOST_LINES = 100_000
-"""Source lines with costs of their own."""
+"""Maximum number of source lines with costs."""
 QUANTITIES = ("simulated", "measured", "modelled")
 _SAID = ("outcome", "ready", "stage", "problem", "code", "modelled", "preflight")
 _KIND = re.compile(r"[a-z][a-z0-9_]{0,59}", re.ASCII)
 
 
 def has_form(reply: object) -> bool:
-    """Whether a worker's reply is an object that says one of the things that `worker.py` says."""
+    """Whether a worker's reply has one of the forms that `worker.py` sends."""
     if not isinstance(reply, dict):
         return False
     if "error" in reply and "outcome" not in reply:
@@ -40,10 +42,10 @@ def has_form(reply: object) -> bool:
 
 
 def read_outcome(value: object) -> Outcome:
-    """An outcome that a process sent; `TypeError` or `ValueError` for anything else.
+    """The outcome that a process sent; `TypeError` or `ValueError` if it is not valid.
 
-    Its texts become plain text. Numbers that no evaluation gives, names that are no printable
-    words, and lists without measure are refused.
+    Control characters are removed from its texts. Numbers that no evaluation can give, names that
+    are not printable words, and lists that are too long are refused.
     """
     outcome = outcome_from_json(value)
     if isinstance(outcome, Failed):

@@ -1,4 +1,4 @@
-"""When a worker is killed that does not come to an end."""
+"""The times after which a worker that does not finish is killed."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ from typing import Self
 from tilewright.core.records import Stage
 
 GRACE_S = 15.0
-"""On top of a stage's own time-outs, which end a stage with a better message than a kill."""
+"""Seconds that are added to the time-outs within a stage, which give a better message than killing
+the worker.
+"""
 MOST_DISTRIBUTIONS = 12
-"""Of inputs: a task draws each in at least one comparison."""
+"""Maximum number of distributions of inputs, each of which is used in at least one comparison."""
 IN_TURN = 5
-"""Where measurements take turns, as many may have to end before a stage does: four workers' and a
-second evaluation."""
+"""Number of measurements that a stage may have to wait for if only one runs at a time: those of
+four workers and of a second evaluation.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class StageTimeouts:
-    """Seconds after which a worker is killed, by stage; an `Allowance` counts them."""
+    """Seconds after which a worker is killed, for each stage. An `Allowance` counts them."""
 
     build: float
     check: float
@@ -29,7 +32,9 @@ class StageTimeouts:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, object]) -> Self:
-        """From `compile_timeout_s`, `simulation_timeout_s` and `checks` (defaults 20, 60, 3)."""
+        """The time-outs for the settings `compile_timeout_s`, `simulation_timeout_s` and `checks`
+        (defaults 20, 60, 3).
+        """
         compile_s = float(str(settings.get("compile_timeout_s", 20.0)))
         simulation_s = float(str(settings.get("simulation_timeout_s", 60.0)))
         checks = max(MOST_DISTRIBUTIONS, int(str(settings.get("checks", 3))))
@@ -38,16 +43,18 @@ class StageTimeouts:
         )
 
     def of(self, stage: Stage) -> float:
-        """Seconds for this stage."""
+        """The seconds for this stage."""
         return {"build": self.build, "check": self.check, "measure": self.measure}[stage]
 
 
 MOST_BUSY = 20.0
-"""Times by which other work on the machine may lengthen a time-out at most."""
+"""Maximum factor by which a time-out is extended because of other work on the machine."""
 
 
 def load() -> tuple[float, int]:
-    """Processes that ran or waited for a core during the last minute, and the number of cores."""
+    """The number of processes that ran or waited for a core during the last minute, and the number
+    of cores.
+    """
     return os.getloadavg()[0], os.cpu_count() or 1
 
 
@@ -57,11 +64,11 @@ def load_in_words() -> str:
 
 
 class Allowance:
-    """Seconds that work may take on a machine of its own.
+    """Counts the seconds that work may take on an otherwise idle machine.
 
-    A second counts for less while more processes want to run than the machine has cores, so that
-    the work of others does not end a kernel's evaluation. Work for another machine is counted with
-    the load of this one.
+    While more processes want to run than the machine has cores, a second counts as less, so that
+    other work does not end the evaluation of a kernel. For work on another machine, the load of
+    this machine is used.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -70,7 +77,7 @@ class Allowance:
         self._looked = monotonic()
 
     def is_used(self) -> bool:
-        """Whether the time is over; to be asked often, as it takes the load of that moment."""
+        """Whether the time is used up. Call it often, because each call uses the present load."""
         running, cores = load()
         now = monotonic()
         self._used += (now - self._looked) / min(MOST_BUSY, max(1.0, running / cores))

@@ -1,8 +1,9 @@
 """`python -m tilewright.evaluation.worker DESCRIPTOR PARENT`: evaluates until told to stop.
 
-DESCRIPTOR is one end of a channel that only the executor and this process hold; no verdict travels
-over anything a candidate or compiler could write. The task is opened once, and its
-inputs and expected outputs are kept. PARENT is the executor's process id: the worker dies with it.
+DESCRIPTOR is one end of a channel to which only the executor and this process have access, so
+neither a candidate nor a compiler can write a verdict. The task is opened once, and its inputs and
+expected outputs are kept. PARENT is the executor's process id. When the executor ends, the worker
+ends too.
 
 Messages to the worker::
 
@@ -13,11 +14,11 @@ Messages to the worker::
     {"model": source}                      -> {"modelled": Measured, Failed or null: not modelled}
     {"preflight": {}}                                               -> {"preflight": [AttackResult]}
 
-Either may be answered by {"error": {"type": ..., "message": ...}}: an exception that is not about
-the candidate. The end of the channel ends the worker.
+The answer to any message may be {"error": {"type": ..., "message": ...}}, which is an exception
+that is not a failure of the candidate. The worker ends when the channel is closed.
 
-The same messages go to workers on other machines: one a line over ssh (`relay.py`), and in lists to
-those of a cluster (`cluster/messages.py`), where a task is described in more detail.
+Workers on other machines receive the same messages: one in each line over ssh (`relay.py`), and in
+lists in a cluster (`cluster/messages.py`), where a task is described in more detail.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ Found = TypeVar("Found")
 def main(arguments: list[str]) -> None:
     """Serve requests until the channel closes."""
     descriptor, parent = (int(a) for a in arguments)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the executor's to handle
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the executor handles Ctrl-C
     die_with_parent(parent)
     keep_freed_memory()
     channel = Channel(descriptor)
@@ -74,7 +75,7 @@ def die_with_parent(parent: int) -> None:
     """Ask the kernel to kill this process when `parent` ends, however it ends (Linux)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it ended before the line above
+    if os.getppid() != parent:  # the parent ended before the line above
         sys.exit(1)
 
 
@@ -82,7 +83,7 @@ Record = TypeVar("Record")
 
 
 def _record(value: object, kind: type[Record]) -> Record:
-    """What a request holds; `InputError` for anything else than a record of this kind."""
+    """The record in a request; `InputError` if it is not a record of this class."""
     try:
         found = from_json(value)
     except (TypeError, ValueError) as error:
@@ -187,9 +188,11 @@ class _Server:
 
 
 def _carried_out(work: Callable[[], Found], stage: Callable[[], Stage]) -> Found | Failed:
-    """What came of a candidate; one odd candidate must not end the run.
+    """The outcome of a candidate. An unexpected exception becomes a failure, so that it does not
+    end the run.
 
-    Whatever fails while the disk is full raises `DiskFullError` instead: it says nothing about it.
+    If the disk is full, a failure raises `DiskFullError` instead, because the candidate may not
+    have caused it.
     """
     found = _outcome_of(work, stage)
     if isinstance(found, Failed):

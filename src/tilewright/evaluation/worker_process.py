@@ -1,4 +1,4 @@
-"""The executor's end of one worker process: start, talk, kill."""
+"""Starts, uses and ends one worker process, for the executor."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ _MAX_BYTES = 1 << 28
 class WorkerProcess:
     """A running worker, with a folder of its own and a clean environment (no secrets).
 
-    Messages are JSON: what a worker sends is never executed.
+    Messages are JSON, so data from a worker are never executed.
     """
 
     def __init__(self) -> None:
-        # Of its own, so that what a killed worker leaves behind goes with it.
+        # The worker's own folder, so that files of a killed worker are deleted.
         self._scratch = tempfile.TemporaryDirectory(
             prefix="tilewright-worker-", ignore_cleanup_errors=True
         )
-        # What a worker contains may run as another user, which must get to folders in here.
+        # Sandboxed commands of a worker may run as another user, who must be able to enter this
+        # folder.
         Path(self._scratch.name).chmod(0o711)
         self._log = (Path(self._scratch.name) / "log").open("w+b")
         self._child = Child(
@@ -42,23 +43,23 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int:
-        """Process id, which is also the process group's."""
+        """Process id, which is also the id of the process group."""
         return self._child.pid
 
     def fileno(self) -> int:
-        """Descriptor that becomes readable when a reply, or the worker's end, is there."""
+        """Descriptor that becomes readable when a reply has arrived or the worker has ended."""
         return self._child.fileno()
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """Send one message; a worker that is gone is noticed when its reply is read."""
+        """Send one message. If the worker has ended, `receive` reports it."""
         self._child.send_json(message)
 
     def receive(self) -> Any:
-        """The next reply; `EOFError` when the worker has ended."""
+        """The next reply; `EOFError` if the worker has ended."""
         return self._child.receive_json()
 
     def kill(self) -> str:
-        """Kill the whole process group, release everything; returns the end of its output."""
+        """Kill the whole process group, release all resources, and return the end of the output."""
         self._child.kill()
         self._log.seek(0, os.SEEK_END)
         self._log.seek(max(0, self._log.tell() - _LOG_BYTES))
@@ -69,12 +70,12 @@ class WorkerProcess:
 
     @property
     def exit_text(self) -> str:
-        """How the process ended, after `kill`."""
+        """How the process ended; call it after `kill`."""
         return self._child.exit_text
 
 
 def _environment() -> dict[str, str]:
     kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-    # One worker per core: a library's own threads would only compete with the other workers.
+    # There is one worker per core, so threads of a library would only slow the other workers down.
     single = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     return {**kept, **single}

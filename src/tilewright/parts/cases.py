@@ -35,6 +35,7 @@ from tilewright.parts.problem import (
     FormulaProblem,
     MeasuresErrors,
     Problem,
+    RepeatsReference,
     in_orders,
 )
 
@@ -188,6 +189,9 @@ class Case:
                 text = _difference(argument, got, expected, self.workload.tolerance)
             if text is not None:
                 self._errors.clear()
+                if isinstance(self.problem, RepeatsReference):
+                    # Otherwise, the kernel would be blamed for the reference's random numbers.
+                    self.problem.check_repeated(self.given, self.expected)
                 # Not the seed: this text is shown to proposers.
                 return f"{text} ({self.check.distribution} inputs)"
         return None

@@ -61,6 +61,7 @@ class FolderProblem:
         self._leading = next((a for a in workload.arguments if a.is_given), None)
         self._values = values
         self._sound: set[str] = set()
+        self._was_repeated = False
         self.constants = constants or {}
         """What kernels take besides arrays; `reference` is given those that it takes."""
 
@@ -128,10 +129,12 @@ class FolderProblem:
         inputs: Mapping[str, Any],
         converted: Callable[[Any], Any],
         remedy: str = "it must compute the outputs from the inputs",
+        what: str = "{call}",
     ) -> tuple[Any, ...]:
         function = self._module.reference
         inputs = {**inputs, **_taken(function, self.constants)}
-        with users_code(f"{self._path}: reference({', '.join(inputs)})", remedy):
+        call = f"reference({', '.join(inputs)})"
+        with users_code(f"{self._path}: {what.format(call=call)}", remedy):
             returned = function(**inputs)
             values = returned if isinstance(returned, tuple) else (returned,)
             values = tuple(converted(value) for value in values)
@@ -144,12 +147,42 @@ class FolderProblem:
 
     def _fitting(self, argument: Argument, array: Array, function: str) -> Array:
         if array.shape != argument.shape or array.dtype != np.dtype(argument.dtype):
-            raise WorkloadError(
-                f"{self._path}: {function} returned {array.dtype}{list(array.shape)} for "
-                f"{argument.name}, expected {argument.dtype}{list(argument.shape)}. Convert the "
-                "result to the type and shape in workload.toml."
-            )
+            raise self._misfit(argument, array, function)
         return array
+
+    def _misfit(self, argument: Argument, array: Array, function: str) -> WorkloadError:
+        return WorkloadError(
+            f"{self._path}: {function} returned {array.dtype}{list(array.shape)} for "
+            f"{argument.name}, expected {argument.dtype}{list(argument.shape)}. Convert the "
+            "result to the type and shape in workload.toml."
+        )
+
+    def check_repeated(self, inputs: Mapping[str, Array], before: Mapping[str, Expected]) -> None:
+        """Call the reference again; `WorkloadError` if it does not return what it did `before`.
+
+        The reference is called again only once in each process.
+        """
+        if self._was_repeated:
+            return
+        self._was_repeated = True
+        for name, found in self.reference(inputs).items():
+            if not _alike(_numbers_of(found), _numbers_of(before[name])):
+                raise WorkloadError(
+                    f"{self._path}: reference returned different results for {name} in two calls "
+                    "with the same inputs. Make it deterministic: it may use neither random "
+                    "numbers nor values that an earlier call left."
+                )
+
+
+def _numbers_of(expected: Expected) -> Array:
+    return expected.exact if isinstance(expected, Followed) else expected
+
+
+def _alike(one: Array, other: Array) -> bool:
+    """Whether arrays are equal, up to the order in which a library may add up products."""
+    finite = np.abs(one[np.isfinite(one)])
+    least = 1e-9 * float(finite.max(initial=0.0))
+    return bool(np.allclose(one, other, rtol=1e-6, atol=least, equal_nan=True))
 
 
 def _equal(one: Array, other: Any) -> bool:
@@ -168,25 +201,47 @@ class FloatFolderProblem(FolderProblem, FormulaProblem):
 
     required: bool
     """Whether the folder gives no tolerance."""
+    _called_with_numbers = False
 
     def formula(self, operands: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The user's reference, called with `Followed` arrays."""
+        """The user's reference, called with `Followed` arrays.
+
+        `WorkloadError` says whether the reference itself fails, or only cannot be followed.
+        """
+        self._check_with_numbers(operands)
         remedy = (
-            "to say how far off results may be, it must use numpy operations on whole arrays only "
-            "(docs/tolerance.md), or workload.toml must give a [tolerance]"
+            "use the numpy operations on whole arrays that docs/tolerance.md lists and copy no "
+            "elements into other arrays, or give a [tolerance] in workload.toml"
         )
-        values = self._called(operands, lambda value: value, remedy)
+        what = (
+            "to find the allowed error, tilewright calls {call} with arrays that record its "
+            "operations, which"
+        )
+        values = self._called(operands, lambda value: value, remedy, what)
         for argument, value in zip(self._outputs, values, strict=True):
             if not isinstance(value, Followed) or value.shape != argument.shape:
                 raise WorkloadError(
-                    f"{self._path}: reference returned {type(value).__name__}"
-                    f"{list(np.shape(getattr(value, 'exact', value)))} for {argument.name}, "
-                    f"expected an array computed from the inputs{list(argument.shape)}: {remedy}."
+                    f"{self._path}: reference returns values for {argument.name} that it does not "
+                    "compute from its inputs by numpy operations on whole arrays, so tilewright "
+                    f"cannot find the allowed error; {remedy}."
                 )
         return {
             a.name: value if a.dtype == self.numbers.name else stored(value, a.dtype)
             for a, value in zip(self._outputs, values, strict=True)
         }
+
+    def _check_with_numbers(self, operands: Mapping[str, Any]) -> None:
+        """Call the reference once as the user would; `WorkloadError` if it fails even then."""
+        if self._called_with_numbers:
+            return
+        numbers = {
+            a.name: np.array(getattr(operands[a.name], "exact", operands[a.name]), a.dtype)
+            for a in self._inputs
+        }
+        for argument, array in zip(self._outputs, self._called(numbers, np.asarray), strict=True):
+            if array.shape != argument.shape:
+                raise self._misfit(argument, array, "reference")
+        self._called_with_numbers = True
 
     def reference(self, inputs: Mapping[str, Array]) -> Mapping[str, Any]:
         """All outputs, exact and with their deviations."""
@@ -395,7 +450,7 @@ def users_code(what: str, remedy: str) -> Iterator[None]:
             said = plain_text(type(error).__name__[:300])
         if isinstance(error, ModuleNotFoundError):
             remedy = "install it in the Python environment that runs tilewright"
-        message = f"{what} raised {' '.join(said.split())}; {remedy}."
+        message = f"{what} raised {' '.join(said.split()).rstrip('.')}; {remedy}."
     else:
         return
     raise WorkloadError(message)

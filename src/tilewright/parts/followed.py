@@ -109,7 +109,10 @@ class Followed(NDArrayOperatorsMixin):
         return len(self.exact)
 
     def __array__(self, *_: object, **__: object) -> Array:
-        raise TypeError("the array would leave the arithmetic in which errors are computed")
+        raise TypeError("the formula copies elements into an array that numpy has made")
+
+    def __float__(self) -> float:
+        raise TypeError("a conversion to a single number is not supported")
 
     def __getitem__(self, index: Any) -> Followed:
         return self._each(lambda part: part[index])
@@ -127,7 +130,7 @@ class Followed(NDArrayOperatorsMixin):
     def astype(self, dtype: Any, *_: object, **__: object) -> Followed:
         """Itself for every type of floating point: each way keeps its own."""
         if not is_float(np.dtype(dtype).name):
-            raise TypeError(f"a conversion to {np.dtype(dtype)} cannot be followed")
+            raise TypeError(f"a conversion to {np.dtype(dtype)} is not supported")
         return self
 
     def copy(self) -> Followed:
@@ -203,19 +206,19 @@ class Followed(NDArrayOperatorsMixin):
     def __array_ufunc__(self, function: np.ufunc, method: str, *operands: Any, **more: Any) -> Any:
         """Arithmetic; results of `out=` are new arrays, which is what `a += b` needs."""
         if not set(more) <= {"out", "dtype", "casting", "axis", "keepdims"}:
-            return NotImplemented
+            raise _unsupported(function, method)
         if method == "reduce":
             reduction = {np.add: Followed.sum, np.maximum: Followed.max, np.minimum: Followed.min}
             if function not in reduction:
-                return NotImplemented
+                raise _unsupported(function, method)
             axis, keepdims = more.get("axis", 0), bool(more.get("keepdims", False))
             return reduction[function](operands[0], axis, keepdims)
         if method != "__call__":
-            return NotImplemented
+            raise _unsupported(function, method)
         if function in _COMPARISONS:
             return function(*(o.exact if isinstance(o, Followed) else o for o in operands))
         if function.nout != 1:
-            return NotImplemented
+            raise _unsupported(function, method)
         followed = [self._constant(operand) for operand in operands]
         with np.errstate(all="ignore"):
             return _product(*followed) if function is np.matmul else _elements(function, followed)
@@ -229,7 +232,7 @@ class Followed(NDArrayOperatorsMixin):
         if function in _REDUCTIONS:
             first, *rest = args
             return _REDUCTIONS[function](first, *rest, **kwargs)
-        return NotImplemented
+        raise _unsupported(function)
 
     def _constant(self, operand: Any) -> Followed:
         """Numbers of the formula itself; rounding those is the formula's business."""
@@ -312,6 +315,12 @@ def stored(values: Followed, dtype: str) -> Followed:
         results = [result.astype(dtype).astype(result.dtype) for result in values.results]
     deviation = np.hypot(values.deviation, step)
     return Followed(values.exact, deviation, results, values.ways, values.format)
+
+
+def _unsupported(function: Any, method: str = "__call__") -> TypeError:
+    module = getattr(function, "__module__", None) or "numpy"  # functions of elements have none
+    name = f"{module}.{function.__name__}".replace("numpy", "np", 1)
+    return TypeError(f"{name}{'' if method == '__call__' else f'.{method}'} is not supported")
 
 
 def _squares(values: Array) -> Array:

@@ -128,6 +128,15 @@ class NamesIndependentInputs(Protocol):
 
 
 @runtime_checkable
+class RepeatsReference(Protocol):
+    """A problem whose reference a user wrote, who may have used random numbers in it."""
+
+    def check_repeated(self, inputs: Mapping[str, Array], before: Mapping[str, Expected]) -> None:
+        """Raise `WorkloadError` if the reference does not return what it returned `before`."""
+        ...
+
+
+@runtime_checkable
 class MeasuresErrors(Protocol):
     """A problem that is no formula for numpy arrays, and yet knows what float32 is off by.
 

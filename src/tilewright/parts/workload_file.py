@@ -136,6 +136,9 @@ def schema() -> Mapping[str, object]:
 
 _GIVE = {
     "Value error, ": "",
+    "Extra inputs are not permitted": "no such field exists, so correct its name or remove it",
+    "Field required": "the field is missing, so add it",
+    "Input should be a valid integer, unable to parse string as an integer": "give a whole number",
     "Input should be greater": "give a number greater",
     "Input should be less": "give a number less",
     "Input should be ": "give ",

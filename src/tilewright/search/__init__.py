@@ -1,1 +1,3 @@
-"""Select, propose, evaluate: the search over kernels."""
+"""The search for faster kernels, which repeatedly selects parents, proposes candidates and
+evaluates them.
+"""

@@ -1,8 +1,9 @@
-"""Beam search: the B best kernels that each improved on their parent.
+"""Beam search, whose beam contains the B best kernels that are faster than their parents.
 
-Kernels that begin anew, without the start's schedule, and what descends from them have two thirds
-of the places until one of them is the best of all: a schedule that somebody tuned is ahead of any
-new one at first, and seldom leads on, while new ones need as many trials as any other search.
+Two thirds of the beam are reserved for kernels that were written without the schedule of the
+starting kernel, and for their descendants, until one of them is the best kernel. A schedule that
+was tuned by hand is faster than a new one at first, but can seldom be improved further, while new
+schedules need as many trials as in any other search.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ class BeamSearch:
     """The `SearchStrategy` of plan-then-implement beam search; a pure function of the history.
 
     Attributes:
-        width: B, parents kept.
-        iterations: T, iterations at most (they count from 1; the starting kernel is 0), without
-            those that searched the values of templates alone.
-        patience: stop when the best kernel did not improve for this many iterations. One whose
-            parents gave no new candidate does not count: it cost nothing and tried nothing. Twice
-            as many of those in a row end the search too.
+        width: B, the number of parents in the beam.
+        iterations: T, the maximum number of iterations, counted from 1 (the starting kernel is
+        iteration 0). Iterations that only searched the values of templates are not included.
+        patience: stop if the best kernel has not improved for this number of iterations. Iterations
+        without a new candidate are not included. Twice as many of them in a row also end the
+        search.
     """
 
     width: int = 6
@@ -35,14 +36,14 @@ class BeamSearch:
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
-        """The strategy as the settings want it."""
+        """The strategy that the settings describe."""
         return cls(settings.beam, settings.iterations, settings.patience)
 
     def select(self, history: History) -> list[Trial]:
-        """The beam, best first: measured kernels that improved on their parent.
+        """The beam, the best kernel first: measured kernels that are faster than their parents.
 
-        Earlier members compete again, so the best kernel never leaves the beam. Variations of one
-        kernel count once (`Ranking`), so that they do not fill the beam.
+        Kernels of earlier iterations compete again, so the best kernel is always in the beam. Of
+        several variations of one kernel, only the fastest is in the beam (`Ranking`).
         """
         return history.indexed(_Lines).best(self.width)
 
@@ -67,14 +68,16 @@ class BeamSearch:
 
 
 class _Lines:
-    """Two rankings: of what descends from the start's schedule, and of what was begun anew."""
+    """Two rankings: of kernels with the schedule of the starting kernel and their descendants, and
+    of kernels written without it.
+    """
 
     def __init__(self) -> None:
         self._all, self._given, self._new = Ranking(), Ranking(), Ranking()
         self._anew: set[str] = set()  # candidates
 
     def add(self, trial: Trial, history: History) -> None:
-        """Take in the last trial of a history."""
+        """Add the last trial of a history."""
         candidate = trial.candidate
         is_new = begins_anew(candidate) or candidate.parent_id in self._anew
         if is_new:
@@ -83,11 +86,13 @@ class _Lines:
             ranking.add(trial, history)
 
     def bests(self) -> list[Trial]:
-        """The best kernel of each line that has one."""
+        """The best kernel of each of the two rankings that is not empty."""
         return [*self._given.best(1), *self._new.best(1)]
 
     def best(self, count: int) -> list[Trial]:
-        """The `count` best; while the given schedule leads, two thirds of them are begun anew."""
+        """The `count` best kernels. While the given schedule is the fastest, two thirds of them
+        were written without it.
+        """
         overall, new = self._all.best(count), self._new.best(count)
         if not new or overall[0].candidate.id in self._anew:
             return overall

@@ -1,4 +1,4 @@
-"""Best of N: every candidate is made from the starting kernel, none from another candidate."""
+"""The strategy best-of-n, in which every candidate is derived from the starting kernel."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from tilewright.search.values_only import values_only
 
 @dataclass(frozen=True, slots=True)
 class BestOfN:
-    """The `SearchStrategy` that repeats the first step: what a search gains by building on results.
+    """A `SearchStrategy` that repeats the first step. A comparison with it shows how much a search
+    gains by building on results.
 
     Attributes:
-        iterations: rounds of proposing from the starting kernel; the seed differs in each.
+        iterations: the number of rounds, each of which proposes candidates from the starting kernel
+        with another seed.
     """
 
     iterations: int = 15
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
-        """The strategy as the settings want it; a beam and patience mean nothing to it."""
+        """The strategy that the settings describe; `beam` and `patience` are ignored."""
         return cls(settings.iterations)
 
     def select(self, history: History) -> list[Trial]:
@@ -31,11 +33,13 @@ class BestOfN:
         return [start] if start is not None and start.latency is not None else []
 
     def limit_latency(self, parent: Trial) -> float | None:
-        """The starting kernel's latency: only a faster kernel is a result."""
+        """The starting kernel's latency, because only a faster kernel is a result."""
         return parent.latency
 
     def should_stop(self, history: History, iteration: int) -> str | None:
-        """After all rounds; one without a better kernel says nothing about the next."""
+        """The reason for stopping after the last round. Rounds without a better kernel do not end
+        the search.
+        """
         if iteration - values_only(history) > self.iterations:
             return f"all {self.iterations} iterations are done"
         return None

@@ -1,7 +1,7 @@
-"""Trials and events as plain values: what `--events FILE` writes, and tables are made of.
+"""Trials and events as plain values, for `--events FILE` and for tables.
 
-Every event is one JSON object with its type's name under "event", and the fields that
-docs/python.md lists. Numbers that do not exist or are unknown are null.
+Each event is one JSON object with the name of its type as "event" and the fields that
+docs/python.md lists. Missing or unknown numbers are null.
 """
 
 from __future__ import annotations
@@ -31,11 +31,13 @@ from tilewright.search.events import (
 )
 
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
-"""What spreadsheets begin a formula with."""
+"""The characters with which a formula of a spreadsheet begins."""
 
 
 def trial_record(trial: Trial) -> dict[str, object]:
-    """One trial as a flat row. `verdict` is "correct", or the kind of the failure in `stage`."""
+    """One trial as a flat row. `verdict` is "correct", or the kind of failure that occurred in
+    `stage`.
+    """
     outcome, plan = trial.outcome, trial.candidate.plan
     failed = outcome if isinstance(outcome, Failed) else None
     measured = outcome if isinstance(outcome, Measured) else None
@@ -61,7 +63,8 @@ def trial_record(trial: Trial) -> dict[str, object]:
 
 
 def spreadsheet_row(row: Mapping[str, object]) -> dict[str, object]:
-    """A row whose texts no spreadsheet takes for formulas: models write plans, people open them.
+    """A row in which a spreadsheet does not interpret any text as a formula. Plans are written by
+    models and may be opened in a spreadsheet.
 
     >>> spreadsheet_row({"plan": "=1+1", "turn": 2})
     {'plan': "'=1+1", 'turn': 2}
@@ -158,8 +161,8 @@ def _fields(event: Event) -> dict[str, object]:
 class EventLines:
     """A listener that appends every event to a file: one JSON object per line, written at once.
 
-    Beside the fields of `event_record`, each line has the "time" in UTC. Lines of earlier runs in
-    the file stay. `OutputError` if the file cannot be written.
+    Beside the fields of `event_record`, each line has the "time" in UTC. Lines that the file
+    already contains are kept. `OutputError` if the file cannot be written.
 
     >>> import tilewright as tw
     >>> lines = tw.EventLines("events.jsonl")
@@ -187,7 +190,7 @@ class EventLines:
             raise self._refused(error) from error
 
     def close(self) -> None:
-        """Close the file: there are no more events."""
+        """Close the file."""
         self._file.close()
 
     def _refused(self, error: OSError) -> OutputError:

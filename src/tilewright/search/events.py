@@ -1,4 +1,4 @@
-"""What a search reports while it runs, one small record per step.
+"""The events that a search reports while it runs, as one small record for each step.
 
 >>> import tilewright as tw
 >>> latencies = []
@@ -24,7 +24,9 @@ from tilewright.core.run_notes import AgentWork, ReusedSchedule
 
 @dataclass(frozen=True, slots=True)
 class RunStarted:
-    """A run begins, or goes on: then `history` holds the trials of its earlier sessions."""
+    """A run begins or is resumed. If it is resumed, `history` contains the trials of its earlier
+    sessions.
+    """
 
     run: RunRecord
     history: History
@@ -32,7 +34,7 @@ class RunStarted:
 
 @dataclass(frozen=True, slots=True)
 class IterationStarted:
-    """The parents of one iteration (counted from 1) are chosen, best first."""
+    """The parents of an iteration (counted from 1) have been chosen; the best parent is first."""
 
     iteration: int
     iterations: int
@@ -41,7 +43,7 @@ class IterationStarted:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """One parent's plans are made."""
+    """The plans for one parent have been made."""
 
     iteration: int
     parent_id: str
@@ -50,7 +52,9 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Implemented:
-    """One parent's plans are implemented: new candidates, and duplicates left out."""
+    """The plans for one parent have been implemented, with the new candidates and the number of
+    duplicates that were dropped.
+    """
 
     iteration: int
     parent_id: str
@@ -60,9 +64,10 @@ class Implemented:
 
 @dataclass(frozen=True, slots=True)
 class ProposalFailed:
-    """A step of the proposer raised (a defect), or computed for too long; `log` tells.
+    """A step of the proposer raised an exception (a defect) or exceeded its time limit; `log` says
+    which.
 
-    It counts as having proposed nothing; the search goes on with the others.
+    The search continues without the proposals of this step.
     """
 
     iteration: int
@@ -72,7 +77,7 @@ class ProposalFailed:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationStarted:
-    """The iteration's batch goes to the executor (iteration 0 is the starting kernel)."""
+    """The iteration's batch is passed to the executor (iteration 0 is the starting kernel)."""
 
     iteration: int
     candidates: int
@@ -80,9 +85,10 @@ class EvaluationStarted:
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """One candidate is evaluated, in the order of completion.
+    """One candidate has been evaluated. These events are in the order in which evaluations finish.
 
-    The trial's index is final except in an iteration that the wall-time budget cuts short.
+    The trial's index is final, except in an iteration that ends early because the wall-clock time
+    is used up.
     """
 
     trial: Trial
@@ -90,7 +96,9 @@ class Evaluated:
 
 @dataclass(frozen=True, slots=True)
 class IterationFinished:
-    """All candidates of an iteration are evaluated; `best` is the best of the whole run."""
+    """All candidates of an iteration have been evaluated; `best` is the best trial of the whole
+    run.
+    """
 
     iteration: int
     evaluated: int
@@ -99,16 +107,18 @@ class IterationFinished:
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """A model answered (or its reply was known already); told between other events."""
+    """A model has answered, or a stored reply was used. These events may occur between any
+    others.
+    """
 
     call: CallRecord
 
 
 @dataclass(frozen=True, slots=True)
 class ModelsForecast:
-    """Before the first call of a run: what calls to models may use at most.
+    """An upper bound on the calls to models and their cost, before the first call of a run.
 
-    `usd` is None where a price is unknown.
+    `usd` is None if a price is unknown.
     """
 
     calls: int
@@ -118,21 +128,21 @@ class ModelsForecast:
 
 @dataclass(frozen=True, slots=True)
 class SchedulesReused:
-    """The run takes up what earlier ones found, the nearest first, before it searches on."""
+    """The run begins with schedules of earlier runs, the most similar workload first."""
 
     notes: tuple[ReusedSchedule, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AgentEnded:
-    """An agent that worked on a kernel is over, with all that it started."""
+    """An agent that worked on a kernel has ended, together with all processes that it started."""
 
     work: AgentWork
 
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """The search ended, and why."""
+    """The search has ended, for this reason."""
 
     reason: str
 
@@ -156,7 +166,7 @@ OnEvent: TypeAlias = Callable[[Event], None]
 
 
 class Relay:
-    """Tells a listener of events in the thread that made the relay, whichever thread has them."""
+    """Passes events from any thread to a listener, in the thread that constructed the relay."""
 
     def __init__(self, listener: OnEvent) -> None:
         self._listener = listener
@@ -164,12 +174,14 @@ class Relay:
         self._untold: SimpleQueue[Event] = SimpleQueue()
 
     def __call__(self, event: Event) -> None:
-        """Tell of an event: at once in the relay's own thread, else with the next `deliver`."""
+        """Pass an event on: immediately in the relay's own thread, and otherwise with the next
+        `deliver`.
+        """
         self._untold.put(event)
         if get_ident() == self._thread:
             self.deliver()
 
     def deliver(self) -> None:
-        """Tell what other threads had; to be called in the relay's own thread."""
+        """Pass on the events of other threads. Call this method in the relay's own thread."""
         while not self._untold.empty():
             self._listener(self._untold.get())

@@ -1,9 +1,10 @@
-"""Islands: several beams side by side that pass their best kernels round from time to time.
+"""The strategy islands: several beams, which exchange their best kernels from time to time.
 
-The islands share the starting kernel and deal its children out among themselves; what descends
-from a child stays on its island. Within an island each *cell* has a place before any has a second:
-kernels that spend most of their time on the same thing are one cell. So a kernel that waits for
-memory survives beside faster ones that wait for the array, on the same island and on others.
+The children of the starting kernel are assigned to the islands in turn, and the descendants of a
+child stay on the child's island. Kernels with the same largest cause of latency form a *cell*. The
+beam of an island contains the best kernel of every cell before it contains a second kernel of any
+cell. A kernel that waits for memory is therefore kept beside faster kernels that wait for the
+array.
 """
 
 from __future__ import annotations
@@ -16,20 +17,23 @@ from tilewright.search.beam import BeamSearch
 from tilewright.search.ranking import Ranking, has_improved
 
 ISLANDS = 3
-"""Islands, or fewer where the beam has fewer places."""
+"""Number of islands; there are fewer if the beam is smaller."""
 EXCHANGE_EVERY = 3
-"""In every third iteration, children of an island's best kernel belong to the next island."""
+"""In every third iteration, the children of an island's best kernel are assigned to the next
+island.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Islands(BeamSearch):
-    """The `SearchStrategy` of island search; a pure function of the history.
+    """The `SearchStrategy` islands, whose results depend only on the history.
 
-    The beam's places are shared out evenly among the islands. Ends as a beam search does.
+    The beam is divided evenly among the islands. The search ends under the same conditions as a
+    beam search.
     """
 
     def select(self, history: History) -> list[Trial]:
-        """The kernels of all islands: each one's best, then each one's second, and so on."""
+        """The best kernel of each island, then the second-best kernel of each island, and so on."""
         count = min(ISLANDS, self.width)
         islands = history.indexed(_Index(count)).islands
         places = [self.width // count + (n < self.width % count) for n in range(count)]
@@ -40,7 +44,7 @@ class Islands(BeamSearch):
 
 @dataclass(frozen=True, slots=True)
 class _Index:
-    """Makes the index of so many islands."""
+    """Constructs the index for a number of islands."""
 
     count: int
 
@@ -84,6 +88,8 @@ class _Archipelago:
 
 
 def what_binds(trial: Trial) -> str:
-    """What a measured kernel spends most of its time on, as its breakdown says; "" if unknown."""
+    """The cause in the breakdown on which a measured kernel spends most of its time; "" if
+    unknown.
+    """
     breakdown = trial.outcome.breakdown if isinstance(trial.outcome, Measured) else {}
     return max(sorted(breakdown), key=lambda cause: breakdown[cause], default="")

@@ -1,8 +1,8 @@
-"""The search loop: select, propose, evaluate; nothing else.
+"""The search loop: select parents, propose candidates, evaluate them.
 
-A trial is appended as soon as every trial before it in the batch is there, so the stored
-history is always a prefix of the one an undisturbed run would write, whatever the order in
-which evaluations finish. Outcomes that finish earlier wait in the executor's cache.
+A trial is appended as soon as all earlier trials of the batch have been appended, so the stored
+history is always the beginning of the history of an uninterrupted run. Outcomes that arrive earlier
+are kept in the executor's cache.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tilewright.search.values_only import values_only
 
 
 class BudgetSpentError(Exception):
-    """Ends a batch while it is proposed or evaluated; never leaves the search."""
+    """Ends a batch while it is proposed or evaluated. The search catches this exception."""
 
     def __init__(self, history: History | None = None) -> None:
         self.history = history
@@ -38,17 +38,18 @@ class Search:
     Args:
         strategy: chooses parents and says when to stop.
         batches: proposes the candidates of an iteration.
-        executor: evaluates them.
-        append: makes one trial durable.
-        iterations: T, told to listeners.
-        budget: evaluations and wall seconds, over all sessions of the run.
-        wall_s: wall seconds spent so far, over all sessions of the run.
-        on_event: hears of every step.
-        rounds: how often authors go on, within an iteration, from what became of their candidates.
-        models_stop: why models are asked no more (their budget is spent), or None.
-        deliver: called often, so that listeners hear in this thread of what others have to tell.
-        stop_within: the search is over once its best kernel is at most this share above its bound.
-        closed: ids of the kernels that nobody expands any more from an iteration on.
+        executor: evaluates the candidates.
+        append: stores one trial durably.
+        iterations: T, which events report.
+        budget: evaluations and wall-clock seconds, over all sessions of the run.
+        wall_s: wall-clock seconds used so far, over all sessions of the run.
+        on_event: called with every event.
+        rounds: how often, in one iteration, authors may continue from the outcomes of their
+        candidates. models_stop: returns the reason why models are no longer called (their budget is
+        spent), or None. deliver: called often, to pass events of other threads to the listener in
+        this thread. stop_within: the search ends when its best kernel is at most this share above
+        its bound. closed: returns the ids of the kernels from which no more candidates are made
+        from an iteration on.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class Search:
         self._closed = closed
 
     def evaluate_start(self, start: Candidate) -> History:
-        """Evaluate the starting kernel as trial 0. The budget always affords it."""
+        """Evaluate the starting kernel as trial 0, even if the budget is too small for it."""
         parts = iter([[EvaluationRequest(start)]])
         trials, _ = self._evaluate(0, parts, History(), Budget())
         return History(trials)
@@ -91,9 +92,9 @@ class Search:
     def run(self, history: History) -> tuple[History, str]:
         """Search from a history that begins with the measured starting kernel.
 
-        An iteration that an earlier session left unfinished is proposed again from the history
-        before it, and what is already recorded is not evaluated again. Returns the history at
-        the end and why the search stopped.
+        An iteration that an earlier session did not finish is proposed again from the history
+        before it, and recorded candidates are not evaluated again. Returns the history at the end,
+        and the reason why the search stopped.
         """
         iteration = max(1, history[-1].iteration)
         while True:
@@ -104,7 +105,9 @@ class Search:
             iteration += 1
 
     def step(self, iteration: int, history: History) -> tuple[History, str | None]:
-        """One iteration, or why there is none; `history` may already hold some of its trials."""
+        """Perform one iteration, or return the reason why there is none. `history` may already
+        contain some of its trials.
+        """
         before = history.before(iteration)
         reason = self.done(iteration, before) or self.exhausted(history)
         if reason is not None:
@@ -135,9 +138,9 @@ class Search:
         return history, self.exhausted(history)
 
     def propose(self, iteration: int, history: History) -> Generator[EvaluationRequest, None, None]:
-        """New candidates of one iteration, one by one, for a caller who evaluates them himself.
+        """The new candidates of one iteration, one by one, for a caller who evaluates them.
 
-        `BudgetSpentError` when the budget is spent meanwhile.
+        Raises `BudgetSpentError` if the budget is spent.
         """
         parents = self._parents(iteration, history)
         self._on_event(IterationStarted(iteration, self._most(history), tuple(parents)))
@@ -152,17 +155,19 @@ class Search:
             self._batches.end()
 
     def evaluate(self, iteration: int, candidate: Candidate, history: History) -> History:
-        """The history with one more trial, or the same one where the wall time ran out."""
+        """The history with one more trial, or the same history if the wall-clock time is used
+        up.
+        """
         parts = iter([[EvaluationRequest(candidate)]])
         trials, _ = self._evaluate(iteration, parts, history, self._budget)
         return history.extended(trials)
 
     def _most(self, history: History) -> int:
-        """Iterations at most, with those that searched only values, which do not count."""
+        """The maximum number of iterations, increased by those that only searched values."""
         return self._iterations + values_only(history)
 
     def _parents(self, iteration: int, before: History) -> list[Trial]:
-        """The kernels to expand: the strategy's, without those that nobody expands any more."""
+        """The parents that the strategy selects, without those in `closed`."""
         closed = self._closed(iteration)
         return [p for p in self._strategy.select(before) if p.candidate.id not in closed]
 
@@ -173,9 +178,10 @@ class Search:
         history: History,
         answered: bool,
     ) -> History:
-        """Evaluate what is not yet recorded and still afforded; BudgetSpentError ends it early.
+        """Evaluate the candidates that are not recorded, within the budget; `BudgetSpentError` ends
+        the batch early.
 
-        `answered` says that authors go on from the outcomes, of which they then hear at once.
+        With `answered`, authors continue from the outcomes, which are passed to them immediately.
         """
         left = self.evaluations_left(history)
 
@@ -204,9 +210,10 @@ class Search:
         budget: Budget,
         answered: bool = False,
     ) -> tuple[list[Trial], str | None]:
-        """Evaluate and record a batch; with a reason when the wall time ran out inside it.
+        """Evaluate and record a batch; also returns a reason if the wall-clock time was used up in
+        it.
 
-        Further parts are asked for while those before are evaluated.
+        Further parts of the batch are requested while earlier parts are evaluated.
         """
         requests: list[EvaluationRequest] = []
         done: dict[int, Trial] = {}
@@ -241,7 +248,7 @@ class Search:
         def checkpoint() -> None:
             self._deliver()
             if budget.exhausted(self._spent(history)):
-                raise BudgetSpentError  # what is under way is stopped
+                raise BudgetSpentError  # evaluations in progress are stopped
 
         try:
             self._executor.evaluate([], on_outcome, more, checkpoint)
@@ -251,7 +258,9 @@ class Search:
         return appended, None
 
     def _close_gaps(self, appended: list[Trial], done: dict[int, Trial], offset: int) -> None:
-        """Record what finished after a request that never will: the run ends here."""
+        """Record finished evaluations although an earlier request will never finish, because the
+        run ends here.
+        """
         for position in sorted(done)[len(appended) :]:
             trial = done[position]
             index = offset + len(appended)
@@ -267,17 +276,17 @@ class Search:
             raise BudgetSpentError
 
     def done(self, iteration: int, before: History) -> str | None:
-        """Why the search has no such iteration, whatever budget is left, or None."""
+        """The reason why the search has no such iteration, independently of the budget, or None."""
         return self._strategy.should_stop(before, iteration) or near_bound(
             before, self._stop_within
         )
 
     def exhausted(self, history: History) -> str | None:
-        """Why nothing more may be spent, or None."""
+        """The reason why the budget allows nothing more, or None."""
         return self._budget.exhausted(self._spent(history)) or self._models_stop()
 
     def evaluations_left(self, history: History) -> int | None:
-        """How many evaluations the budget still affords; None for any number."""
+        """The number of evaluations that the budget still allows; None if there is no limit."""
         return self._budget.evaluations_left(self._spent(history))
 
     def _spent(self, history: History) -> Spent:

@@ -1,4 +1,4 @@
-"""When a kernel is as good as done: within a small share of what no kernel can beat."""
+"""Ends a search whose best kernel is close to a bound that no kernel can beat."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from tilewright.core.records import History, Measured
 
 
 def near_bound(history: History, share: float) -> str | None:
-    """Why to stop: the best kernel is at most `share` above its bound. None with a share of 0.
+    """The reason to stop if the best kernel is at most `share` above its bound, else None. With a
+    share of 0, always None.
 
-    A kernel without a bound is never near it, nor is one that is faster than its bound, which must
-    then be wrong. Every other kernel can gain no more than that either, so that the search is over
-    as a whole.
+    A kernel without a bound never ends the search, and neither does a kernel that is faster than
+    its bound, which must then be wrong. The bound holds for all kernels of the workload, so the
+    whole search ends.
     """
     best = history.best
     if not share or best is None or not isinstance(best.outcome, Measured):

@@ -1,7 +1,7 @@
-"""A way to propose for a proposer that computes for each parent apart: in several processes.
+"""A way to propose in several processes, for a proposer that handles each parent separately.
 
-A parent goes to the process that has proposed for it before, which remembers what it found out,
-unless that one has more than its share to do.
+A parent is assigned to the process that has proposed for it before, which has stored results about
+it, unless this process already has its share of the parents.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from tilewright.search.ways import Answers, Lazy
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """An expansion for a process, and what the process does not know of the history yet.
+    """An expansion for a process, and the trials of the history that the process has not received.
 
-    Its history is the one it was given before, or an empty one unless it `continues`, with `trials`
-    appended.
+    The history of the process is the one that it received before, with `trials` appended. Unless it
+    `continues`, the history begins empty.
     """
 
     expansion: Expansion
@@ -36,19 +36,19 @@ class Asked:
 
 
 class Processes:
-    """Proposes in up to `count` processes, from when it is entered until it is left."""
+    """A context manager that proposes in up to `count` processes."""
 
     def __init__(self, task: SearchTask, count: int = 2) -> None:
         try:
             self._opening = pickle.dumps(task)
-        except Exception as error:  # whatever the proposer's own attributes raise
+        except Exception as error:  # attributes of the proposer may raise any exception
             raise InputError(
                 f"proposer {task.proposer.name!r} says that it is parallel but cannot be pickled "
                 f"({error}). Make its attributes picklable, or set `parallel` to false."
             ) from error
         self._processes: list[_Process] = []
         self._count = count
-        self._home: dict[str, int] = {}  # parent -> number of the process that knows it
+        self._home: dict[str, int] = {}  # parent -> number of the process that has worked on it
 
     def __enter__(self) -> Self:
         try:
@@ -62,7 +62,7 @@ class Processes:
         self._stop()
 
     def begin(self, expansions: Sequence[Expansion], history: History) -> Sequence[Stream]:
-        """Give every parent to a process."""
+        """Assign every parent to a process."""
         homes = self._homes(expansions)
         self._start(1 + max(homes, default=0))
         streams = []
@@ -71,25 +71,27 @@ class Processes:
         return streams
 
     def begin_answer(self, answer: Callable[[], list[Message]]) -> Stream:
-        """In this process, when it is asked for."""
+        """The answer is made in this process when it is requested."""
         return Lazy(message for _ in range(1) for message in answer())
 
     def arrived(self, timeout: float) -> list[Arrival]:
-        """Nobody works beside the search here."""
+        """Always empty, because no author works while kernels are evaluated."""
         return []
 
     @property
     def at_work(self) -> bool:
-        """Nobody does."""
+        """Always false, for the same reason."""
         return False
 
     def end(self) -> None:
-        """Stop processes that are still at work: nobody wants what they make."""
+        """Stop processes that are still working, because their proposals are not needed."""
         if any(process.is_at_work() for process in self._processes):
             self._stop()
 
     def _homes(self, expansions: Sequence[Expansion]) -> list[int]:
-        """The number of each parent's process: all have the same to do, give or take one."""
+        """The number of the process for each parent. The numbers of parents per process differ by
+        at most one.
+        """
         most = -(-len(expansions) // self._count)
         given = [0] * self._count
         homes = []
@@ -103,7 +105,7 @@ class Processes:
         return homes
 
     def _start(self, count: int) -> None:
-        """Have so many processes at least; those that ended while idle are replaced."""
+        """Start processes until there are this many. Processes that have ended are replaced."""
         for number, process in enumerate(self._processes):
             if process.has_ended():
                 self._processes[number] = _Process(self._opening)
@@ -117,7 +119,7 @@ class Processes:
 
 
 class _Process:
-    """One process that proposes, and a thread that takes what it says off its hands."""
+    """One process that proposes, with a thread that receives its messages."""
 
     def __init__(self, opening: bytes) -> None:
         try:
@@ -130,21 +132,21 @@ class _Process:
         self._known = History()
         self._lock = Lock()
         self._ended: InternalError | None = None
-        self._answers: dict[int, Answers] = {}  # by rank, of expansions that are not done
+        self._answers: dict[int, Answers] = {}  # by rank, for expansions that are not finished
         self._child.send(opening)
         self._reader = Thread(target=self._read, name="propose", daemon=True)
         self._reader.start()
 
     def has_ended(self) -> bool:
-        """Whether it does nothing any more."""
+        """Whether the process has ended."""
         return self._ended is not None
 
     def is_at_work(self) -> bool:
-        """Whether it has yet to answer."""
+        """Whether answers are still missing."""
         return bool(self._answers)
 
     def give(self, expansion: Expansion, history: History) -> Answers:
-        """Have it propose for a parent once it is done with those given before."""
+        """Let the process propose for a parent, after the parents that it received before."""
         new = history.since(self._known)
         asked = Asked(expansion, new is not None, tuple(history) if new is None else new)
         answers: Answers = SimpleQueue()
@@ -152,12 +154,12 @@ class _Process:
             self._known, self._answers[expansion.rank] = history, answers
             if self._ended is not None:
                 answers.put(self._ended)
-        # One that ends now is noticed where its answers are waited for.
+        # If the process ends now, this is detected when its answers are read.
         self._child.send(pickle.dumps(asked))
         return answers
 
     def kill(self) -> None:
-        """End it and release everything."""
+        """End the process and release its resources."""
         self._child.signal_end()
         self._reader.join()
         self._child.kill()

@@ -1,8 +1,9 @@
-"""Makes one batch of new candidates per iteration: an ordered merge of what the parents give.
+"""Makes one batch of new candidates per iteration by merging the candidates of all parents in a
+fixed order.
 
-Where and when a proposer works is its `Way` (`ways.py`, `processes.py`): step by step, on a thread,
-on many threads or in processes. What is handed on is always in the order of the parents and their
-plans, whoever is done first, so the same history gives the same batch on every way.
+A `Way` (`ways.py`, `processes.py`) determines where and when a proposer works: step by step, on a
+thread, on many threads or in processes. Candidates are always in the order of the parents and their
+plans, so the same history gives the same batch with every way.
 """
 
 from __future__ import annotations
@@ -19,59 +20,64 @@ from tilewright.search.ranking import begins_anew
 from tilewright.search.steps import Children, Expansion, Message, SearchTask, Steps
 
 Arrival: TypeAlias = tuple[Expansion, Message]
-"""What an author at work gave, and of which parent."""
+"""A message of an author who works while kernels are evaluated, with the parent."""
 Parts: TypeAlias = Generator[list[EvaluationRequest], None, None]
 
 SOON_S = 0.02
-"""How long a part of a batch is waited for before an empty one is handed on."""
+"""Seconds after which an empty part of a batch is returned if nothing new has been made."""
 
 
 MEASURED_BEYOND = 1.5
-"""How far over its limit a candidate is measured for a proposer that waits for others: by how much
-an attempt is slower, and where it lost the time, is worth more to it than a shorter evaluation."""
+"""Multiple of the limit up to which candidates of a proposer with `waits` are measured. For such a
+proposer, the information on why an attempt is slower is more useful than a shorter evaluation.
+"""
 
 
 class Stream(Protocol):
-    """What one parent gives, in order."""
+    """The messages about one parent, in order."""
 
     def get(self, *, timeout: float) -> Message | BaseException | None:
-        """The next message, None at the end, or what was raised instead (or raises it).
+        """The next message, or None at the end. An exception is returned or raised.
 
-        `queue.Empty` where there is none yet after `timeout` seconds.
+        Raises `queue.Empty` if there is no message after `timeout` seconds.
         """
         ...
 
 
 class Way(Protocol):
-    """Where the steps of a proposer are made, and how many at a time."""
+    """Determines where the steps of a proposer are made, and how many at a time."""
 
     def begin(self, expansions: Sequence[Expansion], history: History) -> Sequence[Stream]:
         """Propose for all of these parents."""
         ...
 
     def begin_answer(self, answer: Callable[[], list[Message]]) -> Stream:
-        """Have outcomes answered by their author; only between `begin` and `end`."""
+        """Let the author of candidates answer their outcomes. Call it only between `begin` and
+        `end`.
+        """
         ...
 
     def arrived(self, timeout: float) -> list[Arrival]:
-        """What authors gave who go on while their kernels are evaluated, in the order of time.
+        """The messages of authors who work while kernels are evaluated, in the order of time.
 
-        Waits for the first so many seconds.
+        Waits up to this number of seconds for the first message.
         """
         ...
 
     @property
     def at_work(self) -> bool:
-        """Whether more may arrive; known of all parents once their streams are over."""
+        """Whether more messages may arrive; valid for all parents whose streams have ended."""
         ...
 
     def end(self) -> None:
-        """The iteration is over: give up what is still made. Idempotent."""
+        """End the iteration and drop unfinished proposals. May be called again."""
         ...
 
 
 class Batches:
-    """Proposes one batch per iteration. Listeners hear of it in the thread that asks for it."""
+    """Proposes one batch per iteration. Events are reported in the thread that requests the
+    batch.
+    """
 
     def __init__(
         self, task: SearchTask, strategy: SearchStrategy, way: Way, on_event: OnEvent
@@ -97,11 +103,12 @@ class Batches:
         checkpoint: Callable[[], None] = lambda: None,
         recorded: Sequence[Trial] = (),
     ) -> Parts:
-        """New candidates of all parents, none equal in normal form to another or to a past one.
+        """The new candidates of all parents, without duplicates (equal normal forms).
 
-        In parts, each to be evaluated while further ones are still made; a part is empty where
-        nothing is made within `SOON_S`. `checkpoint` is called often and may raise to end it all.
-        `recorded` are trials of this iteration that an earlier session of the run left.
+        They are returned in parts, so that one part can be evaluated while the next is made. A part
+        is empty if nothing is made within `SOON_S`. `checkpoint` is called often, and an exception
+        from it ends the batch. `recorded` are trials of this iteration that an earlier session of
+        the run left.
         """
         self._take_in(history)
         self._outcomes = {trial.candidate.id: trial for trial in recorded}
@@ -138,9 +145,10 @@ class Batches:
                 self._way.end()
 
     def answers(self, history: History) -> list[EvaluationRequest]:
-        """What their authors make of the outcomes of the candidates that were handed on last.
+        """The candidates with which authors answer the outcomes of the last candidates.
 
-        To be asked after `stream`, and again after each answer; in the order of the candidates.
+        Call it after `stream`, and again after each answer. Answers are in the order of the
+        candidates.
         """
         groups, self._groups = self._groups, []
         for trial in history[len(self._known) :]:
@@ -159,14 +167,16 @@ class Batches:
         return requests
 
     def hear(self, trial: Trial) -> None:
-        """Told of an outcome while others are still proposed or evaluated."""
+        """Receive an outcome while other candidates are still proposed or evaluated."""
         self._outcomes[trial.candidate.id] = trial
         for group in self._groups:
             if any(known == trial.candidate.id for _, known in group.members):
                 self._begin_answer(group)
 
     def _begin_answer(self, group: _Group) -> None:
-        """Have a group's outcomes answered once they are all known; a failure, or a turn's."""
+        """Let the author answer the outcomes of a group (a failure, or a turn) when all are
+        known.
+        """
         found = [self._outcomes.get(known) or self._known.get(known) for _, known in group.members]
         trials = [
             replace(trial, candidate=child)
@@ -182,12 +192,14 @@ class Batches:
             )
 
     def end(self) -> None:
-        """The iteration is over, or given up."""
+        """End the iteration."""
         self._groups = []
         self._way.end()
 
     def _heard(self, stream: Stream) -> Iterator[Message | None]:
-        """A stream's messages; None where there is none yet. The checkpoint may end it."""
+        """The messages of a stream; None if there is none yet. The checkpoint may raise an
+        exception.
+        """
         while True:
             self._checkpoint()
             self._take_arrivals(0.0)
@@ -203,7 +215,9 @@ class Batches:
             yield message
 
     def _take_arrivals(self, timeout: float) -> None:
-        """Hand on what authors at work want evaluated; what is known already they are told."""
+        """Add the candidates of authors at work to the batch, and report known outcomes to the
+        authors.
+        """
         for expansion, message in self._way.arrived(timeout):
             if not isinstance(message, Children):
                 self._on_event(message)
@@ -214,7 +228,9 @@ class Batches:
                 self._begin_answer(group)
 
     def _take_in(self, history: History) -> None:
-        """Forget the iteration before: what counts as new is decided by the history."""
+        """Clear the data of the previous iteration and update the known normal forms from the
+        history.
+        """
         new = history.since(self._known)
         if new is None:
             self._old = {}
@@ -228,7 +244,7 @@ class Batches:
     def _fresh(
         self, expansion: Expansion, parent: Trial, children: Children
     ) -> list[EvaluationRequest]:
-        """Requests for the children that are not yet seen; they are from now on."""
+        """The requests for children that are new; these are known from now on."""
         limit = self._strategy.limit_latency(parent)
         requests = []
         turns: dict[str, _Group] = {}
@@ -239,7 +255,7 @@ class Batches:
                 self._new[normal_hash] = child.id
                 requests.append(EvaluationRequest(child, self._limit(child, limit)))
             if child.plan is not None and child.plan.turn is not None:
-                # Its author waits for the outcome of an equal kernel, too.
+                # The author also waits for the outcome of an equal kernel.
                 group = turns.setdefault(child.plan.id, _Group(expansion, parent, in_turns=True))
                 group.members.append((child, known or child.id))
             elif known is None:
@@ -257,7 +273,9 @@ class Batches:
 
 @dataclass(eq=False, slots=True)
 class _Group:
-    """Candidates whose outcomes their author is told together, each with the kernel it equals."""
+    """Candidates whose outcomes are reported to their author together, each with the kernel that it
+    equals.
+    """
 
     expansion: Expansion
     parent: Trial

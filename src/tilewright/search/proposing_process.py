@@ -1,9 +1,9 @@
 """`python -m tilewright.search.proposing_process DESCRIPTOR`: proposes for some of the parents.
 
 DESCRIPTOR is one end of a channel that only the searching process and this one hold. It carries
-pickled records: first a `SearchTask`, then an `Asked` for each parent. Each is answered by pairs of
-the expansion's rank and a message; None or an error is the last one. The end of the channel ends
-the process. A step that computes for longer than the task allows is given up.
+pickled records: first a `SearchTask`, then an `Asked` for each parent. The answers are pairs of the
+expansion's rank and a message; the last message is None or an error. The process ends when the
+channel is closed. A step that exceeds the task's limit of CPU time is cancelled.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from tilewright.search.step_limit import limited
 from tilewright.search.steps import Message, SearchTask, Steps
 
 COLLECT_EVERY = 50_000
-"""Objects made between two looks for cycles: what a proposer remembers is large and holds few."""
+"""Number of new objects between two runs of the garbage collector. The data of a proposer are large
+and contain few cycles.
+"""
 
 
 def main(arguments: list[str]) -> None:
-    """Serve until the channel closes."""
+    """Answer requests until the channel is closed."""
     gc.set_threshold(COLLECT_EVERY)
     channel = Channel(int(arguments[0]))
 
@@ -50,7 +52,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _sendable(error: TilewrightError) -> TilewrightError:
-    """The error, or the nearest kind of it: one whose constructor is its own cannot be pickled."""
+    """The error, or a base class of it if its own class cannot be pickled."""
     kinds = [k for k in type(error).__mro__ if issubclass(k, TilewrightError)]
     own = max((n for n, kind in enumerate(kinds, 1) if "__init__" in vars(kind)), default=0)
     return kinds[own](str(error)) if own else error

@@ -1,4 +1,4 @@
-"""Which kernels are worth expanding, in order: an index that a history keeps up to date."""
+"""An index of the kernels from which candidates can be made, in order, which a history updates."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from typing import NamedTuple
 from tilewright.core.records import Candidate, History, Measured, Trial
 
 SAME_FAMILY = 0.005
-"""A difference in latency, as a share, below which relatives count as variations of one kernel."""
+"""Share of the latency below which the difference between related kernels makes them variations of
+one kernel.
+"""
 
 _Place = tuple[float, int]
-"""Latency and index of a trial: the lower, the better."""
+"""Latency and index of a trial, for sorting."""
 
 
 class _Entry(NamedTuple):
@@ -25,18 +27,17 @@ class _Entry(NamedTuple):
 
 
 class Ranking:
-    """Measured kernels that improved on their parent, the best first, by cells.
+    """Measured kernels that are faster than their parents, the best first, in cells.
 
-    Kernels with the same binary are the same kernel: the fastest trial stands for all. A kernel and
-    the children that are barely faster are one family, and so are equally fast kernels of one plan:
-    the fastest stands for all. So a kernel is listed if it is the fastest of its binary and of its
-    family. A faster one takes its place for good, which is why a heap per cell that drops entries
-    when they come up is enough.
+    Of kernels with the same binary, only the fastest trial is listed. A kernel and its children
+    that are barely faster form a family, and so do equally fast kernels of one plan. Of a family,
+    only the fastest kernel is listed. A kernel that is no longer listed is never listed again, so
+    each cell is a heap from which outdated entries are removed when they reach its top.
     """
 
     def __init__(self, cell: Callable[[Trial], str] = lambda trial: "") -> None:
         self._cell = cell
-        self._begins: dict[str, str] = {}  # kernel -> the one that begins its family
+        self._begins: dict[str, str] = {}  # kernel -> the first kernel of its family
         self._of_plan: dict[tuple[str, str], Trial] = {}
         self._fastest_binary: dict[str, _Place] = {}
         self._fastest_of_family: dict[str, _Place] = {}
@@ -60,12 +61,14 @@ class Ranking:
             heappush(cell, _Entry(*place, binary, family, trial))
 
     def best(self, count: int) -> list[Trial]:
-        """The `count` best over all cells."""
+        """The `count` best kernels of all cells."""
         ranked = merge(*(self._best_of(cell, count) for cell in self._cells.values()))
         return [entry.trial for entry in islice(ranked, count)]
 
     def best_of_cells(self, count: int) -> list[Trial]:
-        """The best of each cell, the best first, then the best of the others; `count` in all."""
+        """`count` kernels: the best one of each cell, in order of latency, and then the best of the
+        others.
+        """
         ranked = [self._best_of(cell, count) for cell in self._cells.values()]
         heads = sorted(entries[0] for entries in ranked if entries)
         others = sorted(entry for entries in ranked for entry in entries[1:])
@@ -84,7 +87,7 @@ class Ranking:
         return found
 
     def _family(self, trial: Trial, history: History) -> str:
-        """The candidate that begins the kernel's family."""
+        """The first candidate of the kernel's family."""
         candidate = trial.candidate
         relatives = [history.get(candidate.parent_id or "")]
         if candidate.plan is not None:
@@ -100,16 +103,19 @@ _LAST: _Place = (float("inf"), 0)
 
 
 def begins_anew(candidate: Candidate) -> bool:
-    """Whether it is kept although it may be slower: it has nothing of its parent's schedule.
+    """Whether a candidate is kept even if it is slower than its parent, because it was written
+    without the parent's schedule.
 
-    So is the first instance of a template, whose values say little of what others may give.
+    This also applies to the first instance of a template, because other values may be much faster.
     """
     plan = candidate.plan
     return plan is not None and (plan.begins_anew or plan.brings_template)
 
 
 def has_improved(trial: Trial, history: History) -> bool:
-    """Whether it is the first of its candidate, measured, and a start or faster than its parent."""
+    """Whether a trial is the first one of its candidate, was measured, and is the starting kernel
+    or faster than its parent.
+    """
     if trial.latency is None or history.get(trial.candidate.id) is not trial:
         return False
     if begins_anew(trial.candidate):
@@ -125,6 +131,6 @@ def _alike(left: Trial, right: Trial) -> bool:
 
 
 def _binary(trial: Trial) -> str:
-    """What makes two kernels the same: the binary, or the source where none is known."""
+    """The identity of a kernel: its binary, or its source if the binary is not known."""
     digest = trial.outcome.artifact_digest if isinstance(trial.outcome, Measured) else ""
     return digest or trial.candidate.id

@@ -1,9 +1,9 @@
-"""What earlier runs found, as a run on a similar workload takes it up.
+"""Schedules of earlier runs, with which a run on a similar workload begins.
 
-The procedure is the published one (Hong and others, *Autocomp*, schedule reuse): the recorded plans
-are taken up one at a time, each as the only option there is, by a narrow search; what that gives is
-where the search at large begins. A proposer that carries out a whole schedule by itself needs one
-iteration for it.
+The procedure is that of Autocomp (Hong and others, schedule reuse). A narrow search tries the
+recorded plans one at a time, each as the only option of the menu. The normal search then starts
+from the resulting kernels. A proposer that can carry out a whole schedule needs only one iteration
+for this.
 """
 
 from __future__ import annotations
@@ -24,19 +24,21 @@ from tilewright.core.roles import SearchStrategy, Storage
 from tilewright.core.run_notes import ReusedSchedule
 
 BREADTH = 2
-"""Kernels kept, plans for each and candidates of a plan while schedules are taken up."""
+"""Number of kernels in the beam, of plans for each kernel, and of candidates for each plan during
+the reuse phase.
+"""
 OFFERED = 3
-"""Schedules that are offered by themselves, each of another workload."""
+"""Maximum number of schedules that are selected automatically, each of another workload."""
 LOOKED_AT = 4
-"""Runs of one workload that are looked at for its best schedule, the newest ones."""
+"""Number of the newest runs of a workload among which its best schedule is searched."""
 FARTHEST = 16.0
-"""Ratio of two sizes from which on a workload counts as another kind."""
+"""Ratio of two sizes above which the schedule of a workload is not reused."""
 
 
 def schedule_of(run: RunRecord, history: History) -> Schedule:
-    """The plans from the starting kernel to the best one; `InputError` when there are none.
+    """The plans from the starting kernel to the best one; `InputError` if there are none.
 
-    A plan that went back to an ancestor follows on that ancestor's plans, not on its parent's.
+    A plan that started from an ancestor of its parent follows the plans of this ancestor.
     """
     plans: list[Plan] = []
     latencies: list[float] = []
@@ -55,7 +57,9 @@ def schedule_of(run: RunRecord, history: History) -> Schedule:
 
 
 def reused_schedules(run: RunRecord, settings: Settings, storage: Storage) -> list[ReusedSchedule]:
-    """What a run takes up: chosen and kept when it has no trials yet, read back afterwards."""
+    """The schedules with which a run begins. They are selected and stored when the run has no
+    trials yet, and read later.
+    """
     notes: list[ReusedSchedule] = storage.kept(run.id, ReusedSchedule)
     if notes or storage.history(run.id):
         return notes
@@ -70,12 +74,13 @@ def reused_schedules(run: RunRecord, settings: Settings, storage: Storage) -> li
 
 
 def nearest_schedules(new: RunRecord, storage: Storage) -> list[ReusedSchedule]:
-    """What the project's runs found for the workloads nearest in shape, of the same kind.
+    """Schedules of the project's runs for workloads of the same kind, the most similar sizes first.
 
-    Of each workload the fastest kernel of its newest runs counts. Runs of the new one's own
-    workload are not offered: another seed would else not be another try. An earlier run with the
-    same settings but another budget hands on what it was offered, so that both begin alike. Folders
-    are not offered, whose sizes are not in their names, nor runs on another machine.
+    For each workload, the schedule of the fastest kernel of its newest runs is used. Runs of the
+    same workload are left out, so that runs with different seeds are independent. If an earlier run
+    differs only in its budget, its selection is used again, so that both runs begin in the same
+    way. Kernel folders are left out, because their sizes are unknown, and so are runs on another
+    machine.
     """
     runs: dict[str, list[RunRecord]] = {}
     for run in storage.runs():
@@ -96,10 +101,12 @@ def nearest_schedules(new: RunRecord, storage: Storage) -> list[ReusedSchedule]:
 
 
 def distance(one: str, other: str) -> float | None:
-    """How far two workloads of one kind are apart: the sum of |log2| of their sizes' ratios.
+    """The distance between two workloads of one kind: the sum of |log2(a / b)| over their sizes a
+    and b.
 
-    None for the same workload, for another kind, and where a size differs by more than `FARTHEST`
-    times. The kind is the name without its numbers: `gemm-512x64x256` and `gemm-16x16x16` share it.
+    None for the same workload, for another kind, and if the ratio of two sizes exceeds `FARTHEST`.
+    The kind is the name without its numbers, so `gemm-512x64x256` and `gemm-16x16x16` have the same
+    kind.
     """
     sizes = [[int(n) for n in re.findall(r"\d+", _spec(name))] for name in (one, other)]
     kinds = [re.sub(r"\d+", "#", _spec(name)) for name in (one, other)]
@@ -116,7 +123,9 @@ def _spec(name: str) -> str:
 
 
 def _is_alike(run: RunRecord, new: RunRecord) -> bool:
-    """Whether a run was for a near workload, on the same machine with the same settings of it."""
+    """Whether a run was for a similar workload, with the same target and the same settings of the
+    target.
+    """
     same = all(
         run.settings.get(name) == new.settings.get(name) for name in ("target", "target_settings")
     )
@@ -144,10 +153,11 @@ def _latency(note: ReusedSchedule) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ReusePhase:
-    """The first iterations of a search that takes up schedules; none of them without any.
+    """The first iterations of a search, which try recorded schedules. There are none without
+    schedules.
 
-    `plans` are those of the nearest schedule that are taken up in turn, by their numbers; empty
-    where the proposer carries out whole schedules.
+    `plans` are the plans of the most similar schedule, with their numbers, each of which is tried
+    in one iteration. It is empty if the proposer carries out whole schedules.
     """
 
     iterations: int = 0
@@ -164,33 +174,37 @@ class ReusePhase:
         return cls(len(plans), plans)
 
     def has(self, iteration: int) -> bool:
-        """Whether an iteration, counted from 1, is one of the phase."""
+        """Whether an iteration, counted from 1, belongs to the phase."""
         return iteration <= self.iterations
 
     def step(self, iteration: int) -> int | None:
-        """The number of the recorded plan that an iteration takes up."""
+        """The number of the recorded plan that an iteration tries."""
         return self.plans[iteration - 1][0] if iteration <= len(self.plans) else None
 
     def menu(self, iteration: int, menu: tuple[MenuOption, ...]) -> tuple[MenuOption, ...]:
-        """What is offered in an iteration: in the phase, the recorded plan's option alone."""
+        """The menu of an iteration. In the phase, it contains only the option of the recorded
+        plan.
+        """
         if iteration > len(self.plans):
             return menu
         return tuple(o for o in menu if o.id == self.plans[iteration - 1][1].option)
 
     def breadth(self, iteration: int, count: int) -> int:
-        """Plans of a kernel, or candidates of a plan: in the phase, at most `BREADTH`."""
+        """The number of plans of a kernel, or of candidates of a plan, which is at most `BREADTH`
+        in the phase.
+        """
         return min(count, BREADTH) if self.has(iteration) else count
 
 
 @dataclass(frozen=True, slots=True)
 class ReuseFirst:
-    """A `SearchStrategy` that is narrow in the reuse phase, and another one's afterwards.
+    """A `SearchStrategy` that selects few parents in the reuse phase, and follows another strategy
+    afterwards.
 
     Attributes:
-        others: the strategy of the search at large, whose iterations count from the phase's end.
-        phase: iterations of the phase.
-        patience: iterations of the search at large before it may end for want of progress.
-        iterations: T, of the search at large.
+        others: the strategy of the normal search, whose iterations are counted from the end of the
+        phase. phase: the reuse phase. patience: number of iterations of the normal search before it
+        may end because of no progress. iterations: T of the normal search.
     """
 
     others: SearchStrategy
@@ -199,17 +213,19 @@ class ReuseFirst:
     iterations: int
 
     def select(self, history: History) -> list[Trial]:
-        """The others' parents, in the phase the first of them."""
+        """The parents that the other strategy selects; in the phase, only the first ones."""
         found = self.others.select(history)
         next_one = history[-1].iteration + 1 if history else 1
         return found[:BREADTH] if next_one <= self.phase else found
 
     def limit_latency(self, parent: Trial) -> float | None:
-        """The others' limit."""
+        """The limit of the other strategy."""
         return self.others.limit_latency(parent)
 
     def should_stop(self, history: History, iteration: int) -> str | None:
-        """Never in the phase, nor for want of progress before the search at large had its turn."""
+        """The reason of the other strategy. The search never stops in the phase, nor because of no
+        progress before `patience` iterations.
+        """
         own = iteration - self.phase
         if own < 1 or own <= min(self.patience, self.iterations):
             return None

@@ -1,7 +1,7 @@
-"""A limit on what one step of a proposer may compute, for a process that does nothing else.
+"""A limit on the CPU time of one step of a proposer, for a process that only runs the proposer.
 
-The limit counts the process's computing time, not the time on the wall: a busy machine cuts
-nothing off that a quiet one would let through.
+The limit is in CPU time instead of wall-clock time, so it does not depend on other programs of the
+machine.
 """
 
 from __future__ import annotations
@@ -12,19 +12,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 STEP_LIMIT_S = 30.0
-"""Seconds of computing after which a step is given up. Nearly all steps take less than two; those
-that took minutes were questions about sets of integers whose answer did not matter."""
+"""CPU time in seconds after which a step is cancelled. Nearly all steps take less than two seconds.
+Those that took minutes were questions about sets of integers that were not important.
+"""
 
 
 class StepTooLongError(BaseException):
-    """A step was given up. No `Exception`, so that a proposer that goes on after those ends too."""
+    """A step was cancelled. It is not an `Exception`, so that a proposer which catches exceptions
+    is ended too.
+    """
 
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Raise `StepTooLongError` in what is done within, once it has computed for `seconds`.
+    """A context manager that raises `StepTooLongError` in its block after `seconds` of CPU time.
 
-    Only for the main thread; not to be nested.
+    Use it only in the main thread, and do not nest it.
     """
     armed = True
 
@@ -43,9 +46,9 @@ def limited(seconds: float) -> Iterator[None]:
 
 
 def place_of(error: BaseException) -> str:
-    """Where an error was raised: the innermost function, "planner.draw" say.
+    """The innermost function in which an error was raised, for instance "planner.draw".
 
-    Functions of Python's standard library are passed over: they do not say whose step it was.
+    Functions of Python's standard library are skipped.
     """
     trace, place = error.__traceback__, ""
     while trace is not None:

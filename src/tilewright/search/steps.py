@@ -1,7 +1,7 @@
-"""What a proposer is asked for one parent, and what comes of it, step by step.
+"""Requests plans and candidates for one parent from a proposer, step by step.
 
-It depends on nothing but the history: all randomness is derived by hashing (seed, iteration,
-parent, purpose), so that a resumed run proposes the same candidates again.
+The result depends only on the history. All random choices are derived from a hash of (seed,
+iteration, parent, purpose), so a resumed run proposes the same candidates again.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from tilewright.search.values_only import values_only
 
 @dataclass(frozen=True)
 class SearchTask:
-    """What a proposer is asked for in a whole search; `schedules` are those of earlier runs.
+    """The data that a proposer needs for a whole search; `schedules` are those of earlier runs.
 
-    `templates` are those that the target offers for the workload.
+    `templates` are the templates that the target provides for the workload.
 
-    A step that computes for more than `step_limit_s` in a process of its own is given up.
+    In a separate process, a step that exceeds `step_limit_s` seconds of CPU time is cancelled.
     """
 
     workload: Workload
@@ -52,14 +52,16 @@ class SearchTask:
 
     @cached_property
     def phase(self) -> ReusePhase:
-        """The iterations in which the schedules are taken up, before the search at large."""
+        """The iterations in which recorded schedules are tried, before the normal search."""
         menu = self.target.menu_for(self.workload)
         return ReusePhase.of(self.schedules, menu, getattr(self.proposer, "replays", False))
 
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """One parent to make candidates from, by its id; `rank` is its place among the parents."""
+    """One parent from which candidates are made, by its id; `rank` is its position among the
+    parents.
+    """
 
     iteration: int
     rank: int
@@ -68,7 +70,7 @@ class Expansion:
 
 @dataclass(frozen=True, slots=True)
 class Children:
-    """Candidates of one step, each with the hash of its normal form (64 bits)."""
+    """The candidates of one step, each with a 64-bit hash of its normal form."""
 
     made: tuple[tuple[Candidate, int], ...]
 
@@ -77,9 +79,9 @@ Message: TypeAlias = Planned | ProposalFailed | Children
 
 
 class Steps:
-    """Asks a proposer; a defect in it costs the step in which it shows, not the run.
+    """Calls a proposer. If a step raises an exception, only this step is lost.
 
-    Each step is made within a `limit`, which may raise `StepTooLongError`: that step is given up.
+    `limit` limits each step, and a step in which it raises `StepTooLongError` is dropped.
     """
 
     def __init__(
@@ -89,9 +91,9 @@ class Steps:
         self._limit = limit
 
     def expand(self, expansion: Expansion, history: History) -> Iterator[Message]:
-        """What a parent gives: the children of each plan, before the next plan is made.
+        """The messages about a parent: the children of each plan, before the next plan is made.
 
-        One step of the proposer is made for each message, when the message is asked for.
+        Each message is one step of the proposer, which is made when the message is requested.
         """
         brief, parent = self.opened(expansion, history)
         plans = 0
@@ -104,7 +106,7 @@ class Steps:
         yield Planned(expansion.iteration, expansion.parent_id, plans)
 
     def opened(self, expansion: Expansion, history: History) -> tuple[Brief, Trial]:
-        """The parent, and what the proposer is given for it: menu, dropout, the parent's place."""
+        """The parent and the brief for it, with menu, dropout and the parent's rank."""
         parent = history.get(expansion.parent_id)
         assert parent is not None, "a parent is a trial of the history"
         task, settings = self._task, self._task.settings
@@ -128,7 +130,7 @@ class Steps:
     def each_plan(
         self, brief: Brief, parent: Trial, history: History
     ) -> Iterator[Plan | ProposalFailed]:
-        """The proposer's plans, each as soon as it is known."""
+        """The proposer's plans, each as soon as it is made."""
         plans = self._plans(brief, parent, history)
         while True:
             try:
@@ -156,7 +158,7 @@ class Steps:
             yield from proposer.plan(brief, parent, history, count, seed)
 
     def implemented(self, brief: Brief, parent: Trial, plan: Plan) -> list[Message]:
-        """What the proposer makes of a plan."""
+        """The candidates that implement a plan."""
         task = self._task
         count = task.phase.breadth(brief.iteration, task.settings.implementations)
         seed = self._seed(brief.iteration, parent, f"implement {plan.id}")
@@ -169,13 +171,15 @@ class Steps:
         )
 
     def working(self, brief: Brief, parent: Trial, plan: Plan) -> Iterator[Message] | None:
-        """What comes of a plan whose author goes on while its kernels are evaluated, else None."""
+        """The candidates of an author who works on the plan while kernels are evaluated; None if
+        there is no such author.
+        """
         proposer = self._task.proposer
         made = proposer.working(brief, parent, plan) if isinstance(proposer, LiveProposer) else None
         return None if made is None else self._worked(brief, parent, made)
 
     def give_up(self) -> None:
-        """End the authors that still work."""
+        """End all authors that are still working."""
         if isinstance(self._task.proposer, LiveProposer):
             self._task.proposer.give_up()
 
@@ -193,7 +197,9 @@ class Steps:
     def answered(
         self, expansion: Expansion, trials: Sequence[Trial], history: History
     ) -> list[Message]:
-        """What a proposer that can go on makes of the outcomes of children of this parent."""
+        """Further candidates of a proposer that reacts to the outcomes of this parent's
+        children.
+        """
         proposer = self._task.proposer
         if not isinstance(proposer, Responder):
             return []
@@ -207,7 +213,7 @@ class Steps:
         )
 
     def normal_hash(self, candidate: Candidate) -> int:
-        """Hash of a candidate's normal form, 64 bits."""
+        """A 64-bit hash of a candidate's normal form."""
         normal = self._task.proposer.normalize(candidate.source, self._task.target)
         return int(content_id(normal), 16)
 
@@ -242,5 +248,5 @@ def _failed(brief: Brief, parent: Trial) -> ProposalFailed:
 
 
 def derived_seed(seed: int, iteration: int, parent_id: str, purpose: str) -> int:
-    """A 64-bit seed that depends on all four."""
+    """A 64-bit seed, derived from all four arguments."""
     return int(content_id(str(seed), str(iteration), parent_id, purpose), 16)

@@ -1,4 +1,6 @@
-"""A search whose loop is the caller's: it asks for candidates and tells of kernels to evaluate."""
+"""A search whose loop belongs to the caller, who requests candidates and submits kernels for
+evaluation.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +23,20 @@ class Stepwise:
 
     @property
     def over(self) -> str:
-        """Why nothing more is evaluated or proposed; "" while there is budget left."""
+        """The reason why nothing more is evaluated or proposed; "" while there is budget left."""
         return self._search.exhausted(self.history) or ""
 
     @property
     def evaluations_left(self) -> int | None:
-        """How many kernels the budget still affords; None for any number."""
+        """The number of kernels that the budget still allows; None if there is no limit."""
         return self._search.evaluations_left(self.history)
 
     def ask(self) -> Candidate | None:
-        """The next candidate of the run's proposers; None once the search would end.
+        """The next candidate of the run's proposers; None when a search would end.
 
-        The candidates of one iteration are made from the best kernels at its start; after the last
-        of them the next iteration begins, from all that was told until then.
+        The candidates of one iteration are made from the kernels that were best when it began.
+        After the last of them, the next iteration begins, which takes all trials so far into
+        account.
         """
         while not self.over:
             if self._proposed is None:
@@ -53,9 +56,9 @@ class Stepwise:
         return None
 
     def tell(self, source: str, parent: str | None, note: str) -> Trial:
-        """Evaluate a kernel and record it; one that the run knows already costs nothing.
+        """Evaluate and record a kernel. A kernel that the run has already evaluated costs nothing.
 
-        `InputError` when the budget is spent, or ends before the evaluation does.
+        Raises `InputError` if the budget is spent, or is used up before the evaluation ends.
         """
         best = self.history.best
         candidate = self._asked.pop(Candidate(source).id, None)
@@ -82,6 +85,6 @@ class Stepwise:
         return told
 
     def close(self) -> None:
-        """Nothing more is proposed."""
+        """End the proposers."""
         if self._proposed is not None:
             self._proposed.close()

@@ -1,4 +1,4 @@
-"""A run in one record: what the command line prints, writes as JSON and the report heads with."""
+"""The summary of a run, for the command line, JSON output and the report."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from tilewright.core.records import (
 class Summary:
     """Result of a run so far.
 
-    `verdict` is "correct" when a kernel passed every check and was measured, else the kind of
-    the starting kernel's failure, or "not evaluated". Latencies are in `unit`, and `quantity`
-    says what kind of number they are; utilisations are 0..1. `cached_evaluations` of the
-    `evaluations` took their outcome from the cache. `warnings` are the best kernel's. `confirmed`:
-    the best kernel was rebuilt in a clean process and was right on fresh private inputs too.
-    `unconfirmed` are trials that looked faster and did not hold when evaluated again; their logs
-    say why.
-    `best_precision` is the best kernel's class of precision, empty where it cannot be told.
-    `noise` is that of both measurements, as a share; 0 where latencies repeat.
-    `left_alone` is code of the starting kernel that the built-in rewriter does not understand.
+    `verdict` is "correct" if a kernel passed every check and was measured, and otherwise the kind
+    of the starting kernel's failure, or "not evaluated". Latencies are in `unit`, and `quantity`
+    says how they were obtained; utilisations are from 0 to 1. `cached_evaluations` of the
+    `evaluations` have an outcome from the cache. `warnings` are those of the best kernel.
+    `confirmed` is true if the best kernel was rebuilt in a clean process and was correct on fresh
+    private inputs. `unconfirmed` are trials that were faster at first, but wrong or slower when
+    they were evaluated again; their logs give the reason. `best_precision` is the best kernel's
+    class of precision; empty if the inputs cannot distinguish the classes. `noise` is the noise of
+    both measurements as a share; 0 if latencies repeat exactly. `left_alone` is code of the
+    starting kernel that the built-in rewriter does not understand.
 
     >>> import tilewright as tw
     >>> summary = tw.open_run("latest").summary
@@ -66,7 +66,7 @@ class Summary:
 
     @property
     def is_faster(self) -> bool:
-        """Whether the best kernel is faster than the starting one by more than the noise."""
+        """Whether the best kernel is faster than the starting kernel by more than the noise."""
         return self.speedup is not None and self.speedup > 1 + self.noise
 
 
@@ -77,7 +77,7 @@ def summarize(
     confirmed: str | None = None,
     left_alone: Sequence[LeftAlone] = (),
 ) -> Summary:
-    """The summary of a run, its trials and what it is compared with.
+    """The summary of a run, from its trials and its baselines.
 
     `confirmed` is the id of the candidate that was evaluated again on fresh inputs.
     """
@@ -119,5 +119,5 @@ def summarize(
 
 
 def unconfirmed(history: History) -> tuple[Trial, ...]:
-    """Trials that were measured as faster, and wrong or slower when they were evaluated again."""
+    """Trials that were faster at first, but wrong or slower when they were evaluated again."""
     return tuple(t for t in history if getattr(t.outcome, "kind", "") == "unconfirmed")

@@ -1,7 +1,7 @@
-"""Iterations in which only the values of templates were searched.
+"""Counts the iterations in which only the values of templates were searched.
 
-They cost evaluations and no calls to models, and change nothing of a kernel's structure: they use
-up neither the iterations nor the patience of a search.
+These iterations need no calls to models and do not change the structure of a kernel, so they do not
+count towards `iterations` and `patience`.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from tilewright.core.records import History, Trial
 
 
 def values_only(history: History, after: int = 0) -> int:
-    """How many iterations after this one tried nothing but values of templates."""
+    """The number of iterations after this one that tried only values of templates."""
     return history.indexed(_ValuesOnly).count(after)
 
 
 class _ValuesOnly:
-    """By iteration, whether all of its trials are instances that differ in values alone."""
+    """For each iteration, whether all of its trials are instances that differ only in values."""
 
     def __init__(self) -> None:
         self._only: dict[int, bool] = {}
@@ -27,5 +27,5 @@ class _ValuesOnly:
         self._only[trial.iteration] = self._only.get(trial.iteration, True) and is_instance
 
     def count(self, after: int) -> int:
-        """How many there are after an iteration."""
+        """The number of such iterations after an iteration."""
         return sum(only for iteration, only in self._only.items() if iteration > after)

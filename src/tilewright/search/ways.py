@@ -1,4 +1,4 @@
-"""Ways to propose within this process: step by step, on a thread ahead, or everything at once."""
+"""Ways to propose in this process: step by step, on one thread, or on many threads."""
 
 from __future__ import annotations
 
@@ -17,23 +17,25 @@ from tilewright.search.proposing import Arrival, Stream
 from tilewright.search.steps import Expansion, Message, SearchTask, Steps
 
 THREADS = 64
-"""They only wait; how many calls run at a time is up to the proposer."""
+"""Number of threads, which mostly wait. The proposer limits the number of calls at the same
+time.
+"""
 
 Answers: TypeAlias = "SimpleQueue[Message | BaseException | None]"
 
 
 class StepByStep:
-    """Makes a step when its message is asked for: nothing is proposed ahead."""
+    """Makes each step when its message is requested."""
 
     def __init__(self, task: SearchTask) -> None:
         self._steps = Steps(task)
 
     def begin(self, expansions: Sequence[Expansion], history: History) -> Sequence[Stream]:
-        """Nothing is done yet."""
+        """Does nothing, because steps are made when they are requested."""
         return [Lazy(self._steps.expand(expansion, history)) for expansion in expansions]
 
     def begin_answer(self, answer: Callable[[], list[Message]]) -> Stream:
-        """Nothing is done yet."""
+        """Does nothing, because steps are made when they are requested."""
         return Lazy(message for _ in range(1) for message in answer())
 
     def arrived(self, timeout: float) -> list[Arrival]:
@@ -46,31 +48,31 @@ class StepByStep:
         return False
 
     def end(self) -> None:
-        """Nothing is under way."""
+        """Does nothing, because no step is in progress."""
 
 
 class Lazy:
-    """The `Stream` of messages that are made when they are asked for."""
+    """A `Stream` whose messages are made when they are requested."""
 
     def __init__(self, messages: Iterator[Message]) -> None:
         self._messages = messages
 
     def get(self, *, timeout: float) -> Message | None:
-        """Makes the next one, however long that takes."""
+        """Make the next message, without a time limit."""
         return next(self._messages, None)
 
 
 class OneThread(StepByStep):
-    """For a proposer that computes: one thread, the only one that calls it, is never waited for.
+    """One thread, for a proposer that computes. Only this thread calls the proposer.
 
-    Evaluations run in processes of their own, and the searching process only waits for them: one
-    thread keeps a core busy with proposing. Steps are made in the order of their messages.
+    Evaluations run in other processes, for which the process of the search only waits, so one
+    thread can use a core for proposing. Steps are made in the order of their messages.
     """
 
     _thread: Thread | None = None
 
     def begin(self, expansions: Sequence[Expansion], history: History) -> Sequence[Stream]:
-        """Begin with the first of these parents."""
+        """Start the thread with the first of these parents."""
         answers: list[Answers] = [SimpleQueue() for _ in expansions]
         self._given_up = Flag()
         arguments = expansions, history, answers, self._given_up
@@ -79,7 +81,7 @@ class OneThread(StepByStep):
         return answers
 
     def end(self) -> None:
-        """Let the thread end with the step it is making."""
+        """Let the thread end after its present step."""
         if self._thread is not None:
             self._given_up.set()
             self._thread.join()
@@ -104,11 +106,11 @@ class OneThread(StepByStep):
 
 
 class ManyThreads:
-    """For a proposer that mostly waits for others: everything is asked at once.
+    """Many threads, for a proposer that mostly waits for other programs.
 
-    A plan is implemented as soon as it is known, and outcomes are answered while others are still
-    planned. Authors that go on while their kernels are evaluated (`LiveProposer`) have threads of
-    their own, and what they give is handed on in the order of time.
+    A plan is implemented as soon as it is made, and outcomes are answered while other plans are
+    still made. Authors that work while their kernels are evaluated (`LiveProposer`) have separate
+    threads, and their candidates are used in the order of time.
     """
 
     def __init__(self, task: SearchTask) -> None:
@@ -120,7 +122,7 @@ class ManyThreads:
         self._arrivals: Queue[tuple[Expansion, Message | BaseException]] = Queue()
 
     def begin(self, expansions: Sequence[Expansion], history: History) -> Sequence[Stream]:
-        """Begin with all of these parents."""
+        """Start with all of these parents."""
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="propose")
         self._authors = ThreadPoolExecutor(THREADS, thread_name_prefix="author")
         self._workers, self._arrivals = [], Queue()
@@ -130,14 +132,14 @@ class ManyThreads:
         return streams
 
     def begin_answer(self, answer: Callable[[], list[Message]]) -> Stream:
-        """Begin at once."""
+        """Start immediately."""
         stream = _Unfolded()
         stream.put(self._threads.submit(answer))
         stream.put(None)
         return stream
 
     def arrived(self, timeout: float) -> list[Arrival]:
-        """What authors at work gave meanwhile; raises what one of them raised."""
+        """The new messages of authors at work; raises the exception of an author."""
         found: list[Arrival] = []
         with suppress(Empty):
             while True:
@@ -149,17 +151,17 @@ class ManyThreads:
 
     @property
     def at_work(self) -> bool:
-        """Whether an author still works, or has given what was not taken yet."""
+        """Whether an author is still working, or has sent messages that were not read."""
         return any(not worker.done() for worker in self._workers) or not self._arrivals.empty()
 
     def end(self) -> None:
-        """Drop what is still being made, and have those at work end."""
+        """Drop unfinished proposals, and end the authors at work."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._authors.shutdown(wait=False, cancel_futures=True)
         self._steps.give_up()
 
     def _plan(self, expansion: Expansion, history: History, stream: _Unfolded) -> None:
-        """Begin to implement each of a parent's plans once it is known."""
+        """Start the implementation of each plan of a parent as soon as the plan is made."""
         try:
             plans = 0
             brief, parent = self._steps.opened(expansion, history)
@@ -188,7 +190,7 @@ class ManyThreads:
 
 
 class _Unfolded:
-    """The `Stream` of messages that are there, or still being made, in the order of their start."""
+    """A `Stream` of messages that are finished or in progress, in the order of their start."""
 
     def __init__(self) -> None:
         self._begun: Queue[Future[list[Message]] | Message | BaseException | None]
@@ -197,11 +199,11 @@ class _Unfolded:
         self._made: deque[Message] = deque()
 
     def put(self, begun: Future[list[Message]] | Message | BaseException | None) -> None:
-        """The next message, or a future of the next ones."""
+        """Add the next message, or a future of the next messages."""
         self._begun.put(begun)
 
     def get(self, *, timeout: float) -> Message | BaseException | None:
-        """The next message; raises what a future raises."""
+        """The next message; raises the exception of a future."""
         while not self._made:
             if self._making is None:
                 begun = self._begun.get(timeout=timeout)

@@ -115,7 +115,7 @@ def reference(A, B):
 
 
 def test_a_reference_that_cannot_be_followed_needs_a_tolerance(tmp_path: Path) -> None:
-    with pytest.raises(WorkloadError, match=r"must give a \[tolerance\]"):
+    with pytest.raises(WorkloadError, match=r"or give a \[tolerance\] in workload"):
         folder_cases(tmp_path, reference=LOOPS).compared(3)
     case = folder_cases(tmp_path, reference=LOOPS, tolerance="[tolerance]\nrelative = 1e-3")[0]
     right = {"C": product(case, np.float64).astype(np.float32).tobytes()}

@@ -1,1 +1,3 @@
-"""Attacks on the user's own task: what a check must reject before a budget is spent on it."""
+"""Tests of a task's correctness check with wrong kernels, which the check must reject before a
+search.
+"""

@@ -1,7 +1,7 @@
 """Wrong outputs that any task's check must reject, made from inputs and correct outputs.
 
-Each attack stands for a kernel that is faster because it does less. It is rejected when any of the
-comparisons that a candidate must pass tells its outputs from the right ones.
+Each attack represents a kernel that is faster because it omits work. An attack is rejected if at
+least one of the comparisons that a candidate must pass finds its outputs wrong.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Array: TypeAlias = NDArray[Any]
 Outputs: TypeAlias = Mapping[str, Array]
 
 TILE = 16
-"""Rows or columns that go wrong together where an attack is about a tile."""
+"""Number of rows or columns that are wrong in an attack on a tile."""
 
 _INPUTS = "draw the inputs from wider distributions, or correct the reference"
 _TOLERANCE = "lower the tolerance"
@@ -36,25 +36,27 @@ _SHAPE = "choose larger shapes, so that outputs differ from one another"
 
 @dataclass(frozen=True)
 class View:
-    """One comparison as arrays: what the kernel finds, and what a right one leaves."""
+    """The arrays of one comparison, before and after the call of a correct kernel."""
 
     case: CheckCase
     arguments: Sequence[Argument]
 
     @cached_property
     def given(self) -> Outputs:
-        """Every argument before the kernel runs; outputs are poisoned."""
+        """All arguments before the kernel runs; outputs contain data that the kernel must
+        overwrite.
+        """
         return {a.name: _array(a, self.case.given[a.name]) for a in self.arguments}
 
     @cached_property
     def expected(self) -> Outputs:
-        """Every written argument as a correct kernel leaves it."""
+        """All written arguments after the call of a correct kernel."""
         found = self.case.expected
         return {a.name: _array(a, found[a.name]) for a in self.arguments if a.is_written}
 
     @cached_property
     def key(self) -> str:
-        """Content hash of the values that a kernel reads."""
+        """Hash of the values that a kernel reads."""
         digest = hashlib.sha256()
         for argument in self.arguments:
             if argument.is_given:
@@ -69,12 +71,14 @@ class View:
 
 
 Make: TypeAlias = Callable[[Sequence[View], int], Outputs | None]
-"""Outputs of the attack in comparison number `index`; None where it does not apply."""
+"""Outputs of the attack in comparison number `index`; None if the attack does not apply."""
 
 
 @dataclass(frozen=True)
 class OutputAttack:
-    """A way to be wrong: its name, what the kernel does, what to change if it is accepted."""
+    """A wrong kernel: its name, a description, and what to change in the task if the check accepts
+    it.
+    """
 
     name: str
     text: str
@@ -83,7 +87,7 @@ class OutputAttack:
 
 
 def attacks(arguments: Sequence[Argument], distributions: Sequence[str]) -> Iterator[OutputAttack]:
-    """All attacks on a task with these arguments, whose inputs are drawn from these."""
+    """All attacks on a task with these arguments and these distributions of inputs."""
     yield OutputAttack("zeros", "writes zeros", _INPUTS, _each(np.zeros_like))
     yield OutputAttack(
         "constant", "writes the most common value, or the mean, everywhere", TELLING, _constant
@@ -169,7 +173,7 @@ def _largest(array: Array) -> Array:
 
 
 def _constant(views: Sequence[View], index: int) -> Outputs:
-    """One constant for all inputs: the best there is for the first ones."""
+    """A constant for all inputs, which is the best one for the first comparison."""
     found = {}
     for name, array in views[0].expected.items():
         values, counts = np.unique(array, return_counts=True)
@@ -179,7 +183,9 @@ def _constant(views: Sequence[View], index: int) -> Outputs:
 
 
 def _rank_one(views: Sequence[View], index: int) -> Outputs | None:
-    """What two sums of the inputs give of a product of matrices with positive elements."""
+    """An estimate of a matrix product from sums of rows and columns, which is close for positive
+    elements.
+    """
     every = [{n: _estimate(a) for n, a in view.expected.items()} for view in views]
     is_the_task = all(
         np.allclose(estimate[n], a, 1e-5, 1e-5 * float(np.abs(a).max()))
@@ -203,7 +209,9 @@ def _estimate(array: Array) -> Array:
 
 
 def _wrong_on(distribution: str) -> Make:
-    """Shifted by the range of the outputs, which is wrong even where zeros are right."""
+    """Outputs that are shifted by their range, which is wrong even if all correct outputs are
+    zero.
+    """
 
     def shifted(array: Array) -> Array:
         low, high = array.min(), array.max()
@@ -257,7 +265,9 @@ def _no_last(views: Sequence[View], index: int) -> Outputs:
 
 
 def _keeping(view: View, where: Callable[[Array], slice]) -> Outputs:
-    """Right, but as it was before the run at one place (elements counted in memory order)."""
+    """Correct outputs, except for one part that keeps its values from before the call (elements in
+    memory order).
+    """
     found = {}
     for name, array in view.expected.items():
         changed = array.copy()
@@ -267,12 +277,16 @@ def _keeping(view: View, where: Callable[[Array], slice]) -> Outputs:
 
 
 def _rows(array: Array) -> Array:
-    """As a matrix whose rows are those of the last dimension; a view of the same memory."""
+    """The array as a matrix whose rows are those of the last dimension, as a view of the same
+    memory.
+    """
     return array.reshape(-1, array.shape[-1])
 
 
 def _wrapped(views: Sequence[View], index: int) -> Outputs | None:
-    """Saturated sums are at a bound of a narrow type; a wrapped one is anywhere: here, opposite."""
+    """Outputs in which saturated sums, which equal a bound of the narrow type, are replaced by the
+    opposite bound.
+    """
     narrow = [
         name
         for name, array in views[0].expected.items()
@@ -325,7 +339,7 @@ def _last_negated(array: Array) -> Array:
 
 
 def _one_wrong(views: Sequence[View], index: int) -> Outputs:
-    """In every comparison another element of every output, so that no tolerance on counts helps."""
+    """Outputs with one wrong element, at another position in every comparison."""
     found = {}
     for name, array in views[index].expected.items():
         changed = array.copy()
@@ -348,7 +362,9 @@ def _first_only(views: Sequence[View], index: int) -> Outputs:
 
 
 def _memoised(views: Sequence[View], index: int) -> Outputs:
-    """The last comparison is the timed one: its inputs must not be any of the others'."""
+    """Stored results by input. The last comparison is that of the timed run, whose inputs must
+    differ from all others.
+    """
     memory = {view.key: view.expected for view in views[:-1]}
     return memory.get(views[index].key, views[0].expected)
 

@@ -1,4 +1,4 @@
-"""Attacks a task before a budget is spent on it."""
+"""Tests the correctness check of a task with wrong kernels before a search."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from tilewright.evaluation.preflight.attacks import TELLING, OutputAttack, View,
 from tilewright.parts.element_types import is_float
 
 VERSION = "5"
-"""To be raised with every change of the attacks: tasks that passed are then examined again."""
+"""Version of the attacks. Increment it with every change of them, so that tasks that passed are
+tested again.
+"""
 
 MARGIN = 2.0
-"""A shortcut is told apart where its error is so many times the one that is allowed."""
+"""A shortcut is distinguishable if its error is at least this many times the allowed error."""
 
 SHORTCUTS = {
     "float32 inputs": "rounds its inputs to float32",
@@ -29,19 +31,21 @@ SHORTCUTS = {
     "skipped terms": "leaves out the last sixteenth of every sum",
     "half the sum, doubled": "sums the first half of the terms and doubles it",
 }
-"""Kernels that save digits or terms, by the names under which cases know their errors."""
+"""Kernels that compute with fewer digits or terms, by the names that `Case.careless` uses."""
 SHOWS_NOTHING = frozenset({"timeout", "slower_than_limit", "not_checked"})
-"""Failures of a wrong kernel that are no refusal: a right one may end so too."""
+"""Failures of a wrong kernel that do not show that the check rejects it, because a correct kernel
+can fail in the same way.
+"""
 LEFT_OUT = ("skipped terms", "half the sum, doubled")
-"""Those that do not compute what the task asks for, in whatever precision."""
+"""The shortcuts that do not compute the required result, independently of the precision."""
 
 
 def examine(task: Task, kinds: Collection[str] | None = None) -> list[AttackResult]:
     """The result of every attack; empty for a task that cannot be attacked.
 
-    `kinds` of failure are those that its target declares.
+    `kinds` are the kinds of failure that the target declares.
 
-    Raises `WorkloadError` for a reference that is non-deterministic or gives no number, and for a
+    Raises `WorkloadError` for a reference that is not deterministic or returns NaN, and for a
     starting kernel that does not build.
     """
     if not isinstance(task, Attackable):
@@ -63,7 +67,9 @@ def examine(task: Task, kinds: Collection[str] | None = None) -> list[AttackResu
 
 
 def _require_start_that_builds(task: Task) -> None:
-    """Some wrong kernels contain the starting kernel, which the user can mend."""
+    """Raise `WorkloadError` if the starting kernel, which is part of some wrong kernels, does not
+    build.
+    """
     built = task.evaluator[0].build(Candidate(task.start))
     if isinstance(built, Failed):
         said = plain_text(" ".join(built.log.split())[:400])
@@ -74,7 +80,7 @@ def _require_start_that_builds(task: Task) -> None:
 
 
 def refusal(workload: str, results: list[AttackResult]) -> str | None:
-    """Why no budget may be spent on this task: the accepted attacks and the first one's remedy."""
+    """The reason why the task is refused: the accepted attacks, and the remedy of the first one."""
     accepted = [result for result in results if result.verdict == "accepted"]
     if not accepted:
         return None
@@ -117,7 +123,7 @@ def _try_outputs(attack: OutputAttack, views: list[View]) -> AttackResult:
 
 
 def _try_shortcuts(views: list[View]) -> list[AttackResult]:
-    """Kernels that are faster because they compute with fewer digits, or with fewer terms."""
+    """Test kernels that are faster because they compute with fewer digits or fewer terms."""
     seen = [(view.case.distribution, view.case.careless) for view in views]
     if not any(careless for _, careless in seen):
         return []
@@ -141,7 +147,7 @@ def _try_shortcut(
 
 
 def _try_kernel(task: Task, name: str, source: str, kinds: Collection[str] | None) -> AttackResult:
-    """The whole way of a candidate: built, run, compared."""
+    """Build, run and compare a wrong kernel like a candidate."""
     request = EvaluationRequest(Candidate(source, proposer="preflight"))
     outcome = evaluate(task.evaluator, request, kinds=kinds)
     text = f"is a kernel that {name}"

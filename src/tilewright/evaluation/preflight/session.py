@@ -1,4 +1,4 @@
-"""Examines a task in a worker process, where user code and hostile kernels belong."""
+"""Tests a task in a worker process, because the test runs user code and hostile kernels."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from tilewright.evaluation.timeouts import Allowance, load_in_words
 from tilewright.evaluation.worker_process import WorkerProcess
 
 TIMEOUT_S = 600.0
-"""For a large workload with a slow reference of the user's."""
+"""Time limit in seconds, which suffices for a large workload with a slow reference."""
 
 
 def preflight(
     task: str, settings: Mapping[str, object], checkpoint: Checkpoint | None = None
 ) -> list[AttackResult]:
-    """The result of every attack on the task of this name; see `examine`.
+    """The result of every attack on the task with this name; see `examine`.
 
-    `checkpoint` ends it by raising.
+    An exception from `checkpoint` ends the test.
     """
     worker = WorkerProcess()
     log = ""

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from tilewright.core.errors import InputError, InternalError
 from tilewright.core.records import FailureKind
+from tilewright.parts.compiled import require_current
 from tilewright.targets.gemmini.causes import EXCLUSIVE
 from tilewright.targets.gemmini.parameters import SimConfig
 from tilewright.targets.gemmini.sim import _cosim
+
+require_current(_cosim, Path(__file__).parent / "cpp")
 
 MODEL_VERSION = _cosim.SOURCE_HASH[:16]
 """Changes with every change of the simulator's sources; goes into every result."""

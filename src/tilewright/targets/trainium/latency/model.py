@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.parts.compiled import require_current
 from tilewright.targets.trainium.latency import _schedule
 from tilewright.targets.trainium.latency.capacity import Capacity, examine
 from tilewright.targets.trainium.latency.compiling import compiled
@@ -24,6 +26,8 @@ from tilewright.targets.trainium.latency.costs import (
 from tilewright.targets.trainium.latency.program import Program, build
 from tilewright.targets.trainium.machine import Machine
 from tilewright.targets.trainium.trace import Trace
+
+require_current(_schedule, Path(__file__).parent / "cpp")
 
 MODEL_VERSION = _schedule.SOURCE_HASH[:16]
 WAITS = ("", "data", "buffer", "engine", "port")
