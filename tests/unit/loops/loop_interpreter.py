@@ -32,6 +32,7 @@ from tilewright.proposers.loops.ir import (
 _FUNCTIONS: dict[str, Any] = {
     "expf": np.exp, "v_exp": np.exp, "sqrtf": np.sqrt, "v_sqrt": np.sqrt,
     "fabsf": np.abs, "v_abs": np.abs, "fmaxf": np.maximum, "v_max": np.maximum,
+    "fmax": np.maximum, "fmin": np.minimum,
     "fminf": np.minimum, "v_min": np.minimum, "v_sum": np.sum, "v_most": np.max,
     "v_least": np.min, "tanhf": np.tanh, "v_tanh": np.tanh, "logf": np.log, "v_log": np.log,
     "erff": np.vectorize(math.erf), "v_erf": np.vectorize(math.erf), "v_less": np.less,

@@ -142,8 +142,25 @@ void kernel(const float A[5][6], const float B[6][9], float C[5][9]) {
   }
 }
 """
+DOUBLES = """
+void kernel(const double X[3][11], const float W[11], double Y[3][4]) {
+  for (int r = 0; r < 3; r++) {
+    double sum = 0.5, most = X[r][0], least = 2.0, chosen = 0.0;
+    for (int c = 0; c < 11; c++) {
+      sum += X[r][c] * (double)W[c];
+      most = X[r][c] > most ? X[r][c] : most;
+      least = fmin(X[r][c], least);
+      if (X[r][c] > 0.0) chosen -= X[r][c];
+    }
+    Y[r][0] = sum;
+    Y[r][1] = most;
+    Y[r][2] = least;
+    Y[r][3] = chosen;
+  }
+}
+"""
 KERNELS = {
-    "running": RUNNING, "before": BEFORE, "rows": ROWS,
+    "doubles": DOUBLES, "running": RUNNING, "before": BEFORE, "rows": ROWS,
     "softmax": SOFTMAX, "norm": NORM, "product": PRODUCT, "stencil": STENCIL, "scores": SCORES,
 }  # fmt: skip
 
@@ -320,6 +337,27 @@ def test_flattened_numbers_of_eight_bits_are_copied_only_as_far_as_they_are_read
     )
     with pytest.raises(NotApplicableError, match=why):
         pack(parse(source), 1)
+
+
+def test_each_copy_of_a_loop_has_its_own_double() -> None:
+    kernel = unroll(parse(DOUBLES), 1, 2)
+    text = emit(kernel)
+    assert "double sum_1 = 0.0;" in text
+    assert "sum = sum + sum_1;" in text
+    assert "most = fmax(most, most_1);" in text  # fmaxf would round to single precision
+    assert "least = fmin(least, least_1);" in text
+    for array, expected in outputs(parse(DOUBLES), 2).items():
+        np.testing.assert_allclose(outputs(kernel, 2)[array], expected, rtol=1e-12)
+    with pytest.raises(NotApplicableError, match="double precision is reduced"):
+        vectorise(parse(DOUBLES), 1, LANES)
+
+
+@pytest.mark.parametrize("statement", ["s = s * 0.5 + X[i];", "s += X[i]; Y[i] = s;"])
+def test_a_double_that_is_more_than_a_reduction_has_no_copies(statement: str) -> None:
+    source = "void kernel(const double X[9], double Y[9]) { double s = 0.0; "
+    source += f"for (int i = 0; i < 8; i++) {{ {statement} }} Y[0] = s; }}"
+    with pytest.raises(NotApplicableError):
+        unroll(parse(source), 0, 2)
 
 
 HISTOGRAM = (

@@ -26,7 +26,8 @@ from tilewright.proposers.loops.ir import (
 )
 
 _KINDS: Mapping[str, str] = {
-    "fmaxf": "most", "v_max": "most", "fminf": "least", "v_min": "least",
+    "fmaxf": "most", "fmax": "most", "v_max": "most", "fminf": "least", "fmin": "least",
+    "v_min": "least",
 }  # fmt: skip
 
 
@@ -134,7 +135,7 @@ def reductions(loop: For, types: Mapping[str, Type], but: Collection[str] = ()) 
     for name in kinds:
         if reads[name]:
             raise NotApplicableError(f"{name} is used during its reduction")
-        if types.get(name) not in ("float", "vector"):
+        if types.get(name) not in ("float", "double", "vector"):
             raise NotApplicableError(f"{name} is not a float")
     return [Reduction(name, kind, types[name]) for name, kind in kinds.items()]
 

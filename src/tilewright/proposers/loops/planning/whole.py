@@ -11,7 +11,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
-from tilewright.proposers.loops.analysis.changes import NotApplicableError
+from tilewright.proposers.loops.analysis.changes import (
+    NotApplicableError,
+    reductions,
+    visible_types,
+)
 from tilewright.proposers.loops.ir import (
     Assign,
     Declare,
@@ -38,6 +42,8 @@ _MOST_KEPT = 8
 _MOST_SPLIT = 24
 _COPIES = (2, 3, 4, 6, 8)
 _TABLES = 4
+_CHAINS = (32, 16, 8, 4)
+"""Copies of loops that reduce to doubles: the first number that a loop has iterations for."""
 _Copies: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
 _COPIES_OF_WHOLE_SUMS: _Copies = ((1, 2), (1, 2, 4, 6, 8))
 """Of the loop outside and of the one with the sums, which the compiler turns into vectors itself:
@@ -65,8 +71,8 @@ class Whole:
         kernel = self.rolled(kernel, rolled)
         ways: list[tuple[Callable[[Kernel, Steps], Kernel], ...]] = [
             *[()] * bool(rolled),
-            (self.split, vectors),
-            (self.split, self.kept, vectors, tiles),
+            (self.split, vectors, self.chained),
+            (self.split, self.kept, vectors, tiles, self.chained),
             (self.split, self.packed, self.kept, vectors, tiles),
             (self.split, self.packed, vectors),
             (self.split, self.packed, self.kept, vectors, self.tiled_high),
@@ -114,6 +120,31 @@ class Whole:
                 steps.append((found[-1][0], kernel))
                 kernel = found[-1][1]
         return kernel
+
+    def chained(self, kernel: Kernel, steps: Steps) -> Kernel:
+        """Loops that reduce to doubles unrolled, with a variable for each copy.
+
+        Compilers put the variables of neighbouring copies into one vector.
+        """
+        if "accumulators" not in self._offered:
+            return kernel
+        for number in reversed(range(len(loops(kernel)))):
+            if not self._reduces_doubles(kernel, number):
+                continue
+            for copies in _CHAINS:
+                step = Step("accumulators", number, copies)
+                if applies(step, kernel) and length(step.apply(kernel)) <= MOST_UNROLLED:
+                    steps.append((step, kernel))
+                    kernel = step.apply(kernel)
+                    break
+        return kernel
+
+    def _reduces_doubles(self, kernel: Kernel, number: int) -> bool:
+        try:
+            found = reductions(loops(kernel)[number], visible_types(kernel, number))
+        except NotApplicableError:
+            return False
+        return any(r.type == "double" for r in found)
 
     def separate_tables(self, kernel: Kernel, steps: Steps) -> Kernel:
         """Loops that add to tables, such as histograms, unrolled with a table for each copy."""

@@ -13,8 +13,11 @@ After (2 copies)::
     }
     sum = sum + sum_1;
 
-So does each copy of a table that a loop only adds to: see `tables`. Copies of tables are cleared
-before, and joined after, the outermost loop that uses the table nowhere else.
+Where the variables are doubles, which `vectorise` leaves alone, compilers put those of neighbouring
+copies into one vector, as the order of each copy's sum is given.
+
+A table that a loop only adds to has a copy for each as well: see `tables`. Copies of tables are
+cleared before, and joined after, the outermost loop that uses the table nowhere else.
 """
 
 from __future__ import annotations
@@ -54,6 +57,7 @@ from tilewright.proposers.loops.rewrites.tables import tables
 
 _FUNCTIONS = {
     ("most", "float"): "fmaxf", ("least", "float"): "fminf",
+    ("most", "double"): "fmax", ("least", "double"): "fmin",
     ("most", "vector"): "v_max", ("least", "vector"): "v_min",
 }  # fmt: skip
 
@@ -138,6 +142,8 @@ def _redeclared(statement: Statement, names: dict[str, str]) -> Statement:
 def _identity(reduction: Reduction) -> Expr:
     if reduction.kind != "sum":
         return Var(reduction.name)
+    if reduction.type == "double":
+        return Number("0.0")
     zero = Number("0.0f")
     return Call("v_splat", (zero,)) if reduction.type == "vector" else zero
 

@@ -83,7 +83,7 @@ def vectorise(kernel: Kernel, number: int, lanes: int) -> Kernel:
     running = scans(loop, types)
     found = reductions(loop, types, running)
     if any(r.type != "float" for r in found):
-        raise NotApplicableError("a vector is reduced")
+        raise NotApplicableError("a vector or a number of double precision is reduced")
     require_independent(loop, kernel)
     taken = names_in(kernel)
     partial = {r.name: fresh(r.name, taken) for r in found}
