@@ -28,6 +28,8 @@ COMPARED, LEAST_SAMPLE = 1500, 3
 than so many: the time for a step of a search is bounded."""
 ESTIMATES = (CHAINED, 0.3)
 """How much the longest chain counts where complete sequences are chosen."""
+SPLIT = 8
+"""Transfers that one of many rows becomes."""
 LAST = ("narrow", "engine")
 """Techniques that the best of all steps are first taken without: types that the check may refuse,
 and the choice of engines, which depends on everything else."""
@@ -124,16 +126,31 @@ def complete_sequences(
 
     Then the best of all steps one after another, by each of the `ESTIMATES`: see
     `_by_one_estimate`. Which step comes first decides where a sequence ends; two estimates find
-    two ends. A kernel whose loops are written out is changed at all like places at once.
+    two ends. A kernel whose loops are written out is changed at all like places at once. Each is
+    followed by the same with large transfers split.
     """
     if MASKED in techniques:
         yield from masked_sequences(kernel, techniques)
         techniques = tuple(t for t in techniques if t != MASKED)
     for chained in ESTIMATES:
-        if is_large(kernel):
-            yield from _swept(kernel, techniques, chained)
-        else:
-            yield from _by_one_estimate(kernel, techniques, chained)
+        one_way = _swept if is_large(kernel) else _by_one_estimate
+        for steps, after in one_way(kernel, techniques, chained):
+            yield steps, after
+            if "pieces" in techniques and (more := _in_pieces(steps, after)) != (steps, after):
+                yield more
+
+
+def _in_pieces(steps: tuple[Step, ...], kernel: Kernel) -> tuple[tuple[Step, ...], Kernel]:
+    """With all transfers of many rows split, of which the estimate does not know what they delay.
+
+    From the last one to the first, so that the numbers of those before stay as they are.
+    """
+    for step in reversed(possible(kernel, "pieces")):
+        if step.arguments[1] == str(SPLIT):
+            after = carried_out(kernel, step)
+            if after is not None:
+                steps, kernel = (*steps, step), after
+    return steps, kernel
 
 
 def _swept(

@@ -24,6 +24,7 @@ from tilewright.proposers.nki.rewrites.memory import place
 from tilewright.proposers.nki.rewrites.merging import merge
 from tilewright.proposers.nki.rewrites.order import exchange, fuse
 from tilewright.proposers.nki.rewrites.pairs import pairs
+from tilewright.proposers.nki.rewrites.pieces import pieces
 from tilewright.proposers.nki.rewrites.precision import narrow
 from tilewright.proposers.nki.rewrites.regroup import regroup, regrouped
 from tilewright.proposers.nki.rewrites.reuse import reuse
@@ -40,6 +41,8 @@ FACTORS = (2, 4, 8, 16, 0)
 _COUNTED: Mapping[str, tuple[int, ...]] = {"bands": (3, 4, 8, 16), "stack": (2, 4)}
 """How many iterations of a loop techniques take."""
 _WIDTHS = (512, 1024, 2048)
+_PIECES, LEAST_ROWS = (4, 8, 16), 4
+"""Transfers that a large one becomes, and rows of each of them."""
 _PARTS = (4, 8, 0)
 """Of the loop that a mask depends on, each without what is hidden in it."""
 
@@ -98,6 +101,7 @@ _APPLY: Mapping[str, Callable[..., Kernel]] = {
     "pairs": lambda k, number: _at_op(k, pairs, number),
     "separate": lambda k, number: _at_op(k, separate, number),
     "runs": lambda k, number: _at_op(k, runs, number),
+    "pieces": lambda k, number, count: pieces(k, _op(k, number), _count(count)),
     "regroup": lambda k, number: _at_op(k, regroup, number),
     "turn": lambda k, number: _at_op(k, turn, number),
     "unfold": lambda k, number: _at_op(k, unfold, number),
@@ -132,6 +136,7 @@ _SENTENCES = {
     "fold": "run instruction {0} and those that follow it in strips, each on its own partitions",
     "pairs": "reduce only once what two neighbouring windows of instruction {0} share",
     "separate": "reduce the windows of instruction {0} along one axis, then along the other",
+    "pieces": "split the large transfer of instruction {0} into {1} transfers",
     "regroup": "order the columns of the tile of instruction {0} as its loop goes through HBM",
     "runs": "load contiguous runs instead of the evenly spaced elements of instruction {0}",
     "turn": "transpose on PE what instruction {0} transposes during its transfer",
@@ -230,6 +235,14 @@ def possible(kernel: Kernel, technique: str) -> list[Step]:
             for n, op in numbered
             for width in _WIDTHS
             if max(region.columns for _, region in op.regions) > width
+        ]
+    if technique == "pieces":
+        return [
+            Step("pieces", (str(n), str(count)))
+            for n, op in numbered
+            if op.name == "dma_copy"
+            for count in _PIECES
+            if count * LEAST_ROWS <= (op.region("dst").shape[1:2] or (0,))[0]
         ]
     if technique == "skip-masked":
         return [

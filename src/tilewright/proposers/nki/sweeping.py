@@ -22,12 +22,13 @@ _REFUSALS = 4
 """Like places one after another that refuse a step before the others are left alone."""
 _ARGUMENTS: Mapping[str, tuple[str, ...]] = {"engine": ENGINES, "strip": ("512", "1024", "2048")}
 _SWEPT = (
-    "reuse", "spread", "turn", "runs", "unfold", "separate", "land", "skip-copy", "take-over",
-    "forward", "along", "merge", "accumulate", "defer", "strip", "engine",
+    "accumulate", "reuse", "spread", "turn", "runs", "unfold", "separate", "land", "skip-copy",
+    "take-over", "forward", "along", "merge", "accumulate", "defer", "strip", "engine",
 )  # fmt: skip
 """Techniques at an instruction: first those that remove work, last those that divide the rest."""
-_SINGLY = ("hoist", "psum")
-"""Techniques at a tile, each place of which is kept if the estimate is lower after it."""
+_SINGLY = ("window", "window", "hoist", "psum")
+"""Techniques each place of which is kept if the estimate is lower after it. Windows are loaded
+before the inner loop, then before the one around it."""
 
 Made: TypeAlias = tuple[tuple[Step, ...], Kernel]
 Kind: TypeAlias = tuple[object, ...]

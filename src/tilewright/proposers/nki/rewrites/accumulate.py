@@ -16,30 +16,22 @@ from tilewright.proposers.nki.ir import (
     Statement,
     at,
     spliced,
+    whole,
 )
-from tilewright.proposers.nki.rewrites.uses import body_of, is_whole, op_at, same_elements, uses
+from tilewright.proposers.nki.rewrites.joined_sums import joined, require_product, summands
+from tilewright.proposers.nki.rewrites.uses import body_of, op_at, uses
 
 
 def accumulate(kernel: Kernel, path: Path) -> Kernel:
     """The kernel without an addition of products: they are added up where they are computed."""
-    add = op_at(kernel, path)
-    tensors = kernel.tensors()
-    if add.name != "tensor_tensor" or add.get("op") != "nl.add":
-        raise NotApplicableError("the instruction is not an addition")
-    total = add.region("dst")
-    one, other = add.region("data1"), add.region("data2")
-    product = other if same_elements(one, total) else one
-    if product is one and not same_elements(other, total):
-        raise NotApplicableError("the instruction does not add to a sum")
-    sums, parts = tensors[total.tensor], tensors[product.tensor]
-    if parts.memory != "psum" or sums.memory != "sbuf" or sums.dtype != "float32":
-        raise NotApplicableError("the instruction does not add a product to a sum in SBUF")
-    if not is_whole(total, sums) or not is_whole(product, parts):
-        raise NotApplicableError("the instruction adds only parts of tiles")
+    sums, parts = summands(kernel, path)
+    total, product = whole(sums), whole(parts)
     use, part = uses(kernel, sums.name), uses(kernel, parts.name)
     home = body_of(kernel, use.home)
     depth = len(use.home)
-    if path[: depth - 1] != use.home[:-1] or len(path) == depth:
+    if path[: depth - 1] == use.home[:-1] and len(path) == depth:
+        return joined(kernel, path, sums, parts)
+    if path[: depth - 1] != use.home[:-1]:
         raise NotApplicableError("the sum is not created outside the loop")
     start, around = [p for p in use.written if p != path], path[depth - 1]
     if (
@@ -54,11 +46,7 @@ def accumulate(kernel: Kernel, path: Path) -> Kernel:
         raise NotApplicableError("the sum is used before the loop")
     if any(p != path and p[depth - 1] <= around for p in use.read):
         raise NotApplicableError("the sum is used within the loop")
-    writers = [op_at(kernel, p) for p in part.written]
-    if any(op.name != "nc_matmul" or not op.accumulates for op in writers):
-        raise NotApplicableError("the value that the instruction adds is not a product")
-    if set(part.read) - {path} - set(part.written) or part.home[:-1] != path[:-1]:
-        raise NotApplicableError("the product is used elsewhere")
+    require_product(kernel, part, path)
     loop = home[around]
     assert isinstance(loop, Loop)
     inside = spliced(loop.body, path[depth:], ())
