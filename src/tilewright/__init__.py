@@ -1,4 +1,4 @@
-"""tilewright: makes kernels for tensor accelerators fast, with results that hold.
+"""tilewright: makes kernels for tensor accelerators faster, and verifies each result.
 
 >>> import tilewright as tw
 >>> run = tw.optimize("gemmini:gemm-16x16x16", budget="2 evaluations")
@@ -69,7 +69,7 @@ _HOMES = {
     "tilewright.search.event_records": ("EventLines", "event_record"),
     "tilewright.search.summary": ("Summary",),
 }
-"""Which module a public name comes from: nothing of it is imported before it is used."""
+"""The module of each public name, which is imported only when the name is used."""
 
 
 def __getattr__(name: str) -> object:

@@ -1,4 +1,4 @@
-"""Who proposes kernels in a run: its proposers, models and agents, put together for one process."""
+"""Assembles the proposers of a run: built-in proposers, models and agents."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from tilewright.tuner.parameters.searches import GuidedParameters
 from tilewright.verification import fresh_seed
 
 AGENT_SHARE = 16
-"""Evaluations of one agent where the run's budget sets none."""
+"""Number of evaluations of one agent if the budget contains no number of evaluations."""
 
 
 class Author(NamedTuple):
-    """A run's proposer, with what the search asks beside proposals.
+    """A run's proposer, with further data for the search.
 
-    `models_stop` says why its models are asked no more, None while they are; `closed` gives the ids
-    of the kernels that nobody expands any more from an iteration on. `templates` are those that the
-    target offers, by name.
+    `models_stop` returns the reason why models are no longer called, or None. `closed` returns the
+    ids of the kernels from which no more candidates are made from an iteration on. `templates` are
+    the templates of the target, by name.
     """
 
     proposer: Proposer
@@ -74,7 +74,7 @@ class Authors:
         self.agents = [name for name in settings.proposers if is_agent_name(name)]
 
     def open(self, stack: ExitStack) -> Author:
-        """All of them as one proposer; what it started ends with the stack."""
+        """All proposers as one proposer. Everything that it starts ends with the stack."""
         author, task = self._together(stack), self._opened.task
         offered = task.templates() if isinstance(task, OffersTemplates) else {}
         factors = self._factors()
@@ -91,13 +91,15 @@ class Authors:
         return author._replace(proposer=first, templates=offered)
 
     def _factors(self) -> OffersFactors | None:
-        """Who tells the numbers in the steps of kernels, unless they are not to be searched."""
+        """The proposer that gives the numbers in the steps of kernels, unless this search is
+        switched off.
+        """
         if {"factors", "structure"} & {*self._settings.without}:
             return None
         return next((one for one in self._others if isinstance(one, OffersFactors)), None)
 
     def builds(self, stack: ExitStack) -> Builds:
-        """What builds kernels for models that want to know whether one does."""
+        """Builds kernels for models, which need to know whether a kernel compiles."""
         settings = self._settings.evaluated_with(fresh_seed())
         return stack.enter_context(closing(Builds(self._opened.name, settings)))
 
@@ -120,7 +122,7 @@ class Authors:
         return author if members else author._replace(closed=llm.branches.closed_before)
 
     def _agent(self, name: str, stack: ExitStack) -> AgentProposer:
-        """What starts agents of this name; they end with the stack."""
+        """The proposer that starts agents with this name, which end with the stack."""
         storage, run, task = self._storage, self._run, self._opened.task
         facts = [Fact(name, version, "this machine") for name, version in run.versions.items()]
         copies = Copies(task.baselines, self._opened.target.brief().language)

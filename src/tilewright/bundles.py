@@ -1,8 +1,8 @@
-"""Evidence bundles: a run's win in one file that anyone can check elsewhere.
+"""Evidence bundles: the result of a run in one file, which others can verify on another machine.
 
-A bundle holds what is needed to do the work again. `verify` believes none of its numbers: it
-rebuilds the starting kernel and the winner, checks both on inputs of fresh seeds, measures both,
-attacks the task's check, and says what differs.
+A bundle contains everything that is needed to repeat the evaluation. `verify` relies on none of its
+numbers: it rebuilds the starting kernel and the winner, checks both on inputs from fresh seeds,
+measures both, tests the task's correctness check, and lists all differences.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ _ABSOLUTE_PATH = re.compile(r"(?<![\w./])/(?:[\w.+@~-]+/)+([\w.+@~-]*)")
 
 
 def create(project: Path, run_name: str) -> bytes:
-    """The bundle of a run's best kernel; `InputError` when nothing beats the starting kernel."""
+    """The bundle of a run's best kernel; `InputError` if no kernel is faster than the starting
+    kernel.
+    """
     with closing(open_project(project)) as storage:
         run = storage.run(run_name)
         history = storage.history(run.id)
@@ -86,9 +88,11 @@ def create(project: Path, run_name: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One fact in the bundle and here; `matters` if a difference refutes the win.
+    """One value in the bundle and on this machine. If it `matters`, a difference refutes the
+    result.
 
-    Latencies and speedups are the `same` if they differ by no more than the measurement's noise.
+    Latencies and speedups are the `same` if they differ by no more than the noise of the
+    measurement.
     """
 
     name: str
@@ -100,7 +104,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What doing the work again gave. `reasons` say why a win is not confirmed."""
+    """The result of a verification. `reasons` say why the result of the bundle is not confirmed."""
 
     workload: str
     rows: tuple[Row, ...]
@@ -110,12 +114,14 @@ class Verification:
 
     @property
     def confirmed(self) -> bool:
-        """Whether the win holds here."""
+        """Whether the result is confirmed on this machine."""
         return not self.reasons
 
 
 def read(file: Path) -> dict[str, Any]:
-    """The document of a bundle; `InputError` for a file that is none, damaged or newer."""
+    """The document of a bundle; `InputError` if the file is not a bundle, is damaged, or has a
+    newer format.
+    """
     try:
         return unpack(read_bytes(file, MAX_BYTES), file.name)
     except OSError as error:
@@ -126,7 +132,7 @@ def read(file: Path) -> dict[str, Any]:
 
 
 def texts_of(document: Mapping[str, Any]) -> str | None:
-    """The files that a bundle brings and that decide what is right, if any."""
+    """The files in a bundle that determine which results are correct, if any."""
     return read_evidence(document).texts
 
 
@@ -136,11 +142,11 @@ def brings_code(document: Mapping[str, Any]) -> bool:
 
 
 def verify(document: Mapping[str, Any], *, trust_reference: bool = False) -> Verification:
-    """Do a bundle's work again on this machine.
+    """Repeat the evaluation of a bundle on this machine.
 
-    `InputError` when its target is not installed, when it was written by a version with other
-    records, or when it brings a reference of its own that is not trusted to run here. No folder of
-    this machine is opened: a task is a registered one, or that of the bundle's own files.
+    Raises `InputError` if its target is not installed, if a version with other records wrote it, or
+    if it contains a reference that may not run here. No folder of this machine is opened: the task
+    is a registered one, or that of the bundle's own files.
     """
     evidence = read_evidence(document)
     if evidence.brings_code and not trust_reference:
@@ -159,7 +165,9 @@ def verify(document: Mapping[str, Any], *, trust_reference: bool = False) -> Ver
 
 
 def _opened(evidence: Evidence, folder: Path) -> tuple[OpenTask, Mapping[str, object]]:
-    """The task, of the bundle's files where it brings any, and the settings to evaluate with."""
+    """The task, made from the bundle's files if there are any, and the settings of the
+    evaluation.
+    """
     for name, text in evidence.files.items():
         (folder / name).write_text(text, encoding="utf-8")
     settings = evidence.settings
@@ -219,7 +227,7 @@ def _compare(
             continue
         latencies.append(now.latency)
         off = abs(now.latency / was.latency - 1)
-        allowed.append(allowed_difference(now, now))  # how noisy it was elsewhere, anyone may claim
+        allowed.append(allowed_difference(now, now))  # the noise that a bundle states may be false
         found = f"{now.latency:g} {now.unit}"
         rows.append(Row(name, shown, found, off <= allowed[-1], same_machine))
         digests = was.artifact_digest[:16], now.artifact_digest[:16]
@@ -270,9 +278,9 @@ def _public_reason(run: RunRecord) -> str:
 
 
 def _public(value: Any, key: str = "") -> Any:
-    """A record as JSON without what belongs to this machine: commands, addresses, paths.
+    """A record as JSON, without the commands, addresses and paths of this machine.
 
-    Kernels' sources stay as they are: they are the evidence.
+    The sources of kernels are not changed, because they are the evidence.
     """
     if key == "":
         value = to_json(value)

@@ -1,4 +1,4 @@
-"""A run's winner: evaluated again on fresh inputs, and explained by its compiler."""
+"""Evaluates a run's winner again on fresh inputs, and adds notes of the compiler."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from tilewright.evaluation.screening import out_of_time, refutation
 from tilewright.verification import as_winner, recheck
 
 Notes = Callable[[str], tuple[str, ...]]
-"""What a compiler says of a kernel, by its source."""
+"""The notes of a compiler on a kernel, from its source."""
 
 
 def confirmed(storage: Storage, run_id: str) -> str | None:
-    """Id of the candidate that fresh inputs confirmed as the run's best, if any."""
+    """The id of the candidate that was confirmed as the run's best on fresh inputs, if any."""
     found = storage.kept(run_id, Rechecked)
     return found[-1].candidate if found and found[-1].confirmed else None
 
 
 class Winner:
-    """The fastest correct kernel of a run whose search is over.
+    """The fastest correct kernel of a run whose search has ended.
 
     Args:
-        time_left: seconds of the run's budget; None where it sets none.
+        time_left: returns the remaining seconds of the run's budget; None without a time limit.
     """
 
     def __init__(
@@ -47,11 +47,12 @@ class Winner:
         self._time_left = time_left
 
     def confirm(self) -> None:
-        """Evaluate the winner again on fresh inputs; one that fails gives way to the next best.
+        """Evaluate the winner again on fresh inputs. If it fails, evaluate the next best kernel,
+        and so on.
 
-        Of a latency that varies, the second measurement is kept: the best of many noisy ones looks
-        better than it is. Where another kernel is then ahead, that one is evaluated again too, and
-        is out of the race if the budget does not allow for that.
+        If latencies vary, the second measurement replaces the first, because the best of many noisy
+        measurements looks better than it is. If another kernel is then the fastest, it is evaluated
+        again too, or left out if the budget does not allow this.
         """
         if not isinstance(self._opened.task, Attackable):
             return  # its inputs are not known to follow from a seed
@@ -83,10 +84,11 @@ class Winner:
             self._storage.keep(self._run_id, note)
 
     def explain(self, asking: Callable[[], Notes]) -> None:
-        """Add to the winner's feedback what the compiler says of it, where the target tells that.
+        """Add the compiler's notes on the winner to its feedback, if the target provides such
+        notes.
 
-        No other kernel of the run pays for it, but those that a model is asked about. `asking`
-        starts what asks the compiler, where that is needed.
+        For other kernels, notes are made only if a model receives them. `asking` constructs the
+        object that makes notes, if it is needed.
         """
         best = self._storage.history(self._run_id).best
         if best is None or not isinstance(best.outcome, Measured):
@@ -99,7 +101,7 @@ class Winner:
             self._storage.amend_trial(self._run_id, best.index, explained)
 
     def _refute(self, trial: Trial, why: Failed) -> None:
-        """Record that a trial's speed was not borne out; what it was measured with is noted."""
+        """Record that a trial was not confirmed, and store its first measurement in a note."""
         note = Rechecked(trial.candidate.id, confirmed=False)
         if isinstance(trial.outcome, Measured):
             note = replace(note, refuted=trial.outcome)
@@ -107,6 +109,6 @@ class Winner:
         self._storage.keep(self._run_id, note)
 
     def _ends_within(self, seconds: float) -> bool:
-        """Whether the wall time of the budget will then be over."""
+        """Whether the wall-clock time of the budget will be used up within these seconds."""
         left_s = self._time_left()
         return left_s is not None and seconds > left_s

@@ -1,4 +1,6 @@
-"""Single kernels evaluated outside any search, and what is known of those that cannot be timed."""
+"""Evaluates single kernels outside any search, and gives information about kernels that cannot be
+timed.
+"""
 
 from __future__ import annotations
 
@@ -37,12 +39,13 @@ from tilewright.executors import create_executor, evaluate_baselines
 from tilewright.verification import fresh_seed
 
 EVALUATIONS = "evaluations"
-"""Owner of the secret that a project's kernels are evaluated with outside any run."""
+"""The name under which a project stores the secret seed for evaluations outside any run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """One kernel's outcome outside any search. `versions` says by what it was evaluated.
+    """The outcome of one kernel outside any search, with the versions of the tools that evaluated
+    it.
 
     `external` is its run on another simulator, if one was asked for and the kernel passed here;
     `baselines` are the target's, if they were asked for.
@@ -66,7 +69,7 @@ class Evaluation:
 
 
 def code_notes(evaluation: Evaluation, settings: Settings) -> tuple[str, ...]:
-    """What the compiler says of an evaluated kernel; empty where the target does not tell."""
+    """The compiler's notes on an evaluated kernel; empty if the target provides none."""
     opened = open_task(evaluation.workload, settings.recorded())
     if not isinstance(opened.task, ExplainsCode) or not isinstance(evaluation.outcome, Measured):
         return ()
@@ -84,11 +87,11 @@ def evaluate_kernel(
     simulator_timeout_s: float = 3600.0,
     with_baselines: bool = False,
 ) -> Evaluation:
-    """Build, check and measure one kernel; takes outcomes from the project's cache if named.
+    """Build, check and measure one kernel. If a project is given, its cached outcomes are used.
 
-    It is given as its source, or as the path of its file; a template has its first values. A kernel
-    that passes is then run on the external `simulator`, if one is named, and the target's baselines
-    are evaluated `with_baselines`.
+    The kernel is given as its source or as the path of its file. A template gets its first values.
+    A kernel that passes is then run on the external `simulator`, if one is named, and the target's
+    baselines are evaluated `with_baselines`.
     """
     from tilewright.storage.project import open_project, secret_of
 
@@ -139,19 +142,19 @@ def _external(opened: OpenTask, simulator: str) -> ExternalRun:
 
 
 def versions_of(opened: OpenTask) -> dict[str, str]:
-    """What outcomes depend on beside the settings: a run is only continued by the same."""
+    """The versions on which outcomes depend. A run is continued only with the same versions."""
     return {**target_versions(opened.target), "task": opened.fingerprint}
 
 
 def require_clock(opened: OpenTask, settings: Settings, project: Path) -> None:
-    """`NotTimedError` where a search here would have nothing to rank by."""
+    """Raise `NotTimedError` if this machine cannot time the kernels of the task."""
     if isinstance(opened.task, Untimed) and opened.task.untimed is not None:
         said = f"{opened.name} cannot be optimised on this machine: {opened.task.untimed}."
         raise NotTimedError(f"{said}{_derived(opened, settings, project)}")
 
 
 def _derived(opened: OpenTask, settings: Settings, project: Path) -> str:
-    """What is known, without a clock, of the kernel that a task makes of its problem.
+    """Information, without a measurement, about the kernel that a task derived from its problem.
 
     The kernel is written into the project's folder, unless another file has its name.
     """

@@ -1,8 +1,8 @@
-"""What is found out about a task while its search already runs.
+"""Examines a task while its search is already running.
 
-Where latencies are modelled without data, a search needs none to begin: its starting kernel is
-compared with the reference, and the check is attacked, beside it. No result of such a run is
-reported before both are over.
+If latencies are modelled without data, a search can begin before its starting kernel has been
+compared with the reference and before the correctness check has been tested. Both are done while
+the search is running, and no result is reported before both are complete.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ from tilewright.verification import start_error
 
 
 class _CancelledError(Exception):
-    """Ends an examination that nobody waits for."""
+    """Ends an examination whose result is no longer needed."""
 
 
 class Examination:
-    """Compares the start and the baselines of a run, then attacks its check, on a thread.
+    """Compares the starting kernel and the baselines of a run with the reference, and then tests
+    the correctness check, in a thread.
 
     Args:
-        require: examines the task itself; raises what speaks against it.
+        require: examines the task itself, and raises an exception if it must be refused.
     """
 
     def __init__(self, opened: OpenTask, require: Callable[[Checkpoint], None]) -> None:
@@ -43,24 +44,24 @@ class Examination:
         self._thread: Thread | None = None
         self._raised: Exception | None = None
         self.start: Trial | None = None
-        """The starting kernel once it has been compared."""
+        """The outcome of the starting kernel when it has been compared."""
         self.baselines: tuple[Baseline, ...] | None = None
-        """What a result is compared with, once it is evaluated."""
+        """The baselines, when they have been evaluated."""
 
     @staticmethod
     def is_of(opened: OpenTask) -> bool:
-        """Whether a search of this task can begin before its start has been compared."""
+        """Whether a search for this task can begin before its starting kernel has been compared."""
         return isinstance(opened.task, ModelsLatency)
 
     def begin(self, settings: Mapping[str, object], storage: Storage) -> None:
-        """Start the thread; evaluates with the same settings as the run does."""
+        """Start the thread, which evaluates with the settings of the run."""
         # Evaluating processes die with the thread that starts them. It does not keep an
         # interrupted run from ending.
         self._thread = Thread(target=self._work, args=(settings, storage), daemon=True)
         self._thread.start()
 
     def modelled_start(self, settings: Mapping[str, object]) -> Trial:
-        """The starting kernel with the latency that the model gives it; compared with nothing."""
+        """The starting kernel with its modelled latency, before any comparison."""
         builds = Builds(self._opened.name, settings)
         try:
             candidate = Candidate(self._opened.task.start)
@@ -71,17 +72,19 @@ class Examination:
         return Trial(0, 0, candidate, outcome)
 
     def look(self) -> None:
-        """Raises what has been found so far that speaks against the task or its start."""
+        """Raise an exception if the examination has found a reason to refuse the task or its
+        starting kernel.
+        """
         if self._raised is not None:
             raise self._raised
 
     def wait(self) -> None:
-        """Until all of it is over."""
+        """Wait until the examination is complete."""
         if self._thread is not None:
             self._thread.join()
 
     def cancel(self) -> None:
-        """End it soon; nobody waits for what it would find. Idempotent."""
+        """End the examination soon, because its result is not needed. May be called again."""
         self._cancelled.set()
 
     def _work(self, settings: Mapping[str, object], storage: Storage) -> None:

@@ -1,4 +1,4 @@
-"""Executors on this machine and on clusters, and the baselines of a task evaluated by one."""
+"""Constructs executors on this machine and on clusters, and evaluates the baselines of a task."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def evaluate_baselines(
 
 
 def worker_count(opened: OpenTask, wanted: int | None) -> int:
-    """Processes to evaluate in: one per core by default.
+    """The number of processes that evaluate, which is one per core by default.
 
-    Where measurements take turns there are fewer, but one more than cores: while one measures and
-    one waits to, others build.
+    If only one measurement can run at a time, there is one more process than cores, up to a limit.
+    While one process measures and another waits to measure, the others build.
     """
     cores = len(os.sched_getaffinity(0))
     task = opened.task
@@ -72,9 +72,10 @@ def create_cluster_executor(
     place: Place,
     run_id: str,
 ) -> Executor:
-    """The same on a cluster; `workers` are those of one that is started here for this.
+    """The executor on a cluster; `workers` is the number of workers of a cluster that is started on
+    this machine.
 
-    The host on which a run's kernels are measured is noted with the run: it stays there.
+    The host on which a run's kernels are measured is stored with the run and does not change.
     """
     from tilewright.cluster.opening import open_executor
 
@@ -94,7 +95,9 @@ def create_cluster_executor(
 def _screened(
     executor: Executor, opened: OpenTask, settings: Mapping[str, object]
 ) -> ScreenedExecutor:
-    """Winners are confirmed on this machine, whoever measured them first."""
+    """The executor with screening. Winners are confirmed on this machine, even if another machine
+    measured them first.
+    """
     task = opened.task
     return ScreenedExecutor(
         executor,

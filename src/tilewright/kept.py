@@ -1,4 +1,6 @@
-"""What is kept of a run beside its trials, read back: baselines, what was left alone, its label."""
+"""Reads the data that are stored with a run in addition to its trials, such as baselines and
+label.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from tilewright.search.summary import Summary, summarize
 
 
 def baselines(storage: Storage, run_id: str) -> tuple[Baseline, ...]:
-    """What a run is compared with; empty until its starting kernel is measured."""
+    """The baselines of a run; empty until its starting kernel has been measured."""
     found = storage.kept(run_id, Baselines)
     return found[0].kernels if found else ()
 
@@ -22,12 +24,12 @@ def left_alone(storage: Storage, run_id: str) -> tuple[LeftAlone, ...]:
 
 
 def label_of(storage: Storage, run_id: str) -> Label:
-    """What the user last said of a run."""
+    """The last tags and note of a run."""
     return [Label(), *storage.kept(run_id, Label)][-1]
 
 
 def summary_of(storage: Storage, run_id: str) -> Summary:
-    """A run so far: its trials, what they are compared with, and what was confirmed."""
+    """The summary of a run so far."""
     return summarize(
         storage.run(run_id),
         storage.history(run_id),

@@ -1,4 +1,4 @@
-"""The models of a run: the part of `run` that constructs what asks them, and reads it back."""
+"""Constructs the proposer that calls a run's models, and reads their stored calls."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from tilewright.tools.turns import Turns, turn_sizes
 
 
 class Models:
-    """The models a run asks, checked before anything is spent; without any, it does nothing."""
+    """The models of a run, which are checked before the search. It may be empty."""
 
     def __init__(
         self,
@@ -80,10 +80,10 @@ class Models:
         builds: Compiler,
         notes: Notes | None = None,
     ) -> tuple[LLMProposer, Ledger]:
-        """The proposer, and the ledger of what it spends; `stack` ends their calls.
+        """The proposer, and the account of its cost; `stack` ends their calls.
 
-        `builds` builds kernels, for models that work in several turns;
-        `notes` are what their compiler says of a kernel, None where it is not asked.
+        `builds` builds kernels for models that work in several turns; `notes` returns the
+        compiler's notes on a kernel, and is None if there are none.
         """
         from tilewright.storage.project import open_calls, spool_folder
 
@@ -124,7 +124,7 @@ class Models:
     def forecast(
         self, opened: OpenTask, storage: Storage, run: RunRecord
     ) -> tuple[int, int, float | None]:
-        """Calls, tokens and dollars (None if unknown) that the run's models may use at most."""
+        """Upper bounds on the calls, tokens and dollars of the run's models; None if unknown."""
         target, settings = opened.target.brief(), self._settings
         brief = Brief(opened.task.workload, target, target.menu, 1, settings.iterations)
         return forecast(
@@ -147,7 +147,7 @@ class Models:
         store: CallStore,
         prices: Mapping[str, Price | None],
     ) -> AdaptiveShares | None:
-        """What deals the work by gain per dollar, where the settings ask for it."""
+        """The object that divides the work by gain per dollar, if the settings select this."""
         if self._settings.allocation != "adaptive":
             return None
         return AdaptiveShares(
@@ -160,7 +160,7 @@ class Models:
         )
 
     def _prices(self, storage: Storage, run: RunRecord) -> Mapping[str, Price | None]:
-        """The run's snapshot of the price table, taken when it first asks a model."""
+        """The prices that the run stored before its first call to a model."""
         for stored in storage.kept(run.id, Prices):
             return from_snapshot(stored)
         taken = self._replay.prices if self._replay is not None else None
@@ -170,7 +170,9 @@ class Models:
 
 
 def _branches(storage: Storage, run_id: str) -> Branches:
-    """The kernels in which a run's models see nothing worthwhile, by the iteration that said so."""
+    """The kernels for which a run's models found no option worthwhile, with the iteration of this
+    answer.
+    """
     return Branches(
         {note.candidate: note.iteration for note in storage.kept(run_id, Closed)},
         lambda candidate, iteration: storage.keep(run_id, Closed(candidate, iteration)),
@@ -178,12 +180,14 @@ def _branches(storage: Storage, run_id: str) -> Branches:
 
 
 def stored_shares(storage: Storage, run_id: str) -> dict[int, tuple[float, ...]]:
-    """Shares of a run's models by iteration, in the models' order; empty if they are equal."""
+    """The shares of a run's models for each iteration, in the order of the models; empty if they
+    are equal.
+    """
     return {note.iteration: note.shares for note in storage.kept(run_id, Shares)}
 
 
 def replayed(storage: Storage, run_id: str) -> Replayed | None:
-    """What the run's last session answered from a recording, if it did."""
+    """The number of calls that the run's last session answered from a recording, if it did."""
     found = storage.kept(run_id, Replayed)
     return found[-1] if found else None
 
@@ -209,7 +213,7 @@ def model_calls(run_id: str, *, project: Path) -> list[CallRecord]:
 
 
 def turns_taken(run_id: str, trials: Sequence[Trial], *, project: Path) -> list[Transcript]:
-    """What a run's models did in the turns of their proposals; empty where they had one each."""
+    """The transcripts of a run's proposals in turns; empty if proposals have only one turn."""
     from tilewright.storage.project import open_calls
 
     with closing(open_calls(project)) as calls:

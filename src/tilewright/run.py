@@ -1,7 +1,7 @@
-"""Runs of a project: begun, and gone on with.
+"""Begins and resumes the runs of a project.
 
-`optimize` finds an unfinished run of the same task and settings and goes on with it, so that
-after a crash, a kill or Ctrl-C the same command continues; `resume` does so by run id.
+`optimize` continues an unfinished run with the same task and settings, for example after a crash or
+Ctrl-C. `resume` continues a run by its id.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ def open_project(project: Path, *, create: bool = False) -> Storage:
 
 
 def standing(project: Path, run: RunRecord) -> str:
-    """The run's status; "killed" where it says running but no process works on it."""
+    """The run's status; "killed" if the stored status is "running" but no process works on the
+    run.
+    """
     from tilewright.storage.project import run_lock
 
     if run.status == "running" and not run_lock(project, run.identity).is_held():
@@ -67,13 +69,15 @@ def optimize(
     strict_replay: bool = False,
     executor: str = LOCAL,
 ) -> Summary:
-    """Search for a faster kernel of a workload or folder; resumes an unfinished equal run.
+    """Search for a faster kernel of a workload or folder, or resume an unfinished run of the same
+    task and settings.
 
-    With `replay`, models are not asked: their replies come from that recording, and with
-    `strict_replay` a prompt that differs from the recorded one is an `InputError`. `executor` says
-    where candidates are evaluated ("local", "dask" or "dask://HOST:PORT"). Ctrl-C ends the
-    run with status "interrupted" and the best so far. `WorkloadError` when the starting kernel
-    fails, further `TilewrightError`s for unusable input, machine, models or database.
+    With `replay`, replies are read from the recording instead of calling models. With
+    `strict_replay`, a prompt that differs from the recorded one is an `InputError`. `executor` says
+    where candidates are evaluated ("local", "dask" or "dask://HOST:PORT"). After Ctrl-C, the run
+    has the status "interrupted" and the best kernel so far. Raises `WorkloadError` if the starting
+    kernel fails, and other `TilewrightError`s if the input, the machine, the models or the database
+    cannot be used.
     """
     place = parse_executor(executor)
     refuse_two_places(place, settings.host)
@@ -91,9 +95,11 @@ def stepwise(
     on_event: OnEvent = lambda event: None,
     executor: str = LOCAL,
 ) -> Iterator[Stepwise]:
-    """The same run for a caller with a loop of his own: he asks and tells (`Stepwise`).
+    """The same run for a caller with a loop of their own, as a context manager that gives a
+    `Stepwise`.
 
-    Raises what `optimize` raises. Leaving it before the budget is spent interrupts the run.
+    Raises the exceptions of `optimize`. Leaving the block before the budget is spent interrupts the
+    run.
     """
     refuse_agents(settings.proposers)
     place = parse_executor(executor)
@@ -115,11 +121,11 @@ def _session(
     strict_replay: bool = False,
     place: Place | None = None,
 ) -> Iterator[Session]:
-    """The work on a new run, or on the unfinished one of the same task and settings."""
+    """The session of a new run, or of the unfinished run with the same task and settings."""
     from tilewright.storage.project import secret_of
 
     began = monotonic()
-    require_room()  # before a compiler that cannot write is taken for a broken one
+    require_room()  # a compiler that cannot write would look like a broken one
     if replay is not None:
         settings = replace(settings, reuse=False)  # it repeats what the recorded run was shown
     opened = open_task(task, settings.recorded())
@@ -172,7 +178,7 @@ def resume(
     on_event: OnEvent = lambda event: None,
     executor: str = LOCAL,
 ) -> Summary:
-    """Go on with an unfinished run; `InputError` when it is finished or cannot be continued."""
+    """Continue an unfinished run; `InputError` if it is finished or cannot be continued."""
     from tilewright.storage.project import secret_of
 
     began = monotonic()
@@ -199,7 +205,9 @@ def resume(
 
 
 def _parts(opened: OpenTask, settings: Settings, models: Models) -> Parts:
-    """Loaded before anything is stored, so that names that cannot be used are refused first."""
+    """The parts of a run, which are loaded before anything is stored, so that unknown names are
+    refused first.
+    """
     require_agents(settings.proposers)
     others = load_proposers(models.others, opened.target.brief())
     return Parts(load_strategy(settings), models, others)
@@ -208,9 +216,11 @@ def _parts(opened: OpenTask, settings: Settings, models: Models) -> Parts:
 def _examination(
     opened: OpenTask, settings: Settings, project: Path, versions: Mapping[str, str]
 ) -> Examination | None:
-    """What examines the task beside the search; None where that has to come before it.
+    """The examination of the task during the search; None if the task must be examined before the
+    search.
 
-    Calls to a model cost money, which is not spent on a task that may be refused.
+    With models, the task is examined before the search, so that no money is spent on a task that is
+    refused.
     """
     if any(is_model_name(n) or is_agent_name(n) for n in settings.proposers):
         return None
@@ -220,7 +230,9 @@ def _examination(
 
 
 def _source(storage: Storage, opened: OpenTask, settings: Settings) -> str:
-    """The full id of the run whose schedule is reused; `InputError` if it is of no use here."""
+    """The full id of the run whose schedule is reused; `InputError` if its schedule cannot be used
+    for this task.
+    """
     source = storage.run(settings.schedule_from)
     if source.target != opened.target.name:
         raise InputError(
@@ -246,7 +258,7 @@ def _new_run(opened: OpenTask, settings: Settings, versions: Mapping[str, str]) 
 
 
 def _require_values(opened: OpenTask, settings: Settings) -> None:
-    """`ConfigurationError` where values alone are to be searched, and no kernel leaves any open."""
+    """Raise `ConfigurationError` if only values are to be searched and no kernel has parameters."""
     offered = isinstance(opened.task, OffersTemplates) and opened.task.templates()
     if "structure" in settings.without and opened.template is None and not offered:
         raise ConfigurationError(

@@ -1,4 +1,4 @@
-"""One process's work on one run: its search, its baselines, its winner, its event log."""
+"""The work of one process on one run: the search, the baselines, the winner and the event log."""
 
 from __future__ import annotations
 
@@ -66,22 +66,27 @@ from tilewright.search.ways import ManyThreads, OneThread
 from tilewright.verification import start_error
 
 RESERVED_STARTS = 2.0
-"""Evaluations of the starting kernel for whose time a search ends before its budget: a confirmation
-evaluates twice, in a new process."""
+"""Time that a search reserves for the confirmation, as a number of evaluations of the starting
+kernel. A confirmation evaluates twice, in a new process.
+"""
 MODELLED_STARTS = 1.0
-"""The same where latencies are modelled: a confirmation then evaluates once."""
+"""The same number if latencies are modelled. A confirmation then evaluates once."""
 EXPLAINING_S = 2.0
-"""Wall time in which the winner is built once more, where its compiler can be asked about it."""
+"""Wall-clock seconds that are reserved for building the winner once more for the compiler's
+notes.
+"""
 MOST_RESERVED = 0.4
-"""That time as a share of the budget at most."""
+"""Maximum share of the budget that is reserved."""
 AGENT_SHARE = 16
-"""Evaluations of one agent where the run's budget sets none."""
+"""Number of evaluations of one agent if the budget contains no number of evaluations."""
 CLOCK_EVERY_S = 1.0
-"""How often the wall time of a run is made durable: what a kill may leave uncounted."""
+"""Seconds between two times at which the wall-clock time of a run is stored. After a kill, this
+much time may be missing.
+"""
 
 
 class _StartFailedError(Exception):
-    """The starting kernel cannot be used: the run is over, and `error` is what the user is told."""
+    """The starting kernel cannot be used, so the run ends with `error`."""
 
     def __init__(self, error: TilewrightError) -> None:
         self.error = error
@@ -89,7 +94,9 @@ class _StartFailedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Who chooses parents and who proposes; `others` are the proposers that are no models."""
+    """The strategy and the proposers of a run; `others` are the proposers that are neither models
+    nor agents.
+    """
 
     strategy: SearchStrategy
     models: Models
@@ -99,9 +106,9 @@ class Parts:
 class Session:
     """One process's work on one run.
 
-    The budget of wall time counts from `began` (`time.monotonic`), so that what precedes the search
-    is part of it. Candidates are evaluated on the cluster at `place`, on this machine where that is
-    None. With an `examination`, start and check are examined beside the search.
+    The wall-clock time of the budget is counted from `began` (`time.monotonic`), so it includes
+    everything before the search. Candidates are evaluated on the cluster at `place`, or on this
+    machine if `place` is None. With an `examination`, the task is examined during the search.
     """
 
     def __init__(
@@ -137,16 +144,16 @@ class Session:
         self._has_baselines = bool(baselines(storage, run.id))
 
     def work(self, workers: int | None) -> Summary:
-        """Search until it is over; the run's status says afterwards how it ended."""
+        """Perform the search, and store in the run's status how it ended."""
         with suppress(KeyboardInterrupt), self._searching(workers) as (search, history):
             self._reason = search.run(history)[1]
         return summary_of(self._storage, self._run.id)
 
     @contextmanager
     def stepwise(self, workers: int | None) -> Iterator[Stepwise]:
-        """The run for a caller with a loop of his own, which ends when he leaves.
+        """The run for a caller with a loop of their own, as a context manager.
 
-        It is finished if its budget is spent then, else interrupted: it can be gone on with.
+        When the block ends, the run is finished if its budget is spent, and otherwise interrupted.
         """
         with self._searching(workers) as (search, history):
             steps = Stepwise(search, history)
@@ -156,7 +163,9 @@ class Session:
 
     @contextmanager
     def _searching(self, workers: int | None) -> Iterator[tuple[Search, History]]:
-        """The search and what is known so far; afterwards, the run's status says how it ended."""
+        """The search and the history so far, as a context manager that finally stores how the run
+        ended.
+        """
         try:
             self._set("running", "")
             with ExitStack() as stack:
@@ -176,7 +185,7 @@ class Session:
             self._end("finished", str(failure.error))
             raise failure.error from None
         except BaseException as error:
-            with suppress(StorageError):  # of a database that is away, the first error says so
+            with suppress(StorageError):  # if the database is unavailable, the first error says so
                 self._end("interrupted", f"{type(error).__name__}: {error}")
             raise
         finally:
@@ -188,7 +197,7 @@ class Session:
             self._end("interrupted", "its caller ended the search before the budget was spent")
 
     def _begin(self, workers: int | None, stack: ExitStack) -> tuple[Search, History]:
-        """Start, or start again: the search, and a history with the measured starting kernel."""
+        """Begin or resume: return the search, and a history with the measured starting kernel."""
         history = self._storage.history(self._run.id)
         self._hear(RunStarted(self._run, history))
         evaluated = self._settings.evaluated_with(self._secret)
@@ -221,7 +230,9 @@ class Session:
         return History([trial])
 
     def _deliver(self) -> None:
-        """Tell what other threads had, and take what the examination has found so far."""
+        """Pass on the events of other threads, and raise the exception of the examination if it has
+        one.
+        """
         self._hear.deliver()
         found = self._examination
         if found is None:
@@ -253,7 +264,7 @@ class Session:
         )
 
     def _reserve(self, confirming_s: float) -> None:
-        """Keep wall time to confirm a faster kernel before the budget is over."""
+        """Reserve wall-clock time to confirm a faster kernel within the budget."""
         budget_s = self._settings.budget.wall_s
         if budget_s is not None and isinstance(self._opened.task, Attackable):
             explaining_s = EXPLAINING_S * isinstance(self._opened.task, ExplainsCode)
@@ -261,14 +272,18 @@ class Session:
             self._reserved_s = min(reserved_s, MOST_RESERVED * budget_s)
 
     def _evaluate_baselines(self, executor: Executor) -> None:
-        """Once per run, with the search's executor and cache; they are no trials of the run."""
+        """Evaluate the baselines once per run, with the executor and cache of the search. They are
+        not trials of the run.
+        """
         if not self._opened.task.baselines or baselines(self._storage, self._run.id):
             return
         kernels = evaluate_baselines(self._opened, executor)
         self._storage.keep(self._run.id, Baselines(kernels))
 
     def _survey(self) -> None:
-        """Once per run: which parts of the starting kernel a proposer will not touch, and why."""
+        """Find once per run the parts of the starting kernel that a proposer does not change, with
+        the reasons.
+        """
         if self._storage.kept(self._run.id, Survey):
             return
         brief, source = self._opened.target.brief(), self._opened.task.start
@@ -317,7 +332,7 @@ class Session:
         )
 
     def _schedules(self) -> tuple[Schedule, ...]:
-        """What earlier runs found, as it was when this run began."""
+        """The schedules of earlier runs that were selected when this run began."""
         notes = reused_schedules(self._run, self._settings, self._storage)
         if notes:
             self._hear(SchedulesReused(tuple(notes)))
@@ -329,7 +344,7 @@ class Session:
             self._set("running", "")
 
     def _tell(self, event: Event) -> None:
-        """Keep the event log, then tell the listener."""
+        """Write an event to the event log, and pass it to the listener."""
         data: dict[str, object] | None = None
         if isinstance(event, RunStarted):
             data = {"process": os.getpid(), "trials": len(event.history)}
@@ -345,7 +360,7 @@ class Session:
         self._on_event(event)
 
     def _time_left(self) -> float | None:
-        """Seconds of the budget; None where it sets none."""
+        """The remaining seconds of the budget; None without a time limit."""
         budget_s = self._settings.budget.wall_s
         return None if budget_s is None else budget_s - self._wall_s()
 

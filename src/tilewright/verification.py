@@ -1,4 +1,4 @@
-"""Whether a task and a result hold: attacks on the task before a run, fresh checks after it."""
+"""Tests of a task before a run (preflight), and new evaluations of a result after it."""
 
 from __future__ import annotations
 
@@ -48,16 +48,20 @@ __all__ = [
 ]
 
 RECHECK_COMPARISONS = 2 * len(DISTRIBUTIONS)
-"""Comparisons with the reference when a result is evaluated again: twice every distribution."""
+"""Number of comparisons with the reference when a result is evaluated again, which is two for each
+distribution.
+"""
 
 
 def fresh_seed() -> int:
-    """A seed of private inputs, from the operating system; no proposer is told."""
+    """A new seed of private inputs from the operating system, which no proposer receives."""
     return secrets.randbits(62)
 
 
 FRESH_SESSIONS = 3
-"""In which a winner that is measured on hardware must be faster than the starting kernel."""
+"""Number of sessions in which a winner that is measured on hardware must be faster than the
+starting kernel.
+"""
 
 
 def recheck(
@@ -67,10 +71,11 @@ def recheck(
     limit_latency: float | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Outcome:
-    """Rebuild a candidate in a clean process and evaluate it on inputs no one has seen.
+    """Rebuild a candidate in a clean process and evaluate it on new private inputs.
 
-    `settings` are those recorded with a run. No cache is asked or told. What is simulated is
-    evaluated twice, and must take the same time twice. `checkpoint` ends it by raising.
+    `settings` are those recorded with a run. No cache is used. A simulated kernel is evaluated
+    twice and must have the same latency both times. An exception from `checkpoint` ends the
+    evaluation.
     """
     request = [EvaluationRequest(candidate, limit_latency)]
     with LocalExecutor(task, _fresh(settings), workers=1) as executor:
@@ -82,13 +87,13 @@ def recheck(
 
 
 def _fresh(settings: Mapping[str, object]) -> dict[str, object]:
-    """The settings with inputs no one has seen, of every distribution."""
+    """The settings with a new seed of inputs, and with all distributions."""
     checks = max(RECHECK_COMPARISONS, int(str(settings.get("checks", 0))))
     return {**settings, "input_seed": fresh_seed(), "checks": checks}
 
 
 def as_winner(settings: Mapping[str, object]) -> Mapping[str, object]:
-    """Settings under which `recheck` holds a kernel to what a winner must bear out."""
+    """The settings with which `recheck` evaluates a kernel as strictly as a winner."""
     return {**settings, "sessions": FRESH_SESSIONS}
 
 
@@ -99,9 +104,11 @@ def _not_repeatable(first: Measured, second: Outcome) -> Failed:
 
 
 def preflight(task: str, settings: Settings) -> tuple[str, list[AttackResult]]:
-    """The task's full name, and what its own check makes of deliberately wrong kernels.
+    """The task's full name, and the verdict of its correctness check on each deliberately wrong
+    kernel.
 
-    `WorkloadError` where the starting kernel and the reference disagree: one of them is wrong.
+    Raises `WorkloadError` if the starting kernel and the reference disagree, because one of them is
+    then wrong.
     """
     require_room()
     opened = open_task(task, settings.recorded())
@@ -113,15 +120,15 @@ def preflight(task: str, settings: Settings) -> tuple[str, list[AttackResult]]:
     results = attack(opened.name, settings.evaluated_with(fresh_seed()))
     if refusal(opened.name, results) is not None:
         return opened.name, results
-    with suppress(NotTimedError):  # it is right, which is all that is asked here
+    with suppress(NotTimedError):  # the kernel is correct, which is sufficient here
         require_start(opened, settings)
     return opened.name, results
 
 
 def check_kernel(opened: OpenTask, settings: Settings) -> Measured:
-    """The measured starting kernel; `WorkloadError` where it is not right.
+    """The measured starting kernel; `WorkloadError` if it is not correct.
 
-    `NotTimedError` for a right one that this machine cannot time.
+    Raises `NotTimedError` if the kernel is correct, but this machine cannot time it.
     """
     return _measured_start(opened, settings.evaluated_with(fresh_seed()))
 
@@ -129,9 +136,11 @@ def check_kernel(opened: OpenTask, settings: Settings) -> Measured:
 def require_start(
     opened: OpenTask, settings: Settings, checkpoint: Checkpoint | None = None
 ) -> None:
-    """`WorkloadError` unless the starting kernel is correct wherever a winner must be.
+    """Raise `WorkloadError` unless the starting kernel passes all comparisons that a winner must
+    pass.
 
-    A search whose start fails on inputs that only its winner meets would end without any.
+    Otherwise, a search could end without a winner, because winners are compared on more inputs than
+    candidates.
     """
     _measured_start(opened, _fresh(settings.recorded()), checkpoint)
 
@@ -150,7 +159,9 @@ def _measured_start(
 def check_reference(
     opened: OpenTask, settings: Settings, checkpoint: Checkpoint | None = None
 ) -> None:
-    """`WorkloadError` if the reference is not deterministic, or accepts a wrong kernel."""
+    """Raise `WorkloadError` if the reference is not deterministic, or if the check accepts a wrong
+    kernel.
+    """
     if isinstance(opened.task, Attackable):
         results = attack(opened.name, settings.evaluated_with(fresh_seed()), checkpoint)
         problem = refusal(opened.name, results)
@@ -168,10 +179,10 @@ def require_preflight(
     versions: Mapping[str, str],
     checkpoint: Checkpoint | None = None,
 ) -> None:
-    """Examine a task once per project.
+    """Test a task with wrong kernels, once per project.
 
     `WorkloadError` if its check accepts a wrong kernel, or if its starting kernel is wrong for
-    inputs of any distribution. `checkpoint` ends it by raising.
+    inputs of any distribution. An exception from `checkpoint` ends the test.
     """
     from tilewright.storage.project import passed_preflight, remember_preflight
 
@@ -190,7 +201,7 @@ _DONE: dict[Stage, str] = {"build": "built", "check": "checked", "measure": "mea
 
 
 def start_error(task: str, failed: Failed) -> TilewrightError:
-    """What the user is told when the starting kernel of a task cannot be used."""
+    """The error message if the starting kernel of a task cannot be used."""
     lines = [line.strip() for line in failed.log.splitlines() if line.strip()] or ["no log"]
     if failed.kind == "not_checked":  # nothing says that it is wrong
         return WorkloadError(
@@ -199,7 +210,7 @@ def start_error(task: str, failed: Failed) -> TilewrightError:
             f"FILE --workload {task}`."
         )
     what = f"the starting kernel of {task} fails its {failed.stage} with {failed.kind}"
-    if failed.kind == "crash":  # the evaluating process died, which no kernel should achieve
+    if failed.kind == "crash":  # the evaluating process died, which must not happen with any kernel
         said = f"{what}: {lines[-1].rstrip('.')}."
         if Path(task).is_absolute():
             return WorkloadError(

@@ -1,7 +1,7 @@
-"""A place to work on one kernel with the tools, by hand or by an agent.
+"""Makes the tools available for work on one kernel, by hand or by an agent.
 
-What costs nothing needs no run. The first tool that asks for a trial begins the run of this task
-and these settings, or goes on with it: its kernels are checked, timed and counted like all others.
+Tools that evaluate nothing need no run. The first tool that needs a trial begins or resumes the run
+of this task and these settings. Kernels are checked, timed and counted like those of any run.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def workbench(
     executor: str = "local",
     on_event: OnEvent = lambda event: None,
 ) -> Iterator[Workbench]:
-    """The tools over a task, to work on the kernel with the id `parent`, or on the best one.
+    """The tools for a task, to work on the kernel with the id `parent`, or on the best kernel.
 
-    Leaving it interrupts the run that was begun, unless its budget is spent.
+    Leaving the block interrupts the run, unless its budget is spent.
     """
     opened = open_task(task, settings.recorded())
     with ExitStack() as stack:
@@ -63,7 +63,7 @@ def workbench(
 
 
 class Workbench:
-    """The `Bench` of a run. It belongs to the thread that opened it."""
+    """The `Bench` of a run. Use it only in the thread that opened it."""
 
     def __init__(
         self,
@@ -79,17 +79,17 @@ class Workbench:
         self.drafts: dict[str, str] = {}
 
     def call(self, tool: str, arguments: Mapping[str, Any]) -> Answer:
-        """What a tool answers; `Refused` where its name or arguments cannot be used."""
+        """The answer of a tool; `Refused` if its name or its arguments cannot be used."""
         return call(self, tool, arguments)
 
     @cached_property
     def steps(self) -> Stepwise:
-        """The run, which begins when this is first asked for."""
+        """The run, which begins with the first access."""
         return self._begin()
 
     @cached_property
     def target(self) -> TargetBrief:
-        """The machine, as proposers may know it."""
+        """The brief of the target."""
         return self._opened.target.brief()
 
     @cached_property
@@ -98,12 +98,12 @@ class Workbench:
 
     @property
     def workload(self) -> Workload:
-        """What the kernels compute, over which arrays."""
+        """The workload, with its arrays."""
         return self._opened.task.workload
 
     @property
     def versions(self) -> Sequence[Fact]:
-        """By what kernels are built and timed here."""
+        """The versions of the tools that build and time kernels on this machine."""
         versions = self._opened.target.versions()
         return [Fact(name, value, "this machine") for name, value in versions.items()]
 
@@ -115,7 +115,7 @@ class Workbench:
 
     @property
     def parent(self) -> Trial:
-        """The kernel that was chosen to work on, else the best one."""
+        """The kernel that the user chose, or otherwise the best kernel."""
         if self._parent is None:
             return self.best or self.start
         found = self.find(self._parent)
@@ -133,7 +133,7 @@ class Workbench:
 
     @property
     def left(self) -> int | None:
-        """How many evaluations the run's budget still affords."""
+        """The number of evaluations that the run's budget still allows."""
         return self.steps.evaluations_left
 
     def find(self, candidate_id: str) -> Trial | None:
@@ -150,15 +150,15 @@ class Workbench:
         return self.steps.history.children(candidate_id)
 
     def check(self, source: str) -> Failed | None:
-        """Why a kernel does not build, or None."""
+        """The failure of a kernel's build, or None."""
         return self._builds.problem(source)
 
     def code(self, source: str) -> CompiledCode | Failed | None:
-        """What the compiler makes of a kernel; None where the target does not show it."""
+        """The machine code of a kernel; None if the target does not show machine code."""
         return self._builds.code(source)
 
     def evaluate(self, source: str, parent_id: str, note: str) -> tuple[Trial, bool]:
-        """The trial of a kernel, and whether the run knew it."""
+        """The trial of a kernel, and whether the run had already evaluated it."""
         known = len(self.steps.history)
         if self.steps.history.get(Candidate(source).id) is None:
             self._copies.refuse(source)

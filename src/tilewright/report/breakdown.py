@@ -1,7 +1,7 @@
-"""Where the time went: in one kernel, and in the starting and the best kernel side by side.
+"""The time by cause, for one kernel, and for the starting kernel and the best kernel side by side.
 
-Most causes overlap, since the units of an accelerator work at the same time, so they are bars
-beside each other and never parts of a whole.
+Most causes overlap, because the units of an accelerator work at the same time. Therefore, the chart
+shows separate bars that are not stacked.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ SMALLEST_SHARE = 0.005
 
 @dataclass(frozen=True, slots=True)
 class KernelBar:
-    """One kernel's cycles of a cause: as share of its own cycles, and the bar's length (0..1)."""
+    """The cycles of one cause in one kernel, as a share of the kernel's cycles, and the length of
+    the bar (0 to 1).
+    """
 
     kernel: str
     cycles: float
@@ -28,7 +30,7 @@ class KernelBar:
 
 @dataclass(frozen=True, slots=True)
 class CauseBars:
-    """One cause in both kernels, and what it counts. All lengths of a chart are on one scale."""
+    """One cause in both kernels, and its meaning. All lengths of a chart have the same scale."""
 
     name: str
     meaning: str
@@ -37,16 +39,16 @@ class CauseBars:
 
 @dataclass(frozen=True, slots=True)
 class CauseGroup:
-    """Causes of one kernel, the largest first: name, meaning, time."""
+    """The causes of one kernel with name, meaning and time, the largest first."""
 
     title: str
     rows: tuple[tuple[str, str, float], ...]
 
 
 def cause_groups(breakdown: Mapping[str, float], known: Sequence[Cause]) -> tuple[CauseGroup, ...]:
-    """The causes of one kernel that are not zero: first those that add up to the total.
+    """The causes of one kernel that are not zero, beginning with those that add up to the total.
 
-    `known` are the target's causes. One group without a title where all of them may overlap.
+    `known` are the target's causes. If all causes may overlap, there is one group without a title.
     """
     causes = {cause.name: cause for cause in known}
     alone: list[tuple[str, str, float]] = []
@@ -67,11 +69,11 @@ def cause_groups(breakdown: Mapping[str, float], known: Sequence[Cause]) -> tupl
 def cause_bars(
     before: TrialView | None, after: TrialView | None, known: Sequence[Cause]
 ) -> tuple[CauseBars, ...]:
-    """The total and every cause that matters in either kernel, the largest first.
+    """The total, and every cause with a relevant share in one of the kernels, the largest first.
 
     `known` are the target's causes, which are shown with their meanings.
 
-    Empty unless both were measured and at least one has a breakdown.
+    The result is empty unless both kernels were measured and at least one has a breakdown.
     """
     if before is None or after is None or not before.latency or not after.latency:
         return ()

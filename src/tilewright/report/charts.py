@@ -1,4 +1,4 @@
-"""Geometry of the report's charts, in SVG user units; the template draws it."""
+"""Computes the geometry of the report's charts in SVG user units, which the template draws."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tilewright.report.views import TrialView
 
 WIDTH, HEIGHT = 960, 338
 LEFT, RIGHT, TOP, BOTTOM = 88, 24, 34, 56
-"""Margins around the plot; the bottom one holds the marks of trials without a latency."""
+"""Margins around the plot. Trials without a latency are marked in the bottom margin."""
 MISS_ROW = HEIGHT - BOTTOM + 38
 
 
@@ -25,7 +25,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One trial's place in a chart."""
+    """The position of one trial in a chart."""
 
     x: float
     y: float
@@ -36,8 +36,8 @@ class Mark:
 class SpeedupChart:
     """Speedup over the starting kernel against evaluations.
 
-    `line` is the best so far as an SVG path; `points` the measured trials; `misses` the others,
-    on their own row below the axis.
+    `line` is the best speedup so far as an SVG path, `points` are the measured trials, and `misses`
+    the others, in a row below the axis.
     """
 
     x_ticks: tuple[Tick, ...]
@@ -55,12 +55,12 @@ class SpeedupChart:
 
     @property
     def final_label_anchor(self) -> Literal["start", "end"]:
-        """Which end of its label is at the best point, so that the label is inside the plot."""
+        """The SVG text anchor with which the label of the best point is inside the plot."""
         return "start" if self.final.x < (LEFT + WIDTH - RIGHT) / 2 else "end"
 
 
 def speedup_chart(trials: Sequence[TrialView]) -> SpeedupChart | None:
-    """The chart, or None when no trial was measured (there is nothing to be faster than)."""
+    """The chart, or None if no trial was measured."""
     measured = [t for t in trials if t.speedup is not None]
     if not measured:
         return None
@@ -88,7 +88,7 @@ def speedup_chart(trials: Sequence[TrialView]) -> SpeedupChart | None:
 
 
 def nice_ticks(top: float, at_most: int) -> list[float]:
-    """Round values 0, s, 2s, ... of which the last is the first to reach `top`."""
+    """Round values 0, s, 2s, ... up to the first value that is at least `top`."""
     rough = max(top, 1e-9) / at_most
     magnitude = 10 ** math.floor(math.log10(rough))
     step = next(m * magnitude for m in (1, 2, 2.5, 5, 10) if m * magnitude >= rough * (1 - 1e-9))
@@ -97,7 +97,7 @@ def nice_ticks(top: float, at_most: int) -> list[float]:
 
 
 def _best_so_far(points: Sequence[Mark], x_end: float) -> str:
-    """A staircase through the points that were the fastest so far."""
+    """A step line through the points that were the fastest so far."""
     path = f"M{points[0].x} {points[0].y}"
     best = points[0].trial.speedup or 0
     for mark in points[1:]:

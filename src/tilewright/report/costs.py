@@ -1,4 +1,6 @@
-"""What a run's calls to models cost: by model and phase, in all, and for the speed gained."""
+"""The cost of a run's calls to models: by model and phase, in total, and per doubling of the
+speed.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +14,16 @@ from tilewright.report.text import number, ratio
 TURN = "turn "
 
 PHASES = ("plan", "implement", "repair")
-"""Of calls, in the order in which they are listed; behind them the turns, as they were made."""
+"""The phases of calls in the order in which they are listed. Turns are listed after them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Sums over some calls. `usd` is what is known; `unpriced` calls are not in it.
+    """Sums over some calls. `usd` is the known cost, without the calls in `unpriced`.
 
-    `unused` counts replies that held no plan or kernel; `under_way` calls had no reply when the run
-    stopped and cost at most `under_way_usd`. `served_by` are the models' own names for themselves.
+    `unused` counts replies without a usable plan or kernel. `under_way` calls had no reply when the
+    run stopped, and cost at most `under_way_usd`. `served_by` contains the names that the models
+    give themselves.
     """
 
     model: str
@@ -41,12 +44,12 @@ class Cost:
 
     @property
     def tokens(self) -> int:
-        """Input and output."""
+        """Input and output tokens."""
         return self.input_tokens + self.output_tokens
 
 
 def costs(calls: Sequence[CallRecord]) -> list[Cost]:
-    """One row per model and phase, in the order in which models were first asked."""
+    """One row per model and phase, in the order of the first call of each model."""
     models = list(dict.fromkeys(call.model for call in calls))
     turns = sorted({c.phase for c in calls if c.phase.startswith(TURN)}, key=lambda p: (len(p), p))
     rows = [
@@ -88,14 +91,14 @@ def total(calls: Sequence[CallRecord], model: str = "", phase: str = "") -> Cost
 
 
 def usd_per_doubling(cost: Cost, speedup: float | None) -> float | None:
-    """Dollars per doubling of speed; None when nothing was gained or prices are unknown."""
+    """Dollars per doubling of the speed; None if nothing was gained or a price is unknown."""
     if speedup is None or speedup <= 1 or cost.unpriced or not cost.calls:
         return None
     return cost.usd / math.log2(speedup)
 
 
 def cost_sentence(cost: Cost, speedup: float | None) -> str:
-    """Calls, tokens and dollars; what is unknown is said to be."""
+    """A sentence on calls, tokens and dollars, which says what is unknown."""
     unknown = not cost.tokens and cost.calls > cost.cached_calls
     tokens = "tokens unknown" if unknown else f"{number(cost.tokens)} tokens"
     parts = [f"{cost.calls} calls to models, {tokens}, {dollars(cost)}"]
@@ -116,7 +119,7 @@ def cost_sentence(cost: Cost, speedup: float | None) -> str:
 
 
 def dollars(cost: Cost) -> str:
-    """Known dollars, and how many calls have no known price."""
+    """The known dollars, and the number of calls without a known price."""
     if cost.unpriced == cost.calls - cost.cached_calls and cost.unpriced:
         return "price unknown"
     known = f"{cost.usd:.4f} USD"
@@ -124,7 +127,7 @@ def dollars(cost: Cost) -> str:
 
 
 def usd_text(cost: Cost) -> str:
-    """Dollars for a table's cell; a plus sign where some calls have no known price."""
+    """Dollars for a cell of a table, with a plus sign if some calls have no known price."""
     if cost.unpriced and not cost.usd:
         return "unknown"
     return f"{cost.usd:.4f}{'+' if cost.unpriced else ''}"

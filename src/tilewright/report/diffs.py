@@ -1,4 +1,4 @@
-"""Unified diffs between a kernel and its parent, cut to a size a page can carry."""
+"""Unified diffs between a kernel and its parent, shortened for a page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ CONTEXT_LINES = 3
 
 
 def unified_diff(before: str, after: str, max_characters: int) -> tuple[str, ...]:
-    """Lines of a unified diff without file names; the last line says how many were cut.
+    """The lines of a unified diff without file names. If lines were left out, the last line gives
+    their number.
 
     Each line starts with "@", " ", "-" or "+" as in `diff -u`.
     """
@@ -26,7 +27,7 @@ def unified_diff(before: str, after: str, max_characters: int) -> tuple[str, ...
 
 
 def cut(text: str, max_characters: int) -> str:
-    """`text`, or its beginning and end with a note between them when it is too long."""
+    """`text`, or if it is too long its beginning and its end, with a note between them."""
     if len(text) <= max_characters:
         return text
     half = max_characters // 2

@@ -1,4 +1,6 @@
-"""How much each parameter of a template matters for latency, as far as the instances tell."""
+"""Estimates how strongly each parameter of a template affects the latency, from the measured
+instances.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +9,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 FEWEST = 8
-"""Measured instances below which nothing is said: chance would decide."""
+"""Minimum number of measured instances for an estimate. With fewer, chance would determine it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParameterRow:
-    """A parameter of a template and what its values did.
+    """A parameter of a template and the effect of its values.
 
     `importance` is the share of the variance of log latency that the parameter explains alone, 0 to
     1, less what values without any effect would seem to explain (epsilon squared of a one-way
-    analysis of variance). None with fewer than `FEWEST` instances, where all are equally fast, or
-    where no value was measured twice.
-    Parameters that only matter together have low shares, and a search measures fast points more
-    often than slow ones, so it describes the points that were measured, not the whole template.
+    analysis of variance). None if there are fewer than `FEWEST` instances, if all are equally fast,
+    or if no value was measured twice. Parameters that have an effect only in combination have low
+    shares. A search measures fast points more often than slow ones, so the share describes the
+    measured points and not the whole template.
     """
 
     name: str
@@ -31,7 +33,7 @@ class ParameterRow:
 def parameter_rows(measured: Sequence[tuple[Mapping[str, int], float]]) -> list[ParameterRow]:
     """One row for each parameter of the instances of one template, most important first.
 
-    `measured` holds the values and the latency (any unit, above 0) of each measured instance.
+    `measured` contains the values and the latency (any unit, above 0) of each measured instance.
     """
     if not measured:
         return []

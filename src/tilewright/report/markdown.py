@@ -1,4 +1,6 @@
-"""Plans of models, which write Markdown: as HTML, and their first sentence alone."""
+"""Converts plans, which models write in Markdown, to HTML, and shortens them to the first
+sentence.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,16 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
 LONGEST = 240
-"""Characters of a first sentence; one without an end in sight is cut."""
+"""Maximum number of characters of a first sentence; a longer one is shortened."""
 _MARKERS = re.compile(r"\*\*|__|`|^\s*(?:#+|[-*+]|\d+[.)])\s+", re.MULTILINE)
 _END = re.compile(r"(?<=[.!?])\s+(?=[A-Z(])|\n\s*\n")
 
 
 @cache
 def _parser() -> MarkdownIt:
-    """Text, lists, emphasis and code only: what models write is not trusted."""
+    """A parser for text, lists, emphasis and code only, because the text of models is not
+    trusted.
+    """
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark", {"html": False})
@@ -25,12 +29,14 @@ def _parser() -> MarkdownIt:
 
 
 def as_html(text: str) -> str:
-    """The text as HTML, in which everything foreign is escaped."""
+    """The text as HTML, in which all markup of the text itself is escaped."""
     return str(_parser().render(text))
 
 
 def first_sentence(text: str) -> str:
-    """The first sentence without Markdown's marks, on one line; "..." where it had to be cut."""
+    """The first sentence on one line without Markdown's marks; "..." at its end if it was
+    shortened.
+    """
     plain = _MARKERS.sub("", text).strip()
     sentence = " ".join(_END.split(plain, maxsplit=1)[0].split())
     if len(sentence) <= LONGEST:

@@ -1,4 +1,4 @@
-"""What pages are made with: templates that escape foreign text, and kernels in colours."""
+"""The templates of pages, which escape all inserted text, and syntax colouring of kernels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _HIGHLIGHT_LIMIT = 400_000
-"""Characters of a kernel above which colouring would take seconds; such a kernel is shown plain."""
+"""Number of characters above which a kernel is not coloured, because this would take seconds."""
 
 LEGEND: tuple[tuple[TrialState, bool, str], ...] = (
     ("start", False, "starting kernel"),
@@ -27,12 +27,16 @@ LEGEND: tuple[tuple[TrialState, bool, str], ...] = (
     ("unconfirmed", False, "looked faster, not confirmed"),
     ("failed", False, "failed to build or check"),
 )
-"""How a trial is drawn: its state, whether it is a step of the winning schedule, in words."""
+"""The legend of trials: state, whether the trial is a step of the winning schedule, and the
+text.
+"""
 
 
 @cache
 def environment(*packages: str) -> Environment:
-    """Templates in `web/` of these packages, then the report's; everything is escaped."""
+    """The templates in `web/` of these packages, followed by those of the report. Inserted text is
+    escaped.
+    """
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 

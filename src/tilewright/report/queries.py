@@ -1,4 +1,4 @@
-"""Turns a run and its history into the views a report draws."""
+"""Converts a run and its history to the records that a report shows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from tilewright.search.summary import unconfirmed
 from tilewright.storage.sampling import Sample
 
 _DIFF_BUDGET = 2_000_000
-"""Characters all diffs of one report may take together (a 1000-trial report stays below 5 MB)."""
+"""Maximum number of characters of all diffs in a report, so that a report of 1000 trials is smaller
+than 5 MB.
+"""
 _LOG_BUDGET = 1_000_000
 _FEEDBACK_BUDGET = 1_000_000
 _STATES: Mapping[str, TrialState] = {
@@ -40,9 +42,10 @@ def report_view(
     calls: Sequence[CallRecord] = (),
     sample: Sample | None = None,
 ) -> ReportView:
-    """All a report shows of these trials of a run. Works from none on, measured or not.
+    """The content of a report on these trials of a run. There may be no trials, or none that was
+    measured.
 
-    Of a very long run, `history` holds those of a `sample`.
+    For a very long run, `history` contains only the trials of a `sample`.
     """
     baseline = history.baseline
     best = history.best
@@ -139,7 +142,7 @@ def _state(trial: Trial, parent: Trial | None) -> TrialState:
 
 
 def _ratio(before: Trial | None, after: Trial | None) -> float | None:
-    """How many times faster `after` is, if both were measured."""
+    """The speedup of `after` over `before`, if both were measured."""
     if before is None or after is None or before.latency is None or not after.latency:
         return None
     return before.latency / after.latency
@@ -151,7 +154,7 @@ def _failure(outcome: Failed) -> str:
 
 
 def _checks(measured: Measured | None) -> str:
-    """The comparisons the best kernel passed, in words."""
+    """A text on the comparisons that the best kernel passed."""
     if measured is None or not measured.verdict.checks:
         return ""
     checks = measured.verdict.checks
@@ -162,5 +165,5 @@ def _checks(measured: Measured | None) -> str:
 
 
 def _share(budget: int, trials: int) -> int:
-    """Characters one trial may take so that all together stay within `budget`."""
+    """The number of characters per trial with which all trials together are within `budget`."""
     return min(_LARGEST_DIFF, max(_SMALLEST_SHARE, budget // max(1, trials)))

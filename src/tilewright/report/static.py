@@ -1,7 +1,7 @@
-"""Renders a run as one HTML file: everything inlined, nothing fetched, nothing of it trusted.
+"""Renders a run as one HTML file that loads no other files.
 
-Kernels, plans and logs are foreign text. They are escaped by the template, reach the script as
-JSON only, and a content security policy lets no script run but the report's own.
+Kernels, plans and logs are untrusted text. The template escapes them, the script receives them only
+as JSON, and the content security policy allows only the report's own script.
 """
 
 from __future__ import annotations
@@ -48,12 +48,11 @@ def render_report(
 ) -> str:
     """The whole HTML document.
 
-    `command` is what a reader types to get the same run, `baselines` what it is compared with,
-    `left_alone` the code of the starting kernel that was not worked on,
-    `calls` what models were asked, `transcripts` what they did in turns,
-    `agents` what agents did. Of a very long run `history` holds those of a
-    `sample`. Without the target's `brief` the best kernel is shown uncoloured, and causes
-    of time without their meanings.
+    `command` is the command line of the run, `baselines` are the kernels with which it is compared,
+    `left_alone` is the code of the starting kernel that was not rewritten, `calls` are the calls to
+    models, `transcripts` the proposals in turns, and `agents` the work of agents. For a very long
+    run, `history` contains only the trials of a `sample`. Without the target's `brief`, the best
+    kernel is not coloured, and the meanings of causes are missing.
     """
     view = report_view(run, history, baselines, left_alone, calls, sample)
     style = web_file("report.css") + code_styles()
@@ -78,7 +77,7 @@ def render_report(
 
 
 def trial_data(trial: TrialView, view: ReportView) -> dict[str, Any]:
-    """What the page shows when a trial is selected; all values are text or lists of text."""
+    """The data that the page shows for a selected trial; all values are texts or lists of texts."""
     facts = [("outcome", trial.outcome)]
     if trial.turn is not None:
         facts.append(("made in turn", text.number(trial.turn)))
@@ -116,6 +115,6 @@ def trial_data(trial: TrialView, view: ReportView) -> dict[str, Any]:
 
 
 def _policy_hash(inline: str) -> str:
-    """The content security policy's name for an inline script or style."""
+    """The hash with which the content security policy allows an inline script or style."""
     digest = hashlib.sha256(inline.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"

@@ -1,4 +1,6 @@
-"""Curves of a best-so-far as one SVG: steps of the median, with the range behind it."""
+"""Draws curves of the best result so far as one SVG: the median as steps, and the range as an
+area.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +17,21 @@ COLOURS = (
 )
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP, _RIGHT = 520, 300, 56, 44, 28, 12
 _SAMPLES = 120
-"""Places along the x axis at which curves are drawn."""
+"""Number of x positions at which curves are drawn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One arm's curves, each of (x, y) with ascending x; y holds until the next x."""
+    """The curves of one arm, each a list of (x, y) with ascending x. Between two points, y is
+    constant.
+    """
 
     name: str
     curves: tuple[tuple[tuple[float, float], ...], ...]
 
 
 def step_chart(title: str, x_name: str, y_name: str, series: Sequence[Series]) -> str:
-    """The SVG; colours go by the order of the series. Nothing of the names is trusted."""
+    """The SVG. Colours depend on the order of the series, and names are escaped."""
     points = [p for s in series for curve in s.curves for p in curve]
     x_ticks = nice_ticks(max((x for x, _ in points), default=1.0) or 1.0, 6)
     y_ticks = nice_ticks(max((y for _, y in points), default=1.0) or 1.0, 5)

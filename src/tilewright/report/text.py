@@ -1,10 +1,10 @@
-"""Numbers and names as a person reads them."""
+"""Formats numbers and names for people."""
 
 from __future__ import annotations
 
 
 def number(value: float | None) -> str:
-    """Digits in groups of three; decimals only where the value is small."""
+    """The number with digits in groups of three, and with decimals only if it is small."""
     if value is None:
         return "-"
     if value == int(value):
@@ -13,7 +13,9 @@ def number(value: float | None) -> str:
 
 
 def ratio(value: float | None) -> str:
-    """A speedup, for instance "2.91x"; with a third digit where two would hide that it is not 1."""
+    """A speedup, for instance "2.91x". Values near 1 have a third decimal, so that they are not
+    shown as 1.
+    """
     if value is None:
         return "-"
     hidden = f"{value:.2f}" == "1.00" and f"{value:.3f}" != "1.000"
@@ -26,7 +28,7 @@ def percent(fraction: float | None) -> str:
 
 
 def share(part: float, whole: float | None) -> str:
-    """`part` as percent of `whole`, empty when there is no whole."""
+    """`part` as a percentage of `whole`; empty if `whole` is zero."""
     return percent(part / whole) if whole else ""
 
 

@@ -1,4 +1,6 @@
-"""Layout of the beam as a tree: iterations are columns, edges lead from parent to child."""
+"""Computes the layout of the beam as a tree, with iterations as columns and lines from parent to
+child.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +11,19 @@ from tilewright.report.views import TrialView
 
 MIN_COLUMN, MAX_COLUMN = 40.0, 150.0
 ROW_PITCH = 11.0
-"""Vertical distance of neighbours; a node's radius is 4."""
+"""Vertical distance of neighbours, in units in which a node has the radius 4."""
 TOP, SIDE = 34.0, 30.0
 SMALLEST_HEIGHT = 150.0
 WANTED_WIDTH = 680.0
 MOST_NODES = 700
-"""Of a drawn tree: more cannot be told apart, and take a browser long to draw."""
+"""Maximum number of nodes of a drawn tree. More could not be distinguished, and would take a
+browser long to draw.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A trial's place in the tree."""
+    """The position of a trial in the tree."""
 
     x: float
     y: float
@@ -44,7 +48,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class BeamTree:
-    """Edges come worst first, so that the winning ones are drawn on top."""
+    """The tree. The edges of the winning schedule are last, so that they are drawn on top."""
 
     width: float
     height: float
@@ -54,10 +58,11 @@ class BeamTree:
 
 
 def drawn_trials(views: Sequence[TrialView]) -> list[TrialView]:
-    """The trials of a tree: all, or those that matter most when they are too many.
+    """The trials that a tree shows: all, or the most important ones if there are too many.
 
-    Steps of the winning schedule and kernels that others were made from come first, then what was
-    faster than its parent, then the newest. The parents of what is drawn are drawn.
+    The order of importance is: steps of the winning schedule, kernels from which others were
+    derived, kernels that were faster than their parents, and the newest kernels. The parents of all
+    shown trials are shown.
     """
     if len(views) <= MOST_NODES:
         return list(views)
@@ -84,7 +89,7 @@ def drawn_trials(views: Sequence[TrialView]) -> list[TrialView]:
 
 
 def beam_tree(trials: Sequence[TrialView]) -> BeamTree:
-    """Place every trial: columns by iteration; inside one by parent, then by latency."""
+    """Position all trials in columns by iteration, and in a column by parent and latency."""
     by_iteration: dict[int, list[TrialView]] = {}
     for trial in trials:
         column = 0 if trial.parent is None else max(1, trial.iteration)
@@ -112,7 +117,7 @@ def beam_tree(trials: Sequence[TrialView]) -> BeamTree:
 def _place_column(
     column: Sequence[TrialView], x: float, height: float, placed: dict[int, Node]
 ) -> None:
-    """Put `column` at `x`, centred; children of the same parent stay together, fastest first."""
+    """Centre `column` at `x`. Children of one parent are adjacent, the fastest first."""
 
     def order(trial: TrialView) -> tuple[float, float, int]:
         parent_y = placed[trial.parent].y if trial.parent in placed else 0.0

@@ -1,4 +1,4 @@
-"""Transcripts of models that worked in turns, and the work of agents, cut to what a page holds."""
+"""Transcripts of models that worked in turns, and of agents, shortened for a page."""
 
 from __future__ import annotations
 
@@ -12,17 +12,21 @@ from tilewright.report.diffs import cut
 from tilewright.report.text import number
 
 _SAID_BUDGET = 1_000_000
-"""Characters that all turns of a report may say together; each has at least `_LEAST_SAID`."""
+"""Maximum number of characters of the texts of all turns in a report. Each turn has at least
+`_LEAST_SAID`.
+"""
 _LEAST_SAID = 200
 _LONGEST_SAID = 2000
 _MOST_PROPOSALS = 500
-"""Proposals of a page; `--json` of `runs show` has all."""
+"""Maximum number of proposals on a page; `runs show --json` lists all."""
 _LONGEST_OUTPUT = 4000
 
 
 @dataclass(frozen=True, slots=True)
 class AgentView:
-    """One agent's work; `parent` is the trial that it began with, None where that is unknown."""
+    """The work of one agent; `parent` is the trial with which it began, or None if this is
+    unknown.
+    """
 
     work: AgentWork
     parent: int | None
@@ -31,7 +35,9 @@ class AgentView:
 
 @dataclass(frozen=True, slots=True)
 class TurnsView:
-    """What models did in turns, and agents; `left_out` proposals are not shown."""
+    """The proposals in turns and the work of agents; `left_out` is the number of proposals that are
+    not shown.
+    """
 
     transcripts: tuple[Transcript, ...] = ()
     agents: tuple[AgentView, ...] = ()
@@ -42,7 +48,7 @@ class TurnsView:
 def turns_view(
     transcripts: Sequence[Transcript], agents: Sequence[AgentWork], history: History
 ) -> TurnsView:
-    """The first proposals, what each turn says cut to its share of the page."""
+    """The first proposals, with the text of each turn shortened to its share of the page."""
     shown = transcripts[:_MOST_PROPOSALS]
     turns = sum(len(transcript.turns) for transcript in shown)
     share = min(_LONGEST_SAID, max(_LEAST_SAID, _SAID_BUDGET // max(1, turns)))
@@ -61,7 +67,9 @@ def turns_view(
 
 
 def turns_sentence(transcripts: Sequence[Transcript]) -> str:
-    """Proposals, turns, calls of tools, and what their answers took of the models' input."""
+    """A sentence on the number of proposals, turns and tool calls, and on the input tokens of the
+    tools' answers.
+    """
     turns = [turn for transcript in transcripts for turn in transcript.turns]
     tools = sum(len(turn.tools) for turn in turns)
     tokens = sum(transcript.result_tokens for transcript in transcripts)
@@ -77,7 +85,9 @@ def _counted(count: int, what: str) -> str:
 def turns_json(
     transcripts: Sequence[Transcript], agents: Sequence[AgentWork], history: History
 ) -> dict[str, object]:
-    """The same for `--json`, whole; an agent's kernels are named by their trials' candidates."""
+    """The same data for `--json`, not shortened. An agent's kernels are named by the candidates of
+    their trials.
+    """
     return {
         "proposals": [asdict(transcript) for transcript in transcripts],
         "agents": [_agent_json(work, history) for work in agents],

@@ -1,4 +1,4 @@
-"""The records a report is drawn from: plain values, nothing left to compute but layout."""
+"""The records from which a report is drawn, as plain values."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from tilewright.core.records import LeftAlone
 from tilewright.report.costs import Cost
 
 TrialState = Literal["start", "kept", "rejected", "stopped", "unconfirmed", "failed"]
-"""start: the starting kernel; kept: faster than the kernel it was made from; rejected: correct, but
-not faster; stopped: measurement ended early because it could no longer be kept; unconfirmed: looked
-faster and did not hold when it was evaluated again; failed: build or check."""
+"""start: the starting kernel; kept: faster than its parent; rejected: correct, but not faster;
+stopped: too slow, so the measurement ended early; unconfirmed: faster at first, but wrong or slower
+when it was evaluated again; failed: the build or a check failed.
+"""
 
 _OUTCOMES = {
     "start": "the starting kernel",
@@ -27,8 +28,8 @@ _OUTCOMES = {
 class TrialView:
     """One trial. Latencies are in the report's unit; `speedup` is over the starting kernel.
 
-    `gain` is the speedup over the parent, `expected_gain` what the plan foresaw of it. `turn` is
-    the one of its proposal in which a model made it, None where there is one only.
+    `gain` is the speedup over the parent, and `expected_gain` the speedup that the plan expected.
+    `turn` is the turn of its proposal; None if proposals have only one turn.
     """
 
     index: int
@@ -58,13 +59,15 @@ class TrialView:
 
     @property
     def outcome(self) -> str:
-        """What became of it, in a few words."""
+        """The outcome in a few words."""
         return _OUTCOMES.get(self.state, self.failure)
 
 
 @dataclass(frozen=True, slots=True)
 class BaselineView:
-    """A kernel the best one is compared with; `speedup` is the best kernel's over it."""
+    """A kernel with which the best kernel is compared; `speedup` is that of the best kernel over
+    it.
+    """
 
     name: str
     latency: float | None
@@ -75,11 +78,12 @@ class BaselineView:
 
 @dataclass(frozen=True, slots=True)
 class ReportView:
-    """A whole run. `baseline` and `best` are None when no kernel was measured.
+    """A whole run. `baseline` and `best` are None if no kernel was measured.
 
-    `costs` has a row per model and phase, and one for all of them if there are several.
-    `evaluations` are all of the run, of which `correct` gave a latency and `trials` are shown.
-    `unconfirmed` are the trials that looked faster and did not hold when they were evaluated again.
+    `costs` has a row per model and phase, and a row for their sum if there are several.
+    `evaluations` is the number of all evaluations, of which `correct` gave a latency; `trials` are
+    the shown ones. `unconfirmed` are trials that were faster at first, but wrong or slower when
+    they were evaluated again.
     """
 
     task: str
@@ -110,12 +114,12 @@ class ReportView:
 
     @property
     def is_sample(self) -> bool:
-        """Whether there are too many trials to show all."""
+        """Whether only a sample of the trials is shown."""
         return len(self.trials) < self.evaluations
 
     @property
     def metric(self) -> str:
-        """What kind of number a latency is, for instance "simulated cycles"."""
+        """The quantity and the unit of latencies, for instance "simulated cycles"."""
         return f"{self.quantity} {self.unit}"
 
     def count(self, *states: TrialState) -> int:

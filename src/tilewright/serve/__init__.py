@@ -1,1 +1,1 @@
-"""The live page: a project's runs in a browser while other processes search."""
+"""The live page, which shows the runs of a project in a browser while other processes search."""

@@ -1,4 +1,6 @@
-"""What the page's buttons do. Each needs the token of a form, and leads back to the run."""
+"""The actions of the page's buttons. Each action needs the token of a form, and then shows the run
+again.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ def stop(site: Site, run: RunRecord, form: Form) -> None:
 
 
 def resume(site: Site, run: RunRecord, form: Form) -> None:
-    """Let a run go on."""
+    """Resume a run."""
     control.resume(site.project.folder, run)
 
 
@@ -44,7 +46,7 @@ def label(site: Site, run: RunRecord, form: Form) -> None:
 
 
 async def act(site: Site, action: Action, request: Request) -> Response:
-    """Carry out what a form asks for, and show its run."""
+    """Carry out the action of a form, and show its run."""
     body = b""
     async for chunk in request.stream():
         body += chunk

@@ -1,4 +1,4 @@
-"""The live page as a web application: which address gives what."""
+"""The web application of the live page, with its addresses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ Page = Callable[[Site, "Request"], Response]
 def create_app(
     project: ServedProject, access: Access, changes: Changes, *, read_only: bool
 ) -> ASGIApp:
-    """The application, which answers only who has `access`; it closes the project at its end."""
+    """The application, which answers only requests with `access`, and closes the project when it
+    ends.
+    """
     site = Site(project, access, read_only)
 
     @asynccontextmanager
@@ -59,7 +61,9 @@ def create_app(
 
 
 def _answer(site: Site, page: Page, request: Request) -> Response:
-    """What `page` gives, in a thread; what the user must know as text, never as a traceback."""
+    """The result of `page`, which runs in a thread. Errors are shown as text, never as a
+    traceback.
+    """
     began = time.perf_counter()
     try:
         response = page(site, request)

@@ -1,4 +1,4 @@
-"""Styles and scripts: files of this package and of the report, and nothing else."""
+"""Serves the styles and scripts of this package and of the report, and no other files."""
 
 from __future__ import annotations
 

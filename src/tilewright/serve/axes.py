@@ -1,4 +1,6 @@
-"""Time and money of a run's iterations, for the other axes of its chart; counted as they come."""
+"""The time and cost of a run's iterations, for the other axes of its chart, which are updated with
+the run.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +12,22 @@ from itertools import accumulate
 from tilewright.storage.overview import Event, Payment
 
 STEPS = ("RunStarted", "IterationFinished", "Stopped")
-"""Lines of a run's log from which the time of its iterations follows."""
+"""The kinds of log lines from which the times of iterations are computed."""
 
 
 class LiveAxes:
-    """One row for each iteration that ended: its number, the seconds of work and the US dollars
-    until then. Time between the sessions of a run does not count.
+    """One row for each finished iteration: its number, and the seconds of work and the US dollars
+    until its end. The time between the sessions of a run is not included.
 
-    `generation` differs where rows that were there before have changed: a call to a model was
-    recorded later than an iteration that ended after it.
+    `generation` changes if earlier rows change, which happens if a call to a model is recorded
+    after the end of an iteration that ended later.
     """
 
     def __init__(self) -> None:
         self.rows: list[tuple[int, float, float]] = []
         self.generation = 0
         self._ended: list[str] = []
-        """When each iteration of `rows` ended, ascending."""
+        """The end times of the iterations in `rows`, ascending."""
         self._worked_s = 0.0
         self._session_s = 0.0
         self._began: datetime | None = None
@@ -33,7 +35,7 @@ class LiveAxes:
         self._times: list[str] = []
         self._totals: list[float] = []
         self.settled = 0
-        """All calls up to this number are answered and counted."""
+        """All calls up to this number are answered and included."""
 
     @property
     def has_costs(self) -> bool:
@@ -41,7 +43,7 @@ class LiveAxes:
         return bool(self._paid)
 
     def extend(self, steps: Sequence[Event], payments: Sequence[Payment]) -> None:
-        """Take in the next lines of the log, and the calls whose number is above `settled`."""
+        """Add the next lines of the log, and the calls whose numbers are above `settled`."""
         self._pay(payments)
         for event in steps:
             at = datetime.fromisoformat(event.at)

@@ -1,6 +1,6 @@
-"""Server-sent events: what changed in the database, told to every open page.
+"""Sends changes of the database to all open pages as server-sent events.
 
-The database is looked at for all of them together, and only while a page is open.
+The database is read once for all pages, and only while a page is open.
 """
 
 from __future__ import annotations
@@ -22,21 +22,23 @@ if TYPE_CHECKING:
     from tilewright.storage.overview import SqlOverview
 
 POLL_S = 0.05
-"""Between two looks at the database."""
+"""Seconds between two reads of the database."""
 AWAY_S = 1.0
 """Between two looks while the database server is away."""
 ALIVE_S = 15.0
-"""After so long without news a page is told that there are none: it notices a dead connection."""
+"""Seconds after which a page receives an empty message if nothing has changed, so that it can
+detect a lost connection.
+"""
 
 
 class Changes:
-    """Counts changes of a database while somebody waits for one."""
+    """Counts the changes of a database while at least one stream waits for a change."""
 
     def __init__(self, overview: SqlOverview) -> None:
         self._overview = overview
         self.number = 0
         self.ended = False
-        """Whether the server ends, so that streams have to."""
+        """Whether the server is ending, so that streams must end."""
         self.away = ""
         """Why the database cannot be read now, in a sentence for users."""
         self._waiting = 0
@@ -44,7 +46,9 @@ class Changes:
         self._watching: asyncio.Task[None] | None = None
 
     async def after(self, number: int) -> int:
-        """The number of the last change, as soon as it is above `number`; or after `ALIVE_S`."""
+        """The number of the last change, as soon as it is above `number`, or after `ALIVE_S`
+        seconds.
+        """
         self._waiting += 1
         try:
             if self._watching is None or self._watching.done():
@@ -59,7 +63,7 @@ class Changes:
             self._waiting -= 1
 
     async def end(self) -> None:
-        """Wake all who wait: the server ends."""
+        """Wake all waiting streams, because the server is ending."""
         self.ended = True
         async with self._news:
             self._news.notify_all()
@@ -82,7 +86,7 @@ class Changes:
 
 
 async def runs_stream(changes: Changes, request: Request) -> StreamingResponse:
-    """Tells the list of runs that something changed."""
+    """The stream that informs the list of runs about changes."""
     from starlette.responses import StreamingResponse
 
     async def stream() -> AsyncIterator[str]:
@@ -99,7 +103,7 @@ async def runs_stream(changes: Changes, request: Request) -> StreamingResponse:
 
 
 async def run_stream(site: Site, changes: Changes, request: Request) -> StreamingResponse:
-    """Tells the page of one run its new trials, after those that it says it has."""
+    """The stream that sends new trials to the page of one run, after those that the page has."""
     from starlette.responses import StreamingResponse
 
     run_id = request.path_params["run"]

@@ -1,4 +1,4 @@
-"""Stopping and resuming runs: an interrupt as by Ctrl-C, and a process of its own."""
+"""Stops runs with an interrupt, as Ctrl-C does, and resumes them in a separate process."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tilewright.storage.lock import take
 from tilewright.storage.project import FOLDER, run_lock
 
 EARLY_S = 3.0
-"""A run that cannot go on says so within that time."""
+"""Seconds within which a run that cannot be resumed prints an error."""
 _LAST = 600
-"""Characters of what such a run said that are shown."""
+"""Number of characters of this error that are shown."""
 
 
 def stop(folder: Path, run: RunRecord) -> None:
-    """Interrupt the process that works on a run; `InputError` where there is none to be found.
+    """Interrupt the process that works on a run; `InputError` if there is no such process.
 
     The run ends with its best kernel so far, and can be resumed.
     """
@@ -45,10 +45,11 @@ def stop(folder: Path, run: RunRecord) -> None:
 
 
 def resume(folder: Path, run: RunRecord) -> None:
-    """Start `tilewright runs resume` in a process of its own, which outlives this one.
+    """Start `tilewright runs resume` in a separate process, which continues after this process has
+    ended.
 
-    Does nothing while a process that this started earlier still runs. `InputError` with what it
-    said, where it ends at once.
+    Does nothing while a process that this started earlier still runs. Raises `InputError` with its
+    output if it ends immediately.
     """
     if standing(folder, run) not in ("interrupted", "killed"):
         raise InputError(f"run {run.id} is not interrupted: there is nothing to resume.")

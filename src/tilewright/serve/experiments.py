@@ -1,4 +1,4 @@
-"""Runs of a project grouped by workload and by settings: what each way of searching reached."""
+"""Groups the runs of a project by workload and by settings, to compare ways of searching."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 VARIED = frozenset({"seed", "input_seed"})
 """Settings in which the runs of one arm differ."""
 LONGEST = 80
-"""Characters of a setting's value that are shown."""
+"""Number of characters of a setting's value that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """The runs of a workload that have the same settings but for their seeds.
+    """The runs of a workload whose settings differ only in the seed.
 
     `differing` are the settings in which the arms of this workload differ. Speedups are over the
     starting kernel, of the runs that have one: geometric mean, smallest and largest.
@@ -35,17 +35,17 @@ class Arm:
 
     @property
     def evaluations(self) -> int:
-        """Of all its runs."""
+        """Number of evaluations of all its runs."""
         return sum(found.trials for found in self.runs)
 
     @property
     def wall_s(self) -> float:
-        """Of all its runs, one after another."""
+        """Sum of the wall-clock seconds of all its runs."""
         return sum(found.run.wall_s for found in self.runs)
 
     @property
     def usd(self) -> float:
-        """What calls to models of all its runs are known to have cost."""
+        """Known cost of the calls to models of all its runs, in US dollars."""
         return sum(found.usd for found in self.runs)
 
 
@@ -58,7 +58,7 @@ class WorkloadArms:
 
 
 def arms_of(found: Sequence[RunOverview]) -> list[WorkloadArms]:
-    """The arms of every workload that was searched for in more than one way."""
+    """The arms of every workload that was searched with different settings."""
     by_task: dict[str, dict[str, list[RunOverview]]] = {}
     for one in found:
         key = json.dumps(_kept(one), sort_keys=True, default=str)
@@ -92,7 +92,7 @@ def _arm(runs: Sequence[RunOverview], differing: Sequence[str]) -> Arm:
 
 
 def _shown(value: object) -> str:
-    """A setting as a person writes it."""
+    """A setting's value as text."""
     if isinstance(value, Sequence) and not isinstance(value, str):
         return ", ".join(str(part) for part in value) or "none"
     return "none" if value in (None, "", {}) else str(value)

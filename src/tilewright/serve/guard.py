@@ -1,9 +1,9 @@
-"""Who may ask the live page for anything, and what a browser may do with its answers.
+"""Access control of the live page, and the security headers of its answers.
 
-Other programs of this machine reach the port too, and so does any web site that the user has open:
-by a request across origins, or by a name that it lets point to 127.0.0.1 (DNS rebinding). So every
-request must name a host that is this machine's, must not come from another origin, and must bring
-the token, which only the user was told.
+Other programs on this machine can also connect to the port. So can any web site that the user has
+open, by a request across origins or by a domain name that resolves to 127.0.0.1 (DNS rebinding).
+Therefore, every request must name a host of this machine, must not come from another origin, and
+must contain the token, which only the user has received.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 TOKEN = "token"
-"""Parameter of the address that is printed."""
+"""Name of the parameter with the token in the printed address."""
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -30,7 +30,7 @@ POLICY = (
 _HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
-    "referrer-policy": "same-origin",  # with "no-referrer", the page's own forms name no origin
+    "referrer-policy": "same-origin",  # "no-referrer" would remove the origin of forms
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
@@ -39,32 +39,33 @@ _SAFE = ("GET", "HEAD")
 
 
 class Access:
-    """The token of one server, and the names it may be called by.
+    """The token of one server, and the host names by which it may be addressed.
 
-    `token` is None where the user asked for none.
+    `token` is None with the option --no-token.
     """
 
     def __init__(self, token: str | None, port: int) -> None:
         self.token = token
-        self.cookie = f"tilewright-{port}"  # cookies do not tell ports apart
+        self.cookie = f"tilewright-{port}"  # cookies do not distinguish ports
         self._csrf_key = secrets.token_bytes(32)
         self._names = {"localhost", *_names_of_this_machine()}
 
     def csrf_token(self) -> str:
-        """What a form that changes something must bring back."""
+        """The token that each form which changes something must contain."""
         return hmac.new(self._csrf_key, b"form", hashlib.sha256).hexdigest()
 
     def is_csrf_token(self, text: str) -> bool:
-        """Whether a form brought it."""
+        """Whether a form contains this token."""
         return hmac.compare_digest(text.encode(), self.csrf_token().encode())
 
     def is_token(self, text: str) -> bool:
-        """Whether this is the token."""
+        """Whether the given text is the access token."""
         return self.token is None or hmac.compare_digest(text.encode(), self.token.encode())
 
     def is_own_host(self, host: str) -> bool:
-        """Whether a Host header names this machine: by an address, which no other site can be
-        called, or by one of its names."""
+        """Whether a Host header names this machine, by an IP address (which is never the name of
+        another site) or by a host name.
+        """
         name = _host_name(host)
         if name is None:
             return False
@@ -81,7 +82,7 @@ def _names_of_this_machine() -> set[str]:
 
 
 def _host_name(host: str) -> str | None:
-    """Of a Host header, without the port; None if it is not one."""
+    """The host in a Host header, without the port; None if the header is not valid."""
     if host.startswith("["):
         name, closed, port = host[1:].partition("]")
         port = port.removeprefix(":")
@@ -91,7 +92,9 @@ def _host_name(host: str) -> str | None:
 
 
 class Guard:
-    """Answers what is not allowed itself, and adds headers to every answer."""
+    """An ASGI application around another one, which refuses requests that are not allowed and adds
+    security headers to all answers.
+    """
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
@@ -103,7 +106,7 @@ class Guard:
             await self._app(scope, receive, send)
             return
         if scope["type"] != "http":
-            return  # no web sockets here
+            return  # web sockets are not used
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -127,7 +130,7 @@ class Guard:
         brought = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
         if access.token is not None and TOKEN in brought:
             kept = {name: value for name, value in brought.items() if name != TOKEN}
-            # Never an address of another host: a path may begin with two slashes.
+            # A path may begin with two slashes, which must not be interpreted as another host.
             path = "/" + scope["path"].lstrip("/")
             onward = RedirectResponse(
                 path + (f"?{urlencode(kept)}" if kept else ""), status_code=303
@@ -140,7 +143,7 @@ class Guard:
         await self._app(scope, receive, send_with_headers)
 
     def _refusal(self, scope: Scope) -> str | None:
-        """Why this request is not answered, in a sentence."""
+        """The reason why this request is refused, as a sentence."""
         headers = {
             name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
         }

@@ -1,4 +1,4 @@
-"""The log of a run as sentences. What a log holds is text of others: nothing in it is trusted."""
+"""The log of a run as sentences. The content of a log is not trusted."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from tilewright.report.text import number
 
 _MOST_CHARACTERS = 400
-"""Of one value that a sentence quotes."""
+"""Maximum number of characters of a value in a sentence."""
 
 
 def sentence(kind: str, data: Mapping[str, object]) -> str:
-    """What a line of one of the kinds in `LOGGED` says."""
+    """The sentence for a log line of one of the kinds in `LOGGED`."""
     return _SENTENCES[kind](data)
 
 
@@ -56,7 +56,7 @@ _SENTENCES: Mapping[str, Callable[[Mapping[str, object]], str]] = {
     "AgentWork": _agent,
 }
 LOGGED = tuple(_SENTENCES)
-"""Lines of a run's event log that people read."""
+"""The kinds of lines in a run's event log that the page shows."""
 
 
 def _count(value: object) -> str:

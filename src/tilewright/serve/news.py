@@ -1,4 +1,4 @@
-"""What the page of a run is told as the run goes on: only what it does not have yet."""
+"""The updates that the page of a run receives, which contain only new data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Told:
-    """What a run's page has: how many of its trials and rows of its axes."""
+    """The data that a run's page has: the number of trials, and of rows of its axes."""
 
     trials: int = 0
     axes: int = 0
@@ -25,9 +25,9 @@ class Told:
 
 
 def run_news(site: Site, run_id: str, told: Told) -> dict[str, Any]:
-    """What a run's page is to be told: what it does not have, and where the run is.
+    """The update for a run's page: the data that it does not have, and the progress of the run.
 
-    `told` is what it has, and afterwards what it then has.
+    `told` describes the data of the page, and is updated.
     """
     run = site.project.record(run_id)
     live = site.project.live(run_id)
@@ -43,7 +43,7 @@ def run_news(site: Site, run_id: str, told: Told) -> dict[str, Any]:
 
 
 def rows_after(trials: LiveTrials, last: int) -> dict[str, Any]:
-    """The rows after the `last`. `generation` differs where earlier rows changed, too."""
+    """The rows after the row `last`. If earlier rows have changed, `generation` differs."""
     first = max(0, last + 1 - trials.left_out) if last >= 0 else 0
     causes = trials.causes[first:]
     views = trials.views[first : first + len(causes)]
@@ -56,7 +56,9 @@ def rows_after(trials: LiveTrials, last: int) -> dict[str, Any]:
 
 
 def axes_after(axes: LiveAxes, first: int) -> dict[str, Any]:
-    """The rows of the axes from the `first`, which replace those that the page has from there."""
+    """The rows of the axes beginning with `first`, which replace the rows of the page from this
+    position on.
+    """
     return {"first": first, "rows": axes.rows[first:], "has_costs": axes.has_costs}
 
 
@@ -77,7 +79,7 @@ def _row(view: TrialView, cause: str) -> list[object]:
 
 
 def where_it_is(site: Site, run: RunRecord, trials: LiveTrials) -> dict[str, str]:
-    """Where a run is, by the names that the page's places have."""
+    """The progress of a run, by the names of the page's elements."""
     best, views = trials.best, trials.views
     start = views[0].latency if views else None
     counts = f"{text.number(trials.correct)} correct"

@@ -1,4 +1,4 @@
-"""The pages: each takes a request and gives HTML, JSON or CSV. They run in threads."""
+"""The pages, each of which takes a request and returns HTML, JSON or CSV. They run in threads."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
 
 LARGEST_DIFF = 200_000
 LONGEST_NUMBER = 9
-"""Digits of a trial's number: far more than a run has, and what a database can count."""
+"""Maximum number of digits of a trial's number, so that a database can represent it."""
 TABLE_TRIALS = 1_000
-"""Trials that a table reads at a time, so that it never holds a long run."""
+"""Number of trials that a table reads at a time, so that it never loads a whole long run."""
 CSV_CHUNK = 1 << 16
-"""Characters of a table that are sent at a time."""
+"""Number of characters of a table that are sent at a time."""
 PARTS = ("result", "tree", "menu", "log")
 
 
 def runs_page(site: Site, request: Request) -> Response:
-    """All runs, or those that the address asks for: `q` (text), `status`, `tag`."""
+    """All runs, filtered by the parameters `q` (text), `status` and `tag` of the address."""
     asked = {name: request.query_params.get(name, "").strip() for name in ("q", "status", "tag")}
     overviews = site.project.overview.runs()
     rows = [(found, site.project.status(found.run)) for found in overviews]
@@ -68,7 +68,7 @@ def runs_page(site: Site, request: Request) -> Response:
 
 
 def run_page(site: Site, request: Request) -> Response:
-    """One run; the script fetches the rows of its trials."""
+    """The page of one run, whose script requests the rows of its trials."""
     run = site.project.record(request.path_params["run"])
     trials = site.project.trials(run.id)
     return _page(
@@ -83,7 +83,7 @@ def run_page(site: Site, request: Request) -> Response:
 
 
 def rows(site: Site, request: Request) -> Response:
-    """The trials of a run for chart and table, and what the other axes say of its iterations."""
+    """The trials of a run for chart and table, and the rows of the other axes."""
     live = site.project.live(site.project.record(request.path_params["run"]).id)
     return JSONResponse({**rows_after(live.trials, -1), "axes": axes_after(live.axes, 0)})
 
@@ -113,7 +113,7 @@ def part(site: Site, request: Request) -> Response:
 
 
 def trial_page(site: Site, request: Request) -> Response:
-    """One candidate, and its changes against its parent or any other trial (`against`)."""
+    """One candidate, and its differences from its parent or from another trial (`against`)."""
     run = site.project.record(request.path_params["run"])
     trials = site.project.trials(run.id)
     trial = site.project.trial(run.id, _number(request.path_params["trial"]))
@@ -142,7 +142,7 @@ def trial_page(site: Site, request: Request) -> Response:
 
 
 def source(site: Site, request: Request) -> Response:
-    """A candidate's source as a file; a browser must not show it as a page."""
+    """A candidate's source as a download, so that a browser does not show it as a page."""
     run = site.project.record(request.path_params["run"])
     trial = site.project.trial(run.id, _number(request.path_params["trial"]))
     language = _language(brief_of(run))
@@ -152,7 +152,7 @@ def source(site: Site, request: Request) -> Response:
 
 
 def trials_csv(site: Site, request: Request) -> Response:
-    """What the chart shows, as `tilewright runs export` writes it; sent as it is read."""
+    """The trials in the format of `tilewright runs export`, sent while they are read."""
     run = site.project.record(request.path_params["run"])
     live = site.project.live(run.id)
     rows = _table_rows(site, run, live.trials.total, live.axes)
@@ -176,7 +176,7 @@ def _table_rows(
 
 
 def _csv_lines(first: dict[str, object], others: Iterator[dict[str, object]]) -> Iterator[str]:
-    """The lines of a table whose columns are those of its first row, many at a time."""
+    """The lines of a table with the columns of its first row, in blocks of many lines."""
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(first))
     writer.writeheader()
@@ -190,7 +190,7 @@ def _csv_lines(first: dict[str, object], others: Iterator[dict[str, object]]) ->
 
 
 def comparison_page(site: Site, request: Request) -> Response:
-    """Any runs side by side: `run`, as often as one likes."""
+    """The comparison of the runs that the parameters `run` name."""
     names = list(dict.fromkeys(request.query_params.getlist("run")))
     if len(names) > 12:
         raise InputError(f"{len(names)} runs are too many to compare. Choose up to 12.")
@@ -207,17 +207,17 @@ def comparison_page(site: Site, request: Request) -> Response:
 
 
 def experiments_page(site: Site, request: Request) -> Response:
-    """What different settings of the search reached on the same workload."""
+    """The comparison of different settings of the search for the same workload."""
     return _page(site, "experiments.html.j2", workloads=arms_of(site.project.overview.runs()))
 
 
 def message_page(site: Site, title: str, sentence: str, status: int) -> Response:
-    """A page that says one thing."""
+    """A page with one message."""
     return _page(site, "message.html.j2", status, title=title, sentence=sentence)
 
 
 def _unit(trials: LiveTrials, site: Site, run: RunRecord) -> str:
-    """What kind of number a latency of this run is, for instance "simulated cycles"."""
+    """The quantity and the unit of this run's latencies, for instance "simulated cycles"."""
     if trials.best is None:
         return "latency"
     found = site.project.trial(run.id, trials.best.index).outcome
@@ -259,7 +259,7 @@ def _index(asked: str, otherwise: int | None, count: int) -> int | None:
 
 
 def _number(text: str) -> int:
-    """Of a trial, as an address names it; `UnknownNameError` for what no trial is called."""
+    """The number of a trial in an address; `UnknownNameError` if it is not valid."""
     if not (text.isascii() and text.isdecimal()) or len(text) > LONGEST_NUMBER:
         raise UnknownNameError("trial", text[:20], [])
     return int(text)

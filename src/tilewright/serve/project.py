@@ -1,4 +1,4 @@
-"""The runs of a project as the live page knows them: read once, then kept up to date."""
+"""The runs of a project for the live page, which are read once and then updated."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from tilewright.storage.overview import Event, RunOverview, SqlOverview, TrialOv
 from tilewright.storage.sampling import Sample
 
 MOST_RUNS = 8
-"""Whose trials are kept in memory, those looked at last."""
+"""Number of runs whose trials are kept in memory, the most recently shown ones."""
 
 
 class LiveRun:
-    """What is known of one run; only what was written since is read when it is asked for again."""
+    """The data of one run. An update reads only data that were written since the last one."""
 
     def __init__(self) -> None:
         self.trials = LiveTrials()
         self.axes = LiveAxes()
         self._read = 0
-        """Number of the last line of the log that was read."""
+        """The number of the last log line that was read."""
         self._lock = Lock()
 
     def update(self, overview: SqlOverview, run_id: str) -> LiveRun:
-        """Take in what was written since, and return this.
+        """Read the data that were written since the last update, and return `self`.
 
-        A note that a trial was looked at again follows the change of that trial: all are read then.
-        Of a very long run a sample is read at first.
+        The note about a second evaluation of a trial is stored after the change of the trial, so
+        all trials are read again then. For a very long run, only a sample is read at first.
         """
         with self._lock:
             lines = overview.events(run_id, (*STEPS, "Rechecked"), self._read)
@@ -55,7 +55,7 @@ class LiveRun:
         self.trials = _sampled(overview, run_id, generation, overview.sample(run_id))
 
     def _extend(self, overview: SqlOverview, run_id: str, new: Sequence[TrialOverview]) -> None:
-        """Take in the next trials; kernels that they were made from may not be in the sample."""
+        """Add the next trials, whose parents may be missing in the sample."""
         own = {trial.candidate_id for trial in new}
         unknown = self.trials.unknown(trial.parent_id for trial in new) - own
         if self.trials.left_out and unknown:
@@ -77,7 +77,7 @@ def _sampled(
 
 
 class ServedProject:
-    """What pages are made from. May be used by several threads; writes nothing."""
+    """The data from which pages are made. It can be used by several threads and writes nothing."""
 
     def __init__(self, folder: Path, overview: SqlOverview) -> None:
         self.folder = folder
@@ -100,11 +100,11 @@ class ServedProject:
         return found
 
     def status(self, run: RunRecord) -> str:
-        """As `tilewright runs list` says it."""
+        """The status as `tilewright runs list` shows it."""
         return standing(self.folder, run)
 
     def live(self, run_id: str) -> LiveRun:
-        """The run's trials and axes up to now."""
+        """The run's present trials and axes."""
         with self._lock:
             known = self._known.setdefault(run_id, LiveRun())
             self._known.move_to_end(run_id)
@@ -113,7 +113,7 @@ class ServedProject:
         return known.update(self.overview, run_id)
 
     def trials(self, run_id: str) -> LiveTrials:
-        """The run's trials up to now."""
+        """The run's present trials."""
         return self.live(run_id).trials
 
     def trial(self, run_id: str, index: int) -> Trial:
@@ -126,7 +126,7 @@ class ServedProject:
     def lineage(
         self, run_id: str, trials: LiveTrials, trial: Trial
     ) -> tuple[TrialView, list[TrialView]]:
-        """The view of a trial, and those of the trials from the starting kernel to it."""
+        """The views of a trial, and of the trials from the starting kernel to it."""
         if trials.view(trial.index) is None:  # not in the sample
             chain = self.overview.ancestors(run_id, [trial.candidate.id], ())
             wanted = {0, trial.index, *(one.index for one in chain)}
@@ -138,7 +138,7 @@ class ServedProject:
         return view, [v for i in trials.lineage(trial.index) if (v := trials.view(i)) is not None]
 
     def result(self, run: RunRecord, trials: LiveTrials) -> ReportView:
-        """The report's view of the run's winning schedule, and of what it is compared with."""
+        """The report's view of the run's winning schedule and of its baselines."""
         best = trials.best
         chain = trials.lineage(best.index) if best else [0]
         history = History(self.overview.whole_trials(run.id, chain))
@@ -149,5 +149,5 @@ class ServedProject:
         return report_view(run, history, kernels, parts, calls)
 
     def log(self, run_id: str, after: int = 0) -> list[Event]:
-        """The lines of a run's log that people read."""
+        """The lines of a run's log that the page shows."""
         return self.overview.events(run_id, LOGGED, after)

@@ -1,4 +1,4 @@
-"""What answers browsers: a socket, and a server of a project's runs."""
+"""The web server of a project's runs, and its socket."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from tilewright.serve.project import ServedProject
 from tilewright.storage.project import open_overview
 
 GRACE_S = 1
-"""For requests that are being answered; those of open pages end at once."""
+"""Seconds for requests in progress when the server ends; the streams of open pages end
+immediately.
+"""
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens there; `InputError` where it cannot."""
+    """A socket that listens on this address; `InputError` if this is not possible."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         made = socket.socket(family, socket.SOCK_STREAM)
@@ -53,7 +55,9 @@ class _Server(uvicorn.Server):
 
 
 def create_server(folder: Path, port: int, token: str | None, *, read_only: bool) -> uvicorn.Server:
-    """What serves a project's runs on sockets that it is given; `StorageError` if it has none."""
+    """A server of a project's runs, which uses given sockets; `StorageError` if the project has no
+    database.
+    """
     overview = open_overview(folder, reads_only=read_only)
     changes = Changes(overview)
     project, access = ServedProject(folder, overview), Access(token, port)

@@ -1,4 +1,4 @@
-"""What every page, stream and button of one server works with."""
+"""The data that all pages, streams and buttons of one server use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The project that is shown, who may see it, and whether anything may be changed."""
+    """The project that is shown, its access control, and whether anything may be changed."""
 
     project: ServedProject
     access: Access

@@ -1,4 +1,4 @@
-"""A run's trials as a page shows them, kept up to date as they are recorded."""
+"""The views of a run's trials for a page, which are updated when trials are recorded."""
 
 from __future__ import annotations
 
@@ -17,31 +17,32 @@ STATES: dict[str, TrialState] = {
 
 
 class LiveTrials:
-    """Views of a run's trials without their texts, in the order of their indices: of all, or of
-    the `sample` of a very long run and what was recorded after it. `causes[i]` is what `views[i]`
-    lost most cycles to; `generation` differs from that of others whose trials were amended since,
-    or that have other trials between those that they had."""
+    """Views of a run's trials without their texts, in the order of their indices. For a very long
+    run, these are the `sample` and the trials recorded after it. `causes[i]` is the cause to which
+    `views[i]` lost most cycles. `generation` changes if earlier trials were amended or others were
+    inserted between them.
+    """
 
     def __init__(self, generation: int = 0, sample: Sample | None = None) -> None:
         self.generation = generation
         self.views: list[TrialView] = []
         self.causes: list[str] = []
         self.left_out = sample.total - len(sample.indices) if sample else 0
-        """Trials of the run that have no view."""
+        """Number of trials of the run without a view."""
         self._places: dict[int, int] = {}
         self.best: TrialView | None = None
         self.winning: list[int] = []
         """The trials from the starting kernel to the best."""
         self.correct = 0
-        """Trials with a latency, those without a view included."""
+        """Number of trials with a latency, including those without a view."""
         self.failed = 0
-        """Of the views."""
+        """Number of views of failed trials."""
         self._uncounted = sample
         self._first_of: dict[str, int] = {}
         self._instances: dict[str, list[tuple[Mapping[str, int], float]]] = {}
 
     def extend(self, trials: Sequence[TrialOverview]) -> None:
-        """Take in the next trials of the run."""
+        """Add the next trials of the run."""
         for trial in trials:
             self._first_of.setdefault(trial.candidate_id, trial.index)
             parent = self._first_of.get(trial.parent_id) if trial.parent_id else None
@@ -63,16 +64,16 @@ class LiveTrials:
 
     @property
     def total(self) -> int:
-        """How many trials the run has."""
+        """The number of trials of the run."""
         return len(self.views) + self.left_out
 
     def view(self, index: int) -> TrialView | None:
-        """Of one trial; None where there is none."""
+        """The view of one trial; None if there is none."""
         place = self._places.get(index)
         return self.views[place] if place is not None else None
 
     def unknown(self, candidate_ids: Iterable[str | None]) -> set[str]:
-        """Which of these candidates have no view."""
+        """Those of the given candidates that have no view."""
         return {of for of in candidate_ids if of is not None and of not in self._first_of}
 
     @property
@@ -80,7 +81,7 @@ class LiveTrials:
         return self.views[0].latency if self.views else None
 
     def templates(self) -> list[TemplateRow]:
-        """The templates with measured instances, in the order of their first ones."""
+        """The templates with measured instances, in the order of their first instances."""
         return [
             TemplateRow(self._first_of.get(first), len(measured), parameter_rows(measured))
             for first, measured in self._instances.items()
@@ -109,7 +110,9 @@ class LiveTrials:
 
 @dataclass(frozen=True, slots=True)
 class TemplateRow:
-    """A template: the trial that brought it (None if unknown), and what its parameters did."""
+    """A template: the trial that introduced it (None if unknown), and the effects of its
+    parameters.
+    """
 
     trial: int | None
     measured: int
@@ -118,7 +121,7 @@ class TemplateRow:
 
 @dataclass(frozen=True, slots=True)
 class OptionRow:
-    """What an option of the menu brought in a run; gains are over the parent."""
+    """The results of an option of the menu in a run; gains are speedups over the parent."""
 
     option: str
     tried: int
@@ -129,7 +132,7 @@ class OptionRow:
 
 
 def option_rows(views: Sequence[TrialView]) -> list[OptionRow]:
-    """One row for each option that was tried, those of the winning schedule first."""
+    """One row for each option that was tried, beginning with those of the winning schedule."""
     by_option: dict[str, list[TrialView]] = {}
     for view in views:
         if view.option:
