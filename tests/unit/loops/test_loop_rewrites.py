@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from loop_interpreter import Interpreter
 
 from tilewright.proposers.loops.analysis.changes import NotApplicableError
+from tilewright.proposers.loops.c_types import RANGES, is_whole
 from tilewright.proposers.loops.emit import emit
 from tilewright.proposers.loops.functions import definitions, vector_types
 from tilewright.proposers.loops.ir import Kernel, loops
@@ -159,8 +160,24 @@ void kernel(const double X[3][11], const float W[11], double Y[3][4]) {
   }
 }
 """
+ZERO_POINTS = """
+void kernel(const uint8_t a[28], const uint8_t b[7][5], const int8_t w[4][7], int32_t c[4][5]) {
+  for (int i = 0; i < 4; i++) {
+    for (int j = 0; j < 5; j++) {
+      int32_t sum = 7;
+      for (int k = 0; k < 7; k++) {
+        int x = b[k][j] - 131;
+        sum += ((int32_t)a[i * 7 + k] - 128) * x;
+        sum += (w[i][k] + 3) * x;
+      }
+      c[i][j] = sum;
+    }
+  }
+}
+"""
 KERNELS = {
-    "doubles": DOUBLES, "running": RUNNING, "before": BEFORE, "rows": ROWS,
+    "zero_points": ZERO_POINTS, "doubles": DOUBLES,
+    "running": RUNNING, "before": BEFORE, "rows": ROWS,
     "softmax": SOFTMAX, "norm": NORM, "product": PRODUCT, "stencil": STENCIL, "scores": SCORES,
 }  # fmt: skip
 
@@ -168,11 +185,19 @@ KERNELS = {
 def outputs(kernel: Kernel, seed: int) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(seed)
     arrays = {
-        p.name: rng.standard_normal(p.sizes) if p.constant else np.full(p.sizes, np.nan)
+        p.name: drawn(p.type, p.sizes, rng) if p.constant else np.full(p.sizes, np.nan)
         for p in kernel.parameters
     }
     found = Interpreter(kernel, arrays).run()
     return {p.name: found[p.name] for p in kernel.parameters}
+
+
+def drawn(kind: str, sizes: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """Values of an input, in float64, which holds them exactly."""
+    if not is_whole(kind):
+        return rng.standard_normal(sizes)
+    least, most = RANGES[kind]
+    return rng.integers(max(least, -1000), min(most, 1000), sizes, endpoint=True).astype(float)
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -304,6 +329,58 @@ def test_numbers_of_eight_bits_are_copied_to_sixteen() -> None:
     assert "s = s + P_1[8 * i + k] * (int)B_1[k]" in emit(flat)
     turned = pack(parse(source.replace("A[i][k]", "A[k / 2][i]").replace("k / 2", "k")), 1)
     assert [(p.name, p.type, p.sizes) for p in turned.scratch] == [("A_1", "int16_t", (8, 4))]
+
+
+def test_copies_hold_the_elements_with_the_zero_point_added() -> None:
+    start = parse(ZERO_POINTS)
+    kernel = pack(pack(start, 2), 4)
+    text = emit(kernel)
+    assert parse(text) == kernel
+    for copied in (
+        "b_1[at_2][at_1] = b[at_1][at_2] - 131;",
+        "a_1[at_3] = a[at_3] - 128;",
+        "w_1[at_4][at_5] = w[at_4][at_5] + 3;",
+        "int x = b_1[j][k];",
+        "sum = sum + (int32_t)a_1[i * 7 + k] * x;",
+        "sum = sum + w_1[i][k] * x;",
+    ):
+        assert copied in text, copied
+    for array, expected in outputs(start, 1).items():
+        np.testing.assert_allclose(outputs(kernel, 1)[array], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "product",
+    [
+        "(P[k] - 128) * (P[k + 1] - 127)",  # uses that differ
+        "(P[k] - 128) * P[k]",
+        "(P[k] - 32769) * B[k] + (P[k] - 32769) * (P[k] - 32769)",  # too large for 16 bits
+        "((int8_t)P[k] - 128) * B[k]",  # other numbers than those of P
+        "(P[k] - 128u) * B[k]",
+    ],
+)
+def test_a_number_is_added_to_a_copy_only_if_all_uses_add_it_and_it_fits(product: str) -> None:
+    source = (
+        "void kernel(const uint8_t P[9], const int32_t B[8], int32_t C[4]) { for (int i = 0; "
+        f"i < 4; i++) {{ int s = 0; for (int k = 0; k < 8; k++) s += {product}; C[i] = s; }} }}"
+    )
+    try:
+        text = emit(pack(parse(source), 1))
+    except NotApplicableError:
+        return
+    assert "P_1[at_1] = P[at_1];" in text
+
+
+def test_a_flattened_input_is_transposed_only_if_all_of_its_rows_are_inside() -> None:
+    source = (
+        "void kernel(const uint8_t *x, const uint8_t b[SIZE], int32_t *y) { "
+        "for (int j = 0; j < 4; j++) { int s = 0; for (int k = 0; k < 5; k++) "
+        "s += (x[k] - 1) * (b[k * 4 + j] - 2); y[j] = s; } }"
+    )
+    text = emit(pack(parse(source.replace("SIZE", "20")), 1))
+    assert "b_1[at_2][at_1] = b[at_1 * 4 + at_2] - 2;" in text
+    small = emit(pack(parse(source.replace("SIZE", "19")), 1))
+    assert "[at_2][at_1]" not in small
 
 
 def test_a_transposed_copy_is_written_line_by_line() -> None:

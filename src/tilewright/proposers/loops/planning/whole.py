@@ -29,7 +29,7 @@ from tilewright.proposers.loops.ir import (
     statements,
 )
 from tilewright.proposers.loops.planning.steps import Step, steps_of
-from tilewright.proposers.loops.rewrites.pack import WIDER
+from tilewright.proposers.loops.rewrites.added_numbers import WIDER
 from tilewright.proposers.loops.rewrites.tables import tables
 
 MOST_LOOPS = 64

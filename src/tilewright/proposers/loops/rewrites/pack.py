@@ -32,12 +32,16 @@ After, where i takes 32 values and j 48::
     for (int at_2 = 0; at_2 < 3072; at_2++) b_1[at_2] = b[at_2];
     for (int at_1 = 0; at_1 < 2048; at_1++) a_1[at_1] = a[at_1];
     for (int k = 0; k < 64; k++) sum = sum + a_1[64 * i + k] * b_1[64 * j + k];
+
+Where each use of such an input adds the same number, as with the zero points of quantised numbers,
+the copy holds the sums: `(a[64 * i + k] - 128) * b[64 * j + k]` becomes the same product, with
+`a_1[at_1] = a[at_1] - 128`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -53,6 +57,7 @@ from tilewright.proposers.loops.ir import (
     Assign,
     Binary,
     Cast,
+    Declare,
     Element,
     Expr,
     For,
@@ -70,13 +75,17 @@ from tilewright.proposers.loops.ir import (
     statements,
     with_loop,
 )
+from tilewright.proposers.loops.rewrites.added_numbers import (
+    WIDER,
+    added_to,
+    array_of,
+    common_number,
+)
 from tilewright.proposers.loops.rewrites.vectors import unconditional
 
 _MOST_BYTES = 1 << 24
 _LINE_BYTES = 64
 """Of a line of the cache."""
-WIDER: Mapping[str, Type] = {"int8_t": "int16_t", "uint8_t": "int16_t"}
-"""The type in which numbers of each narrow type are copied where they are multiplied."""
 _T = TypeVar("_T")
 
 
@@ -101,7 +110,7 @@ def pack(kernel: Kernel, number: int) -> Kernel:
                 kind = wider.get(given.name, given.type)
                 return _copied(kernel, number, given, dimension, kind)
     for given in kernel.parameters:
-        if given.constant and not given.sizes:
+        if given.constant and len(given.sizes) <= 1:
             flat = _flat(loop, given, kernel, number, wider.get(given.name, given.type))
             if flat is not None:
                 return flat
@@ -124,13 +133,17 @@ def _only_copies(loop: For) -> bool:
 
 
 def _factors(loop: For) -> set[str]:
-    """Arrays of which elements are multiplied."""
+    """Arrays of which elements are multiplied, themselves or with a number added to them."""
+    named = {s.name: s.value for s in statements(loop.body) if isinstance(s, Declare)}
     found = set()
     for expr in expressions(loop.body):
         for side in parts(expr) if isinstance(expr, Binary) and expr.operator == "*" else ():
-            side = side.value if isinstance(side, Cast) else side
-            if isinstance(side, Element):
-                found.add(side.array)
+            factor = named.get(side.name) if isinstance(side, Var) else side
+            if isinstance(factor, Binary) and added_to(factor) is not None:
+                factor = factor.left
+            factor = factor.value if isinstance(factor, Cast) else factor
+            if isinstance(factor, Element):
+                found.add(factor.array)
     return found
 
 
@@ -196,6 +209,8 @@ def _flat(loop: For, given: Parameter, kernel: Kernel, number: int, kind: Type) 
     if min(o.first for o in (loop, *runs)) < 0:
         return None
     rows = loop.first + (loop.trips - 1) * loop.step + 1
+    if given.sizes and (rows - 1) * width + columns > given.sizes[0]:
+        return None
 
     def by_rows(expr: Expr) -> Expr:
         return Element(given.name, (row, column)) if expr == use else expr
@@ -221,10 +236,13 @@ def _copied(kernel: Kernel, number: int, given: Parameter, dimension: int, kind:
         raise NotApplicableError(f"a copy of {given.name} would be too large")
     taken = names_in(kernel)
     name = fresh(given.name, taken)
+    shift = common_number(given, loops(kernel)[number].body, kind)
 
     def instead(expr: Expr) -> Expr:
         if isinstance(expr, Element) and expr.array == given.name:
             return Element(name, _exchanged(expr.subscripts, dimension))
+        if shift and isinstance(expr, Binary) and added_to(expr) is not None:
+            return expr.left if array_of(expr) == name else expr
         return expr
 
     if any(o.threads > 1 for o in around(kernel, number)):
@@ -232,11 +250,11 @@ def _copied(kernel: Kernel, number: int, given: Parameter, dimension: int, kind:
     body = tuple(changed_in(s, instead) for s in loops(kernel)[number].body)
     changed = with_loop(kernel, number, (replace(loops(kernel)[number], body=body),))
     at = tuple(Var(fresh("at", taken)) for _ in sizes)
-    copying = _copying(name, given, at, dimension)
+    copying = _copying(name, given, at, dimension, shift)
     line = _LINE_BYTES // BYTES.get(kind, 4)
     if dimension != len(sizes) - 1 and given.sizes[dimension] % line == 0:
         within = Var(fresh("at", taken))
-        copying = _copying(name, given, at, dimension, within, line)
+        copying = _copying(name, given, at, dimension, shift, within, line)
     return replace(
         changed,
         body=(copying, *changed.body),
@@ -249,10 +267,13 @@ def _copying(
     given: Parameter,
     at: Sequence[Var],
     dimension: int,
+    shift: int,
     within: Var | None = None,
     line: int = 1,
 ) -> Statement:
-    """Loops that copy an array in its own order; over `within`, a line of the copy is written.
+    """Loops that copy an array in its own order, with `shift` added to each element.
+
+    Over `within`, a line of the copy is written.
 
     A line of the cache that is written bit by bit is fetched anew for each of its elements where
     the lines between would not fit.
@@ -261,7 +282,10 @@ def _copying(
     if within is not None:
         place[dimension] = Binary("+", at[dimension], within)
     target = Element(name, _exchanged(place, dimension))
-    copying: Statement = Assign(target, Element(given.name, (*place,)))
+    value: Expr = Element(given.name, (*place,))
+    if shift:
+        value = Binary("+" if shift > 0 else "-", value, Number(str(abs(shift))))
+    copying: Statement = Assign(target, value)
     if within is not None:
         copying = For(within.name, 0, line, 1, (copying,))
     for index in reversed(range(len(at))):
