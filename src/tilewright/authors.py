@@ -133,7 +133,7 @@ class Authors:
 
         proposer = AgentProposer(
             parse_agent(name),
-            self._settings.proposal_share or AGENT_SHARE,
+            self._settings.proposal_share(1) or AGENT_SHARE,
             Machine(self.builds(stack), facts, copies, kept_back(self._models.store)),
             storage.kept(run.id, AgentWork),
             keep,

@@ -114,7 +114,7 @@ class Models:
                 most=settings.turns_taken,
                 builds=builds,
                 versions=run.versions,
-                share=settings.proposal_share,
+                share=settings.proposal_share(settings.plans * settings.implementations),
                 budget=settings.max_evaluations,
             )
             if settings.turns_taken > 1

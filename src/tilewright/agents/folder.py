@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from tilewright.agents.clients import CLIENTS, Server, write
@@ -63,6 +66,18 @@ def task_text(brief: Brief, parent: Trial, share: int, timeout_s: float, known: 
         known=f"\n# What others found in this run\n\n{known}\n" if known else "",
         tools="\n".join(f"- `{tool.usage}`: {tool.text}" for tool in TOOLS.values()),
     )
+
+
+@contextmanager
+def temporary() -> Iterator[Path]:
+    """A folder for one agent, removed afterwards however deep an agent nested folders in it."""
+    folder = Path(tempfile.mkdtemp(prefix="tilewright-agent-"))
+    try:
+        yield folder
+    finally:
+        # shutil.rmtree calls itself for each level, up to Python's limit of recursion.
+        subprocess.run(["chmod", "-R", "u+rwx", folder], capture_output=True)
+        subprocess.run(["rm", "-rf", "--", folder], capture_output=True)
 
 
 def fill(folder: Path, brief: Brief, parent: Trial, text: str, socket: str) -> None:

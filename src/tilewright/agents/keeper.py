@@ -151,7 +151,8 @@ def _watch(
         if memory > half_of_memory:
             return "memory", "its processes took more than half of the memory"
         if disk_bytes(Path(start.folder), start.disk_bytes) > start.disk_bytes:
-            return "disk", f"it wrote more than {start.disk_bytes >> 20} MiB to its folder"
+            allowed = f"{start.disk_bytes >> 20} MiB"
+            return "disk", f"its folder has more than {allowed}, or folders that cannot be read"
 
 
 def _descendants() -> Iterator[tuple[int, list[str]]]:

@@ -105,13 +105,11 @@ class AgentSession:
             "resources": target_texts(self._given.brief.target),
         }
         with (
-            tempfile.TemporaryDirectory(
-                prefix="tilewright-agent-", ignore_cleanup_errors=True
-            ) as folder,
+            folders.temporary() as folder,
             tempfile.TemporaryDirectory(prefix="tilewright-task-") as apart,
             closing(Door(self._use, described)) as door,
         ):
-            keeper = self._start(Path(folder), Path(apart), door.path)
+            keeper = self._start(folder, Path(apart), door.path)
             ended: Ended | None = None
             try:
                 used_s, last = 0.0, time.monotonic()

@@ -77,6 +77,7 @@ def mcp(
     from tilewright.core.config import Settings
     from tilewright.core.errors import InputError
     from tilewright.core.tasks import open_task
+    from tilewright.tools.mcp_ending import Ending
     from tilewright.tools.mcp_server import create_server, require_sdk, serve, target_texts
     from tilewright.tools.text import said
     from tilewright.workbench import workbench
@@ -86,12 +87,14 @@ def mcp(
     if task is None and socket is None:
         raise InputError("mcp needs a workload. Write `tilewright mcp WORKLOAD`.")
 
+    ending = Ending()
+
     def carried(server: Any) -> Coroutine[Any, Any, None]:
-        return serve(server) if http is None else _over_http(http, server)
+        return serve(server, ending) if http is None else _over_http(http, server, ending)
 
     if task is None:
         work = protocol.describe(str(socket))
-        with ThreadPoolExecutor(1) as thread:
+        with ending.on_signals(), ThreadPoolExecutor(1) as thread:
 
             def forward(name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
                 return protocol.use(str(socket), name, arguments)
@@ -103,7 +106,7 @@ def mcp(
     chosen = options.parse_target_settings(target_settings or ())
     settings = replace(Settings(target=target, target_settings=chosen), **options.limits(budget))
     opened = open_task(task, settings.recorded())
-    with ThreadPoolExecutor(1) as thread, ExitStack() as stack:
+    with ending.on_signals(), ThreadPoolExecutor(1) as thread, ExitStack() as stack:
         # The thread that carries out calls must also open the run.
         bench = thread.submit(
             stack.enter_context, workbench(task, settings, project=project, parent=parent)
@@ -120,7 +123,7 @@ def mcp(
             thread.submit(stack.close).result()
 
 
-def _over_http(port: int, server: Any) -> Coroutine[Any, Any, None]:
+def _over_http(port: int, server: Any, ending: Any) -> Coroutine[Any, Any, None]:
     """Listen and print the address, and also the token if it had to be generated."""
     import os
     import secrets
@@ -140,4 +143,4 @@ def _over_http(port: int, server: Any) -> Coroutine[Any, Any, None]:
     typer.echo(f"serving on http://{HOST}:{listener.getsockname()[1]}{PATH}", err=True)
     if given is None:
         typer.echo(f"token: {token}", err=True)
-    return serve_http(server, listener, token)
+    return serve_http(server, listener, token, ending)

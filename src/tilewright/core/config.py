@@ -47,7 +47,7 @@ COMPONENTS = (
 `structure`, only the values of templates are searched, and no other kernels are written. Without
 `factors`, the numbers in the steps of the built-in rewriter are not searched."""
 SHARES = 4
-"""Number of proposals in turns among which the budget's evaluations are divided by default."""
+"""Number of proposals in turns among which the budget's evaluations are divided at most."""
 ALLOCATIONS = ("even", "adaptive")
 """How language models share the work: evenly, or by their measured gain per dollar."""
 
@@ -82,7 +82,8 @@ class Settings:
         turns: number of turns, with tools, that a model has for one proposal. With 1, a proposal
             is one plan and one implementation.
         share: number of evaluations that one proposal in turns, or one agent, may use. None stands
-            for a quarter of the budget's evaluations.
+            for a quarter of the budget's evaluations, or for an equal part if the run has fewer
+            than four proposals.
         edits: let language models answer with search/replace edits.
         templates: let language models leave numbers open, whose values are then searched.
         without: components to switch off, from `COMPONENTS`.
@@ -192,12 +193,16 @@ class Settings:
         """The number of turns of one proposal, which is 1 if tools are switched off."""
         return 1 if "tools" in self.without else self.turns
 
-    @property
-    def proposal_share(self) -> int | None:
-        """The number of evaluations for one proposal in turns or one agent; None for no limit."""
+    def proposal_share(self, from_parent: int) -> int | None:
+        """The number of evaluations for one proposal in turns or one agent; None for no limit.
+
+        By default, the budget's evaluations are divided among `SHARES` proposals, or among all
+        proposals of the run if there are fewer: `from_parent` for each parent of an iteration.
+        """
         if self.share is not None or self.max_evaluations is None:
             return self.share
-        return math.ceil(self.max_evaluations / SHARES)
+        parents = 1 + self.beam * (self.iterations - 1)  # the first iteration has one
+        return math.ceil(self.max_evaluations / min(SHARES, max(1, from_parent * parents)))
 
     def recorded(self) -> dict[str, object]:
         """The fields that a run stores: all fields, except an input seed that the user did not

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from tilewright.sandbox.limits import Limits
@@ -61,17 +62,24 @@ def _processes() -> set[str]:
 def disk_bytes(folder: Path, enough: int) -> int:
     """What lies below a folder, links not followed; no further than until it is more than enough.
 
-    Each file counts a block at least, so that many empty ones are bounded too.
+    Each file counts a block at least, so that many empty ones are bounded too. A folder that cannot
+    be looked into, because it is nested too deeply or closed, counts as more than enough.
     """
-    total = 0
-    for where, folders, files in os.walk(folder):
-        for name in (*folders, *files):
-            try:
-                total += max(_BLOCK, 512 * (Path(where) / name).lstat().st_blocks)
-            except OSError:
-                continue  # gone meanwhile
-            if total > enough:
-                return total
+    total, pending = 0, [os.fspath(folder)]
+    while pending and total <= enough:
+        try:
+            with os.scandir(pending.pop()) as entries:
+                for entry in entries:
+                    with suppress(FileNotFoundError):  # gone meanwhile
+                        total += max(_BLOCK, 512 * entry.stat(follow_symlinks=False).st_blocks)
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append(entry.path)
+                    if total > enough:
+                        break
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError:
+            return enough + 1
     return total
 
 

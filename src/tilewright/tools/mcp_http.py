@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from tilewright.core.errors import ConfigurationError, InputError
+from tilewright.tools.mcp_ending import Ending
 
 HOST = "127.0.0.1"
 TOKEN_VARIABLE = "TILEWRIGHT_MCP_TOKEN"
@@ -54,13 +55,15 @@ def require_token(token: str) -> str:
     return token
 
 
-async def serve_http(server: Any, listener: socket.socket, token: str) -> None:
-    """Serve until the process is told to end."""
+async def serve_http(server: Any, listener: socket.socket, token: str, ending: Ending) -> None:
+    """Serve until told to end."""
     import uvicorn
 
     app = with_token(server.streamable_http_app(streamable_http_path=PATH, host=HOST), token)
     config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=5)
-    await uvicorn.Server(config).serve(sockets=[listener])
+    web = uvicorn.Server(config)
+    ending.ends(lambda: setattr(web, "should_exit", True))
+    await web.serve(sockets=[listener])
 
 
 def with_token(app: App, token: str) -> App:

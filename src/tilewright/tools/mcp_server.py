@@ -7,6 +7,7 @@ and as the JSON object of its record; what could not be carried out is marked as
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -17,6 +18,7 @@ from typing import Any
 from tilewright.core.errors import ConfigurationError, TilewrightError
 from tilewright.core.records import TargetBrief
 from tilewright.core.text import plain_text
+from tilewright.tools.mcp_ending import Ending, end_of_input
 from tilewright.tools.records import Refused
 from tilewright.tools.schemas import output_schema
 from tilewright.tools.text import said
@@ -147,10 +149,14 @@ async def _known_version(context: Any, call_next: Callable[[Any], Awaitable[Any]
     return await call_next(context)
 
 
-async def serve(server: Any) -> None:
-    """Serve on standard input and output until the client is gone."""
-    async with _sdk("mcp.server.stdio").stdio_server() as (reading, writing):
-        await server.run(reading, writing, server.create_initialization_options())
+async def serve(server: Any, ending: Ending) -> None:
+    """Serve on standard input and output until the client is gone, or until told to end."""
+    ending.ends(end_of_input())
+    try:
+        async with _sdk("mcp.server.stdio").stdio_server() as (reading, writing):
+            await server.run(reading, writing, server.create_initialization_options())
+    except* BrokenPipeError:  # the client left before it had read its answers
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left of them goes nowhere
 
 
 def target_texts(target: TargetBrief) -> dict[str, str]:

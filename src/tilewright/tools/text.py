@@ -105,8 +105,13 @@ def _difference(
         return ""
     causes = [f"{words(n)} {c:+,.0f}" for n, c in list(found.causes.items())[:most]]
     where = f"; {', '.join(causes)}" if causes else ""
-    share = f"{found.share:+.2%}{', within the noise' if abs(found.share) < noise else ''}"
-    return f"beside the {name} {found.other}: {found.latency:+,.0f} ({share}){where}"
+    return f"beside the {name} {found.other}: {_change(found, noise)}{where}"
+
+
+def _change(found: Difference, noise: float) -> str:
+    """A difference in latency, and whether it is smaller than the noise of the samples."""
+    within = ", within the noise" if abs(found.share) < noise else ""
+    return f"{found.latency:+,.0f} ({found.share:+.2%}{within})"
 
 
 def _compared(answer: Compared) -> str:
@@ -128,7 +133,7 @@ def _compared(answer: Compared) -> str:
                 str(kernel.trial),
                 words(kernel.verdict),
                 number(kernel.latency),
-                f"{beside.latency:+,.0f} ({beside.share:+.2%})" if beside else "-",
+                _change(beside, kernel.noise) if beside else "-",
                 *changes,
             ]
         )

@@ -150,8 +150,11 @@ class Turns:
         return self._advanced(self._answered(found))
 
     def _advanced(self, proposal: Proposal) -> list[Candidate]:
-        """Ask until there is something to evaluate, or the proposal is over."""
-        while len(proposal.turns) < self.most:
+        """Ask until there is something to evaluate, or the proposal is over.
+
+        A proposal without evaluations left is over: no call is paid that can change nothing.
+        """
+        while len(proposal.turns) < self.most and self._bench(proposal).left != 0:
             number = len(proposal.turns) + 1
             native = parse_model(proposal.request.model).calls_tools
             request = replace(

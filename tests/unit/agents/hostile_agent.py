@@ -96,6 +96,14 @@ def fill_disk() -> None:
         Path(f"file{number}").write_bytes(b"x" * (1 << 20))
 
 
+def nest_folders() -> None:
+    """Deeper than a path can name, then fill the disk."""
+    for _ in range(3000):
+        Path("deep").mkdir()
+        os.chdir("deep")
+    fill_disk()
+
+
 def one_huge_file() -> None:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     with Path("huge").open("wb") as file:

@@ -6,7 +6,9 @@ import importlib.util
 import json
 import os
 import re
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import MappingProxyType
@@ -25,6 +27,7 @@ from tilewright.core.roles import Executor, Storage
 from tilewright.core.run_notes import AgentWork
 from tilewright.core.tasks import OpenTask
 from tilewright.sandbox.hidden import why_not
+from tilewright.sandbox.watch import disk_bytes
 from tilewright.search.events import AgentEnded, Event
 from tilewright.testing.runs import measured
 from tilewright.testing.toy import ToyExecutor, ToyTarget, ToyTask
@@ -153,11 +156,25 @@ def test_one_that_hangs_is_ended_after_its_time(ran: Run) -> None:
     assert not processes_of(f"{SCRIPT} hang")
 
 
-@pytest.mark.parametrize("kind", ["fill_disk", "one_huge_file"])
-def test_its_folder_is_bounded(ran: Run, kind: str) -> None:
+@pytest.mark.parametrize("kind", ["fill_disk", "nest_folders", "one_huge_file"])
+def test_its_folder_is_bounded_and_removed(ran: Run, kind: str) -> None:
+    before = set(Path(tempfile.gettempdir()).glob("tilewright-agent-*"))
     found = ran(kind, "&disk_mb=8&timeout_s=5")
     assert found.work.how in ("disk", "timed out")
-    assert kind != "fill_disk" or found.work.how == "disk"
+    assert kind == "one_huge_file" or found.work.how == "disk"
+    assert set(Path(tempfile.gettempdir()).glob("tilewright-agent-*")) <= before
+
+
+def test_the_disk_that_a_folder_takes_is_counted_at_any_depth(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "file").write_bytes(b"x" * 10_000)
+    (tmp_path / "link").symlink_to("/")
+    assert disk_bytes(tmp_path, 1 << 30) == 4096 + 12288 + 4096
+    assert disk_bytes(tmp_path / "none", 1 << 30) == 0
+    nest = "import os\nfor _ in range(1500): os.mkdir('d' * 9); os.chdir('d' * 9)"
+    subprocess.run([sys.executable, "-c", nest], cwd=tmp_path, check=True)
+    assert disk_bytes(tmp_path, 1 << 30) > 1 << 30
+    subprocess.run(["rm", "-rf", tmp_path / ("d" * 9)], check=True)
 
 
 def test_evaluations_beyond_its_share_are_refused(ran: Run) -> None:

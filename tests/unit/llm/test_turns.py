@@ -297,17 +297,18 @@ def test_a_hostile_author_never_gets_more_turns_than_it_has() -> None:
         assert len(Work(hostile, most=3).go().phases) <= 3
 
 
-def test_a_proposal_spends_no_more_than_its_share() -> None:
-    replies = [
-        fenced(kernel(2 * n), kernel(2 * n + 1)) + calling({"tool": "try", "kernels": ["A", "B"]})
-        for n in range(3)
-    ]
-    work = Work(*replies, calling({"tool": "submit", "kernel": Candidate(kernel(0)).id}), share=3)
-    work.go()
-    assert [len(made) for made in work.rounds] == [2, 1]
-    assert "share of 3 evaluations is spent" in work.heard(3)
-    assert "share of 3 evaluations is spent" in work.heard(4)
-    assert work.phases == ["turn 1", "turn 2", "turn 3", "turn 4"]
+def test_a_proposal_spends_no_more_than_its_share_and_then_asks_no_more() -> None:
+    def tried(*numbers: int) -> str:
+        names = [*"ABC"[: len(numbers)]]
+        return fenced(*map(kernel, numbers)) + calling({"tool": "try", "kernels": names})
+
+    work = Work(tried(0, 1), tried(2, 3), tried(4), share=4).go()
+    assert [len(made) for made in work.rounds] == [2, 2]
+    assert work.phases == ["turn 1", "turn 2"]
+    work = Work(tried(0, 1, 2), tried(3), share=2).go()
+    assert [len(made) for made in work.rounds] == [2]
+    assert work.phases == ["turn 1"]
+    assert Work(tried(0), budget=len(HISTORY), share=2).go().phases == []
 
 
 def test_without_tools_a_proposal_has_one_turn() -> None:
@@ -315,10 +316,15 @@ def test_without_tools_a_proposal_has_one_turn() -> None:
     assert Settings(turns=6, without=("tools",)).turns_taken == 1
 
 
-def test_a_share_is_a_quarter_of_the_budget_unless_given() -> None:
-    assert Settings().proposal_share is None
-    assert Settings(max_evaluations=10).proposal_share == 3
-    assert Settings(max_evaluations=10, share=7).proposal_share == 7
+def test_a_share_is_a_quarter_of_the_budget_unless_there_are_fewer_proposals() -> None:
+    assert Settings().proposal_share(12) is None
+    assert Settings(max_evaluations=10).proposal_share(12) == 3
+    assert Settings(max_evaluations=10, share=7).proposal_share(12) == 7
+    one = Settings(max_evaluations=10, iterations=1)
+    assert [one.proposal_share(proposals) for proposals in (1, 2, 3, 4, 5)] == [10, 5, 4, 3, 3]
+    assert Settings(max_evaluations=10, iterations=2, beam=1).proposal_share(1) == 5
+    assert Settings(max_evaluations=10, iterations=2, beam=6).proposal_share(1) == 3
+    assert Settings(max_evaluations=10, iterations=0).proposal_share(1) == 10
 
 
 def test_a_transcript_has_the_answer_to_a_call_of_no_tool() -> None:

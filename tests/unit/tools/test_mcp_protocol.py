@@ -15,6 +15,7 @@ import pytest
 from tilewright.core.errors import ConfigurationError, InputError
 from tilewright.testing.toy import ToyTarget
 from tilewright.tools import mcp_server
+from tilewright.tools.mcp_ending import Ending
 from tilewright.tools.mcp_http import bound, require_token, serve_http, with_token
 from tilewright.tools.mcp_server import create_server, target_texts
 from tilewright.tools.records import (
@@ -202,7 +203,7 @@ def over_http(work: Callable[[str, Ask], Any]) -> Any:
             return answer.status_code, answer.text
 
         async def serving() -> Any:
-            task = asyncio.create_task(serve_http(server, listener, TOKEN))
+            task = asyncio.create_task(serve_http(server, listener, TOKEN, Ending()))
             try:
                 return await asyncio.to_thread(work, url, ask)
             finally:

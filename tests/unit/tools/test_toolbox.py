@@ -308,6 +308,8 @@ def test_a_measured_difference_within_the_noise_is_told_as_such() -> None:
     assert "noise of its samples 2.0%" in answer_text(noisy)
     assert "(-1.00%, within the noise)" in answer_text(noisy)
     assert "within the noise" not in answer_text(replace(noisy, noise=0.005))
+    table = answer_text(Compared("p", (noisy, replace(noisy, candidate="b", noise=0.005))))
+    assert [line.count("(-1.00%, within the noise)") for line in table.splitlines()[2:4]] == [1, 0]
 
 
 def test_submit_evaluates_what_was_not(bench: ToyBench) -> None:
