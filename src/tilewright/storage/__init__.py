@@ -1,1 +1,3 @@
-"""One database per project folder. Only this package imports SQLAlchemy, and only when opened."""
+"""The database of a project folder. Only this package imports SQLAlchemy, and only when a database
+is opened.
+"""

@@ -1,8 +1,9 @@
-"""The file format of evidence bundles: one JSON document, packed, with a digest over everything.
+"""The file format of evidence bundles: one compressed JSON document with a digest.
 
 Layout: 8 bytes of magic, version and length of the packed document (little-endian, 4 and 8 bytes),
-SHA-256 of all the rest, the document compressed by zlib. Any changed, missing or added byte is
-detected; whoever wants to lie can write a new digest, which is why `verify` believes nothing in it.
+SHA-256 of all the rest, the document compressed by zlib. Every changed, missing or added byte is
+detected. Anyone who forges a bundle can also write a new digest, so `verify` relies on nothing in
+the file.
 """
 
 from __future__ import annotations
@@ -21,17 +22,22 @@ _MAGIC = b"TWBUNDLE"
 _HEAD = struct.Struct("<8sIQ")
 _DIGEST_BYTES = 32
 MAX_BYTES = 64 << 20
-"""Of the document: no evidence is larger, and a packed flood must not fill memory."""
+"""Maximum size of the document, so that a small compressed file cannot fill the memory. Real
+documents are smaller.
+"""
 
 MOST_VALUES = 4_000_000
-"""Of the document, counted by the signs that separate values, those within texts too: 64 MiB of
-empty lists would take 2 GB once they are read."""
+"""Maximum number of values in the document, counted by separators, including those in texts. 64 MiB
+of empty lists would need 2 GB of memory.
+"""
 
 _AGAIN = "ask its author for it again"
 
 
 def pack(document: Mapping[str, object]) -> bytes:
-    """The file of a document; equal documents give equal files. `InputError` if it is too large."""
+    """The bundle file with this document. Equal documents give equal files. `InputError` if the
+    document is too large.
+    """
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
     if len(text) > MAX_BYTES:
         raise InputError(

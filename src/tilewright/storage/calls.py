@@ -1,4 +1,6 @@
-"""Calls to models in the project database: the intent before, the reply after."""
+"""Calls to models in the project database. Each call is stored before it is made, and its reply
+afterwards.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from tilewright.storage.upserts import CALL
 
 _FIELDS = [field.name for field in dataclasses.fields(CallRecord)]
 
-# Built once: making a statement takes longer than running it.
+# Constructed once, because constructing a statement takes longer than executing it.
 _REPLY = (
     select(calls.c.reply)
     .where(calls.c.key == bindparam("wanted"), calls.c.reply.is_not(None))
@@ -38,7 +40,7 @@ class SqlCalls:
         self._database = database
 
     def reply(self, key: str) -> Mapping[str, object] | None:
-        """The recorded reply to this call, whichever run made it."""
+        """The recorded reply to this call, from any run of the project."""
         with self._database.read() as connection:
             found = connection.execute(_REPLY, {"wanted": key}).scalar()
         return load_fields(found) if found else None
@@ -57,14 +59,14 @@ class SqlCalls:
             connection.execute(_FINISH, {**values, "of_run": call.run_id, "of_key": call.key})
 
     def annotate(self, run_id: str, key: str, note: str) -> None:
-        """Say of a finished call why its reply could not be used."""
+        """Record why the reply of a finished call could not be used."""
         of_this = (calls.c.run_id == run_id) & (calls.c.key == key)
         with self._database.write() as connection:
             connection.execute(update(calls).where(of_this).values(note=note))
 
     def calls(self, run_id: str) -> list[CallRecord]:
         """A run's calls in the order of their intents."""
-        columns = (calls.c[name] for name in _FIELDS)  # not the texts, which may be many megabytes
+        columns = (calls.c[name] for name in _FIELDS)  # without the long texts
         wanted = select(*columns).where(calls.c.run_id == run_id).order_by(calls.c.number)
         with self._database.read() as connection:
             return [_record(row) for row in connection.execute(wanted)]

@@ -1,4 +1,4 @@
-"""Copies a whole database into an empty one, whichever kind either is."""
+"""Copies a whole database into an empty one, from SQLite or PostgreSQL to SQLite or PostgreSQL."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tilewright.storage.place import server_of
 from tilewright.storage.schema import metadata
 
 _ROWS = 500
-"""Rows that are read and written at a time."""
+"""Number of rows that are read and written at a time."""
 
 
 def database_of(name: str) -> Path | URL:
     """The database that a user names: a file of SQLite, a project folder, or an address.
 
-    `ConfigurationError` for an address with a password in it, which other users of the machine
-    could read, and for what is none of these.
+    Raises `ConfigurationError` for an address that contains a password, which other users of the
+    machine could read, and for anything else.
     """
     from tilewright.storage.postgres import require_postgresql
     from tilewright.storage.project import DATABASE, FOLDER
@@ -47,10 +47,10 @@ def database_of(name: str) -> Path | URL:
 
 
 def copy_database(source: Path | URL, target: Path | URL) -> dict[str, int]:
-    """Copy all rows of `source` into `target`; returns how many by table.
+    """Copy all rows of `source` into `target`, and return the number of rows of each table.
 
-    All of them or none: `target` must hold no runs, and is compared with `source` before anything
-    becomes durable. `StorageError` says what prevents that.
+    Either all rows are copied or none. `target` must contain no runs, and is compared with `source`
+    before the copy is committed. `StorageError` gives the reason if copying is not possible.
     """
     if source == target:
         raise StorageError(
@@ -88,7 +88,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _copied(old: Connection, new: Connection, name: str) -> dict[str, int]:
-    tables = metadata.sorted_tables  # those that others refer to come first
+    tables = metadata.sorted_tables  # tables to which others refer come first
     for table in tables:
         if new.execute(select(func.count()).select_from(table)).scalar_one():
             raise StorageError(
@@ -115,14 +115,14 @@ def _copied(old: Connection, new: Connection, name: str) -> dict[str, int]:
 
 
 def _parts(connection: Connection, table: Table) -> Iterator[list[dict[str, object]]]:
-    """The rows of a table in the order of their keys, some at a time."""
+    """The rows of a table in the order of their keys, in parts."""
     query = select(table).order_by(*table.primary_key)
     for rows in connection.execute(query).mappings().partitions(_ROWS):
         yield [dict(row) for row in rows]
 
 
 def _continue_numbers(connection: Connection, table: Table) -> None:
-    """Let PostgreSQL number further rows after the copied ones; SQLite does so by itself."""
+    """Let PostgreSQL continue numbering after the copied rows, which SQLite does automatically."""
     if connection.dialect.name != "postgresql" or "number" not in table.c:
         return
     highest = connection.execute(select(func.max(table.c.number))).scalar_one()

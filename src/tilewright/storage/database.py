@@ -18,31 +18,33 @@ from tilewright.storage.unsent import Rows, Unsent
 from tilewright.storage.upserts import OUTCOME, TUNING_TRIAL, Upsert
 
 _KEPT = {upsert.table.name: upsert for upsert in (OUTCOME, TUNING_TRIAL)}
-"""What is measured, and costs time to measure again: no row refers to another that may be lost."""
+"""Tables of measured results, which are kept if the server is unavailable. Their rows refer to no
+other rows that may be missing.
+"""
 
 
 class Backend(Protocol):
-    """What differs between SQLite and PostgreSQL beside the wording of statements."""
+    """The differences between SQLite and PostgreSQL, except those of SQL statements."""
 
     writer: Engine
     reader: Engine
     name: str
-    """For sentences."""
+    """The name of the database in messages."""
     elsewhere: str
-    """What to do where this database is another program's."""
+    """The remedy if the database belongs to another program."""
 
     def prepare(self, connection: Connection) -> None:
-        """Make sure that nobody else creates or migrates tables within this transaction."""
+        """Prevent other processes from creating or migrating tables during this transaction."""
 
     def error(self, reason: Exception) -> StorageError:
-        """The driver's error as a sentence."""
+        """The error of the driver as a sentence."""
 
 
 class Database:
     """A project's own SQLite file, or a database on a PostgreSQL server.
 
-    With an `unsent` folder, measured results that a server could not take are kept there and
-    stored when the database is opened again.
+    With an `unsent` folder, measured results that could not be sent to a server are written there,
+    and stored when the database is opened the next time.
     """
 
     def __init__(
@@ -55,8 +57,8 @@ class Database:
     ) -> None:
         """Create or open and migrate; `StorageError` if that is not possible.
 
-        Without `create`, a database without tables is left as it is, and `is_new` says so. With
-        `reads_only`, one that would have to be migrated is a `StorageError`.
+        Without `create`, no tables are created in an empty database, and `is_new` is true. With
+        `reads_only`, a database that would have to be migrated is a `StorageError`.
         """
         self._backend = _backend(place)
         self.name = self._backend.name
@@ -70,7 +72,7 @@ class Database:
                 return
             if reads_only:
                 require_current(current, self._backend.name)
-            elif current != HEAD:  # read first: opening does not wait for a writer
+            elif current != HEAD:  # opening need not wait for a writer
                 with self.write() as connection:
                     self._backend.prepare(connection)
                     migrate(connection, self._backend.name, self._backend.elsewhere)
@@ -93,12 +95,14 @@ class Database:
             yield connection
 
     def connect(self) -> Connection:
-        """A connection to keep, for one who only reads; the caller closes it."""
+        """A connection for reading, which the caller must close."""
         with self.explained():
             return self._backend.reader.connect()
 
     def store(self, upsert: Upsert, rows: Rows) -> None:
-        """Store measured results; kept for later where a server is away, which still raises."""
+        """Store measured results. If the server is unavailable, they are written to the `unsent`
+        folder, and the exception is raised.
+        """
         try:
             self._store(upsert, rows)
         except StorageUnavailableError as error:
@@ -126,7 +130,7 @@ class Database:
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Errors of the driver in the block become a `StorageError`."""
+        """A context manager that converts errors of the driver to `StorageError`."""
         try:
             yield
         except DBAPIError as error:
@@ -136,7 +140,7 @@ class Database:
             raise self._backend.error(error) from error
 
     def close(self) -> None:
-        """Release the database. Idempotent."""
+        """Release the database. May be called again."""
         self._backend.writer.dispose()
 
 

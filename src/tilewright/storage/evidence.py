@@ -1,4 +1,4 @@
-"""What a bundle says, with every part checked to be of its type: anyone can forge a bundle."""
+"""The content of a bundle. The type of every part is checked, because a bundle may be forged."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A bundle's claim, and what is needed to do the work again.
+    """The result that a bundle states, and the data that are needed to repeat the evaluation.
 
-    `task` is a registered name, or that of the folder whose texts are `files`; `settings` are those
-    that decide what is evaluated, not how long it may take: that is up to whoever verifies.
+    `task` is a registered name, or the name of the folder whose texts are `files`. `settings`
+    determine what is evaluated, but contain no time limits, because those of the verifying machine
+    apply.
     """
 
     task: str
@@ -42,23 +43,27 @@ class Evidence:
 
     @property
     def is_folder(self) -> bool:
-        """Whether the task is one of the user's, whose files the bundle brings."""
+        """Whether the task is a kernel folder, whose files the bundle contains."""
         return "workload.toml" in self.files
 
     @property
     def brings_code(self) -> bool:
-        """Whether verifying would run code of the bundle's outside of any sandbox."""
+        """Whether a verification would run code of the bundle outside any sandbox."""
         return any(name.endswith(".py") for name in self.files)
 
     @property
     def texts(self) -> str | None:
-        """The files that decide what is right and what is measured, if the bundle brings any."""
+        """The files that determine what is correct and what is measured, if the bundle contains
+        any.
+        """
         texts = [f"# {name}\n{text}" for name, text in self.files.items()]
         return "\n".join(texts) or None
 
 
 def read_evidence(document: Mapping[str, Any]) -> Evidence:
-    """The evidence in a bundle's document; `InputError` for other records than this version's."""
+    """The evidence in a bundle's document; `InputError` if its records are not those of this
+    version.
+    """
     try:
         run = document["run"]
         settings = Settings.from_recorded(from_json(run["settings"]))

@@ -1,4 +1,6 @@
-"""At most one process works on a run. The lock dies with its process, however that ends."""
+"""A lock that ensures that only one process works on a run. It is released when its process ends
+for any reason.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,9 @@ from tilewright.core.errors import StorageError
 class RunLock:
     """An exclusive advisory file lock, held inside a `with` block.
 
-    `StorageError` on entry when another process holds it; the message names that process.
-    Asking whether it is held takes it shared for an instant, which keeps nobody from taking it.
+    Raises `StorageError` on entry if another process holds the lock; the message names that
+    process. Testing whether it is held takes a shared lock for a moment, which does not prevent
+    other processes from taking the lock.
     """
 
     def __init__(self, folder: Path, name: str) -> None:
@@ -43,29 +46,32 @@ class RunLock:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # The file stays: removing it would let a third process lock a new file of the same name.
+        # The file is not removed, because a third process could then lock a new file with the same
+        # name.
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
     def holder(self) -> int | None:
-        """The process that holds the lock; None where nobody does, or this system cannot tell.
+        """The id of the process that holds the lock; None if there is none, or if this system does
+        not say.
 
-        The number in the file may be that of another container's process, so that process must
-        have the very file open.
+        The id in the file may belong to a process of another container. Therefore, the process must
+        have this file open.
         """
         try:
             process = int(self._path.read_text())
             mine = self._path.stat()
             opened = [file.stat() for file in Path(f"/proc/{process}/fd").iterdir()]
-        except (OSError, ValueError):  # also where /proc is missing or another user's
+        except (OSError, ValueError):  # also if /proc is missing or belongs to another user
             return None
         is_open = any(os.path.samestat(mine, other) for other in opened)
         return process if is_open and self.is_held() else None
 
     def where(self) -> str:
-        """The number of the process that holds the lock, perhaps one of another container; "" if
-        none ever did."""
+        """The id of the process that holds the lock, which may be in another container; "" if no
+        process has ever held it.
+        """
         try:
             return self._path.read_text().strip()
         except (OSError, ValueError):
@@ -75,7 +81,7 @@ class RunLock:
         """Whether some process holds the lock."""
         try:
             file = os.open(self._path, os.O_RDONLY)
-        except OSError:  # nobody ever held it
+        except OSError:  # no process has ever held it
             return False
         try:
             return not _locked(file, fcntl.LOCK_SH)
@@ -84,7 +90,9 @@ class RunLock:
 
 
 def take(file: int) -> bool:
-    """Lock exclusively; False if another process has. Those that only ask are waited for."""
+    """Take the lock exclusively; False if another process holds it. Processes that only test the
+    lock are waited for.
+    """
     while not _locked(file, fcntl.LOCK_EX):
         if not _locked(file, fcntl.LOCK_SH):
             return False

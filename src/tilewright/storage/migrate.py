@@ -1,4 +1,6 @@
-"""Brings a project database to this version's schema, or says why it cannot."""
+"""Upgrades a project database to the schema of this version, or gives the reason why this is not
+possible.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,14 @@ from tilewright.core.errors import StorageError
 from tilewright.storage.schema import metadata
 
 HEAD = "0005"
-"""Newest revision. Known here so that an up-to-date database is opened without alembic."""
+"""The newest revision, so that a database with this revision can be opened without alembic."""
 
 
 def schema_version(connection: Connection, elsewhere: str = "choose another") -> str | None:
-    """Revision the database is at; None when it has no tables yet.
+    """The revision of the database; None if it has no tables.
 
-    `StorageError` for another program's tables; `elsewhere` is what it tells the user to do.
+    Raises `StorageError` if the tables belong to another program; `elsewhere` is the remedy in the
+    message.
     """
     tables = set(inspect(connection).get_table_names())
     if "alembic_version" not in tables:
@@ -31,7 +34,9 @@ def schema_version(connection: Connection, elsewhere: str = "choose another") ->
 
 
 def _require_plain_tables(connection: Connection) -> None:
-    """A view or a trigger in a SQLite file is code of whoever made the file, and may never end."""
+    """Refuse a SQLite file with views or triggers, which are code of the file's author and might
+    never end.
+    """
     if connection.dialect.name != "sqlite":
         return
     found = "SELECT type, name FROM sqlite_master WHERE type IN ('view', 'trigger')"
@@ -44,7 +49,7 @@ def _require_plain_tables(connection: Connection) -> None:
 
 
 def require_current(version: str | None, name: str) -> None:
-    """Raises `StorageError` for a database that would have to be migrated before it is read."""
+    """Raise `StorageError` for a database that would have to be migrated before it is read."""
     if version != HEAD:
         raise StorageError(
             f"{name} has the schema {version or 'of no version'}, and this version of tilewright "
@@ -56,7 +61,7 @@ def require_current(version: str | None, name: str) -> None:
 def migrate(connection: Connection, name: str, elsewhere: str, target: str = HEAD) -> None:
     """Upgrade to revision `target`; `StorageError` for a database of a newer tilewright.
 
-    `name` and `elsewhere` say in sentences which database it is, and what to use instead.
+    `name` and `elsewhere` are the name of the database and the remedy in messages.
     """
     current = schema_version(connection, elsewhere)
     if current == target:
@@ -74,7 +79,8 @@ def migrate(connection: Connection, name: str, elsewhere: str, target: str = HEA
         connection.execute(text("INSERT INTO alembic_version VALUES (:head)"), {"head": HEAD})
         return
     try:
-        # Imported late: alembic takes longer to import than everything else here together.
+        # Imported only here, because importing alembic takes longer than importing everything else
+        # in this module.
         from alembic import command
         from alembic.config import Config
     except ModuleNotFoundError as error:

@@ -1,7 +1,8 @@
-"""What a page shows of a project's runs while other processes write them: reads that stay cheap.
+"""Fast queries for the live page, which shows the runs of a project while other processes write
+them.
 
-A run's history brings the source of every trial. Here trials come without their texts, and only
-those after the ones that are known already.
+A run's history contains the source of every trial. These queries return trials without texts, and
+only trials that the caller does not have yet.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ from tilewright.storage.sql import kept_notes
 
 @dataclass(frozen=True, slots=True)
 class RunOverview:
-    """A run and what became of it so far; latencies are in the run's own unit.
+    """A run with its results so far; latencies are in the run's own unit.
 
-    `usd` is what its calls to models are known to have cost, `unpriced` how many have no price.
+    `usd` is the known cost of its calls to models, and `unpriced` the number of calls without a
+    price.
     """
 
     run: RunRecord
@@ -43,16 +45,16 @@ class RunOverview:
 
     @property
     def speedup(self) -> float | None:
-        """Of the best kernel over the starting one, if both were measured."""
+        """Speedup of the best kernel over the starting kernel, if both were measured."""
         return self.start / self.best if self.start and self.best else None
 
 
 @dataclass(frozen=True, slots=True)
 class TrialOverview:
-    """A trial without its texts. `failure` is the kind, stage and line of what failed.
+    """A trial without its texts. `failure` is the kind, stage and line of its failure.
 
-    `cause` is the largest entry of its breakdown: what most cycles go to. `values` are those of a
-    template's parameters, and `instance_of` is the candidate that brought the template.
+    `cause` is the largest entry of its breakdown. `values` are the values of a template's
+    parameters, and `instance_of` is the candidate that introduced the template.
     """
 
     index: int
@@ -77,7 +79,7 @@ class TrialOverview:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A line of a run's log; `number` grows from line to line."""
+    """A line of a run's log; `number` increases from line to line."""
 
     number: int
     at: str
@@ -87,9 +89,9 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Payment:
-    """A call to a model; `number` grows from call to call.
+    """A call to a model; `number` increases from call to call.
 
-    `at` is when it ended, None while it has not; `usd` what it is known to have cost.
+    `at` is the time at which the call ended, or None; `usd` is its known cost.
     """
 
     number: int
@@ -98,7 +100,7 @@ class Payment:
 
 
 class SqlOverview:
-    """Reads only. May be used by several threads."""
+    """Queries that only read. They can be used by several threads."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -106,7 +108,7 @@ class SqlOverview:
         self._lock = Lock()
 
     def change_token(self) -> object:
-        """A value that differs from the last one if the database was written to since."""
+        """A value that changes whenever the database is written."""
         with self._lock:
             if self._watching is None:
                 self._watching = self._database.connect()
@@ -158,17 +160,17 @@ class SqlOverview:
         return note_of(Label, found) if found is not None else Label()
 
     def kept(self, run_id: str, kind: type[Note]) -> list[Note]:
-        """The notes of this kind that are kept with a run, in order."""
+        """The notes of this class that are stored with a run, in order."""
         with self._database.read() as connection:
             return kept_notes(connection, run_id, kind)
 
     def sample(self, run_id: str) -> Sample | None:
-        """The trials to show of a very long run; None where all of them are shown."""
+        """The trials that are shown of a very long run; None if all are shown."""
         with self._database.read() as connection:
             return sample_of(connection, run_id)
 
     def chosen(self, run_id: str, indices: Iterable[int]) -> list[TrialOverview]:
-        """These trials of a run, in order; those it has not are left out."""
+        """These trials of a run, in order, without those that do not exist."""
         wanted = _LIGHT_TRIALS.where(trials.c.run_id == run_id).order_by(trials.c.index)
         with self._database.read() as connection:
             return [
@@ -180,7 +182,9 @@ class SqlOverview:
     def ancestors(
         self, run_id: str, candidate_ids: Iterable[str], known: Iterable[int]
     ) -> list[TrialOverview]:
-        """The first trials of these candidates and all they were made from, without the known."""
+        """The first trials of these candidates and of all their ancestors, without the known
+        ones.
+        """
         with self._database.read() as connection:
             found = ancestors_of(connection, run_id, candidate_ids, known)
         return self.chosen(run_id, found)
@@ -194,7 +198,7 @@ class SqlOverview:
             return [_trial_overview(row) for row in connection.execute(wanted)]
 
     def whole_trials(self, run_id: str, indices: Sequence[int]) -> list[Trial]:
-        """These trials of a run with their sources, in order; those it has not are left out."""
+        """These trials of a run with their sources, in order, without those that do not exist."""
         wanted = (
             select(trials, artifacts.c.data)
             .join(artifacts, artifacts.c.digest == trials.c.source_digest)
@@ -288,12 +292,12 @@ _PAID = (
 
 
 def _by_run(connection: Connection, wanted: Any) -> dict[str, Any]:
-    """Rows by run; the last one of each."""
+    """The last row of each run."""
     return {row.run_id: row for row in connection.execute(wanted)}
 
 
 def _trial_overview(row: Row[Any]) -> TrialOverview:
-    """Of a row without its source; `StorageError` if it is no trial."""
+    """The overview of a row without its source; `StorageError` if the row is not a trial."""
     try:
         return _read_trial(row)
     except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""Which database a project keeps its runs in: a file of its own, or one on a PostgreSQL server."""
+"""Finds the database of a project, which is an SQLite file or a database on a PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ CONFIGURATION = "tilewright.toml"
 VARIABLE = "TILEWRIGHT_DATABASE"
 _SETTING = "database"
 _ADDRESS = re.compile(r"[a-z0-9+]+:/", re.IGNORECASE)
-"""As a path shows it, with one slash of two."""
+"""An address in the form of a path, in which one of two slashes is missing."""
 
 
 def server_of(project: Path) -> URL | None:
-    """The database server that a project names, None for a file of its own.
+    """The address of the database server that a project names; None if the project uses an SQLite
+    file.
 
-    The environment variable `VARIABLE` comes before the setting `database` of the project's
-    `CONFIGURATION`. `ConfigurationError` on anything but a PostgreSQL address, and on an address
-    in place of the folder; it never repeats the address, which may hold a password.
+    The environment variable `VARIABLE` takes precedence over the setting `database` of the
+    project's `CONFIGURATION`. Raises `ConfigurationError` for anything but a PostgreSQL address,
+    and for an address instead of the folder. The message does not contain the address, which may
+    include a password.
     """
     if _ADDRESS.match(str(project)):
         raise ConfigurationError(

@@ -1,6 +1,6 @@
-"""A database on a PostgreSQL server, and what its errors mean in one clear sentence.
+"""A database on a PostgreSQL server, and the conversion of its errors to sentences.
 
-Sentences name the server and the database, never the password.
+The sentences name the server and the database, but never the password.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CONNECT_TIMEOUT_S = 10
 _SESSION = {
     "lock_timeout": f"{BUSY_TIMEOUT_S * 1000:.0f}",  # in milliseconds, as idle_session_timeout
     "idle_session_timeout": "0",
-    # A client whose machine died is noticed within a minute; its run lock goes with it.
+    # If the machine of a client fails, its connection and its lock end within a minute.
     "tcp_keepalives_idle": "30",
     "tcp_keepalives_interval": "10",
     "tcp_keepalives_count": "3",
@@ -49,7 +49,7 @@ class PostgresServer:
         )
 
     def prepare(self, connection: Connection) -> None:
-        """Let nobody else create or migrate tables until the transaction ends."""
+        """Prevent other processes from creating or migrating tables until the transaction ends."""
         key = lock_key(_MIGRATION_KEY)
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": key})
         encoding = connection.execute(text("SHOW server_encoding")).scalar_one()
@@ -65,7 +65,9 @@ class PostgresServer:
 
 
 def engine(url: URL, *, pooled: bool = True, autocommit: bool = False) -> Engine:
-    """Connections to the database at `url`; `ToolchainMissingError` without a driver."""
+    """The engine for the database at `url`; `ToolchainMissingError` if the driver is not
+    installed.
+    """
     options = " ".join(f"-c {name}={value}" for name, value in _SESSION.items())
     own = url.query.get("options", "")
     arguments: dict[str, object] = {
@@ -90,7 +92,7 @@ def engine(url: URL, *, pooled: bool = True, autocommit: bool = False) -> Engine
 
 
 def shown(url: URL) -> str:
-    """The database as sentences name it: without user, password and parameters."""
+    """The database in messages, without user, password and parameters."""
     host = url.host or url.query.get("host") or "the local server"
     where = host if isinstance(host, str) else ",".join(host)
     port = f":{url.port}" if url.port else ""
@@ -98,12 +100,12 @@ def shown(url: URL) -> str:
 
 
 def lock_key(name: str) -> int:
-    """The advisory lock of a name: 64 bits, signed."""
+    """The key of the advisory lock for a name, a signed 64-bit integer."""
     return int.from_bytes(sha256(f"tilewright {name}".encode()).digest()[:8], "big", signed=True)
 
 
 def error_of(url: URL, reason: Exception) -> StorageError:
-    """What went wrong at `url`; `StorageUnavailableError` where the server is not there."""
+    """The error for `url`, which is a `StorageUnavailableError` if the server cannot be reached."""
     name, state = shown(url), getattr(reason, "sqlstate", None) or ""
     lines = [line.strip() for line in str(reason).splitlines() if line.strip()]
     said = _without_password(lines[0] if lines else type(reason).__name__, url)
@@ -130,7 +132,7 @@ def error_of(url: URL, reason: Exception) -> StorageError:
 
 
 def _connecting(url: URL, name: str, said: str, state: str) -> StorageError:
-    """Errors of a connection; those of a new one come without a code."""
+    """Whether an error belongs to the connection. Errors of a new connection have no code."""
     low, again = said.lower(), "run the same command again"
     if state[:2] == "28" or any(
         part in low for part in ("authentication failed", "no password supplied", "pg_hba.conf")
@@ -172,7 +174,9 @@ def _without_password(said: str, url: URL) -> str:
 
 
 def require_postgresql(url: URL, named_by: str) -> URL:
-    """The address with the driver that is used; `ConfigurationError` for other databases."""
+    """The address with the driver that tilewright uses; `ConfigurationError` for other
+    databases.
+    """
     if url.drivername.split("+")[0] not in ("postgresql", "postgres"):
         raise ConfigurationError(
             f"the database in {named_by} is of kind {url.drivername!r}. Write "

@@ -1,4 +1,4 @@
-"""Where a project keeps its database and locks, on this machine or on a server."""
+"""Opens the database and the locks of a project, on this machine or on a server."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def open_calls(project: Path) -> SqlCalls:
 
 
 def open_overview(project: Path, *, reads_only: bool = False) -> SqlOverview:
-    """Reads of a project that has a database, for a page; `StorageError` if it has none.
+    """The queries of the live page for a project; `StorageError` if it has no database.
 
-    With `reads_only`, a database of an earlier version is not brought up to date: an error, too.
+    With `reads_only`, a database of an earlier version is not upgraded, but is an error too.
     """
     return SqlOverview(_open(project, create=False, reads_only=reads_only))
 
@@ -53,7 +53,7 @@ def open_tunings(project: Path) -> SqlTunings:
 def describe_server(project: Path) -> str | None:
     """The database server a project names, and its version; None without one.
 
-    Nothing is created there; `TilewrightError` if it cannot be used.
+    Nothing is created in the database; `TilewrightError` if it cannot be used.
     """
     server = server_of(project)
     if server is None:
@@ -98,14 +98,14 @@ def _without_runs(name: str) -> StorageError:
 
 
 def spool_folder(project: Path, run_id: str) -> Path:
-    """Where a run's calls to models lie until they are recorded."""
+    """The folder for a run's calls to models until they are recorded."""
     return project / FOLDER / "calls" / run_id
 
 
 def run_lock(project: Path, identity: str) -> RunLock | ServerRunLock:
-    """The lock of all runs with this identity: at most one process works on them.
+    """The lock of the runs with this identity, with which only one process at a time works on them.
 
-    On a server it holds for all machines and project folders that use the database.
+    On a server, the lock applies to all machines and project folders that use the database.
     """
     server, here = server_of(project), RunLock(project / FOLDER / "locks", identity)
     if server is not None:
@@ -116,11 +116,12 @@ def run_lock(project: Path, identity: str) -> RunLock | ServerRunLock:
 
 
 def secret_of(project: Path, owner: str) -> int:
-    """The seed of the private inputs of a run: from the operating system, drawn when first asked.
+    """The secret seed of a run's private inputs, which is drawn from the operating system in the
+    first call.
 
-    Kept in a file of its own that only the user may read, beside the database and not in it: no
-    record, report or bundle is made from there. Where the file is gone, another secret is drawn;
-    outcomes under the old one are then not found in the cache any more.
+    It is stored in a separate file that only the user may read, not in the database, so no record,
+    report or bundle contains it. If the file is missing, another secret is drawn, and outcomes
+    under the old secret are no longer found in the cache.
     """
     folder = project / FOLDER / _SECRETS
     file = folder / owner
@@ -128,13 +129,13 @@ def secret_of(project: Path, owner: str) -> int:
         text = file.read_text()
         if text.isdecimal():
             return int(text)
-        file.unlink()  # half of one, of a disk that was full
+        file.unlink()  # incomplete because the disk was full
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         draft = folder / f".{owner}.{os.getpid()}"
         with open(draft, "w", opener=_only_mine) as stream:
             stream.write(str(secrets.randbits(62)))
-        with suppress(FileExistsError):  # another process drew one at the same time
+        with suppress(FileExistsError):  # another process drew a secret at the same time
             file.hardlink_to(draft)
         draft.unlink()
         return int(file.read_text())
@@ -150,12 +151,14 @@ def _only_mine(path: str, flags: int) -> int:
 
 
 def passed_preflight(project: Path, key: str) -> bool:
-    """Whether the task with this content key was examined here and found sound."""
+    """Whether the task with this key has passed preflight in this project."""
     return (project / FOLDER / _PREFLIGHT / key).exists()
 
 
 def remember_preflight(project: Path, key: str) -> None:
-    """Keep that a task was found sound; not being able to only costs another examination."""
+    """Store that a task has passed preflight. If this fails, preflight is repeated in the next
+    run.
+    """
     with suppress(OSError):
         (project / FOLDER / _PREFLIGHT).mkdir(exist_ok=True)
         (project / FOLDER / _PREFLIGHT / key).touch()

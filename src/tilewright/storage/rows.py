@@ -1,4 +1,6 @@
-"""What rows of the database say, each value checked: a project may come from somebody else."""
+"""Converts rows of the database to records and checks each value, because a project may come from
+somebody else.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +19,17 @@ from tilewright.core.run_notes import Note
 from tilewright.core.typed import require_types
 
 MAX_ARTIFACT = 64 << 20
-"""Bytes of one artifact, unpacked: a source has at most one MiB, and an object file so many."""
+"""Maximum number of bytes of one uncompressed artifact, which is the limit for an object file. A
+source has at most one MiB.
+"""
 _T = TypeVar("_T")
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}", re.ASCII)
 
 
 def run_of(row: Row[Any]) -> RunRecord:
-    """The run in a row of `runs`; `StorageError` if it is none.
+    """The run in a row of `runs`; `StorageError` if the row is not valid.
 
-    Files are named by its id, so that one of another form could name any file.
+    The id must have the right form, because names of files contain it.
     """
     if not (isinstance(row.id, str) and _RUN_ID.fullmatch(row.id)):
         raise unreadable(f"{str(row.id)[:40]!r} is not the id of a run")
@@ -68,7 +72,7 @@ def trial_of(row: Row[Any]) -> Trial:
 
 
 def note_of(kind: type[Note], text: str) -> Note:
-    """A stored note of a run; `StorageError` if it is none of this class."""
+    """A stored note of a run; `StorageError` if it does not belong to this class."""
     return record_of(kind, load_record(text))
 
 
@@ -83,7 +87,7 @@ def record_of(cls: type[_T], fields: Mapping[str, Any]) -> _T:
 
 
 def outcome_of(text: str) -> Outcome:
-    """A stored outcome; `StorageError` if it is none."""
+    """A stored outcome; `StorageError` if it is not valid."""
     return _read(text, outcome_from_json)
 
 
@@ -95,12 +99,12 @@ def _require_types(record: object) -> None:
 
 
 def load_record(text: str) -> Any:
-    """A stored record; `StorageError` if it is none of this version's."""
+    """A stored record; `StorageError` if it is not a record of this version."""
     return _read(text, from_json)
 
 
 def load_fields(text: str) -> Mapping[str, Any]:
-    """A stored JSON object, as it is; `StorageError` if it is none."""
+    """A stored JSON object without conversion; `StorageError` if it is not an object."""
     found = _read(text, lambda plain: plain)
     if not isinstance(found, dict):
         raise unreadable("a stored object is something else")
@@ -108,7 +112,7 @@ def load_fields(text: str) -> Mapping[str, Any]:
 
 
 def load_list(text: str) -> tuple[Any, ...]:
-    """The items of a stored JSON list, as they are; `StorageError` if it is none."""
+    """The items of a stored JSON list without conversion; `StorageError` if it is not a list."""
     found = _read(text, lambda plain: plain)
     if not isinstance(found, list):
         raise unreadable("a stored list is something else")
@@ -116,7 +120,7 @@ def load_list(text: str) -> tuple[Any, ...]:
 
 
 def _read(text: str, made: Callable[[Any], _T]) -> _T:
-    """What is made of stored JSON; `StorageError` where it is damaged."""
+    """The result of converting stored JSON; `StorageError` if it is damaged."""
     try:
         return made(json.loads(text))
     except (ValueError, TypeError, RecursionError) as error:
@@ -124,7 +128,7 @@ def _read(text: str, made: Callable[[Any], _T]) -> _T:
 
 
 def unreadable(reason: object) -> StorageError:
-    """Of a row that says something else than this version writes."""
+    """The error for a row that this version cannot have written."""
     return StorageError(
         f"a stored record cannot be read ({str(reason)[:200]}): it is damaged or was written by "
         "another version of tilewright. Restore the database from a copy or upgrade."

@@ -1,4 +1,6 @@
-"""Which trials of a very long run are shown: reading a million of them would take minutes."""
+"""Selects the trials of a very long run that are shown, because reading a million trials would take
+minutes.
+"""
 
 from __future__ import annotations
 
@@ -11,24 +13,25 @@ from sqlalchemy import Connection, func, select
 from tilewright.storage.schema import trials
 
 WHOLE = 20_000
-"""Runs of so many trials are shown with all of them."""
+"""Number of trials up to which all trials of a run are shown."""
 SPREAD = 3_000
-"""Trials at even distances that stand for the others of a longer run."""
+"""Number of trials at even distances in the sample of a longer run."""
 NEWEST = 300
-"""Trials at the end of such a run that are shown in any case."""
+"""Number of the newest trials that are always in the sample."""
 MOST = 12_000
-"""Trials of a sample, with those that they were made from."""
+"""Maximum number of trials of a sample, including the ancestors."""
 AT_ONCE = 10_000
-"""Values that one query names: SQLite takes 32,766 of them, PostgreSQL 65,535."""
+"""Maximum number of parameters of one query. SQLite allows 32,766, and PostgreSQL 65,535."""
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Trials of a run that stand for all of them, by their indices in ascending order.
+    """A sample of a run's trials, by their indices in ascending order.
 
-    They are the start, each trial that was the fastest so far, trials at even distances, the
-    newest ones, and all that these were made from. Of `total` trials, `correct` have a latency.
+    It contains the starting kernel, each trial that was the fastest at its time, trials at even
+    distances, the newest trials, and all ancestors of these. Of the run's `total` trials, `correct`
+    have a latency.
     """
 
     indices: tuple[int, ...]
@@ -37,12 +40,12 @@ class Sample:
 
 
 def in_parts(named: Sequence[_T]) -> Iterator[Sequence[_T]]:
-    """What one query names at a time."""
+    """The values in parts that one query can contain."""
     return (named[at : at + AT_ONCE] for at in range(0, len(named), AT_ONCE))
 
 
 def sample_of(connection: Connection, run_id: str) -> Sample | None:
-    """The trials to show of a run; None where all of them are shown."""
+    """The sample of a run's trials; None if all trials are shown."""
     of_run = trials.c.run_id == run_id
     last = connection.execute(select(func.max(trials.c.index)).where(of_run)).scalar_one()
     if last is None or last < WHOLE:
@@ -65,7 +68,7 @@ def sample_of(connection: Connection, run_id: str) -> Sample | None:
 def ancestors_of(
     connection: Connection, run_id: str, candidate_ids: Iterable[str], known: Iterable[int]
 ) -> list[int]:
-    """Indices of the first trials of these candidates and of all that they were made from.
+    """Indices of the first trials of these candidates and of all their ancestors.
 
     Those of `known` trials, whose ancestors are known as well, are left out.
     """
@@ -83,7 +86,7 @@ def ancestors_of(
 def _fastest_so_far(
     connection: Connection, of_run: Any, counted: Sequence[Any], width: int
 ) -> list[int]:
-    """Trials that were faster than all before them, of which only few stretches have any."""
+    """The trials that were faster than all earlier ones."""
     best, found = float("inf"), []
     for number, fastest, _ in counted:
         if fastest is None or fastest >= best:
@@ -101,7 +104,7 @@ def _fastest_so_far(
 
 
 def _with_ancestors(connection: Connection, run_id: str, wanted: Iterable[int]) -> set[int]:
-    """These trials and those they were made from; without those at the end that are too many."""
+    """These trials and their ancestors, without the last ones if there are too many."""
     order = list(wanted)
     by_index: dict[int, str | None] = {}
     for part in in_parts(order):
@@ -130,7 +133,7 @@ def _with_ancestors(connection: Connection, run_id: str, wanted: Iterable[int]) 
 def _chain(
     index: int, parent: str | None, made_from: Mapping[str, tuple[int, str | None]]
 ) -> list[int] | None:
-    """A trial and all it was made from; None where that is not known to the end."""
+    """A trial and all its ancestors; None if an ancestor is not known."""
     chain, passed = [index], set[str]()
     while parent is not None and parent not in passed:
         if parent not in made_from:

@@ -1,4 +1,4 @@
-"""Tables of the project database, as its newest migration leaves them.
+"""The tables of the project database after the newest migration.
 
     runs 1--* trials *--1 artifacts (the trial's source)
     runs 1--* events
@@ -6,7 +6,8 @@
     outcomes (the cache, by content key; shared by all runs)
     tunings 1--* tuning_trials (runs of the tuner)
 
-Records travel as JSON text (`core.codec`); the columns beside it are what queries filter by.
+Records are stored as JSON text (`core.codec`). The other columns contain the values by which
+queries filter.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ metadata = MetaData()
 
 
 class Text(TypeDecorator[str]):
-    """Text that PostgreSQL takes, too: it keeps no zero bytes, which logs of crashes may hold."""
+    """Text that PostgreSQL can store, which allows no zero bytes. Logs of crashes may contain zero
+    bytes.
+    """
 
     impl = AnyText
     cache_ok = True
@@ -94,7 +97,7 @@ outcomes = Table(
     metadata,
     Column("key", String(128), primary_key=True),
     Column("outcome", Text, nullable=False),
-    # Set while only a lower bound of the latency is known; such a row may still be replaced.
+    # Set if only a lower bound on the latency is known, so that the row may be replaced.
     Column("bound", Float),
 )
 

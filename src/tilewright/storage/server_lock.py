@@ -1,4 +1,6 @@
-"""At most one process works on a run, on whichever machine: a lock held by the database server."""
+"""A lock of the database server that ensures that only one process on all machines works on a
+run.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,9 @@ _HOLDER = text(
 class ServerRunLock:
     """A session's advisory lock, held inside a `with` block; it ends with its process.
 
-    `StorageError` on entry when another process holds it; the message names that process. `here`
-    is taken too: the file by which other processes of this machine find the holder.
+    Raises `StorageError` on entry if another process holds the lock; the message names that
+    process. The file lock `here` is taken too, so that other processes of this machine find the
+    process that holds the lock.
     """
 
     def __init__(self, url: URL, name: str, here: RunLock) -> None:
@@ -51,13 +54,15 @@ class ServerRunLock:
         self._held.close()
 
     def holder(self) -> int | None:
-        """The process that holds the lock; None where nobody does, or where it was started on
-        another machine or in another project folder."""
+        """The id of the process that holds the lock; None if there is none, or if it was started on
+        another machine or in another project folder.
+        """
         return self._here.holder()
 
     def where(self) -> str:
-        """The number of the process that holds the lock and the name of its machine, as
-        "123 on NAME"; "" if nobody does, or if the server does not tell."""
+        """The id of the process that holds the lock and the name of its machine, as "123 on NAME";
+        "" if there is none, or if the server does not say.
+        """
         with self._connected() as connection:
             return self._holder(connection) or ""
 
@@ -74,7 +79,7 @@ class ServerRunLock:
 
     @contextmanager
     def _connected(self) -> Iterator[Connection]:
-        """A connection of its own, outside any transaction."""
+        """A separate connection, outside any transaction."""
         own = engine(self._url, pooled=False, autocommit=True)
         try:
             with own.connect() as connection:

@@ -20,7 +20,8 @@ from tilewright.storage.rows import load_record, note_of, outcome_of, run_of, tr
 from tilewright.storage.schema import artifacts, calls, events, outcomes, runs, trials
 from tilewright.storage.upserts import ARTIFACT, OUTCOME
 
-# What every evaluation does. Built once: making a statement takes longer than running it.
+# Statements of every evaluation, which are constructed once, because this takes longer than
+# executing them.
 _LAST = select(func.max(trials.c.index)).where(trials.c.run_id == bindparam("of_run"))
 _CACHED = select(outcomes.c.outcome).where(outcomes.c.key == bindparam("wanted"))
 _ADD_TRIAL = insert(trials)
@@ -34,8 +35,8 @@ _UPDATE_RUN = (
 class SqlStorage:
     """The `Storage` role on a project's database. Every call is durable when it returns.
 
-    Durable against the death of any process at any moment; a power cut may lose the last commits
-    of a SQLite file (synchronous=NORMAL) but never corrupts it.
+    Stored data are preserved if any process is killed at any moment. After a power failure, the
+    last commits to an SQLite file may be missing (synchronous=NORMAL), but the file is not damaged.
     """
 
     def __init__(self, database: Database) -> None:
@@ -69,7 +70,7 @@ class SqlStorage:
         newest_first = select(runs).order_by(runs.c.number.desc())
         wanted = newest_first.limit(1)
         if run_id != "latest":
-            # An exact match also counts when it is a prefix of another id.
+            # An exact match is used even if it is a prefix of another id.
             wanted = newest_first.where(runs.c.id.startswith(run_id, autoescape=True))
         with self._database.read() as connection:
             found = connection.execute(wanted).all() if run_id else []  # "" begins every id
@@ -95,7 +96,7 @@ class SqlStorage:
     def delete_run(self, run_id: str) -> None:
         """Remove a run, its trials, events, calls and the sources that no other run has.
 
-        Cached outcomes stay.
+        Cached outcomes are kept.
         """
         of_run = select(trials.c.source_digest).where(trials.c.run_id == run_id)
         of_others = select(trials.c.source_digest).where(trials.c.run_id != run_id)
@@ -149,7 +150,7 @@ class SqlStorage:
             connection.execute(_ADD_TRIAL, values)
 
     def amend_trial(self, run_id: str, index: int, outcome: Outcome) -> None:
-        """Replace the outcome of a trial: a later check refuted it, or found out more."""
+        """Replace the outcome of a trial, because a later check refuted it or added information."""
         latency = outcome.latency if isinstance(outcome, Measured) else None
         wanted = (trials.c.run_id == run_id, trials.c.index == index)
         values = {"outcome": _dump(outcome), "latency": latency}
@@ -178,8 +179,8 @@ class SqlStorage:
     def store_outcome(self, key: str, outcome: Outcome) -> None:
         """Store an outcome under a content key.
 
-        The first one stored wins, except that a bare lower bound ("slower_than_limit") gives way
-        to a higher bound or to a full outcome.
+        A stored outcome is kept. Only a lower bound ("slower_than_limit") is replaced, by a higher
+        bound or by a complete outcome.
         """
         bound = outcome.bound if isinstance(outcome, Failed) else None
         values = {"key": key, "outcome": _dump(outcome), "bound": bound}
@@ -200,7 +201,9 @@ class SqlStorage:
         return unpacked(found)
 
     def keep(self, run_id: str, note: RunNote) -> None:
-        """Keep a note of a run, after earlier ones of the same class: a line of the event log."""
+        """Store a note of a run, after earlier notes of the same class, as a line of the event
+        log.
+        """
         data = {field.name: getattr(note, field.name) for field in fields(note)}
         self.append_event(run_id, type(note).__name__, data)
 
@@ -227,7 +230,7 @@ class SqlStorage:
 
 
 def kept_notes(connection: Connection, run_id: str, kind: type[Note]) -> list[Note]:
-    """The notes of this kind that are kept with a run, oldest first."""
+    """The notes of this class that are stored with a run, oldest first."""
     wanted = (
         select(events.c.data)
         .where(events.c.run_id == run_id, events.c.kind == kind.__name__)
@@ -249,7 +252,8 @@ def _put(connection: Connection, data: bytes, kind: str) -> str:
 
 
 def _dump(value: object) -> str:
-    """JSON of a record, in which halves of character pairs are question marks: no run is lost
-    because an agent wrote one."""
+    """The JSON text of a record. Halves of surrogate pairs, which an agent may have written, are
+    replaced by question marks.
+    """
     text = json.dumps(to_json(value), separators=(",", ":"), sort_keys=True, ensure_ascii=False)
     return text.encode(errors="replace").decode()

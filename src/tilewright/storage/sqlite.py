@@ -1,4 +1,4 @@
-"""A project's own SQLite file, and what its errors mean in one clear sentence."""
+"""The SQLite file of a project, and the conversion of its errors to sentences."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ BUSY_TIMEOUT_S = 10.0
 
 
 class SqliteFile:
-    """One file in WAL mode; reads never wait for a writer.
+    """One file in WAL mode, in which reading never waits for a process that writes.
 
-    Writes take the lock when they begin (BEGIN IMMEDIATE), so two processes queue for it instead
-    of one failing half-way through its transaction.
+    A transaction that writes takes the lock when it begins (BEGIN IMMEDIATE). Two processes
+    therefore wait for each other, instead of failing in the middle of a transaction.
     """
 
     elsewhere = "choose another --project folder"
@@ -27,7 +27,7 @@ class SqliteFile:
         self.reader: Engine = self.writer.execution_options(reads_only=True)
 
     def prepare(self, connection: Connection) -> None:
-        """Nothing: BEGIN IMMEDIATE keeps every other writer out already."""
+        """Does nothing, because BEGIN IMMEDIATE already excludes other processes that write."""
 
     def error(self, reason: Exception) -> StorageError:
         """A sentence that names the file and the remedy."""
@@ -70,7 +70,7 @@ def _sentence(path: str, reason: str) -> str:
         )
     if "full" in low:
         return f"the disk of {path} is full. Free some space and run the same command again."
-    if "i/o error" in low:  # how a quota, a limit on file sizes and a failing disk look
+    if "i/o error" in low:  # the errors of a quota, of a limit on file sizes, and of a failing disk
         return (
             f"{path} could not be read or written ({reason}). Free some space if the disk or a "
             "quota is full, else check the disk, and run the same command again."

@@ -29,7 +29,9 @@ _JSON_OF_TRIAL = ("point", "samples")
 
 
 class SqlTunings:
-    """Every call is one transaction; what it returned from survives the process."""
+    """The tuning runs of a database. Each call is one transaction, whose data are durable when it
+    returns.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -42,7 +44,7 @@ class SqlTunings:
         return record
 
     def latest(self, identity: str) -> TuningRecord | None:
-        """The newest run that would do the same, if there is one."""
+        """The newest run with the same identity, if there is one."""
         wanted = select(tunings).where(tunings.c.identity == identity)
         with self._database.read() as connection:
             row = connection.execute(wanted.order_by(tunings.c.number.desc()).limit(1)).first()
@@ -55,7 +57,9 @@ class SqlTunings:
         return _record(row) if row is not None else None
 
     def nearest_runs(self, family: str, target: str, extents: Sequence[int]) -> list[TuningRecord]:
-        """Runs of a family on a target: nearest sizes first, as in `nearest`, then newest first."""
+        """Runs of a family on a target, ordered by the distance of their sizes as in `nearest`, and
+        then by age, newest first.
+        """
         wanted = select(tunings).where(tunings.c.family == family, tunings.c.target == target)
         with self._database.read() as connection:
             rows = connection.execute(wanted.order_by(tunings.c.number.desc())).all()
@@ -64,7 +68,7 @@ class SqlTunings:
         return [_record(rows[n]) for n in order]
 
     def add(self, run_id: str, trials: Sequence[TunedTrial]) -> None:
-        """Append trials; one whose key is there already is left as it was."""
+        """Append trials. A trial whose key already exists is not changed."""
         if not trials:
             return
         rows = [{"tuning_id": run_id, **_packed(trial, _JSON_OF_TRIAL)} for trial in trials]
@@ -78,7 +82,7 @@ class SqlTunings:
         return [_trial(row) for row in rows]
 
     def end(self, run_id: str, status: TuningStatus, wall_s: float) -> None:
-        """Note how a run ended, and its wall seconds over all sessions."""
+        """Record how a run ended, and its wall-clock seconds over all sessions."""
         with self._database.write() as connection:
             connection.execute(
                 update(tunings).where(tunings.c.id == run_id).values(status=status, wall_s=wall_s)
@@ -116,7 +120,7 @@ class SqlTunings:
         ]
 
     def fastest(self, target: str, extents: Sequence[int]) -> list[KnownKernel]:
-        """The fastest kernel of each workload with these loops, whatever search found it."""
+        """The fastest kernel of each workload with these loops, from any search."""
         wanted = (
             select(
                 tunings.c.id, tunings.c.workload, tuning_trials.c.number, tuning_trials.c.samples

@@ -1,4 +1,6 @@
-"""Results measured while the database server was away, in the project folder until it is back."""
+"""Files in the project folder with results that were measured while the database server was
+unavailable.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,15 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 class Unsent:
-    """Files of `folder`, one per write that failed; sending one twice must be harmless."""
+    """The files in `folder`, one for each failed write. Storing a file twice must have no
+    effect.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def keep(self, table: str, rows: Rows) -> Path:
-        """Write the rows of a table, whole or not at all; returns the file."""
+        """Write the rows of a table to a file, completely or not at all, and return the file."""
         self._folder.mkdir(parents=True, exist_ok=True)
         file = self._folder / f"{time.time_ns()}-{secrets.token_hex(4)}.json"
         unfinished = file.with_suffix(".new")
@@ -33,12 +37,14 @@ class Unsent:
         return unfinished.replace(file)
 
     def send(self, store: Callable[[str, Rows], None]) -> None:
-        """Hand every file's table and rows to `store`, oldest first, and forget those it took."""
+        """Pass the table and the rows of each file to `store`, oldest first, and delete the files
+        that were stored.
+        """
         for file in sorted(self._folder.glob("*.json")):
             try:
                 kept = json.loads(file.read_text())
                 table, rows = kept["table"], kept["rows"]
-            except FileNotFoundError:  # another process sent it
+            except FileNotFoundError:  # another process has stored it
                 continue
             except (ValueError, KeyError, TypeError, OSError) as error:
                 raise StorageError(

@@ -1,4 +1,4 @@
-"""Inserts that mind what is there already: SQLite and PostgreSQL word them apart."""
+"""Inserts that take existing rows into account, which SQLite and PostgreSQL write differently."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class Upsert:
-    """An insert into `table`; `complete` adds what happens to a row that is there.
+    """An insert into `table`; `complete` adds the rule for a row that already exists.
 
-    Built once per dialect: making a statement takes longer than running it.
+    Constructed once per dialect, because constructing a statement takes longer than executing it.
     """
 
     def __init__(self, table: Table, complete: Callable[[Insert], Insert]) -> None:
@@ -41,7 +41,7 @@ def _first_stays(new: Insert) -> Insert:
 
 
 def _bound_gives_way(new: Insert) -> Insert:
-    """A mere lower bound is replaced by a higher one or by a full outcome."""
+    """A lower bound is replaced by a higher bound or by a complete outcome."""
     known, bound = outcomes.c.bound, new.excluded.bound
     return new.on_conflict_do_update(
         index_elements=[outcomes.c.key],
@@ -51,7 +51,7 @@ def _bound_gives_way(new: Insert) -> Insert:
 
 
 def _last_intent_counts(new: Insert) -> Insert:
-    """Of a call that is intended again, every column but those of its end is replaced."""
+    """If a call is recorded as intended again, all columns except those of its end are replaced."""
     kept = {"number", "run_id", "key", "reply", "finished_at"}
     replaced = [column.name for column in calls.c if column.name not in kept]
     return new.on_conflict_do_update(

@@ -1,1 +1,1 @@
-"""What people, models and agents may ask while they work on a kernel: one set of tools for all."""
+"""The tools that people, models and agents use while they work on a kernel."""

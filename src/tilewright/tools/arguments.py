@@ -1,4 +1,6 @@
-"""Arguments of tools: what there are, how they are described, and reading those of a call."""
+"""The arguments of tools: their declaration, their description as JSON Schema, and reading those of
+a call.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,14 @@ from tilewright.core.errors import InputError, UnknownNameError
 from tilewright.core.text import plain_text
 
 MOST_KERNELS = 4
-"""Kernels of one `try`."""
+"""Maximum number of kernels of one call of `try`."""
 LONGEST_NOTE = 2000
-"""Characters of a note, of a step or of a name; what is longer is refused."""
+"""Maximum number of characters of a note, a step or a name."""
 LONGEST_KERNEL = 1 << 18
-"""Characters of a kernel or of edits; far over any kernel."""
+"""Maximum number of characters of a kernel or of edits, which no real kernel has."""
 
 _SHOWN = 60
-"""Characters of a name that a message repeats."""
+"""Number of characters of a name that a message shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,9 @@ NOTE = Parameter("note", "What was changed and why, in a sentence.")
 
 
 def read_arguments(name: str, parameters: Sequence[Parameter], arguments: object) -> dict[str, Any]:
-    """A tool's arguments, of the right names, kinds and sizes; `InputError` says which is not."""
+    """The arguments of a call after a check of names, types and sizes; `InputError` names the
+    argument that is wrong.
+    """
     if not isinstance(arguments, Mapping):
         raise InputError(
             f"the arguments of {name} are not a JSON object: give their names and values."

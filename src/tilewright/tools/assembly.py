@@ -1,4 +1,4 @@
-"""A kernel's machine code as the tool `asm` tells of it."""
+"""The machine code of a kernel as the tool `asm` shows it."""
 
 from __future__ import annotations
 
@@ -12,25 +12,27 @@ from tilewright.core.text import plain_text
 from tilewright.tools.records import Assembly, LoopCode
 
 MOST_LISTED = 400
-"""Instructions of a listing; those after them are left out."""
+"""Maximum number of instructions of a listing; further ones are left out."""
 LONGEST_TEXT = 60
-"""Characters of a source line that are repeated."""
+"""Number of characters of a source line that are shown."""
 COMMANDS = "commands"
-"""The class of instructions that are an accelerator's commands."""
+"""The class of instructions that issue commands of an accelerator."""
 ALL = "all"
-"""What is chosen for the listing of the whole code."""
+"""The argument that selects a listing of the whole code."""
 FETCHED_BYTES = 64
-"""Code that is fetched together; machines with other sizes of a cache's line are rare."""
+"""Number of bytes of code that are fetched together, which is the size of a cache line on nearly
+all machines.
+"""
 
 _LINES = re.compile(r"lines\s+(\d{1,9})\s*-\s*(\d{1,9})")
 
 
 def assembly(source: str, code: CompiledCode, chosen: str) -> Assembly:
-    """The loops of a kernel, and the listing of what is `chosen`, "" for no listing.
+    """The loops of a kernel, and the listing that `chosen` selects, or none for "".
 
-    That is a loop, by its number or line, `all` of the code, or what comes of `lines 12-20`. A line
-    stands for the first innermost loop at it, else for the first loop. `InputError` where there is
-    no such loop or line.
+    `chosen` is a loop by its number or line, `all` for the whole code, or source lines such as
+    `lines 12-20`. A line selects the first innermost loop on it, or otherwise the first loop.
+    Raises `InputError` if there is no such loop or line.
     """
     texts = source.splitlines()
     loop, listed, listing = _chosen(code, chosen.strip())
@@ -92,10 +94,11 @@ def _loop(loops: Sequence[CodeLoop], chosen: str) -> CodeLoop:
 
 
 def _rows(listing: Sequence[CodeLine], *, has_bytes: bool) -> Iterator[str]:
-    """Instructions in few rows: one for each change of the source line, and for each 64 bytes.
+    """Instructions in rows. A new row begins with each change of the source line and with each
+    64-byte block.
 
-    A row begins with the address of its first instruction (`*` where 64 bytes begin that are
-    fetched together) and the source line. Code without bytes, a trace's, is not marked.
+    A row begins with the address of its first instruction (with `*` at the beginning of a 64-byte
+    block) and the source line. The instructions of a trace have no addresses and no marks.
     """
     row: list[str] = []
     before: tuple[int, int | None] | None = None

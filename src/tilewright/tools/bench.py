@@ -1,4 +1,6 @@
-"""What tools work on: the kernels of a run, a way to build one, and a way to evaluate one."""
+"""The data and functions that the tools use: the kernels of a run, building a kernel, and
+evaluating one.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +13,21 @@ from tilewright.tools.records import Fact
 
 
 class Bench(Protocol):
-    """One piece of work on one kernel, whoever does it."""
+    """The work on one kernel by a person, a model or an agent."""
 
     @property
     def target(self) -> TargetBrief:
-        """The machine, as proposers may know it."""
+        """The brief of the target."""
         ...
 
     @property
     def workload(self) -> Workload:
-        """What the kernels compute, over which arrays."""
+        """The workload, with its arrays."""
         ...
 
     @property
     def versions(self) -> Sequence[Fact]:
-        """By what kernels are built and timed here."""
+        """The versions of the tools that build and time kernels on this machine."""
         ...
 
     @property
@@ -40,21 +42,21 @@ class Bench(Protocol):
 
     @property
     def best(self) -> Trial | None:
-        """The fastest correct kernel that is known here; None before one is measured."""
+        """The fastest correct kernel that is known; None before a kernel is measured."""
         ...
 
     @property
     def left(self) -> int | None:
-        """How many evaluations may still be spent; None for any number."""
+        """The number of evaluations that are left; None if there is no limit."""
         ...
 
     @property
     def drafts(self) -> MutableMapping[str, str]:
-        """Kernels that were built or rewritten here but not evaluated: sources by their ids."""
+        """The sources of kernels that were built or rewritten but not evaluated, by their ids."""
         ...
 
     def find(self, candidate_id: str) -> Trial | None:
-        """The kernel with this id, or the only one whose id begins so."""
+        """The kernel with this id, or the only kernel whose id begins with this text."""
         ...
 
     def children(self, candidate_id: str) -> Sequence[Trial]:
@@ -62,20 +64,20 @@ class Bench(Protocol):
         ...
 
     def check(self, source: str) -> Failed | None:
-        """Build a kernel and run nothing of it: why it does not build, or None."""
+        """Build a kernel without running it, and return the failure of the build, or None."""
         ...
 
     def code(self, source: str) -> CompiledCode | Failed | None:
-        """What the compiler makes of a kernel, or why it does not build.
+        """The machine code of a kernel, or the failure of its build.
 
-        None where the target does not show machine code. `ToolchainMissingError` where what reads
-        it is missing.
+        None if the target does not show machine code. Raises `ToolchainMissingError` if the
+        disassembler is missing.
         """
         ...
 
     def evaluate(self, source: str, parent_id: str, note: str) -> tuple[Trial, bool]:
-        """The trial of a kernel, and whether it was known before.
+        """The trial of a kernel, and whether it had been evaluated before.
 
-        `InputError` when it cannot be evaluated any more.
+        Raises `InputError` if no further evaluation is possible.
         """
         ...

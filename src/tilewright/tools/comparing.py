@@ -1,4 +1,4 @@
-"""Trials as the tools tell of them: outcomes, differences, profiles, earlier attempts."""
+"""Converts trials to the results of tools: outcomes, differences, profiles and earlier attempts."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from tilewright.tools.records import (
 )
 
 SMALLEST_SHARE = 0.001
-"""Causes whose difference is a smaller share of the latency are left out."""
+"""Share of the latency below which the difference of a cause is left out."""
 MOST_ATTEMPTS = 20
-"""Earlier attempts that are told of: the latest."""
+"""Number of earlier attempts that are shown, the latest ones."""
 MOST_LINES = 60
-"""Lines of a profile: those where most was counted."""
+"""Number of source lines in a profile, those with the highest counts."""
 MOST_CHARACTERS = 2000
-"""Of an error or of what was tried."""
+"""Maximum number of characters of an error or of the description of an attempt."""
 
 
 def checked(candidate: str, failed: Failed | None) -> Checked:
-    """What a build gave."""
+    """The result of a build."""
     if failed is None:
         return Checked(candidate, builds=True)
     return Checked(candidate, False, failed.kind, failed.line, _error(failed))
@@ -39,7 +39,7 @@ def checked(candidate: str, failed: Failed | None) -> Checked:
 def evaluated(
     trial: Trial, parent: Trial, best: Trial | None, *, known: bool, left: int | None
 ) -> Evaluated:
-    """A trial beside the kernel it was made from and the best one."""
+    """A trial, compared with its parent and with the best kernel."""
     candidate, outcome = trial.candidate.id, trial.outcome
     if isinstance(outcome, Failed):
         return Evaluated(
@@ -70,7 +70,9 @@ def evaluated(
 
 
 def difference(trial: Trial, other: Trial) -> Difference | None:
-    """A kernel beside another; None unless both were measured and are not the same."""
+    """The difference between two kernels; None unless both were measured and they are different
+    kernels.
+    """
     mine, theirs = trial.outcome, other.outcome
     same = trial.candidate.id == other.candidate.id
     if same or not isinstance(mine, Measured) or not isinstance(theirs, Measured):
@@ -84,9 +86,9 @@ def difference(trial: Trial, other: Trial) -> Difference | None:
 
 
 def profiled(trial: Trial, exclusive: Sequence[str] = ()) -> Profiled | None:
-    """Where the time of a kernel goes; None for one that was not measured.
+    """The profile of a kernel; None if it was not measured.
 
-    Every unit of time has one of the causes that are `exclusive` on this target.
+    Each unit of time has exactly one of the `exclusive` causes of the target.
     """
     outcome = trial.outcome
     if not isinstance(outcome, Measured):
@@ -134,7 +136,7 @@ def _phases(outcome: Measured) -> tuple[ProfiledPhase, ...]:
 
 
 def tried(parent: Trial, attempts: Sequence[Trial], siblings: Sequence[Trial] = ()) -> Tried:
-    """What was made from a kernel and beside it, and how it ended."""
+    """The kernels that were made from a kernel and from its parent, with their results."""
     told = attempts[-MOST_ATTEMPTS:]
     others = [trial for trial in siblings if trial.candidate.id != parent.candidate.id]
     return Tried(
@@ -146,7 +148,7 @@ def tried(parent: Trial, attempts: Sequence[Trial], siblings: Sequence[Trial] = 
 
 
 def attempt(child: Trial, parent: Trial) -> Attempt:
-    """A kernel as an attempt to better the one that it was made from."""
+    """A kernel as an attempt to make its parent faster."""
     plan, beside = child.candidate.plan, difference(child, parent)
     return Attempt(
         child.candidate.id,

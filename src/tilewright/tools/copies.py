@@ -1,4 +1,4 @@
-"""Whether a kernel is a copy of one that a target ships: such a copy counts as that one."""
+"""Detects copies of the kernels that come with a target."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tilewright.core.errors import InputError
 from tilewright.core.records import KernelLanguage
 
 _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?!\w)(?!\s*\()")
-"""A name that is neither called nor a part of another thing."""
+"""A name that is neither called nor a member of something else."""
 
 
 class Copies:
-    """The shipped kernels of a task, which nobody may hand in as their own.
+    """The kernels that come with a task, of which copies are refused.
 
     Args:
         baselines: sources by name.
@@ -25,7 +25,9 @@ class Copies:
         self._names = {self._shape(source): name for name, source in baselines.items()}
 
     def refuse(self, source: str) -> None:
-        """`InputError` for a kernel that is a shipped one but for comments, layout and names."""
+        """Raise `InputError` for a kernel that differs from one of them only in comments, layout
+        and names.
+        """
         name = self._names.get(self._shape(source)) if self._names else None
         if name is not None:
             raise InputError(

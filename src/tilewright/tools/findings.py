@@ -1,4 +1,4 @@
-"""What everybody who works on a run has found so far: which changes paid, and which failed."""
+"""Lists the changes that have helped in a run so far, and those that failed, from all authors."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tilewright.tools.records import Attempt
 from tilewright.tools.text import attempt_text
 
 MOST_TOLD = 8
-"""Changes that made kernels faster, and as many that did not."""
+"""Maximum number of changes that made kernels faster, and of those that did not."""
 
 
 def findings(trials: Sequence[Trial]) -> str:
-    """The changes that gained most over the kernel they were made in, and the latest that failed.
+    """The changes with the largest gains over their parents, and the latest changes that failed.
 
-    Empty where nothing was tried yet.
+    Empty if nothing was tried yet.
     """
     by_id = {trial.candidate.id: trial for trial in trials}
     made = [

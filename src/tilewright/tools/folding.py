@@ -1,4 +1,4 @@
-"""Keeps prompts short: kernels that a model wrote earlier stand in its replies by their ids."""
+"""Shortens prompts: kernels in a model's earlier replies are replaced by their ids."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tilewright.proposers.llm.replies import fenced_blocks
 from tilewright.tools.proposal import Proposal
 
 SHORTEST_FOLDED = 400
-"""Characters of a kernel that is worth folding."""
+"""Minimum number of characters of a kernel that is replaced."""
 
 
 def folded_replies(proposal: Proposal) -> Mapping[int, Message]:
-    """The replies of a proposal that are sent otherwise than they were given, by turn from 0.
+    """The replies of a proposal that are sent in shortened form, by turn, counted from 0.
 
-    Whole are the kernels written last and the fastest one. Replies with a provider's own form go
-    back unchanged, as protocols demand.
+    The latest kernels and the fastest kernel are not replaced. Replies in the form of a provider
+    are sent back unchanged, as the protocols require.
     """
     written = [_written(turn.said, _known(proposal)) for turn in proposal.turns]
     last = next((blocks for blocks in reversed(written) if blocks), {})

@@ -1,4 +1,4 @@
-"""What is kept of an earlier answer of a tool, in one line."""
+"""Shortens an earlier answer of a tool to one line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tilewright.tools.text import answer_text
 from tilewright.tools.words import number, words
 
 LONGEST_GIST = 400
-"""Characters that are kept of an answer once the next turn has been answered."""
+"""Maximum number of characters of an answer in later turns."""
 
 
 def gist_of(answer: Answer) -> str:
@@ -48,7 +48,7 @@ def _evaluated(answer: Evaluated) -> str:
 
 
 def _assembly(answer: Assembly) -> str:
-    """Of loops only the innermost ones, those with the most instructions first."""
+    """The innermost loops, those with the most instructions first."""
     size = f"{answer.instructions:,} instructions, {answer.code_bytes:,} bytes"
     inner = sorted((one for one in answer.loops if one.innermost), key=lambda one: -one.count)
     told = "; ".join(map(_loop, inner[:3]))

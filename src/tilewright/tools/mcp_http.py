@@ -1,4 +1,4 @@
-"""The same server over HTTP, on this machine only, for clients that name a token."""
+"""The MCP server over HTTP, only on this machine, for clients that send a token."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HOST = "127.0.0.1"
 TOKEN_VARIABLE = "TILEWRIGHT_MCP_TOKEN"
 """Environment variable with the token that clients send as `Authorization: Bearer TOKEN`."""
 LEAST_TOKEN = 16
-"""Characters of a token; shorter ones can be guessed."""
+"""Minimum number of characters of a token, so that it cannot be guessed."""
 PATH = "/mcp"
 _REFUSED = (
     "this server answers only requests with its token: send the header 'Authorization: Bearer "
@@ -28,8 +28,8 @@ App = Callable[[Any, Any, Any], Awaitable[None]]
 def bound(port: int) -> socket.socket:
     """A socket that listens on this machine; 0 takes any free port. `InputError` if it is taken.
 
-    It listens from now on, so that a client that connects before the server runs has to wait, but
-    is not refused.
+    The socket listens immediately, so a client that connects before the server runs waits and is
+    not refused.
     """
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -46,7 +46,7 @@ def bound(port: int) -> socket.socket:
 
 
 def require_token(token: str) -> str:
-    """The token; `ConfigurationError` for one that others could guess."""
+    """The token; `ConfigurationError` if it is so short that it could be guessed."""
     if len(token) < LEAST_TOKEN:
         raise ConfigurationError(
             f"{TOKEN_VARIABLE} has {len(token)} characters, which could be guessed. Give at least "
@@ -67,7 +67,7 @@ async def serve_http(server: Any, listener: socket.socket, token: str, ending: E
 
 
 def with_token(app: App, token: str) -> App:
-    """The application, for requests that carry the token; all others are answered 401."""
+    """The application, which answers requests without the token with status 401."""
     expected = f"Bearer {token}".encode()
 
     async def guarded(scope: Any, receive: Any, send: Any) -> None:

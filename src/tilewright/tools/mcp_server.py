@@ -1,7 +1,7 @@
-"""The tools over the Model Context Protocol, by its official SDK.
+"""Offers the tools over the Model Context Protocol, with its official SDK.
 
-The SDK is imported when a server is made: nothing else needs it. An answer is given twice, as text
-and as the JSON object of its record; what could not be carried out is marked as an error.
+The SDK is imported only when a server is created. Each answer is sent both as text and as the JSON
+object of its record. A call that could not be carried out is marked as an error.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from tilewright.tools.text import said
 from tilewright.tools.toolbox import TOOLS
 
 Call = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
-"""Carries out a tool by name with its arguments: what `tools.text.said` gives."""
+"""Carries out a tool by name with its arguments, and returns the result of `tools.text.said`."""
 
 PROGRESS_EVERY_S = 2.0
-"""How often a client that asked for it is told that its call is still under way."""
+"""Seconds between two progress messages to a client that requested progress."""
 INSTRUCTIONS = (
     "Make the kernel `start` of {workload} faster for the target {target}. Every kernel that you "
     "evaluate counts, and the fastest correct one is kept; evaluations are limited. Read the "
@@ -37,7 +37,7 @@ INSTRUCTIONS = (
 
 
 def require_sdk() -> None:
-    """`ConfigurationError` where the SDK is not installed."""
+    """Raise `ConfigurationError` if the SDK is not installed."""
     _sdk("mcp.server.lowlevel")
 
 
@@ -46,7 +46,7 @@ def create_server(
 ) -> Any:
     """The SDK's server of these tools; calls are carried out on `thread`, one after the other.
 
-    `texts` on the target are its resources, by name.
+    `texts` are the resources of the server, which describe the target, by name.
     """
     types = _sdk("mcp.types")
     resources = {f"tilewright://{name}": (name, text) for name, text in texts.items()}
@@ -113,10 +113,11 @@ async def _with_progress(
     tool: str,
     report: Callable[[float, float | None, str], Awaitable[None]],
 ) -> Mapping[str, Any]:
-    """What a call answers; until then its client hears every few seconds how long it has taken.
+    """The answer of a call. In the meantime, the client receives a progress message every few
+    seconds.
 
-    A cancelled call that has not begun is dropped. One that has begun ends, and its evaluation
-    counts: asked for again, it is known.
+    A cancelled call that has not begun is dropped. A call that has begun is completed, and its
+    evaluation is charged and stored.
     """
     began = time.monotonic()
     try:
@@ -130,10 +131,10 @@ async def _with_progress(
 
 
 async def _known_version(context: Any, call_next: Callable[[Any], Awaitable[Any]]) -> Any:
-    """Refuse a client whose version of the protocol nobody here speaks.
+    """Refuse a client with an unknown version of the protocol.
 
-    To one that offers a later version than is known, the latest known one is offered instead, as
-    the protocol says.
+    To a client with a later version, the latest known version is offered instead, as the protocol
+    requires.
     """
     if context.method == "initialize":
         versions = _sdk("mcp_types.version").HANDSHAKE_PROTOCOL_VERSIONS
@@ -160,7 +161,7 @@ async def serve(server: Any, ending: Ending) -> None:
 
 
 def target_texts(target: TargetBrief) -> dict[str, str]:
-    """What can be read of a target, by name."""
+    """The texts about a target, by name."""
     menu = "\n".join(f"{option.id}: {option.text}" for option in target.menu)
     return {"isa": target.isa, "rules": target.rules, "menu": menu, "costs": target.costs}
 

@@ -1,4 +1,6 @@
-"""The kernels that calls of tools name: by an id, a word or their whole source, with edits."""
+"""Finds the kernels that calls of tools name by an id, a word or the whole source, and applies
+edits.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ _SHOWN = 60
 
 
 def known_trial(bench: Bench, given: Mapping[str, Any]) -> Trial:
-    """The evaluated kernel that a call is about; `InputError` where there is none."""
+    """The evaluated kernel that a call names; `InputError` if there is none."""
     named = str(given.get("kernel", "parent"))
     trial = _named(bench, named)
     if trial is None:
@@ -40,9 +42,10 @@ def _named(bench: Bench, name: str) -> Trial | None:
 
 
 def source_of(bench: Bench, given: Mapping[str, Any]) -> str:
-    """The kernel that a call is about, its edits made; `InputError` where they cannot be.
+    """The kernel that a call names, with its edits applied; `InputError` if an edit cannot be
+    applied.
 
-    It is kept among the bench's drafts, so that later calls can name it by its id.
+    It is stored in the bench's drafts, so that later calls can name it by its id.
     """
     text = str(given.get("kernel", "parent"))
     name, source = text.strip(), text
@@ -71,9 +74,10 @@ def source_of(bench: Bench, given: Mapping[str, Any]) -> str:
 
 
 def _is_no_source(text: str, language: KernelLanguage) -> bool:
-    """Whether a text is a mistaken name: one line that does not contain the name of the entry.
+    """Whether a text is probably a misspelt name, which is one line without the name of the
+    kernel's function.
 
-    Every kernel defines the entry. A text that does not would be built, fail, and cost an
+    Every kernel defines this function. A text without it would fail to build, and cost an
     evaluation.
     """
     return "\n" not in text and language.entry not in text

@@ -1,4 +1,6 @@
-"""Where a kernel's time goes, in words: the most telling first, for long answers are cut off."""
+"""The profile of a kernel as text, with the most important part first, because long answers are
+shortened.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,11 @@ from tilewright.tools.records import Profiled, ProfiledGap, ProfiledLine, Profil
 from tilewright.tools.words import block, number, phrase, words
 
 TOLD_SHARE = 2e-4
-"""Causes at a source line that take a smaller share of the latency are left out."""
+"""Share of the latency below which a cause at a source line is left out."""
 MOST_GAPS = 3
-"""Times without work of one cause at one line that are told."""
+"""Maximum number of periods without work that are listed for one cause at one line."""
 MOST_GIST_CAUSES = 4
-"""Causes that are kept of an earlier profile."""
+"""Number of causes that later turns show of an earlier profile."""
 
 
 def profile_text(answer: Profiled) -> list[str]:
@@ -41,7 +43,7 @@ def profile_gist(answer: Profiled) -> str:
 
 
 def _telling(answer: Profiled) -> tuple[list[str], int]:
-    """The lines that cost something, in their order, and how many others there are."""
+    """The source lines with relevant costs, in order, and the number of other lines."""
     least = TOLD_SHARE * answer.latency
     shown = []
     for line in answer.lines:
@@ -56,7 +58,7 @@ def _line(line: ProfiledLine, counts: Mapping[str, float]) -> str:
 
 
 def _causes(answer: Profiled) -> list[str]:
-    """Those that add up to the latency, then those that overlap with them."""
+    """The causes that add up to the latency, followed by those that overlap with them."""
     if not answer.exclusive:
         return block(f"causes in {answer.unit}, which may overlap", _pairs(answer.causes))
     spent = {name: time for name, time in answer.causes.items() if time}
@@ -75,7 +77,9 @@ def _by_phase(phases: Sequence[ProfiledPhase]) -> Iterable[str]:
 
 
 def _gaps(gaps: Sequence[ProfiledGap]) -> Iterable[str]:
-    """Gaps by cause and line, the longest first, each with where its longest ones begin."""
+    """The gaps by cause and line, the longest first, each with the beginnings of its longest
+    ones.
+    """
     alike: dict[tuple[str, int | None], list[ProfiledGap]] = {}
     for gap in gaps:
         alike.setdefault((gap.cause, gap.line), []).append(gap)

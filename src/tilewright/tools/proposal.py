@@ -1,4 +1,4 @@
-"""One proposal in turns as far as it has got, and what its tools know of the run."""
+"""The state of one proposal in turns, and the part of the run that its tools can use."""
 
 from __future__ import annotations
 
@@ -23,19 +23,21 @@ from tilewright.tools.records import Fact
 from tilewright.tools.turn_replies import ToolCall
 
 MOST_EVALUATED = 4
-"""Kernels of one reply that are evaluated."""
+"""Maximum number of kernels of one reply that are evaluated."""
 NOTHING = Message("user", "")
 
 
 class Compiler(Protocol):
-    """Builds kernels and runs nothing of them."""
+    """Builds kernels without running them."""
 
     def problem(self, source: str) -> Failed | None:
-        """Why a kernel does not build, or None."""
+        """The failure of a kernel's build, or None."""
         ...
 
     def code(self, source: str) -> CompiledCode | Failed | None:
-        """What the compiler makes of a kernel, or why it does not build; None if it cannot tell."""
+        """The machine code of a kernel, or the failure of its build; None if machine code cannot be
+        shown.
+        """
         ...
 
 
@@ -51,10 +53,10 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """One proposal as far as it has got: its turns, its kernels, and the calls that wait.
+    """The state of one proposal: its turns, its kernels, and the calls that wait for outcomes.
 
-    The last `unheard` of its `own` kernels are those that its author is not yet told of. `share`
-    are the kernels that it may have evaluated, None for any number.
+    The last `unheard` of its `own` kernels have outcomes that were not yet sent to the author.
+    `share` is the number of kernels that it may have evaluated; None if there is no limit.
     """
 
     brief: Brief
@@ -72,10 +74,10 @@ class Proposal:
 
 
 class ProposalBench:
-    """The `Bench` of one proposal: the history it began from, and its own kernels.
+    """The `Bench` of one proposal, with the history from which it began and its own kernels.
 
-    Those that its author is not told of yet count from when they are asked for: so what is the best
-    is what was the best before.
+    Kernels whose outcomes were not yet sent to the author are included only when a call names them,
+    so `best` is the best of the earlier kernels.
     """
 
     def __init__(self, proposal: Proposal, builds: Compiler, versions: Sequence[Fact]) -> None:
@@ -88,7 +90,7 @@ class ProposalBench:
 
     @property
     def left(self) -> int | None:
-        """What is left of the proposal's share of the evaluations."""
+        """The number of evaluations that are left of the proposal's share."""
         given = self._proposal
         if given.share is None:
             return None
@@ -139,7 +141,7 @@ class ProposalBench:
         return [*self._proposal.history.children(candidate_id), *mine]
 
     def evaluate(self, source: str, parent_id: str, note: str) -> tuple[Trial, bool]:
-        """The trial of a kernel that was evaluated; `InputError` for one too many in an answer."""
+        """The trial of an evaluated kernel; `InputError` if a reply has too many kernels."""
         found = self.find(Candidate(source).id)
         if found is None:
             raise InputError(

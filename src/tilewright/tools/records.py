@@ -1,4 +1,6 @@
-"""What the tools answer. All are frozen and hold plain values, so that each is one JSON object."""
+"""The answers of the tools. All records are frozen and contain plain values, so each of them is one
+JSON object.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,9 @@ from typing import Any, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Whether a kernel builds and keeps the rules of its target; nothing of it ran.
+    """Whether a kernel compiles and obeys the rules of its target. The kernel was not run.
 
-    `error` is the first one alone, at `line` of the kernel where that is known.
+    `error` is the first error, at `line` of the kernel if the line is known.
     """
 
     candidate: str
@@ -23,7 +25,8 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A measured kernel beside another one: positive numbers are what it takes more.
+    """The difference between a measured kernel and another one; positive numbers mean that it takes
+    longer.
 
     `latency` and `causes` are in the unit of the latency, `share` is of the other's latency.
     """
@@ -36,12 +39,13 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """What became of a kernel: `verdict` is "correct", or the kind of failure in `stage`.
+    """The outcome of a kernel: `verdict` is "correct", or the kind of failure in `stage`.
 
-    `trial` is its place in the run; `known` says that it was evaluated before, so that it cost
-    nothing now. `left` is how many evaluations may still be spent, None for any number. `noise` is
-    half the interquartile range of a measured latency's samples over their median, 0 where it
-    repeats. `to_best` is beside the best kernel that was known before this one.
+    `trial` is its position in the run. `known` is true if it was evaluated before, so that this
+    call cost nothing. `left` is the number of evaluations that are left; None if there is no limit.
+    `noise` is half the interquartile range of a measured latency's samples divided by their median;
+    0 if latencies repeat exactly. `to_best` is the difference from the best kernel that was known
+    before this one.
     """
 
     candidate: str
@@ -64,9 +68,10 @@ class Evaluated:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Several kernels beside one they were made from, in the order given.
+    """Several kernels, compared with the kernel from which they were made, in the given order.
 
-    `best` was the best kernel before these, where that is another one: `to_best` is beside it.
+    `best` was the best kernel before these, if it is a different kernel; `to_best` is the
+    difference from it.
     """
 
     parent: str
@@ -76,7 +81,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class ProfiledLine:
-    """One line of a kernel, and what was counted there, by name."""
+    """One source line of a kernel, and its counts by name."""
 
     line: int
     text: str
@@ -85,7 +90,7 @@ class ProfiledLine:
 
 @dataclass(frozen=True, slots=True)
 class ProfiledPhase:
-    """What a part of a kernel's time goes to, by cause."""
+    """One phase of a kernel's time, by cause."""
 
     when: str
     causes: Mapping[str, float]
@@ -93,7 +98,7 @@ class ProfiledPhase:
 
 @dataclass(frozen=True, slots=True)
 class ProfiledGap:
-    """A stretch of time without useful work: most of it has this cause, at this line."""
+    """A period without useful work, most of which has this cause, at this line."""
 
     start: float
     length: float
@@ -104,13 +109,14 @@ class ProfiledGap:
 
 @dataclass(frozen=True, slots=True)
 class Profiled:
-    """Where a measured kernel's time goes: `causes` in `unit` and `counters`, all absolute.
+    """The profile of a measured kernel: its time by `causes` in `unit`, and `counters`, all in
+    absolute numbers.
 
-    Each unit of time has exactly one of the causes that are `exclusive`, which add up to the
-    latency; all others overlap with these. `phases` split the exclusive ones. `lines` are those
-    that the target could tell apart, with every cause and counter; of more than are told,
-    `lines_left_out` with the least. `notes` is what the target says in words. `gaps` are the
-    longest stretches without useful work, in order of time.
+    Each unit of time has exactly one of the `exclusive` causes, which add up to the latency; all
+    other causes overlap with them. `phases` divide the exclusive causes. `lines` are source lines
+    with all their causes and counters; `lines_left_out` is the number of further lines, those with
+    the lowest counts. `notes` are notes of the target. `gaps` are the longest periods without
+    useful work, in the order of time.
     """
 
     candidate: str
@@ -129,10 +135,11 @@ class Profiled:
 
 @dataclass(frozen=True, slots=True)
 class LoopCode:
-    """One loop of a kernel's machine code, as `core.compiled_code.CodeLoop` says.
+    """One loop of a kernel's machine code, as in `core.compiled_code.CodeLoop`.
 
-    `count` are the instructions of one iteration, `text` is the source line. `per_command` are the
-    instructions of an iteration for each of its accelerator commands, None where it has none.
+    `count` is the number of instructions of one iteration, and `text` the source line.
+    `per_command` is the number of instructions per accelerator command; None if the loop has no
+    commands.
     """
 
     loop: int
@@ -154,12 +161,12 @@ class LoopCode:
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """A kernel's machine code by its loops, and a listing.
+    """The loops of a kernel's machine code, and a listing.
 
-    `listed` is the number of the loop that is listed, None for none; `title` says what is. A row of
-    `listing` holds the instructions of one source line, and of one 64 bytes of code, as
-    `*address line: instruction; instruction`, with `*` where 64 bytes begin. The instructions
-    that are `left_out` are not shown.
+    `listed` is the number of the listed loop, or None; `title` describes the listing. A row of
+    `listing` contains instructions of one source line and of one 64-byte block, as `*address line:
+    instruction; instruction`, with `*` at the beginning of a block. `left_out` is the number of
+    instructions that are not shown.
     """
 
     candidate: str
@@ -176,7 +183,7 @@ class Assembly:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One number or word about the machine, where it comes from, and what it means."""
+    """One number or word about the machine, with its source and its meaning."""
 
     name: str
     value: str
@@ -186,7 +193,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of the machine; `costs` says in words what decides between kernels."""
+    """Facts about the machine; `costs` describes the costs of operations."""
 
     target: str
     facts: tuple[Fact, ...]
@@ -196,7 +203,9 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One kernel made from another, and how it ended; `share` is of the other's latency."""
+    """One kernel that was made from another kernel, with its result; `share` is relative to the
+    other kernel's latency.
+    """
 
     candidate: str
     trial: int
@@ -210,9 +219,10 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What was tried from a kernel, oldest first; `earlier` ones are left out.
+    """The kernels that were made from a kernel, oldest first; `earlier` is the number of older ones
+    that are left out.
 
-    `beside` are the latest kernels made from the one that it was made from. All shares are of this
+    `beside` are the latest kernels that were made from its parent. All shares are relative to this
     kernel's latency.
     """
 
@@ -224,7 +234,9 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """A change the built-in rewriter can make; `time` is its estimate, a share of the time now."""
+    """A change that the built-in rewriter can make; `time` is the estimated time after it, as a
+    share of the present time.
+    """
 
     step: str
     what: str
@@ -233,9 +245,10 @@ class Rewrite:
 
 @dataclass(frozen=True, slots=True)
 class Rewrites:
-    """The rewrites that apply to a kernel, and what of it is not understood.
+    """The rewrites that apply to a kernel, and the code that the rewriter does not understand.
 
-    `incomplete` says why there may be more, "" where these are all.
+    `incomplete` gives the reason if there may be further rewrites, and is "" if the list is
+    complete.
     """
 
     candidate: str
@@ -246,7 +259,7 @@ class Rewrites:
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """A kernel after some rewrites, which is not evaluated yet."""
+    """A kernel after some rewrites, which has not been evaluated."""
 
     candidate: str
     done: tuple[str, ...]
@@ -255,7 +268,7 @@ class Rewritten:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A kernel's whole source."""
+    """The whole source of a kernel."""
 
     candidate: str
     source: str
@@ -263,14 +276,14 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """The kernel that its author settled on, as it was evaluated."""
+    """The kernel that its author submitted, with its outcome."""
 
     kernel: Evaluated
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A call that could not be carried out: one sentence on what was wrong with it."""
+    """A call that could not be carried out, with one sentence that gives the reason."""
 
     reason: str
 
@@ -282,12 +295,12 @@ Answer: TypeAlias = (
 
 
 def answer_json(answer: Answer) -> dict[str, Any]:
-    """The answer as plain JSON, with its kind under "answer"; what it does not have is left out."""
+    """The answer as plain JSON, with its class as "answer", without empty fields."""
     return {"answer": type(answer).__name__.lower(), **_filled(asdict(answer))}
 
 
 def _filled(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields that say something."""
+    """The fields that are not empty."""
     return {
         name: _filled(value) if isinstance(value, dict) else value
         for name, value in fields.items()

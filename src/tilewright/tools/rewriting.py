@@ -1,4 +1,6 @@
-"""The built-in rewriter by hand: what it could do to a kernel, and doing some of it."""
+"""Lists the rewrites that the built-in rewriter could apply to a kernel, and applies some of
+them.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,9 @@ from tilewright.proposers.builtin import REWRITTEN, has_local_memories, is_nki
 from tilewright.tools.records import Rewrite, Rewrites, Rewritten
 
 LONGEST_LIST_S = 10.0
-"""Of computing, after which no more rewrites are looked for: a model or an agent may ask for those
-of a kernel of hundreds of loops, and a search waits for the answer."""
+"""CPU time in seconds after which the search for rewrites ends. A model or an agent may request
+those of a kernel with hundreds of loops, and a search waits for the answer.
+"""
 
 _Step = TypeVar("_Step")
 
@@ -21,7 +24,7 @@ _Step = TypeVar("_Step")
 def rewrites(source: str, target: TargetBrief, workload: Workload) -> Rewrites:
     """Every rewrite that applies to a kernel of a workload.
 
-    `InputError` for a kernel that the rewriter does not read.
+    Raises `InputError` for a kernel that the rewriter cannot read.
     """
     require_readable(target)
     candidate = content_id(source)
@@ -54,9 +57,9 @@ def rewrites(source: str, target: TargetBrief, workload: Workload) -> Rewrites:
 
 
 def _in_time(steps: Iterator[_Step]) -> tuple[list[_Step], str]:
-    """The steps that are found in `LONGEST_LIST_S`, and what to say where there may be more.
+    """The steps that are found in `LONGEST_LIST_S`, and a sentence if there may be more.
 
-    It counts this thread's computing, so that a busy machine lists as much as a quiet one.
+    The limit is in CPU time of this thread, so that the result does not depend on other programs.
     """
     began, found = time.thread_time(), []
     for step in steps:
@@ -70,7 +73,7 @@ def _in_time(steps: Iterator[_Step]) -> tuple[list[_Step], str]:
 def rewritten(source: str, target: TargetBrief, workload: Workload, steps: str) -> Rewritten:
     """The kernel after steps separated by `;`.
 
-    `InputError` for a step that does not exist or does not apply.
+    Raises `InputError` for a step that does not exist or cannot be applied.
     """
     require_readable(target)
     if is_nki(target):
@@ -97,7 +100,7 @@ def rewritten(source: str, target: TargetBrief, workload: Workload, steps: str) 
 
 
 def require_readable(target: TargetBrief) -> None:
-    """`InputError` for kernels in a language that the rewriter does not read."""
+    """Raise `InputError` for kernels in a language that the rewriter does not support."""
     if target.language.name not in REWRITTEN:
         raise InputError(
             f"kernels of {target.name} are written in {target.language.name}, and the rewriter "

@@ -1,4 +1,4 @@
-"""What tools answer, as JSON Schema: made from the records, so that the two cannot differ."""
+"""The JSON Schema of the tools' answers, which is made from the records."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
 def output_schema(tool: Tool) -> dict[str, Any]:
-    """Of a tool's answer as `answer_json` gives it: its record, or the sentence of a refusal.
+    """The schema of a tool's answer from `answer_json`, which is its record or a refusal.
 
-    What a record does not have is left out of its JSON, so only `answer` is always there.
+    Empty fields are left out of the JSON, so only `answer` is always present.
     """
     record = get_type_hints(tool.run)["return"]
     kind = record.__name__.lower()
@@ -44,7 +44,7 @@ def _hints(record: type) -> dict[str, Any]:
 
 
 def _of(hint: Any) -> dict[str, Any]:
-    """The schema of one type that records have."""
+    """The schema of the type of a field."""
     if hint in _PLAIN:
         return {"type": _PLAIN[hint]}
     if is_dataclass(hint) and isinstance(hint, type):
@@ -62,7 +62,9 @@ def _of(hint: Any) -> dict[str, Any]:
 
 
 def _nested(record: type) -> dict[str, Any]:
-    """A record within another; those in lists keep empty fields, others leave them out."""
+    """The schema of a record in another record. Records in lists contain empty fields, others do
+    not.
+    """
     return {"type": "object", "properties": _properties(record), "additionalProperties": False}
 
 

@@ -1,18 +1,20 @@
-"""How many evaluations a proposal gets: what gains nothing gets less, so that others get more."""
+"""Computes the number of evaluations of a proposal, which is smaller if earlier proposals for the
+kernel gained nothing.
+"""
 
 from __future__ import annotations
 
 from tilewright.core.records import History, Trial
 
 LEAST_SHARE = 2
-"""Evaluations at least, however often the kernel was worked on in vain."""
+"""Minimum number of evaluations of a proposal."""
 
 
 def share_of(share: int, parent: Trial, history: History) -> int:
-    """Half of the share for each earlier iteration whose work on this kernel gained nothing.
+    """The share, halved for each earlier iteration whose work on this kernel gained nothing.
 
-    So the evaluations of a run go to kernels that still gain. From a kernel that was bettered, all
-    of them: what is faster is worked on beside it.
+    Therefore, most evaluations of a run are used for kernels that can still be improved. If a
+    faster kernel was made from this kernel, the share is not halved.
     """
     children = history.children(parent.candidate.id)
     latency = parent.latency

@@ -1,4 +1,4 @@
-"""Answers in words and columns, as people and models read them."""
+"""Answers as text, for people and models."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from tilewright.tools.records import (
 from tilewright.tools.words import block, lines, number, table, words
 
 MOST_CAUSES = 6
-"""Causes of a difference that are told of: the largest."""
+"""Number of causes of a difference that are shown, the largest ones."""
 SLOWER = 1.0
-"""Estimated share of the time now above which a rewrite is named without its description."""
+"""Estimated share of the present time above which a rewrite is listed without its description."""
 
 
 def answer_text(answer: Answer) -> str:
@@ -64,7 +64,7 @@ def answer_text(answer: Answer) -> str:
 
 
 def said(answer: Answer) -> dict[str, Any]:
-    """The answer as it travels: as text, as JSON, and whether it is a refusal."""
+    """The answer as text and as JSON, and whether it is a refusal."""
     refused = isinstance(answer, Refused)
     return {"text": answer_text(answer), "answer": answer_json(answer), "refused": refused}
 
@@ -89,7 +89,7 @@ def _evaluated(answer: Evaluated) -> str:
     bound = f", bound {number(answer.bound)}" if answer.bound is not None else ""
     time = f"{number(answer.latency)} {answer.quantity} {answer.unit}"
     noise = f" (noise of its samples {answer.noise:.1%})" if answer.noise else ""
-    # Beside the best, causes tell what the last change did; the parent may be far away.
+    # The causes are compared with the best kernel, because the parent may be much older.
     return lines(
         f"{head}: correct, {time}{noise}{used}{bound}",
         _difference("parent", answer.to_parent, answer.noise, 0 if answer.to_best else MOST_CAUSES),
@@ -115,8 +115,9 @@ def _change(found: Difference, noise: float) -> str:
 
 
 def _compared(answer: Compared) -> str:
-    """One row a kernel, one column a cause that changed in any; beside the best where that is known
-    and another kernel than the parent."""
+    """A table with one row per kernel and one column per cause that changed. Kernels are compared
+    with the best kernel if it is known and differs from the parent.
+    """
     causes: dict[str, float] = {}
     besides = [_beside(answer, kernel) for kernel in answer.kernels]
     for beside in besides:
@@ -158,7 +159,7 @@ def _assembly(answer: Assembly) -> str:
         order = f"address and source line (* begins {FETCHED_BYTES} bytes)"
     listing = f"{answer.title}, by {order}"
     rest = f"  ... {answer.left_out:,} more instructions" if answer.left_out else ""
-    # Beside a listing, only its loop: the others are told where nothing is listed.
+    # With a listing, only its loop is shown. Without a listing, all loops are shown.
     shown = [loop for loop in answer.loops if not answer.title or answer.listed == loop.loop]
     return lines(
         f"kernel {answer.candidate}: {answer.architecture}, {size}, {len(answer.loops)} loops",
@@ -170,7 +171,7 @@ def _assembly(answer: Assembly) -> str:
 
 
 def _loop(loop: LoopCode) -> str:
-    """Loops inside others are indented; what is zero is left out."""
+    """One loop as text. Inner loops are indented, and counts of zero are left out."""
     place = f"line {loop.line}" if loop.line is not None else "no line"
     classes = ", ".join(f"{count} {kind}" for kind, count in loop.instructions.items())
     spills = f"{loop.spill_loads} loads and {loop.spill_stores} stores of spills"

@@ -1,4 +1,4 @@
-"""The tools by name, their arguments, and carrying out a call of one."""
+"""The tools with their names and arguments, and the function that carries out a call."""
 
 from __future__ import annotations
 
@@ -43,12 +43,14 @@ from tilewright.tools.records import (
 
 _SHOWN = 60
 LONGEST_REASON = 300
-"""Characters of why a kernel does not build that are told beside something else."""
+"""Number of characters of a build's failure that are shown together with something else."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One tool: what it does, what it takes, and what carries it out. `evaluates` spends budget."""
+    """One tool: its description, its arguments and its function. A tool with `evaluates` uses
+    budget.
+    """
 
     name: str
     text: str
@@ -58,7 +60,7 @@ class Tool:
 
     @property
     def usage(self) -> str:
-        """The name and those of the arguments: `profile(kernel)`."""
+        """The name of the tool with the names of its arguments: `profile(kernel)`."""
         return f"{self.name}({', '.join(p.name for p in self.parameters)})"
 
     @property
@@ -75,7 +77,7 @@ class Tool:
 
 
 def call(bench: Bench, name: str, arguments: object) -> Answer:
-    """What a tool answers; `Refused` where name or arguments cannot be used."""
+    """The answer of a tool; `Refused` if its name or its arguments cannot be used."""
     try:
         tool = tool_named(name)
         return tool.run(bench, read_arguments(name, tool.parameters, arguments))
@@ -86,7 +88,7 @@ def call(bench: Bench, name: str, arguments: object) -> Answer:
 
 
 def sources_to_evaluate(bench: Bench, name: str, arguments: object) -> list[str]:
-    """The kernels that a call would have evaluated; `InputError` where it cannot be used."""
+    """The kernels that a call would evaluate; `InputError` if the call cannot be carried out."""
     tool = tool_named(name)
     given = read_arguments(name, tool.parameters, arguments)
     if not tool.evaluates:
@@ -96,7 +98,7 @@ def sources_to_evaluate(bench: Bench, name: str, arguments: object) -> list[str]
 
 
 def tool_named(name: str) -> Tool:
-    """`UnknownNameError` where there is none."""
+    """The tool with this name; `UnknownNameError` if there is none."""
     if name not in TOOLS:
         raise UnknownNameError("tool", plain_text(name[:_SHOWN]), TOOLS)
     return TOOLS[name]
@@ -113,7 +115,7 @@ def _evaluate(bench: Bench, given: Mapping[str, Any]) -> Evaluated:
 
 def _try(bench: Bench, given: Mapping[str, Any]) -> Compared:
     note, parent, best = given.get("note", ""), bench.parent, bench.best
-    sources = [source_of(bench, kernel) for kernel in given["kernels"]]  # all, before one is paid
+    sources = [source_of(bench, kernel) for kernel in given["kernels"]]  # all, before one runs
     rows = tuple(_evaluated(bench, source, note, best) for source in sources)
     other = best.candidate.id if best is not None and best != parent else ""
     return Compared(parent.candidate.id, rows, other)
@@ -271,7 +273,7 @@ TOOLS: Mapping[str, Tool] = {
 
 
 def _evaluated(bench: Bench, source: str, note: str, best: Trial | None) -> Evaluated:
-    """A kernel that is evaluated, beside the parent and the `best` one before."""
+    """The evaluation of a kernel, compared with the parent and with the earlier `best` kernel."""
     parent = bench.parent
     trial, known = bench.evaluate(source, parent.candidate.id, note)
     return comparing.evaluated(trial, parent, best, known=known, left=bench.left)

@@ -1,7 +1,7 @@
-"""Transcripts of proposals in turns, read from the run's calls to models: nothing else keeps them.
+"""Reads transcripts of proposals in turns from the run's calls to models.
 
-A call of turn N holds all that was said before it; what its tools answered stands at the end of the
-call of turn N + 1.
+A call of turn N contains everything before this turn. The answers of its tools are at the end of
+the call of turn N + 1.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Exchanges = Iterable[tuple[str, Mapping[str, object], Mapping[str, object]]]
 """Key, request and reply of calls to models, in the order in which they were made."""
 
 LONGEST_SAID = 2000
-"""Characters that are kept of what a model said in a turn."""
+"""Maximum number of characters of a model's text in a turn."""
 LONGEST_GIVEN = 120
 LONGEST_ANSWER = 300
 _TURN = re.compile(r"turn ([1-9]\d{0,3})")
@@ -78,14 +78,14 @@ def transcripts(
 
 
 def _proposal(request: Request, number: int) -> str:
-    """The name that the kernels of a proposal carry: the key of the request that began it."""
+    """The name of a proposal in its kernels, which is the key of its first request."""
     messages = _without_continuations(request.messages)
     began = messages[: len(messages) - 2 * (number - 1)]
     return replace(request, phase="implement", messages=began, tools=()).key
 
 
 def _without_continuations(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """What was asked before a reply that was cut off was asked to go on."""
+    """The messages without the requests to continue a reply that was cut off."""
     while messages and messages[-1].text == GO_ON:
         messages = messages[:-2]
     return messages
@@ -113,7 +113,7 @@ def _transcript(
 def _turn(
     number: int, parts: Sequence[_Asked], following: Sequence[_Asked], made: Sequence[Trial]
 ) -> TurnTaken:
-    """One turn; `parts` are its call and those that asked it to go on."""
+    """One turn; `parts` are its call and the calls that requested continuations."""
     said = "".join(part.reply.text for part in parts)
     whole = replace(parts[-1].reply, text=said)
     records = [part.record for part in parts]
@@ -147,13 +147,15 @@ def tools_used(calls: Sequence[ToolCall], answers: Message | None) -> tuple[Tool
 
 
 def _answers(calls: Sequence[ToolCall], answers: Message) -> list[str]:
-    """What each call was answered: in a text, each begins with its number and name."""
+    """The answer to each call. In a text, each answer begins with the number and the name of its
+    call.
+    """
     if answers.results:
         texts = [result.text for result in answers.results]
         return [*texts[: len(calls)], *[""] * (len(calls) - len(texts))]
     found, rest = [], answers.text
     for number, call in enumerate(calls, 1):
-        # A tool that there is not is answered under the name of any call.
+        # The answer to a call of an unknown tool can have the name of any call.
         heading = re.compile(rf"(?:^|\n){number}\. (?:{re.escape(call.tool)}|{UNKNOWN}): ")
         _, *after = heading.split(rest, maxsplit=1)
         found.append(after[0] if after else "")
@@ -162,7 +164,7 @@ def _answers(calls: Sequence[ToolCall], answers: Message) -> list[str]:
 
 
 def _given(arguments: object) -> str:
-    """Arguments in one line; of a kernel, only how long it is."""
+    """Arguments in one line, in which a kernel is replaced by its length."""
     if not isinstance(arguments, Mapping):
         return "(no JSON object)"
     parts = []
@@ -175,7 +177,7 @@ def _given(arguments: object) -> str:
 
 
 def _result_tokens(asked: _Asked) -> int:
-    """What the answers at the end of a call take of its input."""
+    """Estimated input tokens of the answers at the end of a call."""
     characters, answers = asked.request.characters, asked.request.messages[-1].characters
     known = asked.record.input_tokens
     if known is None:

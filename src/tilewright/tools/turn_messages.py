@@ -1,4 +1,5 @@
-"""What a model is sent in a turn: what it said, and of the answers only the last ones whole.
+"""The messages for a model in a turn: its own replies, and the tools' answers, of which only the
+last ones are complete.
 
 Answers to calls by a provider's protocol are results of these calls, one for each; answers to calls
 in plain text are one text.
@@ -15,20 +16,20 @@ from tilewright.tools.gists import LONGEST_GIST
 from tilewright.tools.proposal import Proposal, Turn
 
 LONGEST_ANSWERS = 24_000
-"""Characters of all answers to one reply."""
+"""Maximum number of characters of all answers to one reply."""
 LONGEST_FOLDED = LONGEST_GIST + 40
-"""Characters that are kept of an answer once the next turn has been answered, with its number."""
+"""Maximum number of characters of an answer in later turns, including its number."""
 UNKNOWN = "call"
-"""What a call of a tool that there is not is named in its answer."""
+"""The name of an unknown tool in the answer to its call."""
 _CUT = " ... (cut off)"
 _LEFT_OUT = "left out: too many calls in one answer"
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What one call was answered; without a `tool`, it is said of the whole turn.
+    """The answer to one call, or without a `tool` a message about the whole turn.
 
-    `gist` is what is kept of it later, the first line unless given.
+    `gist` is its short form for later turns, by default the first line.
     """
 
     tool: str
@@ -37,12 +38,12 @@ class Answered:
 
     @property
     def kept(self) -> str:
-        """What later turns are sent of it."""
+        """The short form for later turns."""
         return _first_line(self.gist or self.text)
 
 
 def told(turn: Turn, answers: Sequence[Answered], turns_left: int) -> Turn:
-    """The turn with its answers; the last one says how many turns are left."""
+    """The turn with its answers, of which the last one gives the number of turns that are left."""
     note = f"You have {turns_left} turn{'s' * (turns_left != 1)} left."
     if turns_left == 1:
         note += " Submit a kernel in this turn, because no further call will be answered."
@@ -67,7 +68,9 @@ def told(turn: Turn, answers: Sequence[Answered], turns_left: int) -> Turn:
 
 
 def turn_messages(proposal: Proposal, native: bool) -> tuple[Message, ...]:
-    """What is sent next; with `native` calls, what stays as it is is marked for the cache."""
+    """The messages that are sent next. With `native` calls, the part that does not change is marked
+    for the provider's cache.
+    """
     messages = list(proposal.request.messages)
     replies = folded_replies(proposal)
     for number, turn in enumerate(proposal.turns, 1):
@@ -81,7 +84,7 @@ def turn_messages(proposal: Proposal, native: bool) -> tuple[Message, ...]:
 
 
 def _numbered(answers: Sequence[Answered], texts: Sequence[str]) -> list[str]:
-    """Each answer behind the number and the tool of its call."""
+    """Each answer, preceded by the number and the tool of its call."""
     return [
         f"{number}. {answer.tool}: {text}" if answer.tool else text
         for number, (answer, text) in enumerate(zip(answers, texts, strict=True), 1)
@@ -89,9 +92,9 @@ def _numbered(answers: Sequence[Answered], texts: Sequence[str]) -> list[str]:
 
 
 def _results(calls: Sequence[NativeCall], answers: Sequence[Answered]) -> tuple[ToolResult, ...]:
-    """A result for every call, as protocols demand: also for those that were left out.
+    """A result for every call, including calls that were not carried out, as protocols require.
 
-    What is said of the whole turn answers each of its calls.
+    A message about the whole turn is the answer to each of its calls.
     """
     whole_turn = len(answers) == 1 and not answers[0].tool
     left = LONGEST_ANSWERS

@@ -19,7 +19,7 @@ from tilewright.proposers.llm.replies import (
 )
 
 MOST_CALLS = 8
-"""Calls of one reply that are carried out."""
+"""Maximum number of calls of one reply that are carried out."""
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _CALLS = re.compile(r'\s*+[\[{].*"tool"', re.DOTALL)
 
@@ -28,7 +28,7 @@ _CALLS = re.compile(r'\s*+[\[{].*"tool"', re.DOTALL)
 class ToolCall:
     """One call as a model wrote it; `arguments` may be anything that JSON can say.
 
-    They are None where a native call's are no JSON.
+    They are None if those of a native call are not valid JSON.
     """
 
     tool: str
@@ -37,17 +37,17 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """What a reply calls, in order; `left_out` calls were too many."""
+    """The calls of a reply, in order; `left_out` is the number of calls beyond the maximum."""
 
     calls: tuple[ToolCall, ...]
     left_out: int = 0
 
 
 def read_turn(reply: Reply, language: KernelLanguage) -> Calls | str | ReplyFailed:
-    """The calls in a reply; without any, the one kernel that it submits.
+    """The calls in a reply, or if there are none, the kernel that it submits.
 
-    Calls by the provider's protocol go before those in the text. Fenced blocks that hold no calls
-    are named A, B, C in their order: arguments may be these names.
+    Calls through the provider's protocol precede those in the text. Fenced blocks without calls are
+    named A, B, C in their order, and arguments may use these names.
     """
     if reply.calls:
         return _native(reply)
@@ -72,7 +72,7 @@ def read_turn(reply: Reply, language: KernelLanguage) -> Calls | str | ReplyFail
 
 
 def _native(reply: Reply) -> Calls | ReplyFailed:
-    """The calls that were made by the provider's protocol; none of those that were cut off."""
+    """The calls through the provider's protocol, without those of a reply that was cut off."""
     if reply.stop == "refused":
         return ReplyFailed("refused", reply.text.strip()[:200])
     if reply.stop == "length":
@@ -89,7 +89,7 @@ def _native(reply: Reply) -> Calls | ReplyFailed:
 
 
 def _json(text: str) -> object:
-    """The value, or None for a text that is no JSON."""
+    """The value, or None if the text is not valid JSON."""
     try:
         found: object = json.loads(text)
     except (ValueError, RecursionError):
@@ -98,7 +98,7 @@ def _json(text: str) -> object:
 
 
 def written_calls(reply: Reply) -> tuple[ToolCall, ...]:
-    """The calls in a reply, as far as they can be read; blocks are not filled in."""
+    """The calls in a reply that can be parsed, without inserting the blocks."""
     if reply.calls:
         return tuple(ToolCall(call.name, _json(call.arguments)) for call in reply.calls)
     blocks, _ = fenced_blocks(without_thoughts(reply.text))
@@ -128,7 +128,7 @@ def _calls(block: str, named: Mapping[str, str]) -> list[ToolCall] | ReplyFailed
 
 
 def _meant(value: object, named: Mapping[str, str]) -> object:
-    """An argument with the blocks that it names in place of their names."""
+    """An argument in which names of blocks are replaced by the blocks."""
     if isinstance(value, str):
         return named.get(value.strip(), value)
     if isinstance(value, Sequence):
@@ -137,7 +137,7 @@ def _meant(value: object, named: Mapping[str, str]) -> object:
 
 
 def _entry(value: object, named: Mapping[str, str]) -> object:
-    """An entry of a list: an object with a kernel, or just the name of one."""
+    """An entry of a list, which is an object with a kernel or the name of a kernel."""
     if isinstance(value, str):
         return {"kernel": named.get(value.strip(), value)}
     if isinstance(value, dict):

@@ -1,8 +1,10 @@
-"""Proposals in turns: a model calls tools, hears what they answer, and goes on until it submits.
+"""Proposals in turns, in which a model calls tools and receives their answers until it submits a
+kernel.
 
-Kernels that it wants evaluated are candidates of the search like all others: the proposal waits
-until their outcomes are known (`Turns.go_on`). All else is answered at once. Nothing is kept but in
-the calls themselves: a run that was killed asks the same again, and is answered from the record.
+Kernels that the model wants evaluated are candidates of the search like all others, and the
+proposal waits for their outcomes (`Turns.go_on`). All other calls are answered immediately. The
+state is stored only in the calls: a run that was killed makes the same calls again, and gets the
+stored replies.
 """
 
 from __future__ import annotations
@@ -52,11 +54,11 @@ from tilewright.tools.turn_replies import MOST_CALLS, Calls, ToolCall, read_turn
 from tilewright.tools.waiting import is_near_bound, is_submitted, new_sources, pinned
 
 LONGEST_ANSWER = 8000
-"""Characters of one tool's answer."""
+"""Maximum number of characters of one tool's answer."""
 LONGEST_SHOWN = 20_000
-"""Characters of a kernel that is shown."""
+"""Maximum number of characters of a kernel that is shown."""
 LONGEST_NOTE = 2000
-"""Characters that are kept with a kernel of what its author said."""
+"""Maximum number of characters of the author's note on a kernel."""
 
 _OFFERED = tuple(
     OfferedTool(tool.name, tool.text, json.dumps(tool.schema)) for tool in TOOLS.values()
@@ -64,20 +66,20 @@ _OFFERED = tuple(
 
 
 def turn_sizes() -> TurnSizes:
-    """What the turns of a proposal send at most beside what the model says itself."""
+    """The maximum sizes of the prompts of a proposal's turns, without the model's own replies."""
     return TurnSizes(_described(), LONGEST_ANSWERS, MOST_CALLS * LONGEST_FOLDED)
 
 
 class Turns:
-    """The `Conversations` of models over the tools.
+    """The `Conversations` in which models use the tools.
 
     Args:
         caller: makes the calls.
-        most: turns of one proposal.
+        most: maximum number of turns of one proposal.
         builds: builds kernels.
-        versions: by what kernels are built and timed.
-        share: kernels that one proposal may have evaluated; None for any number.
-        budget: evaluations of the whole run; None for any number.
+        versions: the versions of the tools that build and time kernels.
+        share: number of kernels that one proposal may have evaluated; None if there is no limit.
+        budget: number of evaluations of the whole run; None if there is no limit.
     """
 
     def __init__(
@@ -94,12 +96,14 @@ class Turns:
         self._builds = builds
         self._share, self._budget = share, budget
         self._versions = tuple(Fact(n, v, "this machine") for n, v in versions.items())
-        self._open: dict[str, Proposal] = {}  # those that wait for outcomes, by plan id
+        self._open: dict[str, Proposal] = {}  # proposals that wait for outcomes, by plan id
         self._iteration = 0
         self._lock = threading.Lock()
 
     def terms(self, brief: Brief, parent: Trial, history: History) -> Terms:
-        """What a proposal for this kernel may use, and what it is told of the machine at once."""
+        """The limits of a proposal for this kernel, and the facts about the machine in its first
+        prompt.
+        """
         left = None
         if self._budget is not None:
             left = max(0, self._budget - len(history))
@@ -138,7 +142,7 @@ class Turns:
             return [made for part in threads.map(self._advanced, begun) for made in part]
 
     def go_on(self, trials: Sequence[Trial]) -> list[Candidate]:
-        """The next candidates of the proposal whose last ones became these trials."""
+        """The next candidates of the proposal whose last candidates have become these trials."""
         plan = trials[0].candidate.plan
         with self._lock:
             found = self._open.get(plan.id) if plan is not None else None
@@ -150,7 +154,7 @@ class Turns:
         return self._advanced(self._answered(found))
 
     def _advanced(self, proposal: Proposal) -> list[Candidate]:
-        """Ask until there is something to evaluate, or the proposal is over.
+        """Call the model until there are kernels to evaluate or the proposal has ended.
 
         A proposal without evaluations left is over: no call is paid that can change nothing.
         """
@@ -204,14 +208,14 @@ class Turns:
         return [Candidate(s, parent, plan, author) for s in new[:MOST_EVALUATED]]
 
     def _submitted(self, proposal: Proposal) -> bool:
-        """Whether the kernel that a reply settles on is one that is known and correct."""
+        """Whether the kernel that a reply submits is known and correct."""
         return is_submitted(self._bench(proposal), proposal.waiting)
 
     def _bench(self, proposal: Proposal) -> ProposalBench:
         return ProposalBench(proposal, self._builds, self._versions)
 
     def _answered(self, proposal: Proposal) -> Proposal:
-        """The calls that waited are answered."""
+        """Answer the calls that waited for outcomes."""
         bench = self._bench(proposal)
         answers = []
         for one in proposal.waiting:
@@ -229,7 +233,7 @@ class Turns:
         return self._told(answered, answers)
 
     def _told(self, proposal: Proposal, answers: Sequence[Answered]) -> Proposal:
-        """The last turn with its answers, and how many turns are left."""
+        """The last turn with its answers, and the number of turns that are left."""
         last = told(proposal.turns[-1], answers, self.most - len(proposal.turns))
         return replace(proposal, turns=(*proposal.turns[:-1], last))
 
@@ -239,7 +243,9 @@ def _described() -> Sequence[tuple[str, str]]:
 
 
 def _plan(proposal: Proposal, reply: Reply) -> Plan:
-    """What a reply says of its kernels; the option of the first turn unless it names another."""
+    """The plan of a reply. Its option is that of the first turn unless the reply names another
+    one.
+    """
     said = read_headings(reply, proposal.brief.menu)
     option = said.option
     if option == OTHER and proposal.turns[1:]:
@@ -256,7 +262,7 @@ def _plan(proposal: Proposal, reply: Reply) -> Plan:
 
 
 def _note(proposal: Proposal) -> str:
-    """What the calls that wait say of their kernels."""
+    """The notes on kernels in the calls that wait."""
     given = (one.arguments for one in proposal.waiting)
     notes = [one.get("note") for one in given if isinstance(one, Mapping)]
     return "; ".join(plain_text(note) for note in notes if isinstance(note, str))[:LONGEST_NOTE]

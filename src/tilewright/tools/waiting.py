@@ -16,36 +16,37 @@ BEST = "best"
 
 
 def pinned(calls: Sequence[ToolCall], best: str) -> tuple[ToolCall, ...]:
-    """The calls, where what is to be evaluated names the `best` kernel of now by its id.
+    """The calls, in which `best` is replaced by the id of the present best kernel if they have to
+    wait for evaluations.
 
-    While they wait, another kernel may become the best one.
+    Another kernel may become the best one while they wait.
     """
     return tuple(_pinned(one, best) for one in calls)
 
 
 def new_sources(bench: ProposalBench, calls: Sequence[ToolCall]) -> list[str]:
-    """The kernels that calls want evaluated and that are not known, as many as are left."""
+    """The unknown kernels that calls want evaluated, as many as the limit allows."""
     wanted = (source for one in calls for source in _sources(bench, one))
     new = [s for s in dict.fromkeys(wanted) if bench.find(Candidate(s).id) is None]
-    return new[: bench.left]  # all, where it may be any number
+    return new[: bench.left]  # all of them if there is no limit
 
 
 def is_submitted(bench: ProposalBench, calls: Sequence[ToolCall]) -> bool:
-    """Whether a kernel that is submitted is one that is known and correct."""
+    """Whether a submitted kernel is known and correct."""
     submitted = (s for one in calls if one.tool == "submit" for s in _sources(bench, one))
     found = (bench.find(Candidate(source).id) for source in submitted)
     return any(trial is not None and trial.latency is not None for trial in found)
 
 
 def is_near_bound(proposal: Proposal) -> bool:
-    """Whether one of its kernels is so near its bound that the search is over with it."""
+    """Whether one of its kernels is so close to its bound that the search ends."""
     share = proposal.brief.stop_within
     outcomes = (trial.outcome for trial in proposal.own if share)
     return any(isinstance(o, Measured) and o.is_near_bound(share) for o in outcomes)
 
 
 def _sources(bench: ProposalBench, one: ToolCall) -> Iterator[str]:
-    """None for a call that cannot be used: its answer says why."""
+    """The kernels of a call; None if the call cannot be used, which its answer says."""
     try:
         yield from sources_to_evaluate(bench, one.tool, one.arguments)
     except InputError:

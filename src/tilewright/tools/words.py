@@ -1,4 +1,4 @@
-"""Numbers, names and rows as the tools write them."""
+"""Formats numbers, names and rows for the tools' answers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 
 def number(value: float | None) -> str:
-    """With separators; four digits where it is small and not whole."""
+    """The number with separators, and with four digits if it is small and not a whole number."""
     if value is None:
         return "-"
     return f"{value:,.0f}" if value == int(value) or abs(value) >= 1000 else f"{value:.4g}"
@@ -23,12 +23,12 @@ def phrase(counts: Mapping[str, float]) -> str:
 
 
 def lines(*texts: str) -> str:
-    """Those that say something, below each other."""
+    """The texts that are not empty, one per line."""
     return "\n".join(text for text in texts if text)
 
 
 def block(title: str, texts: Iterable[str]) -> list[str]:
-    """Indented lines below their title; nothing where there are none."""
+    """Indented lines below a title; empty if there are no lines."""
     found = [f"  {text}" for text in texts if text.strip()]
     return [f"{title}:", *found] if found else []
 

@@ -1,4 +1,4 @@
-"""Runs migrations on the connection that `storage.migrate` hands over."""
+"""Runs migrations on the connection that `storage.migrate` provides."""
 
 from alembic import context
 
