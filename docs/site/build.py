@@ -43,6 +43,7 @@ NAV: dict[str, list[str]] = {
             "serve.md",
         ),
         *("report.md", "experiments.md", "reuse.md", "cluster.md", "storage.md", "targets.md"),
+        "new-target.md",
     ],
     "Targets": ["targets/*.md"],
     "Reference": ["reference/commands.md", "reference/api.md", "cli.md", "python.md"],
@@ -53,6 +54,7 @@ NAV: dict[str, list[str]] = {
     "Decisions": ["adr/*.md"],
 }
 RUN_BY_TESTS = {
+    "new-target.md": {"toml", "python", "text", "sh"},
     "python.md": {"python"},
     **{page.name: {"sh"} for page in DOCS.glob("tutorial*.md")},
 }
@@ -158,7 +160,7 @@ def page(file: Path, copies: set[Path]) -> str:
         return f"{match[1]}{'../' * depth}{FILES}/{copy_name(target)}{match[3]}"
 
     def block(match: re.Match[str]) -> str:
-        language = match[2].strip()
+        language = match[2].partition(" ")[0].strip()  # a title may follow
         run = language in RUN_BY_TESTS.get(name, set())
         return match[0] if run else f"{match[0]}\n\n{NOT_RUN}\n"
 

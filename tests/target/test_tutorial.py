@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -92,8 +93,41 @@ def test_the_tutorial_for_amx_works_as_it_stands(tmp_path: Path) -> None:
     assert all("ok kernel" in part for part in (checked, own))
 
 
+@NEEDS_SED
+def test_the_target_of_the_guide_works_as_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files are written and its commands run; what pip would install is written too."""
+    page = (DOCS / "new-target.md").read_text()
+    for name, text in re.findall(r'^```\w+ title="(\S+)"\n(.*?)^```', page, re.M | re.S):
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+    project = tomllib.loads((tmp_path / "pyproject.toml").read_text())["project"]
+    installed = tmp_path / "installed" / "strip_target-1.dist-info"
+    installed.mkdir(parents=True)
+    (installed / "METADATA").write_text(f"Name: {project['name']}\nVersion: 1\n")
+    ((name, place),) = project["entry-points"]["tilewright.targets"].items()
+    (installed / "entry_points.txt").write_text(f"[tilewright.targets]\n{name} = {place}\n")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{installed.parent}")
+    start = "tilewright prompt strip:double-32 | sed -n '/^```strip/,/^```/p' | grep -v '^```'"
+    evaluated = "tilewright evaluate start.strip --workload strip:double-32"
+    said = _run("new-target.md", tmp_path, f"{start} > start.strip", evaluated)
+    assert " passed" in said
+    assert "strip:double-N" in said
+    own, _, of_start = said.rpartition("strip:double-32: correct")
+    assert "simulated cycles 18" in own
+    assert "simulated cycles 288" in of_start
+
+
 @pytest.mark.parametrize(
-    "page", ["README.md", "glossary.md", *sorted(page.name for page in DOCS.glob("tutorial*.md"))]
+    "page",
+    [
+        "README.md",
+        "glossary.md",
+        "new-target.md",
+        *sorted(page.name for page in DOCS.glob("tutorial*.md")),
+    ],
 )
 def test_links_of_a_newcomers_pages_lead_somewhere(page: str) -> None:
     links = re.findall(r"\]\(([^)#]+)", (DOCS / page).read_text())
