@@ -175,8 +175,25 @@ void kernel(const uint8_t a[28], const uint8_t b[7][5], const int8_t w[4][7], in
   }
 }
 """
+SEARCH = """
+void kernel(const float X[3][19], int32_t P[3], float V[3]) {
+  for (int r = 0; r < 3; r++) {
+    float best = X[r][0];
+    int at = 0;
+    for (int c = 1; c < 19; c++) {
+      float v = X[r][c] * 0.5f;
+      if (v < best) {
+        best = v;
+        at = c;
+      }
+    }
+    P[r] = at;
+    V[r] = best;
+  }
+}
+"""
 KERNELS = {
-    "zero_points": ZERO_POINTS, "doubles": DOUBLES,
+    "search": SEARCH, "zero_points": ZERO_POINTS, "doubles": DOUBLES,
     "running": RUNNING, "before": BEFORE, "rows": ROWS,
     "softmax": SOFTMAX, "norm": NORM, "product": PRODUCT, "stencil": STENCIL, "scores": SCORES,
 }  # fmt: skip

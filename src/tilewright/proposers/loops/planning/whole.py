@@ -30,6 +30,7 @@ from tilewright.proposers.loops.ir import (
 )
 from tilewright.proposers.loops.planning.steps import Step, steps_of
 from tilewright.proposers.loops.rewrites.added_numbers import WIDER
+from tilewright.proposers.loops.rewrites.searching import is_search
 from tilewright.proposers.loops.rewrites.tables import tables
 
 MOST_LOOPS = 64
@@ -43,7 +44,7 @@ _MOST_SPLIT = 24
 _COPIES = (2, 3, 4, 6, 8)
 _TABLES = 4
 _CHAINS = (32, 16, 8, 4)
-"""Copies of loops that reduce to doubles: the first number that a loop has iterations for."""
+"""Copies of such loops: the first number that a loop has iterations for."""
 _Copies: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
 _COPIES_OF_WHOLE_SUMS: _Copies = ((1, 2), (1, 2, 4, 6, 8))
 """Of the loop outside and of the one with the sums, which the compiler turns into vectors itself:
@@ -122,14 +123,14 @@ class Whole:
         return kernel
 
     def chained(self, kernel: Kernel, steps: Steps) -> Kernel:
-        """Loops that reduce to doubles unrolled, with a variable for each copy.
+        """Loops that reduce to doubles, or search for a place, with variables for each copy.
 
         Compilers put the variables of neighbouring copies into one vector.
         """
         if "accumulators" not in self._offered:
             return kernel
         for number in reversed(range(len(loops(kernel)))):
-            if not self._reduces_doubles(kernel, number):
+            if not self._gains_from_copies(kernel, number):
                 continue
             for copies in _CHAINS:
                 step = Step("accumulators", number, copies)
@@ -139,7 +140,9 @@ class Whole:
                     break
         return kernel
 
-    def _reduces_doubles(self, kernel: Kernel, number: int) -> bool:
+    def _gains_from_copies(self, kernel: Kernel, number: int) -> bool:
+        if is_search(kernel, number):
+            return True
         try:
             found = reductions(loops(kernel)[number], visible_types(kernel, number))
         except NotApplicableError:

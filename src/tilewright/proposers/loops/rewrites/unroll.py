@@ -53,6 +53,7 @@ from tilewright.proposers.loops.ir import (
     statements,
     with_loop,
 )
+from tilewright.proposers.loops.rewrites.searching import is_search, searching
 from tilewright.proposers.loops.rewrites.tables import tables
 
 _FUNCTIONS = {
@@ -63,8 +64,13 @@ _FUNCTIONS = {
 
 
 def unroll(kernel: Kernel, number: int, copies: int) -> Kernel:
-    """The kernel with loop `number` unrolled. Raises `NotApplicableError`."""
+    """The kernel with loop `number` unrolled. Raises `NotApplicableError`.
+
+    A loop that searches for a value and its place becomes so many searches: see `searching`.
+    """
     loop = loops(kernel)[number]
+    if is_search(kernel, number):
+        return searching(kernel, number, copies)
     if loop.trips < copies or any(isinstance(s, For) for s in loop.body):
         raise NotApplicableError("the loop has too few iterations, or loops inside")
     found = reductions(loop, visible_types(kernel, number))

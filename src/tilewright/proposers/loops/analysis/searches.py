@@ -1,0 +1,233 @@
+"""Loops that search for the largest or smallest value and its place, such as argmax.
+
+Each iteration compares a value with the best one so far, strictly, and keeps the value and its
+place, or the place alone::
+
+    int holds = X[i] > best;                   at = X[i] > X[at] ? i : at;
+    best = holds ? X[i] : best;
+    at = holds ? i : at;
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tilewright.proposers.loops.analysis.changes import NotApplicableError, fresh, names_in
+from tilewright.proposers.loops.analysis.independence import extremes, linear
+from tilewright.proposers.loops.c_types import RANGES, common, is_whole
+from tilewright.proposers.loops.functions import type_of_call
+from tilewright.proposers.loops.ir import (
+    Assign,
+    Binary,
+    Call,
+    Cast,
+    Declare,
+    Element,
+    Expr,
+    For,
+    Kernel,
+    Negative,
+    Number,
+    Select,
+    Type,
+    Var,
+    changed,
+    walk,
+)
+
+_PLACES = ("int", "int32_t", "uint32_t", "int64_t", "uint64_t")
+"""Types that hold every place, which is at least zero and less than 2^31."""
+_EXCHANGED = {"<": ">", ">": "<"}
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """`value`, which `declared` compute, replaces `best` and `place` replaces `at` where
+    `value operator best`.
+
+    The place grows with the iterations, or shrinks where `grows` is false. `first` is the value of
+    `best` before the loop where the kernel has no such variable.
+    """
+
+    best: str
+    best_type: Type
+    at: str
+    at_type: Type
+    declared: tuple[Declare, ...]
+    value: Expr
+    operator: str
+    place: Expr
+    grows: bool
+    first: Expr | None
+
+
+def search_of(loop: For, types: Mapping[str, Type], kernel: Kernel) -> Search:
+    """What a loop searches for. Raises `NotApplicableError`.
+
+    `types` are those of the variables that are visible where the loop begins.
+    """
+    declared = tuple(s for s in loop.body if isinstance(s, Declare))
+    assigned = [s for s in loop.body if isinstance(s, Assign)]
+    own = {s.name: s.value for s in declared}
+    if (*declared, *assigned) != loop.body or any(s.sizes or s.value is None for s in declared):
+        raise NotApplicableError("the loop does more than search for one value")
+    targets = [s.target.name for s in assigned if isinstance(s.target, Var)]
+    if len(targets) != len(assigned) or {*targets} & {*own} or len({*targets}) != len(targets):
+        raise NotApplicableError("the loop does more than search for one value")
+    if len(assigned) == 1:
+        found = _by_place(assigned[0], own, kernel)
+    elif len(assigned) == 2:
+        found = _by_value(assigned, own)
+    else:
+        found = None
+    if found is None:
+        raise NotApplicableError("the loop does not search for a value")
+    best, at, (value, operator), place, first = found
+    least, most = extremes(place, [loop])
+    terms, _ = linear(place)
+    if {*terms} != {Var(loop.variable)} or least is None or most is None:
+        raise NotApplicableError("the place is not a sum with the loop's variable")
+    if least < 0 or most > RANGES["int"][1]:
+        raise NotApplicableError("places may be negative or too large")
+    best_type = types.get(best) if first is None else _element_type(first, kernel)
+    at_type = types.get(at)
+    if at_type not in _PLACES or best_type is None or best_type == "vector":
+        raise NotApplicableError("the place or the value has another type")
+    arrays = _array_types(kernel)
+    known = {**arrays, **types, **{s.name: s.type for s in declared}}
+    if not _keeps(_type_of(value, known), best_type):
+        raise NotApplicableError(f"the value changes when it is kept as {best_type}")
+    used = [e for s in declared if s.value is not None for e in walk(s.value)]
+    reads = sum(e in (Var(best), Var(at)) for e in (*used, *walk(value), *walk(place)))
+    if reads > sum(_holds(v, best, at) for v in own.values()):
+        raise NotApplicableError("the best value so far is used for more than the comparison")
+    kept = tuple(s for s in declared if not _holds(s.value, best, at))
+    dropped = {Var(s.name) for s in declared} - {Var(s.name) for s in kept}
+    remaining = [e for s in kept if s.value is not None for e in walk(s.value)]
+    if dropped & {*remaining, *walk(value)}:
+        raise NotApplicableError("the comparison is used for more than to choose")
+    grows = terms[Var(loop.variable)] > 0
+    if first is not None:
+        best = fresh("best", names_in(kernel))
+    return Search(best, best_type, at, at_type, kept, value, operator, place, grows, first)
+
+
+_Found = tuple[str, str, tuple[Expr, str], Expr, Expr | None]
+"""The variables of the best value and its place, the value with how it compares with the best one,
+its place, and the first value where the kernel has no variable for it."""
+
+
+def _by_value(assigned: Sequence[Assign], own: Mapping[str, Expr | None]) -> _Found | None:
+    """A search that keeps the value and its place."""
+    for number, kept in enumerate(assigned):
+        other = assigned[1 - number]
+        assert isinstance(kept.target, Var)
+        assert isinstance(other.target, Var)
+        best, at = kept.target, other.target
+        test = _condition(kept.value, own)
+        if test is None or _condition(other.value, own) != test:
+            continue
+        compared = _compared(test, best)
+        if compared is None or not isinstance(kept.value, Select):
+            continue
+        assert isinstance(other.value, Select)
+        inline = not isinstance(other.value.condition, Var)
+        if inline and number == 0:
+            continue  # the condition of the second assignment sees the new value
+        if (kept.value.value, kept.value.other) != (compared[0], best) or other.value.other != at:
+            continue
+        place = _without_cast(other.value.value)
+        return best.name, at.name, compared, place, None
+    return None
+
+
+def _by_place(kept: Assign, own: Mapping[str, Expr | None], kernel: Kernel) -> _Found | None:
+    """A search that keeps the place of the best element alone."""
+    assert isinstance(kept.target, Var)
+    at = kept.target
+    test = _condition(kept.value, own)
+    if test is None or not isinstance(kept.value, Select) or kept.value.other != at:
+        return None
+    place = _without_cast(kept.value.value)
+    for value, first, operator in (
+        (test.left, test.right, test.operator),
+        (test.right, test.left, _EXCHANGED[test.operator]),
+    ):
+        if not isinstance(first, Element) or at in walk(value) or not isinstance(place, Var):
+            continue
+        here = changed(first, lambda e: place if e == at else e)
+        if here == value and at in walk(first) and _element_type(first, kernel) is not None:
+            return f"{first.array} of {at.name}", at.name, (value, operator), place, first
+    return None
+
+
+def _condition(value: Expr, own: Mapping[str, Expr | None]) -> Binary | None:
+    """The strict comparison that decides between two values."""
+    test: Expr | None = value.condition if isinstance(value, Select) else None
+    if isinstance(test, Var):
+        test = own.get(test.name)
+    return test if isinstance(test, Binary) and test.operator in _EXCHANGED else None
+
+
+def _compared(test: Binary, best: Var) -> tuple[Expr, str] | None:
+    """The value that is compared with the best one so far, and how it is compared."""
+    if test.right == best and best not in walk(test.left):
+        return test.left, test.operator
+    if test.left == best and best not in walk(test.right):
+        return test.right, _EXCHANGED[test.operator]
+    return None
+
+
+def _holds(value: Expr | None, best: str, at: str) -> bool:
+    """Whether a declared value is the comparison with the best one so far."""
+    return (
+        isinstance(value, Binary)
+        and value.operator in _EXCHANGED
+        and any(e in (Var(best), Var(at)) for e in walk(value))
+    )
+
+
+def _without_cast(place: Expr) -> Expr:
+    return place.value if isinstance(place, Cast) and place.type in _PLACES else place
+
+
+def _array_types(kernel: Kernel) -> dict[str, Type]:
+    """Types of the elements of parameters and static arrays, by their names."""
+    return {p.name: p.type for p in (*kernel.parameters, *kernel.scratch)}
+
+
+def _element_type(expr: Expr, kernel: Kernel) -> Type | None:
+    """The type of an element of a parameter or a static array."""
+    kind = _array_types(kernel).get(expr.array) if isinstance(expr, Element) else None
+    return kind if kind is not None and (is_whole(kind) or kind in ("float", "double")) else None
+
+
+def _keeps(kind: Type | None, other: Type) -> bool:
+    """Whether values of a type stay the same as another one, and so do their comparisons."""
+    if kind == other:
+        return True
+    if kind is None or not is_whole(kind) or not is_whole(other):
+        return (kind, other) == ("float", "double")
+    return RANGES[other][0] <= RANGES[kind][0] and RANGES[kind][1] <= RANGES[other][1]
+
+
+def _type_of(expr: Expr, known: Mapping[str, Type]) -> Type | None:
+    """The C type of a value; None where it is not known."""
+    if isinstance(expr, (Var, Element)):
+        return known.get(expr.name if isinstance(expr, Var) else expr.array)
+    if isinstance(expr, Cast):
+        return expr.type
+    if isinstance(expr, Call):
+        return type_of_call(expr.function)
+    if isinstance(expr, Number):
+        return "int" if expr.text.isdigit() else "float" if expr.text[-1] in "fF" else "double"
+    sides: tuple[Expr, ...] = ()
+    if isinstance(expr, Negative):
+        sides = (expr.value, expr.value)
+    elif isinstance(expr, Binary) and expr.operator in "+-*/":
+        sides = (expr.left, expr.right)
+    kinds = [_type_of(side, known) for side in sides]
+    if len(kinds) < 2 or kinds[0] is None or kinds[1] is None:
+        return None
+    return common(kinds[0], kinds[1])
