@@ -1,4 +1,5 @@
-"""What targets are put together from: inputs, comparison, error bounds, kernel folders, texts.
+"""The parts from which targets are built: private inputs, comparisons, error bounds, kernel folders
+and texts.
 
-Lies under the targets; knows no accelerator.
+The targets import this package, which contains nothing that is specific to one accelerator.
 """

@@ -1,7 +1,7 @@
-"""Ways to compute with numbers of few digits: orders of summation, and shortcuts that cost digits.
+"""Ways to compute in floating point: orders of summation, and shortcuts that lose digits.
 
-The honest ways differ in the order of their sums alone. The careless ones stand for kernels that
-are faster because they are less precise; a task's check must tell them from the honest ones.
+The honest ways differ only in the order of their sums. The careless ways represent kernels that are
+faster because they are less precise, which a task's check must reject.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Array = NDArray[Any]
 Order = Literal["sequential", "backwards", "64-way", "pairwise", "library"]
 
 ALL = 64
-"""Digits, of which none are rounded away."""
+"""A number of digits that means no rounding."""
 LANES = 64
 _MOST_PRODUCTS = 1 << 20  # of a matrix product that are held in memory at once
 _APPROXIMATED = (np.exp, np.exp2, np.log, np.tanh, np.sqrt, np.divide, np.reciprocal)
@@ -25,9 +25,10 @@ _APPROXIMATED = (np.exp, np.exp2, np.log, np.tanh, np.sqrt, np.divide, np.recipr
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """What results are held in, and the wider type that their errors are measured with.
+    """The type of results, and the wider type in which their errors are computed.
 
-    `digits` are binary, `smallest_normal` and `smallest` its least normal and least other number.
+    `digits` is the number of binary digits, `smallest_normal` the smallest normal number, and
+    `smallest` the smallest subnormal number.
     """
 
     name: str
@@ -39,14 +40,16 @@ class Format:
 
     @property
     def unit_roundoff(self) -> float:
-        """What rounding a number may change it by, relative to its size."""
+        """The maximum relative change of a number by rounding."""
         return 2.0**-self.digits
 
 
 SINGLE = Format("float32", np.float32, np.float64, 24, 2.0**-126, 2.0**-149)
 DOUBLE = Format("float64", np.float64, np.longdouble, 53, 2.0**-1022, 2.0**-1074)
 HAS_LONGER = np.finfo(np.longdouble).nmant >= 63
-"""Whether this machine has a type in which errors of `DOUBLE` can be measured."""
+"""Whether this machine has a type that is wider than `DOUBLE`, in which errors of `DOUBLE` can be
+computed.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +57,15 @@ class Arithmetic:
     """One way to compute.
 
     Attributes:
-        name: what it is called.
-        order: of sums; "library" leaves it to numpy, which is fast.
-        input_digits: binary digits that inputs are rounded to.
-        digits: that the result of every operation is rounded to.
-        function_digits: that exponentials, roots and quotients are rounded to.
-        part: share of the terms that a sum takes, from the first one on.
-        scaled: whether such a sum is divided by that share.
-        one_pass: whether a variance is the mean square less the square of the mean.
-        format: what numbers are held in.
+        name: the name of the way.
+        order: order of sums; "library" is the order of numpy, which is fast.
+        input_digits: binary digits to which inputs are rounded.
+        digits: binary digits to which the result of every operation is rounded.
+        function_digits: binary digits to which exponentials, roots and quotients are rounded.
+        part: share of the terms that a sum includes, beginning with the first one.
+        scaled: whether such a sum is divided by this share.
+        one_pass: whether a variance is computed as the mean of the squares minus the square of the
+        mean. format: the format of the numbers.
     """
 
     name: str
@@ -76,11 +79,11 @@ class Arithmetic:
     format: Format = SINGLE
 
     def given(self, values: Array) -> Array:
-        """Inputs as a kernel of this kind reads them."""
+        """The inputs after the rounding of this way."""
         return rounded(self.held(values), min(self.input_digits, self.digits))
 
     def held(self, values: Any) -> Array:
-        """Numbers in its format."""
+        """The numbers in the format of this way."""
         return np.asarray(values, self.format.type)
 
     def elementwise(self, function: np.ufunc, *operands: Array) -> Array:
@@ -90,7 +93,7 @@ class Arithmetic:
         return rounded(found, min(self.digits, self.function_digits) if few else self.digits)
 
     def total(self, terms: Array, axis: int) -> Array:
-        """Sums along an axis, which goes away."""
+        """Sums along an axis, which the result no longer has."""
         ordered = np.moveaxis(self.held(terms), axis, -1)
         taken = self._taken(ordered.shape[-1])
         found = _SUMS[self.order](ordered[..., :taken])
@@ -131,7 +134,7 @@ class Arithmetic:
 
 
 def rounded(values: Array, digits: int) -> Array:
-    """Float32 or float64 numbers with so many binary digits, rounded to nearest even."""
+    """Float32 or float64 numbers, rounded to this number of binary digits, to nearest even."""
     drop = np.finfo(values.dtype).nmant + 1 - digits
     if drop <= 0:
         return values
@@ -205,12 +208,14 @@ _SUMS = {
 HONEST = tuple(
     Arithmetic(order, order) for order in ("sequential", "backwards", "64-way", "pairwise")
 )
-"""One format throughout. `backwards` is sequential too: where one term is larger by far than all
-others, it matters whether a kernel begins or ends with it."""
+"""The ways of a kernel that computes in one format. `backwards` is also sequential, because if one
+term is much larger than all others, it matters whether a kernel begins or ends with this term.
+"""
 
 COARSER = (Arithmetic("tf32-like", digits=11), Arithmetic("bf16-like", digits=8))
-"""Precision classes below float32, finest first: what is read and every result has so many digits,
-but sums are kept in float32."""
+"""Precision classes below float32, the finest first, with the binary digits of inputs and results.
+Sums are computed in float32.
+"""
 
 CARELESS = {
     "bf16 inputs": Arithmetic("rounds inputs to bfloat16", input_digits=8),
@@ -235,12 +240,12 @@ def honest_ways(numbers: Format) -> tuple[Arithmetic, ...]:
 
 
 def coarser_ways(numbers: Format) -> tuple[Arithmetic, ...]:
-    """Precision classes below this format, finest first; each in numbers of its own."""
+    """Ways for the precision classes below this format, the finest first."""
     return COARSER if numbers is SINGLE else (Arithmetic("float32", "sequential"), *COARSER)
 
 
 def careless_ways(numbers: Format) -> Mapping[str, Arithmetic]:
-    """`CARELESS` for this format, by name: what is less precise than its numbers."""
+    """The ways of `CARELESS` that are less precise than this format, by name."""
     if numbers is SINGLE:
         return CARELESS
     kept = {n: replace(w, format=numbers) for n, w in CARELESS.items() if w.input_digits == ALL}

@@ -1,6 +1,6 @@
 """Reads what proposers may know about a target from its folder's text and TOML files.
 
-The files are templates: `{{ ... }}` holds the target's own numbers and names.
+The files are templates, in which `{{ ... }}` is replaced by numbers and names of the target.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tilewright.core.errors import ConfigurationError
 from tilewright.core.records import CommandEffect, Example, FolderTemplate, MenuOption
 
 Words = Mapping[str, object]
-"""What the files may refer to."""
+"""The values that the files may contain."""
 
 
 def render(path: Path, words: Words) -> str:
@@ -48,7 +48,7 @@ def load_commands(path: Path, words: Words) -> tuple[CommandEffect, ...]:
 
 
 def load_template(path: Path, words: Words) -> FolderTemplate:
-    """A target's template.toml; its `skeleton` stays a template, in a raw block."""
+    """A target's template.toml. Its `skeleton` is not rendered, because it is itself a template."""
     document = _document(path, words)
     document["tolerance"] = tuple(document.get("tolerance", ()))
     template: FolderTemplate = _record(path, "template", document, FolderTemplate)

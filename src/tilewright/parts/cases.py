@@ -40,37 +40,47 @@ from tilewright.parts.problem import (
 )
 
 TIMED = 1000
-"""Number of the case of a task's timed run; further sessions have the next ones."""
+"""The number of the case of a task's timed run. Further sessions use the following numbers."""
 
 LARGE = 1 << 26
-"""Bytes of all arguments together, from which on fewer sets of inputs are compared: each one then
-takes seconds, and gigabytes for the arrays of its expected outputs."""
+"""Total size of the arguments in bytes, from which on fewer sets of inputs are compared. Each
+comparison of such a task takes seconds, and gigabytes for its expected outputs.
+"""
 OF_LARGE = ("small", "shifted mean", "outliers")
-"""Distributions that large tasks are compared on: between them they tell rounding of inputs,
-one-pass sums and terms that are left out. A task's own distributions are compared in any case."""
+"""Distributions on which large tasks are compared. Together, they detect rounded inputs, one-pass
+sums and omitted terms. Distributions that a task defines itself are always compared.
+"""
 LEAST_OF_LARGE = 2
-"""Comparisons: one tells nothing about a kernel that leaves what an earlier run computed."""
+"""Minimum number of comparisons of large tasks. A single comparison would not detect a kernel that
+returns the results of an earlier run.
+"""
 MOST_EXPECTED = 1 << 29
-"""Bytes of the expected outputs of a case in float64, up to which those of all cases are kept."""
+"""Size of the expected outputs of a case in float64 in bytes, up to which the expected outputs of
+all cases are kept in memory.
+"""
 MOST_EXTREMES = 64
-"""Elements beyond the limit that are compared with honest results of their own; more are wrong."""
+"""Maximum number of elements beyond the limit that are compared with their own honest results. If
+there are more, the outputs are wrong.
+"""
 ORDERS_OF_EXTREMES = 16
-"""Orders of their terms in which honest results of such elements are computed."""
+"""Number of orders of their terms in which honest results of such elements are computed."""
 LEAST_OF_PART = 256
-"""Elements of a part of an output, from which on their root mean square error is compared."""
+"""Minimum number of elements of a part of an output for a comparison of the root mean square
+error.
+"""
 _LEFT_OUT_OF_LARGE = frozenset(inputs.FLOAT_DISTRIBUTIONS) - set(OF_LARGE)
 
 Only: TypeAlias = Mapping[str, NDArray[np.bool_]]
-"""Elements of each output."""
+"""A mask of elements for each output."""
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One set of inputs. `initial` holds every argument as the kernel finds it.
+    """One set of inputs. `initial` contains every argument before the call of the kernel.
 
-    `seed` is what its values, and whatever else varies with it, are drawn from; results are told
-    only `check`, from which there is no way back. `alike` is a case of the same distribution, whose
-    honest errors are taken for this one's.
+    `seed` is the seed of its values and of other random choices. Results contain only `check`, from
+    which the seed cannot be computed. `alike` is a case of the same distribution, whose honest
+    errors are used for this case too.
     """
 
     seed: int
@@ -80,12 +90,12 @@ class Case:
     problem: Problem
     alike: Case | None = None
     lowest: str = ""
-    """Class of precision that is good enough; empty for that of the outputs' own type."""
+    """The class of precision that is accepted; empty for the precision of the outputs' type."""
     _errors: dict[str, tuple[Array, Error]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def is_automatic(self) -> bool:
-        """Whether the task itself gives no tolerance: whole numbers are then exact."""
+        """Whether the task has no tolerance of its own, so that whole numbers must be exact."""
         return self.workload.tolerance == Tolerance()
 
     @property
@@ -95,16 +105,16 @@ class Case:
 
     @cached_property
     def expected(self) -> Mapping[str, Expected]:
-        """The reference's outputs; computed on first use and kept."""
+        """The outputs of the reference, which are computed on first use and kept."""
         found = self.problem.reference(self.given)
         shapes = {a.name: a.shape for a in self.workload.arguments}
         return {name: expected.reshape(shapes[name]) for name, expected in found.items()}
 
     @cached_property
     def honest(self) -> Mapping[str, HonestError]:
-        """By output, the error of honest arithmetic; empty where no formula is followed.
+        """The error of honest arithmetic for each output; empty if the reference is not a formula.
 
-        Raises `HopelessError` where that itself fails.
+        Raises `HopelessError` if honest arithmetic itself fails.
         """
         if self.alike is not None:
             return self.alike.honest
@@ -125,9 +135,10 @@ class Case:
 
     @cached_property
     def careless(self) -> Mapping[str, float]:
-        """By name of a shortcut (`careless_ways`): its error over the one that is allowed.
+        """For each shortcut (`careless_ways`), its error divided by the allowed error.
 
-        On a sample of the outputs; shortcuts that change none of it are left out.
+        The errors are computed on a sample of the outputs. Shortcuts that change no element of it
+        are left out.
         """
         if isinstance(self.problem, MeasuresErrors):
             return {}
@@ -154,13 +165,13 @@ class Case:
         return digits <= min(way.input_digits, way.digits, way.function_digits) < ALL
 
     def forget_expected(self) -> None:
-        """Free the reference's outputs; they are computed again when they are asked for."""
+        """Free the outputs of the reference, which are computed again on the next access."""
         self.__dict__.pop("expected", None)
 
     def redrawn(self, rng: np.random.Generator, only: Container[str] | None = None) -> Case:
-        """The case with values of its distribution newly drawn for every argument that is given.
+        """The case with new values of its distribution for every input.
 
-        For those that `only` names, if it is given.
+        If `only` is given, only the inputs that it names get new values.
         """
         drawn = self._redrawn_values(rng, only)
         return replace(self, initial={**self.initial, **drawn}, alike=self.alike or self)
@@ -173,7 +184,7 @@ class Case:
         return {a.name: drawn(self.workload, self.problem, a, self.check, rng) for a in wanted}
 
     def mismatch(self, outputs: Mapping[str, bytes], only: Only | None = None) -> str | None:
-        """What differs from the reference, as a sentence with the first mismatch, or None.
+        """A sentence with the first difference from the reference, or None.
 
         Of the elements that `only` marks, where that is given; all others count as right.
         """
@@ -252,7 +263,7 @@ class Case:
         return bool((np.isfinite(honest) & (off <= FACTOR * honest)).all())
 
     def passed(self, outputs: Mapping[str, bytes], only: Only | None = None) -> Check:
-        """The record of a comparison that found no mismatch, with the precision of the outputs.
+        """The record of a passed comparison, with the precision of the outputs.
 
         Of the elements that `only` marks, where that is given.
         """
@@ -263,7 +274,7 @@ class Case:
         return replace(self.check, precision=known[-1] if known else "")
 
     def excess(self, outputs: Mapping[str, bytes]) -> float:
-        """The largest error over what is allowed; over 1 is a mismatch."""
+        """The largest error divided by the allowed error. A value above 1 is a mismatch."""
         return max(
             self._excess(a.name, got, self.expected[a.name]) for a, got in self._written(outputs)
         )
@@ -321,11 +332,13 @@ class Case:
 
 
 class Cases:
-    """The cases of a run by number, made when first asked for and kept while the task lives.
+    """The cases of a run by number, which are made on first access and kept as long as the task is
+    open.
 
-    Each distribution has a number, then they come again with other values. Those on which float32
-    itself fails are never compared. Tasks that are large, or `costly` to compare, have few cases.
-    Only kernels that are given arrays for their outputs need `poisoned` ones.
+    The first cases use each distribution once, and the next cases use the distributions again with
+    other values. Distributions on which float32 itself fails are never compared. Tasks that are
+    large, or `costly` to compare, have few cases. `poisoned` outputs are needed only by kernels
+    that receive arrays for their outputs.
     """
 
     def __init__(
@@ -355,7 +368,9 @@ class Cases:
         return self._made[number]
 
     def alone(self, number: int) -> Case:
-        """The case; where expected outputs take gigabytes, those of all others are freed."""
+        """The case. If expected outputs take gigabytes, those of all other cases are freed
+        first.
+        """
         if self._expected_bytes > MOST_EXPECTED:
             for other, case in self._made.items():
                 if other != number:
@@ -364,9 +379,9 @@ class Cases:
 
     @cached_property
     def omissions(self) -> Mapping[str, str]:
-        """Distributions that are not compared, and why.
+        """The distributions that are not compared, with the reasons.
 
-        Raises `WorkloadError` where none is left.
+        Raises `WorkloadError` if no distribution is left.
         """
         found = {name: self._reason(number) for number, name in enumerate(self._known)}
         failed = {name: reason for name, reason in found.items() if reason is not None}
@@ -376,7 +391,9 @@ class Cases:
 
     @cached_property
     def first(self) -> int:
-        """Number of the first case that is compared, found without looking at the others."""
+        """The number of the first case that is compared, which is found without examining the later
+        cases.
+        """
         reasons = []
         for number in range(len(self._known)):
             reasons.append(self._reason(number))
@@ -385,11 +402,11 @@ class Cases:
         raise self._nothing_to_compare(reasons[0] or "")
 
     def compared(self, least: int) -> list[int]:
-        """Numbers of the cases that a correct kernel passes: each distribution, and `least` cases.
+        """The numbers of the cases that a correct kernel must pass: at least one for each
+        distribution, and at least `least` cases.
 
-        Large tasks have each distribution once, or two cases of one. Of further values of a
-        distribution, those on which float32 fails are left out, as it may where others of the same
-        distribution are none such.
+        Large tasks use each distribution once, or one distribution twice. Further cases of a
+        distribution are left out if float32 fails on their values.
         """
         count = len(self._known)
         used = [i for i, name in enumerate(self._known) if name not in self.omissions]
@@ -399,11 +416,11 @@ class Cases:
         return [n for n in numbers if n < count or self._reason(n) is None][:wanted]
 
     def timed(self, session: int = 0) -> Case:
-        """The case of a timed run, of the first distribution that is compared.
+        """The case of a timed run, with the first distribution that is compared.
 
-        That of whole numbers has values of its own (`inputs.OF_TIMED_INTEGERS`). Others
-        would time the slow paths of a processor, such as those of subnormal numbers. Every
-        candidate is timed on that of session 0, which is kept.
+        For whole numbers, a separate distribution is used (`inputs.OF_TIMED_INTEGERS`). Later
+        distributions would time slow paths of a processor, such as those for subnormal numbers.
+        Every candidate is timed on the case of session 0, which is kept.
         """
         number = TIMED + session
         if number in self._made:
@@ -463,7 +480,7 @@ class Cases:
 
 
 def known_distributions(workload: Workload, problem: Problem) -> tuple[str, ...]:
-    """Of a task's inputs, before those are left out on which float32 fails."""
+    """The distributions of a task's inputs, including those on which float32 fails."""
     if isinstance(problem, DrawsInputs):
         return problem.distributions
     return inputs.distributions(workload.arguments)
@@ -476,7 +493,7 @@ def drawn(
     check: Check,
     rng: np.random.Generator,
 ) -> Array:
-    """New values of an argument, of a check's distribution."""
+    """New values of an argument, from the distribution of a check."""
     if isinstance(problem, DrawsInputs):
         return problem.draw(argument, check.distribution, rng)
     leading = argument == next(a for a in workload.arguments if a.is_given)

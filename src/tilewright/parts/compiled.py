@@ -1,4 +1,4 @@
-"""Whether a compiled extension module belongs to the C++ sources beside it."""
+"""Tests whether a compiled extension module was made from the present C++ sources."""
 
 from __future__ import annotations
 

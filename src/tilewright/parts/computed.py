@@ -1,4 +1,6 @@
-"""Arrays whose elements are computed whenever they are read, because all of them take gigabytes."""
+"""Arrays whose elements are computed whenever they are read, because storing all elements would
+take gigabytes.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,14 @@ Part = Callable[[slice], Array]
 
 
 def computed(part: Part, shape: tuple[int, ...]) -> Array:
-    """Such an array: numpy functions take it, and reshaping or slicing it computes nothing."""
+    """Such an array. numpy functions accept it, and reshaping or slicing it computes no
+    elements.
+    """
     return cast(Array, _Computed(part, shape, 0))
 
 
 def as_read(values: object) -> Array:
-    """An array of the values; one that is computed when it is read stays so."""
+    """The values as an array. An array that is computed when it is read is returned unchanged."""
     return cast(Array, values) if isinstance(values, _Computed) else np.asarray(values)
 
 

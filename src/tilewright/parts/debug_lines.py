@@ -1,4 +1,4 @@
-"""From an instruction's address to the kernel's source line, by the ELF's DWARF line table."""
+"""Finds the source line of an instruction's address in the DWARF line table of an ELF file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from elftools.elf.elffile import ELFFile
 
 MAX_BYTES = 4 << 20
-"""Larger files have no lines: reading them would take long."""
+"""Maximum size of a file whose lines are read, because reading larger files would take long."""
 
 
 def source_line(elf: bytes, pc: int, file: str) -> int | None:

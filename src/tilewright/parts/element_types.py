@@ -18,7 +18,9 @@ def is_float(name: str) -> bool:
 
 
 def limits(name: str) -> Any:
-    """Of a floating point type: `tiny`, `maxexp`, `nmant` and the others of `numpy.finfo`."""
+    """The limits of a floating-point type, with the attributes of `numpy.finfo` such as `tiny`,
+    `maxexp` and `nmant`.
+    """
     return ml_dtypes.finfo(np.dtype(name))  # type: ignore[no-untyped-call]
 
 
@@ -31,5 +33,5 @@ _C_TYPES = {
 
 
 def c_type(name: str) -> str:
-    """What C calls an element type."""
+    """The name of an element type in C."""
     return _C_TYPES.get(name, f"{name}_t")

@@ -1,8 +1,10 @@
-"""The error that a float result may have: four times that of honest arithmetic of its type.
+"""The allowed error of a floating-point result, which is four times that of honest arithmetic of
+its type.
 
-Errors are counted in deviations (`parts.followed`), so that one number holds for elements of any
-size. Honest results are computed here, on the same inputs, with sums in several orders. The largest
-of their errors sets the limit, for the root mean square over an output and for its maximum.
+The unit of errors is the deviation (`parts.followed`), so that one limit applies to elements of any
+size. Honest results are computed on the same inputs, with sums in several orders. The largest of
+their errors determines the limits for the root mean square and for the maximum of an output's
+errors.
 """
 
 from __future__ import annotations
@@ -19,12 +21,15 @@ from tilewright.parts.element_types import is_float
 from tilewright.parts.followed import Followed
 
 FACTOR = 4.0
-"""How many times the honest error a result may have."""
+"""The allowed error divided by the honest error."""
 MARGIN = 2.0
-"""The error of a wrong kernel must be this many times the allowed one, or the inputs do not tell it
-from an honest kernel: then it might pass on other inputs."""
+"""The error of a wrong kernel must be at least this many times the allowed error. Otherwise, the
+inputs cannot distinguish it from an honest kernel, and it might pass on other inputs.
+"""
 HOPELESS = 0.01
-"""An honest result whose error is this share of the output's size has no digits to compare."""
+"""If the error of an honest result is this share of the output's size, the result has no correct
+digits that could be compared.
+"""
 
 _LEAST_RMS, _LEAST_LARGEST = 0.5, 1.0  # of one rounding
 _BLOCK = 1 << 17  # elements; float64 blocks of this size stay in a processor's cache
@@ -36,19 +41,20 @@ Outputs = Mapping[str, Followed]
 
 @dataclass(frozen=True, slots=True)
 class Error:
-    """Of one output, in deviations: root mean square and maximum."""
+    """The error of one output in deviations: root mean square and maximum."""
 
     rms: float
     largest: float
 
     def over(self, other: Error) -> float:
-        """How many times the other error this one is, by whichever of the two is more."""
+        """This error divided by the other one; the larger of the two ratios."""
         return max(self.rms / other.rms, self.largest / other.largest)
 
 
 @dataclass(frozen=True, slots=True)
 class HonestError:
-    """The error of honest results of one output; `coarser` holds those of lower classes.
+    """The error of honest results of one output; `coarser` contains the errors of lower precision
+    classes.
 
     `name` is the type of the output.
     """
@@ -63,7 +69,9 @@ class HonestError:
         return Error(FACTOR * self.error.rms, FACTOR * self.error.largest)
 
     def permitted(self, lowest: str) -> Error:
-        """The same where results of a lower class are good enough too; empty for no other."""
+        """The allowed error if results of this lower class are accepted too; empty for no lower
+        class.
+        """
         if not lowest:
             return self.allowed
         classes = [*self.coarser][: [*self.coarser].index(lowest) + 1]
@@ -74,9 +82,10 @@ class HonestError:
         )
 
     def precision(self, error: Error) -> str:
-        """The finest precision class that such an error belongs to.
+        """The finest precision class to which an error belongs.
 
-        Empty where a lower class has no larger error than the honest one, which tells nothing.
+        Empty if the error of a lower class is not larger than the honest error, because the inputs
+        then cannot distinguish the classes.
         """
         known = {self.name: self.error, **self.coarser}
         finest = min(found.over(self.allowed) for found in self.coarser.values())
@@ -86,7 +95,7 @@ class HonestError:
 
 
 class HopelessError(Exception):
-    """Honest arithmetic has no result to compare with on these inputs; says why."""
+    """Honest arithmetic fails on these inputs, for the reason in the message."""
 
 
 def follow(
@@ -95,7 +104,9 @@ def follow(
     ways: Sequence[Any] = (),
     numbers: Format = SINGLE,
 ) -> Outputs:
-    """The outputs of a formula, followed; operands of floating point only are."""
+    """The outputs of a formula for `Followed` operands. Only floating-point operands are
+    followed.
+    """
     with np.errstate(all="ignore"):
         given = {
             name: Followed.given(array, ways, numbers) if is_float(array.dtype.name) else array
@@ -105,7 +116,7 @@ def follow(
 
 
 def deviations(got: Array, expected: Followed) -> Array:
-    """How far each element is off, in its own deviation; infinite where it is not a number."""
+    """The error of each element in its deviation; infinite for NaN."""
     with np.errstate(all="ignore"):
         error = np.abs(got.astype(expected.exact.dtype) - expected.exact)
         off: Array = np.asarray(error / expected.deviation)  # of one number too
@@ -120,15 +131,17 @@ def error_of(off: Array) -> Error:
 
 
 def blocks(size: int) -> Iterator[slice]:
-    """Parts of a flat array of so many elements, each small enough for a processor's cache."""
+    """Slices of a flat array with this number of elements, each small enough for a processor's
+    cache.
+    """
     for first in range(0, size, _BLOCK):
         yield slice(first, min(first + _BLOCK, size))
 
 
 def deviations_by_block(got: Array, expected: Followed) -> Iterator[tuple[int, Array]]:
-    """Number of the first element and the deviations of each block, in row-major order.
+    """For each block in row-major order, the number of its first element and the deviations.
 
-    Large outputs are compared so: arrays of float64 of their shape would take gigabytes.
+    Large outputs are compared in blocks, because whole arrays in float64 would take gigabytes.
     """
     flat, wanted = got.reshape(-1), expected.reshape(-1)
     for part in blocks(flat.size):
@@ -136,7 +149,7 @@ def deviations_by_block(got: Array, expected: Followed) -> Iterator[tuple[int, A
 
 
 def error_between(got: Array, expected: Followed) -> Error:
-    """Error of an output. Infinite where an element is not a number."""
+    """The error of an output, which is infinite if an element is NaN."""
     squares, largest = 0.0, 0.0
     for _, off in deviations_by_block(got, expected):
         with np.errstate(over="ignore"):
@@ -152,12 +165,12 @@ def honest_errors(
     *,
     only_different: bool = False,
 ) -> Mapping[str, HonestError]:
-    """By output: errors of honest arithmetics on operands that are drawn.
+    """The errors of honest arithmetic for each output, on operands that `draw` returns.
 
-    Outputs of few elements are drawn several times, as the error of one draw may be 0 by chance.
-    With `only_different` elements of one value count as one: where numbers have few digits, a value
-    that happens to need no more has no error in any of them. Raises `HopelessError` where honest
-    results overflow or have no digits left.
+    For outputs with few elements, operands are drawn several times, because the error of one draw
+    may be 0 by chance. With `only_different`, elements with equal values are used once, because a
+    value that is representable with few digits has no error in any of its copies. Raises
+    `HopelessError` if honest results overflow or have no correct digits.
     """
     honest, coarser = honest_ways(numbers), coarser_ways(numbers)
     ways = (*honest, *coarser)
@@ -172,10 +185,10 @@ def honest_errors(
 def errors_of(
     name: str, draws: Sequence[Followed], honest: Sequence[str], coarser: Sequence[str]
 ) -> HonestError:
-    """Of an output, by what came of it in honest and in coarser ways.
+    """The errors of an output, from its honest results and its results in lower precision classes.
 
-    The results of each draw are in the order of the names. Raises `HopelessError` where honest
-    results overflow or have no digits left.
+    The results of each draw are in the order of the names. Raises `HopelessError` if honest results
+    overflow or have no correct digits.
     """
     numbers = draws[0].format
     off = [

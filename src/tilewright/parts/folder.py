@@ -1,4 +1,4 @@
-"""A user's own kernel: a folder with `workload.toml`, `reference.py` and the kernel's file."""
+"""Reads a kernel folder, which contains `workload.toml`, `reference.py` and the kernel's file."""
 
 from __future__ import annotations
 
@@ -33,11 +33,14 @@ from tilewright.parts.problem import Expected, FormulaProblem
 from tilewright.parts.workload_file import Inputs, ToleranceTable, WorkloadFile, read_workload_file
 
 REFERENCE_TIMEOUT_S = 60
-"""For one call of the user's reference, which is called a dozen times before a search begins."""
+"""Time limit in seconds for one call of the user's reference, which is called about a dozen times
+before a search begins.
+"""
 
 
 class FolderProblem:
-    """The oracle in a folder's `reference.py`; imported on first use, in the evaluating process.
+    """The reference of a folder, whose `reference.py` is imported on first use in the evaluating
+    process.
 
     `reference(**inputs)` receives the inputs by name as numpy arrays and returns the output, or
     a tuple of outputs in the order of `workload.toml`.
@@ -63,7 +66,9 @@ class FolderProblem:
         self._sound: set[str] = set()
         self._was_repeated = False
         self.constants = constants or {}
-        """What kernels take besides arrays; `reference` is given those that it takes."""
+        """The arguments of kernels that are not arrays. `reference` receives those for which it has
+        a parameter.
+        """
 
     @cached_property
     def _module(self) -> ModuleType:
@@ -71,11 +76,13 @@ class FolderProblem:
 
     @property
     def independent(self) -> frozenset[str]:
-        """Inputs whose values `workload.toml` does not describe: any numbers do."""
+        """The inputs whose values `workload.toml` does not describe, so that any numbers are
+        allowed.
+        """
         return frozenset(a.name for a in self._inputs) - self._values.keys()
 
     def draw(self, argument: Argument, distribution: str, rng: np.random.Generator) -> Array:
-        """Values of one argument that is given, as `workload.toml` describes them."""
+        """Values of one input, as `workload.toml` describes them."""
         described = self._values.get(argument.name)
         if described is None:
             usual = "small" if distribution == DECLARED[0] else distribution
@@ -117,7 +124,9 @@ class FolderProblem:
         return self._fitting(argument, array, name)
 
     def reference(self, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
-        """Expected outputs; `WorkloadError` when the user's function fails or does not fit."""
+        """The expected outputs; `WorkloadError` if the user's function fails or returns arrays of
+        the wrong shape or type.
+        """
         values = self._called(inputs, np.asarray)
         return {
             a.name: self._fitting(a, value, "reference")
@@ -191,16 +200,18 @@ def _equal(one: Array, other: Any) -> bool:
 
 
 class FloatFolderProblem(FolderProblem, FormulaProblem):
-    """The same for floating point: the reference is followed, to find the error of its type.
+    """The reference of a folder with floating-point outputs, whose formula is followed to find the
+    error of honest arithmetic.
 
-    Outputs of types narrower than float32 are float32 results that are rounded once.
+    Outputs of types that are narrower than float32 are computed in float32 and rounded once.
 
-    That decides what is right where the folder gives no tolerance; then a reference that cannot be
-    followed is an error. Where it gives one, it only says which precision a kernel has.
+    If the folder has no tolerance, this error determines which results are correct, and a reference
+    that cannot be followed is refused. If the folder has a tolerance, the error only determines the
+    precision class.
     """
 
     required: bool
-    """Whether the folder gives no tolerance."""
+    """Whether the folder has no tolerance, so that the reference must be followed."""
     _called_with_numbers = False
 
     def formula(self, operands: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -254,9 +265,11 @@ class FloatFolderProblem(FolderProblem, FormulaProblem):
 
 
 FOLLOWED = {"float32": SINGLE, "float16": SINGLE, "bfloat16": SINGLE, "float64": DOUBLE}
-"""Output types for which the error of honest arithmetic is known, and the format it computes in."""
+"""The output types for which the error of honest arithmetic can be computed, with the format of the
+arithmetic.
+"""
 DECLARED = ("as described", "constant rows", "ends of the range")
-"""Distributions of a folder that says what its inputs look like; all values are as it says."""
+"""The distributions of a folder that describes its inputs. All their values fit the description."""
 
 
 def read_folder(
@@ -269,11 +282,11 @@ def read_folder(
     *,
     traced: bool = False,
 ) -> tuple[Workload, str, FolderProblem]:
-    """Workload on `target`, starting kernel in its language, and oracle of a folder.
+    """The workload, the starting kernel and the reference of a folder for `target`.
 
-    `memory` is what holds at most `max_bytes` of arrays ("the simulated memory"); without
-    `max_arguments`, a kernel may have any number of them. Only kernels that are `traced` take
-    constants and may compute nothing. `WorkloadError` says what is wrong.
+    `memory` is the name of the memory that can hold `max_bytes` of arrays, for messages. Without
+    `max_arguments`, the number of arguments is not limited. Only `traced` kernels may have
+    constants and zero operations. `WorkloadError` says what is wrong.
     """
     folder = folder.resolve()
     files = ("workload.toml", "reference.py", language.file)
@@ -404,7 +417,7 @@ class _WithoutBytecode(SourceFileLoader):
 
 
 def import_file(path: Path) -> ModuleType:
-    """The module in a user's file; `WorkloadError` when importing it fails."""
+    """The module in a user's file; `WorkloadError` if importing it fails."""
     if path.suffix != ".py":
         raise WorkloadError(f"{path} is not a Python file. Give a file whose name ends in .py.")
     loader = _WithoutBytecode("tilewright_reference", str(path))
@@ -457,7 +470,9 @@ def users_code(what: str, remedy: str) -> Iterator[None]:
 
 
 def most_reference_bytes() -> int:
-    """Memory that the user's code may take beside what the process has already."""
+    """The number of bytes that the user's code may allocate in addition to the present memory of
+    the process.
+    """
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
 
 

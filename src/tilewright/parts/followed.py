@@ -1,12 +1,12 @@
-"""Arrays that follow a formula in several arithmetics at once.
+"""Arrays that evaluate a formula in several arithmetics at once.
 
-A reference written for numpy arrays is called with `Followed` ones: every operation is then done
-exactly (in a wider type), in each of the given arithmetics, and for the deviation: the error that a
-result of the format typically has there, in the sense of a root mean square, if each operation
-rounds once. Deviations say how large errors are *beside each other*, which makes errors of tiny and
-of large elements comparable; how many of them an honest result is off by is counted, not derived.
+A reference that was written for numpy arrays is called with `Followed` arrays. Every operation is
+then performed in a wider type ("exact"), in each of the given arithmetics, and for the deviation.
+The *deviation* of an element is the typical error (root mean square) that the element has if each
+operation rounds once. Errors divided by deviations are comparable for tiny and for large elements.
+The errors of honest results are measured in this unit, not derived.
 
-What an operation is not known for ends in `TypeError`.
+An operation that is not supported raises `TypeError`.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _STRUCTURAL: frozenset[Callable[..., Any]] = frozenset({
 
 
 class Followed(NDArrayOperatorsMixin):
-    """One array of a formula: `exact` values, their `deviation` (None for 0), `results`.
+    """One array of a formula, with `exact` values, their `deviation` (None for 0), and `results`.
 
-    `results` are in the order of `ways`; all have one shape. `format` is what an honest kernel
-    holds its numbers in.
+    `results` are in the order of `ways` and have the same shape. `format` is the format in which an
+    honest kernel stores numbers.
     """
 
     def __init__(
@@ -65,13 +65,15 @@ class Followed(NDArrayOperatorsMixin):
         ways: Sequence[Arithmetic] = (),
         numbers: Format = SINGLE,
     ) -> Followed:
-        """Inputs: numbers that an honest kernel reads as they are."""
+        """An input, which an honest kernel reads without an error."""
         exact, held = np.asarray(values, numbers.exact), np.asarray(values, numbers.type)
         return Followed(exact, None, [way.given(held) for way in ways], ways, numbers)
 
     @property
     def deviation(self) -> Array:
-        """Never zero: what is computed at all may be off by a number below the normal range."""
+        """The deviation, which is never zero, because every computed number may have an error below
+        the normal range.
+        """
         if self._deviation is None:
             return np.full(self.exact.shape, self.format.smallest, self.exact.dtype)
         known = np.asarray(self._deviation)
@@ -82,7 +84,7 @@ class Followed(NDArrayOperatorsMixin):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the array."""
+        """The shape of the array."""
         return self.exact.shape
 
     @property
@@ -97,7 +99,7 @@ class Followed(NDArrayOperatorsMixin):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the exact values."""
+        """The type of the exact values."""
         return self.exact.dtype
 
     @property
@@ -128,7 +130,7 @@ class Followed(NDArrayOperatorsMixin):
             self.results[i][index] = value if other is None else other.results[i]
 
     def astype(self, dtype: Any, *_: object, **__: object) -> Followed:
-        """Itself for every type of floating point: each way keeps its own."""
+        """The array itself for every floating-point type, because each way keeps its own type."""
         if not is_float(np.dtype(dtype).name):
             raise TypeError(f"a conversion to {np.dtype(dtype)} is not supported")
         return self
@@ -289,11 +291,11 @@ class Followed(NDArrayOperatorsMixin):
 
 
 def narrowed(values: Any, digits: int) -> Any:
-    """What a formula may hold in a narrower type: rounded to so many binary digits there.
+    """Values that a formula may store in a narrower type, with this number of binary digits.
 
-    The exact values stay as they are; every arithmetic rounds, and deviations grow by the rounding
-    (of inputs, by that of those which the narrower type does not hold as they are). Arrays that
-    are not followed are returned unchanged.
+    The exact values do not change. Every arithmetic rounds the values, and deviations increase by
+    the rounding error (for inputs, only if the narrower type cannot represent the value). Arrays
+    that are not `Followed` are returned unchanged.
     """
     if not isinstance(values, Followed):
         return values
@@ -308,7 +310,9 @@ def narrowed(values: Any, digits: int) -> Any:
 
 
 def stored(values: Followed, dtype: str) -> Followed:
-    """What is written to an array of a narrower type: every arithmetic rounds to it, once."""
+    """Values that are written to an array of a narrower type, to which every arithmetic rounds
+    once.
+    """
     digits, least = limits(dtype).nmant + 1, float(limits(dtype).smallest_subnormal)
     step = np.maximum(2.0**-digits * np.abs(values.exact), least / 2)
     with np.errstate(over="ignore"):

@@ -1,4 +1,4 @@
-"""What attacks on a task are made with: its comparisons, and kernels that must always fail."""
+"""The comparisons and the wrong kernels with which preflight tests a task."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tilewright.parts.problem import Expected
 
 
 class OpenCase:
-    """The `CheckCase` role over one of a task's comparisons."""
+    """A `CheckCase` for one of a task's comparisons."""
 
     def __init__(self, case: Case) -> None:
         self._case = case
@@ -26,17 +26,19 @@ class OpenCase:
 
     @property
     def distribution(self) -> str:
-        """Of the values of the inputs."""
+        """The name of the distribution of the inputs."""
         return self._case.check.distribution
 
     @property
     def arguments(self) -> Sequence[Argument]:
-        """Of this comparison."""
+        """The arguments of this comparison."""
         return self._case.workload.arguments
 
     @property
     def given(self) -> Mapping[str, bytes]:
-        """Every argument as the kernel finds it; outputs that it finds nowhere are poisoned too."""
+        """Every argument before the call, including poisoned outputs that kernels of the target do
+        not receive.
+        """
         known, rng = self._case.initial, np.random.default_rng(self._case.check.seed)
         return {
             name: (known[name] if name in known else inputs.poison(argument, rng)).tobytes()
@@ -54,12 +56,12 @@ class OpenCase:
         return self._as_bytes(self._case.problem.reference(arrays))
 
     def mismatch(self, outputs: Mapping[str, bytes]) -> str | None:
-        """The comparison every candidate has to pass."""
+        """The comparison that every candidate has to pass."""
         return self._case.mismatch(outputs)
 
     @property
     def careless(self) -> Mapping[str, float]:
-        """By shortcut that costs digits: its error over the one that is allowed."""
+        """For each shortcut that loses digits, its error divided by the allowed error."""
         return self._case.careless
 
     def _array(self, name: str, data: bytes) -> Array:
@@ -76,12 +78,14 @@ class OpenCase:
 
 
 def under_own_names(arguments: Sequence[Argument]) -> list[Argument]:
-    """The arguments as wrong kernels call them, so that no name of a user's clashes with theirs."""
+    """The arguments with the names that wrong kernels use, so that they do not conflict with names
+    of the user.
+    """
     return [replace(a, name=f"operand_{i}") for i, a in enumerate(arguments)]
 
 
 def hostile_c_kernels(arguments: Sequence[Argument]) -> Mapping[str, str]:
-    """C sources by what they do."""
+    """The C sources of wrong kernels, by a description."""
     names = [a.name for a in arguments]
     arguments = under_own_names(arguments)
     given = [a for a in arguments if a.is_given]
@@ -105,7 +109,9 @@ def hostile_c_kernels(arguments: Sequence[Argument]) -> Mapping[str, str]:
 
 
 def works_at_first(start: str, arguments: Sequence[Argument], calls: int) -> str:
-    """C source that is `start` for so many calls of its process, and then returns at once."""
+    """A C source that behaves like `start` for a number of calls of its process, and then returns
+    immediately.
+    """
     arguments = under_own_names(arguments)
     passed = ", ".join(f"(void *){a.name}" for a in arguments)
     return (

@@ -18,10 +18,12 @@ from tilewright.core.records import Argument, content_id
 from tilewright.parts.element_types import is_float, limits
 
 Array = NDArray[Any]
-"""An argument's values."""
+"""The values of an argument."""
 
 VERSION = "10"
-"""To be raised whenever other values are drawn for the same seed; part of every cache key."""
+"""Version of the generation of inputs. Increment it whenever other values are drawn for the same
+seed. It is part of every cache key.
+"""
 
 DISTRIBUTIONS = ("small", "full-range", "sparse", "extremes")
 """`small`: outputs spread over the whole int8 range, the strongest test of values.
@@ -61,13 +63,13 @@ _DENORMAL = 1e-39 / 2.0**-126  # of the least normal number
 
 
 def distributions(arguments: Iterable[Argument]) -> tuple[str, ...]:
-    """Of the inputs of a task with these arguments."""
+    """The distributions of the inputs of a task with these arguments."""
     floats = any(a.is_given and is_float(a.dtype) for a in arguments)
     return FLOAT_DISTRIBUTIONS if floats else DISTRIBUTIONS
 
 
 def shown_seed(seed: int) -> int:
-    """What results say of a case's seed: equal for equal inputs, and no way back to them."""
+    """A hash of a case's seed for results, from which the seed cannot be computed."""
     return int(content_id("shown", str(seed)), 16) >> 1
 
 
@@ -77,7 +79,7 @@ def derived_seed(input_seed: int, index: int) -> int:
 
 
 def bytes_of(arguments: Iterable[Argument]) -> int:
-    """Of the arrays that these describe, together."""
+    """The total size of the arrays in bytes."""
     return sum(math.prod(a.shape) * np.dtype(a.dtype).itemsize for a in arguments)
 
 
@@ -89,9 +91,9 @@ def draw(
     *,
     leading: bool = False,
 ) -> Array:
-    """Values for one input; `reduction` is how many products each output sums.
+    """Values for one input; `reduction` is the number of products that each output sums.
 
-    `leading` is the argument that has denormals where others would leave no digits of products.
+    `leading` is true for the one argument that gets denormals in the distribution `denormals`.
     """
     if is_float(argument.dtype):
         if distribution == "denormals" and not leading:
@@ -101,12 +103,13 @@ def draw(
 
 
 POISONED = (1.0, 0.5, 0.0)
-"""Shares of an output's elements that hold NaN before a call. One of them is drawn for each call: a
-kernel must not depend on finding NaN there, nor on finding numbers."""
+"""Shares of an output's elements that contain NaN before a call, one of which is drawn for each
+call. A kernel must depend neither on finding NaN nor on finding numbers.
+"""
 
 
 def poison(argument: Argument, rng: np.random.Generator, share: float = 1.0) -> Array:
-    """Random bytes for an output, so that what a kernel does not write is noticed.
+    """Random bytes for an output, so that elements that a kernel does not write are detected.
 
     This share of floats are NaN with random digits, the others numbers like those of an earlier
     result: of random bytes, half are floats so close to zero that they are right wherever a kernel

@@ -1,4 +1,4 @@
-"""Memory of this process: a bound on it, and keeping what was freed for the next array."""
+"""Limits the memory of this process, and lets it reuse freed memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KEPT = 256 << 20
 
 
 def keep_freed_memory() -> None:
-    """Let the C library reuse freed arrays of megabytes; nothing changes without glibc.
+    """Let the C library reuse the memory of freed large arrays. Without glibc, this has no effect.
 
     By default each is given back to the system and the next one is mapped anew, page by page:
     that was half the CPU time of comparing a host-c kernel's outputs (docs/results/host-c.md).
@@ -28,7 +28,9 @@ def keep_freed_memory() -> None:
 
 @contextmanager
 def memory_limit(most: int) -> Iterator[None]:
-    """So much further address space at most; without a limit where the system does not say."""
+    """A context manager that limits further address space; without a limit if the system does not
+    report the present size.
+    """
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
     except OSError:

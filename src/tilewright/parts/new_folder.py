@@ -22,7 +22,7 @@ from tilewright.parts.element_types import ElementType, c_type, is_float
 from tilewright.parts.folder import import_file, users_code
 
 EXAMPLES = "example_inputs"
-"""The function of a user's file that returns the inputs whose shapes and types are taken."""
+"""The function of a user's file that returns the inputs from which shapes and types are taken."""
 
 
 TORCH = '''
@@ -50,12 +50,12 @@ def reference(NAMES):
     returned = _of_tensors(*(tensor(given) for given in (NAMES,)))
     return tuple(map(array, returned)) if isinstance(returned, tuple) else array(returned)
 '''
-"""Ending of the reference of a torch function."""
+"""The end of the reference for a torch function."""
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What `workload.toml` says beside the arguments.
+    """The content of `workload.toml` besides the arguments.
 
     `tolerance` is absolute and relative, empty for the target's own rule; `inputs` is TOML for the
     `inputs` of arguments by name, without those of the usual ones; `operations_note` a comment.
@@ -78,7 +78,7 @@ def from_template(
     language: KernelLanguage,
     template: FolderTemplate,
 ) -> Mapping[str, str]:
-    """The files of a folder that runs as it is: `workload`, its starting kernel, a reference."""
+    """The files of a complete folder: `workload`, its starting kernel and a reference."""
     description = Description(
         name,
         target,
@@ -102,7 +102,7 @@ def from_template(
 def from_function(
     name: str, target: str, file: Path, function: str, language: KernelLanguage, skeleton: str
 ) -> Mapping[str, str]:
-    """The files of a folder for a numpy or torch function; its kernel is still to be written.
+    """The files of a folder for a numpy or torch function, whose kernel the user has to write.
 
     `file` must also define `example_inputs()`, which returns the arrays or tensors of one call: a
     tuple in the order of the function's parameters, or a dictionary by their names. `WorkloadError`

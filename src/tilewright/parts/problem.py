@@ -1,4 +1,4 @@
-"""The role of a workload's oracle: what the answer is, and how inputs that fit are drawn."""
+"""The roles of a workload's reference: the correct outputs, and suitable inputs."""
 
 from __future__ import annotations
 
@@ -18,28 +18,33 @@ Expected: TypeAlias = Array | Followed
 
 
 class Problem(Protocol):
-    """The oracle of a workload. Lives in the process that evaluates, out of a kernel's reach."""
+    """The reference of a workload. It is used only in the evaluating process, to which kernels have
+    no access.
+    """
 
     reduction: int
-    """How many products each output sums; the scale of the inputs is chosen by it."""
+    """The number of products that each output sums, from which the scale of the inputs is
+    computed.
+    """
 
     fingerprint: str
-    """Content hash of the reference's own code where a user wrote it, else its version."""
+    """A hash of the reference's code if a user wrote it, or otherwise its version."""
 
     def reference(self, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
         """Expected outputs by argument name, with as many elements as the arguments.
 
-        An array has the argument's dtype, and the workload's tolerance holds for it. A `Followed`
-        one knows how large float32 errors are; only a `FormulaProblem` gives such outputs.
+        An array has the argument's dtype, and the workload's tolerance applies to it. A `Followed`
+        array contains the information from which the allowed error is computed; only a
+        `FormulaProblem` returns it.
         """
         ...
 
 
 class FormulaProblem(ABC):
-    """A problem whose outputs are floating point results of a formula, written for numpy arrays.
+    """A problem whose outputs are floating-point results of a formula for numpy arrays.
 
-    The error that a kernel may have follows from the formula (`parts.float_error`). `numbers` is
-    the format that an honest kernel computes in.
+    The allowed error of a kernel is computed from the formula (`parts.float_error`). `numbers` is
+    the format in which an honest kernel computes.
     """
 
     reduction: int
@@ -51,25 +56,27 @@ class FormulaProblem(ABC):
         """Outputs by name; operands are numpy arrays or `Followed` ones."""
 
     def operands(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
-        """What the formula takes; by default the inputs."""
+        """The operands of the formula, which by default are the inputs."""
         return inputs
 
     def sample(
         self, operands: Mapping[str, Array], rng: np.random.Generator
     ) -> Mapping[str, Array]:
-        """Operands of a part of the outputs, on which honest errors are counted."""
+        """Operands of a part of the outputs, on which honest errors are computed."""
         return operands
 
     def reference(self, inputs: Mapping[str, Array]) -> Mapping[str, Followed]:
-        """All outputs, exact and with their deviations."""
+        """All outputs, with exact values and deviations."""
         return follow(self.formula, self.operands(inputs), (), self.numbers)
 
 
 class ProductProblem(FormulaProblem):
-    """A matrix product of the operands `left` and `right`, which a subclass makes of the inputs."""
+    """A matrix product of the operands `left` and `right`, which a subclass makes from the
+    inputs.
+    """
 
     output: str
-    """Name of the argument that holds it."""
+    """The name of the output."""
 
     def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:
         """The product."""
@@ -92,7 +99,7 @@ class ProductProblem(FormulaProblem):
 
 @runtime_checkable
 class FollowsElements(Protocol):
-    """A formula's problem that knows the operands of single elements, wherever they are."""
+    """A problem with a formula for which the operands of single elements can be computed."""
 
     def elements(
         self, operands: Mapping[str, Array], output: str, places: Array
@@ -107,29 +114,29 @@ class FollowsElements(Protocol):
 
 @runtime_checkable
 class DrawsInputs(Protocol):
-    """A problem whose inputs must fit one another, which independent arrays would not."""
+    """A problem whose inputs depend on one another, so that they cannot be drawn independently."""
 
     distributions: tuple[str, ...]
     """Names, one for each comparison in turn; the first is that of timed calls."""
 
     def draw(self, argument: Argument, distribution: str, rng: np.random.Generator) -> Array:
-        """Values of one argument that is given."""
+        """Values of one input."""
         ...
 
 
 @runtime_checkable
 class NamesIndependentInputs(Protocol):
-    """A problem that draws its inputs, some of which may hold any numbers all the same."""
+    """A problem that draws its inputs, some of which may nevertheless contain any numbers."""
 
     @property
     def independent(self) -> frozenset[str]:
-        """Names of inputs of which any numbers would do, whatever the other inputs hold."""
+        """The names of inputs that may contain any numbers, independently of the other inputs."""
         ...
 
 
 @runtime_checkable
 class RepeatsReference(Protocol):
-    """A problem whose reference a user wrote, who may have used random numbers in it."""
+    """A problem whose reference was written by a user and may not be deterministic."""
 
     def check_repeated(self, inputs: Mapping[str, Array], before: Mapping[str, Expected]) -> None:
         """Raise `WorkloadError` if the reference does not return what it returned `before`."""
@@ -138,13 +145,16 @@ class RepeatsReference(Protocol):
 
 @runtime_checkable
 class MeasuresErrors(Protocol):
-    """A problem that is no formula for numpy arrays, and yet knows what float32 is off by.
+    """A problem without a formula for numpy arrays that can nevertheless compute the error of
+    float32 arithmetic.
 
-    Its reference gives `Followed` outputs.
+    Its reference returns `Followed` outputs.
     """
 
     def honest(self, inputs: Mapping[str, Array]) -> Mapping[str, HonestError]:
-        """By output; `HopelessError` where float32 itself fails on these inputs."""
+        """The honest error of each output; `HopelessError` if float32 itself fails on these
+        inputs.
+        """
         ...
 
 
@@ -163,7 +173,9 @@ def in_orders(products: Mapping[str, Array], count: int) -> Iterator[Mapping[str
 
 
 MOST_SAMPLED = 1 << 19
-"""Products, or elements, of a sample: what is computed in several orders of sums."""
+"""Maximum number of products, or elements, of a sample, which is computed in several orders of
+sums.
+"""
 
 
 def sampled_product(left: Array, right: Array, rng: np.random.Generator) -> tuple[Array, Array]:
@@ -173,10 +185,11 @@ def sampled_product(left: Array, right: Array, rng: np.random.Generator) -> tupl
 
 
 def sampled_rows(rows: Array, rng: np.random.Generator) -> Array:
-    """Some rows of a matrix, of which each row of an output follows from one.
+    """Some rows of a matrix, for problems in which each row of an output depends on one row of the
+    matrix.
 
-    The rows of the least and of the largest values are among them: where float32 fails on some
-    rows, it does on these, whatever else is drawn.
+    The rows with the smallest and the largest values are included, because if float32 fails on any
+    rows, it fails on these.
     """
     most = int(np.clip(MOST_SAMPLED // (8 * rows.shape[1]), 8, 64))
     sizes = np.maximum(rows.max(axis=1), -rows.min(axis=1))
@@ -185,7 +198,7 @@ def sampled_rows(rows: Array, rng: np.random.Generator) -> Array:
 
 
 def chosen(count: int, most: int, rng: np.random.Generator) -> Array:
-    """Indices of at most so many of `count` elements, in order."""
+    """Indices of at most `most` of `count` elements, in order."""
     if count <= most:
         return np.arange(count)
     return np.sort(rng.choice(count, most, replace=False))

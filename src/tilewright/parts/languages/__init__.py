@@ -39,4 +39,4 @@ PYTHON = KernelLanguage(
     templates=CALLS,
 )
 NKI = replace(PYTHON, name="NKI")
-"""Python in which instructions of AWS Trainium are written; other Python is not read as that."""
+"""The language NKI, which is Python with instructions of AWS Trainium."""

@@ -1,8 +1,8 @@
 """The normal form of C and CUDA C++: their preprocessing tokens, without comments and layout.
 
-Tokens are those of C11, section 6.4, and of C++20, section 5.4. A source that these rules do not
-settle (raw strings, trigraphs, stray characters, code that reads its own line numbers) is its own
-normal form, so that it never equals another.
+Tokens are those of C11, section 6.4, and of C++20, section 5.4. If these rules do not suffice (raw
+strings, trigraphs, stray characters, code that reads its own line numbers), the source is its own
+normal form, so it never equals another one.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ _DIRECTIVE = ("#", "%:")
 
 @lru_cache(maxsize=256)  # one parent's form is asked for with each of its children
 def normal_form(source: str) -> str:
-    """The tokens of C, apart by a space; each directive is a line with its own spaces."""
+    """The tokens of a C source, separated by spaces. Each directive is a line with its original
+    spaces.
+    """
     return _form(source, _C)
 
 

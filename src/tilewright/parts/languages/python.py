@@ -27,10 +27,10 @@ _LONGEST_LINE = 2000
 
 @lru_cache(maxsize=256)  # one parent's form is asked for with each of its children
 def normal_form(source: str) -> str:
-    """Each logical line after a space per block that it is in, its tokens apart by a space.
+    """The tokens of each logical line, separated by spaces and indented by one space per block.
 
-    A source that is no Python, that says how its bytes are read, or that has a very long line is
-    its own normal form.
+    A source that is not valid Python, declares an encoding, or has a very long line is its own
+    normal form.
     """
     text = source.replace("\r\n", "\n")
     lines = text.split("\n")

@@ -1,1 +1,1 @@
-"""Machine code as it can be read: instructions by class, loops found from jumps, source lines."""
+"""Reads machine code: instructions by class, loops that jumps form, and source lines."""

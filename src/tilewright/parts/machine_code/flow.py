@@ -1,8 +1,8 @@
 """The control flow graph of machine code, and its loops.
 
-A loop is a natural one: an edge back to a block that every way from the function's entry to the
-edge passes through, and all blocks from which that edge can be reached without that block. Jumps
-to addresses in registers lead nowhere that is known: loops that only such jumps close are not seen.
+The loops are natural loops: an edge back to a block that dominates the edge, with all blocks from
+which the edge can be reached without passing this block. The destinations of jumps to addresses in
+registers are unknown, so loops that only such jumps close are not found.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from tilewright.parts.machine_code.instructions import Instruction
 class Loop:
     """A loop by the positions of its instructions.
 
-    `blocks` are ranges of positions, in order; `own` those of them that are in no loop inside this
-    one. `back` is the position of the last jump back. `parent` is the position in the list of loops
-    of the smallest loop around this one. `straight` says that every iteration runs all of `own`.
+    `blocks` are ranges of positions, in order; `own` are those blocks that are in no inner loop.
+    `back` is the position of the last jump back. `parent` is the index of the innermost enclosing
+    loop in the list of loops. `straight` is true if every iteration executes all of `own`.
     """
 
     blocks: tuple[range, ...]
@@ -34,7 +34,8 @@ class Loop:
 def find_loops(code: Sequence[Instruction], entries: Iterable[int]) -> list[Loop]:
     """All loops of the functions at these addresses and of those they call, in address order.
 
-    Code that none of them reaches (called by an address in a register) counts as further functions.
+    Code that none of them reaches, for example code called through a register, is treated as
+    further functions.
     """
     entries = list(entries)
     graph = _Graph(code, entries)
@@ -54,7 +55,9 @@ def find_loops(code: Sequence[Instruction], entries: Iterable[int]) -> list[Loop
 
 
 def reached(code: Sequence[Instruction], entries: Iterable[int]) -> list[Instruction]:
-    """The code of the functions at these addresses and of those that they call, as far as known."""
+    """The code of the functions at these addresses and of the functions that they are known to
+    call.
+    """
     entries = list(entries)
     graph = _Graph(code, entries)
     at = {one.address: position for position, one in enumerate(code)}

@@ -1,4 +1,4 @@
-"""One instruction of any machine, and the classes that instructions are counted in."""
+"""One instruction of any machine, and the classes of instructions."""
 
 from __future__ import annotations
 
@@ -19,18 +19,21 @@ Class = Literal[
 ]
 
 Flow = Literal["next", "branch", "jump", "call", "end"]
-"""What runs after an instruction: the next one; that or the target; the target; the next one after
-the target has returned; nothing that is known (a return, an address in a register)."""
+"""The instruction that is executed next: the following one; the following one or the target; the
+target; the following one after the target has returned; or an unknown one (a return, an address in
+a register).
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
     """An instruction at an address of the linked kernel, `size` bytes long.
 
-    `target` is where a branch, jump or call leads, None where that is not known. `reads` and
-    `writes` say that it accesses memory, whatever its class; `frame` that this is a single word of
-    the stack frame. `extends` says that it only extends a sign or with zeros. `vector_bytes` are
-    those of the widest vector register of vector arithmetic, 0 for all else.
+    `target` is the destination of a branch, jump or call, or None if it is unknown. `reads` and
+    `writes` are true if the instruction accesses memory, whatever its class; `frame` is true if it
+    accesses a single word of the stack frame. `extends` is true if it only extends a number with
+    its sign or with zeros. `vector_bytes` is the width of the widest register of vector arithmetic,
+    and 0 for other instructions.
     """
 
     address: int
@@ -48,5 +51,5 @@ class Instruction:
 
     @property
     def end(self) -> int:
-        """The address after it."""
+        """The address after the instruction."""
         return self.address + self.size

@@ -1,7 +1,7 @@
-"""Words of RV64IMAFD as text: names and operands as the manual writes them.
+"""Converts words of RV64IMAFD to text, with the names and operands of the manual.
 
 Source: The RISC-V Instruction Set Manual, volume I, chapter "RV32/64G Instruction Set Listings".
-Compressed instructions are not read: kernels are compiled without them.
+Compressed instructions are not supported, because kernels are compiled without them.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def fields(word: int) -> tuple[int, int, int, int, int, int]:
 
 
 def branch_offset(word: int) -> int:
-    """Where a conditional branch leads, from its own address on."""
+    """The offset of a conditional branch from its own address."""
     return signed(
         (word >> 31) << 12 | (word >> 7 & 1) << 11 | (word >> 25 & 63) << 5 | (word >> 8 & 15) << 1,
         13,
@@ -63,7 +63,7 @@ def branch_offset(word: int) -> int:
 
 
 def jump_offset(word: int) -> int:
-    """Where `jal` leads, from its own address on."""
+    """The offset of a `jal` from its own address."""
     return signed(
         (word >> 31) << 20 | (word >> 12 & 255) << 12 | (word >> 20 & 1) << 11
         | (word >> 21 & 1023) << 1,
@@ -77,7 +77,7 @@ def store_offset(word: int) -> int:
 
 
 def text_of(word: int, address: int) -> str:
-    """The instruction at an address, without abbreviations; `.word` for what is not known."""
+    """The instruction at an address, without abbreviations; `.word` for an unknown one."""
     name, operands = _whole(word, address) or _float(word) or ("", "")
     return f"{name} {operands}".strip() if name else f".word {word:#010x}"
 

@@ -1,4 +1,4 @@
-"""Instructions of NVIDIA GPUs as nvdisasm prints them, with the source lines beside them."""
+"""Reads instructions of NVIDIA GPUs and their source lines from the output of nvdisasm."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tilewright.parts.machine_code.instructions import Class, Flow, Instruction
 
 BYTES = 16
-"""Of one instruction, of architecture sm_70 and later."""
+"""Size of one instruction in bytes, on architecture sm_70 and later."""
 
 _SECTION = re.compile(r"^\s*\.section\s+(\.text\.[^\s,\"]+)")
 _PLACE = re.compile(r'^\s*//## File "(.*)", line (\d+)(.*)$')
@@ -40,10 +40,10 @@ _OTHER = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Disassembly:
-    """The instructions of all functions, one after the other.
+    """The instructions of all functions.
 
-    `entries` are the addresses at which sections of code begin, `lines` the source lines of the
-    addresses that come of the file that was asked for.
+    `entries` are the addresses at which sections of code begin, and `lines` the source lines of the
+    addresses that belong to the requested file.
     """
 
     code: tuple[Instruction, ...]
@@ -52,10 +52,11 @@ class Disassembly:
 
 
 def read_nvdisasm(text: str, file: str, base: int = 0) -> Disassembly:
-    """What `nvdisasm -c -g` printed of a cubin; its first section is put at address `base`.
+    """Parse the output of `nvdisasm -c -g`, with the first section at address `base`.
 
-    Every section begins at 0 in a cubin: here each one follows the one before. Labels in operands
-    become addresses. What never runs is left out: the jump to itself behind a function, and no-ops.
+    In a cubin, every section begins at address 0; in the result, each section follows the previous
+    one. Labels in operands become addresses. The jump to itself after a function and no-ops are
+    left out, because they are never executed.
     """
     at = base
     labels: dict[str, int] = {}

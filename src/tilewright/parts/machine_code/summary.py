@@ -10,14 +10,16 @@ from tilewright.parts.machine_code.flow import Loop, find_loops
 from tilewright.parts.machine_code.instructions import Instruction
 
 MOST_INSTRUCTIONS = 100_000
-"""Of a kernel that is looked into: finding loops in more would take long."""
+"""Maximum number of instructions of a kernel that is analysed, because finding loops in more would
+take long.
+"""
 
 Lines = Callable[[Sequence[int]], Sequence[int | None]]
-"""The kernel's source lines of these addresses, None for what is not its own."""
+"""The source lines of these addresses in the kernel; None for other code."""
 
 
 class TooLargeError(Exception):
-    """The code has more instructions than are looked into."""
+    """The code has too many instructions to be analysed."""
 
 
 def summarized(

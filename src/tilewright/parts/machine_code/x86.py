@@ -53,7 +53,7 @@ _READS_ONLY = re.compile(r"^(?:cmp|test|bt|v?u?comis|v?ptest|vtest|mul|imul|div|
 
 
 def read_objdump(text: str, end: int) -> list[Instruction]:
-    """The instructions in what `objdump -d --no-show-raw-insn` printed; the code stops at `end`."""
+    """Parse the output of `objdump -d --no-show-raw-insn`; the code ends at `end`."""
     found = [(int(line[1], 16), _COMMENT.sub("", line[2]).strip()) for line in _LINE.finditer(text)]
     has_frame = any(re.match(r"movq?\s+%rsp,%rbp$", words) for _, words in found)
     ends = [after for _, (after, _) in pairwise(found)] + [end]

@@ -5,9 +5,8 @@ With n models, G and C all models' gain and cost over N calls, and g, c those of
     rate  = (g + 10 G/N) / (c + 10 C/N)
     share = 0.3/n + 0.7 rate / (sum of all rates)
 
-So each model counts as if it had made ten more calls of average gain and cost, which calls of its
-own outweigh in time, and keeps 30 % of an equal share whatever it gains. While nothing is gained,
-shares are equal.
+The terms with the factor 10 have the same effect as ten more calls of average gain and cost. Each
+model gets at least 30 % of an equal share. As long as there is no gain, the shares are equal.
 
 Gain: log2 of the speedup of a candidate over the best kernel of the iterations before where it is
 faster, half to the model that planned it and half to the one that wrote it. Cost: US dollars by the
@@ -32,7 +31,8 @@ PRIOR_CALLS = 10.0
 
 
 class AdaptiveShares:
-    """Shares by iteration. Decided once, before the iteration's first call. Thread-safe.
+    """The shares of each iteration, which are computed once, before the iteration's first call.
+    Thread-safe.
 
     Args:
         models: the ensemble, in order.
@@ -40,7 +40,7 @@ class AdaptiveShares:
         run_id: the run.
         prices: by model name, None where unknown.
         decided: shares of iterations that an earlier session of the run began.
-        keep: makes an iteration's shares durable.
+        keep: stores the shares of an iteration.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class AdaptiveShares:
         self._lock = threading.Lock()
 
     def begin(self, iteration: int, history: History) -> None:
-        """Decide an iteration's shares; `history` ends before it."""
+        """Compute the shares of an iteration; `history` ends before it."""
         with self._lock:
             if iteration in self._decided:
                 return
@@ -76,7 +76,7 @@ class AdaptiveShares:
             self._decided[iteration] = shares
 
     def of(self, iteration: int) -> tuple[float, ...]:
-        """The shares of an iteration that was begun, in the order of the models."""
+        """The shares of an iteration after `begin`, in the order of the models."""
         with self._lock:
             return self._decided[iteration]
 
@@ -112,7 +112,9 @@ def gains_of(models: Sequence[str], history: History) -> list[float]:
 def costs_of(
     models: Sequence[str], calls: Sequence[CallRecord], prices: Mapping[str, Price | None]
 ) -> list[float]:
-    """Each model's cost of answered calls: dollars, else tokens, else calls, the same for all."""
+    """Each model's cost of answered calls, in dollars if all prices are known, otherwise in tokens,
+    otherwise in calls.
+    """
     usd, tokens = dict.fromkeys(models, 0.0), dict.fromkeys(models, 0.0)
     counts = dict.fromkeys(models, 0.0)
     priced = counted = True

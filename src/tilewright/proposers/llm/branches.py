@@ -1,7 +1,8 @@
-"""Kernels in which the models see nothing worthwhile to change: they are asked about them no more.
+"""Kernels for which the models found no worthwhile change, so that no further plans are requested
+for them.
 
-A kernel is closed by an iteration in which every plan that was made for it said so. It stays open
-within that iteration, so that a resumed run asks what the first session asked.
+A kernel is closed after an iteration in which every plan for it found no worthwhile change. It is
+not closed during this iteration, so that a resumed run makes the same calls as the first session.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from collections.abc import Callable, Mapping
 
 
 class Branches:
-    """Which kernels are closed, and since which iteration. Thread-safe.
+    """The closed kernels, with the iterations that closed them. Thread-safe.
 
     Args:
         closed: iteration by candidate id, of an earlier session of the run.
-        keep: makes a further one durable.
+        keep: stores another closed kernel.
     """
 
     def __init__(
@@ -28,7 +29,7 @@ class Branches:
         self._lock = threading.Lock()
 
     def close(self, candidate_id: str, iteration: int) -> None:
-        """The plans of this iteration saw nothing worthwhile; the first such iteration counts."""
+        """Close a kernel in this iteration, unless it is closed already."""
         with self._lock:
             if candidate_id not in self._closed:
                 self._keep(candidate_id, iteration)

@@ -1,8 +1,8 @@
 """Makes calls so that none is paid for twice and none exceeds the budget.
 
-Each call: look for a recorded reply; else reserve its cost, record the intent, send it, record
-reply and cost. A killed process leaves intents; their calls end in the spool, where `submit` finds
-them.
+For each call, a recorded reply is used if there is one. Otherwise, the cost is reserved, the call
+is recorded as intended, sent, and recorded with its reply and cost. If the process is killed,
+replies to intended calls are written to the spool, where `submit` finds them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tilewright.proposers.llm.providers.base import GO_ON as RESUME
 from tilewright.proposers.llm.replies import inside_block
 
 CONTINUATIONS = 2
-"""How often a truncated reply is asked to go on."""
+"""Maximum number of continuations that are requested for a truncated reply."""
 
 GO_ON = (
     "Your answer was cut off. Go on exactly where it stopped, without repeating anything and "
@@ -45,12 +45,12 @@ class Caller:
     """The calls of one run. Thread-safe.
 
     Args:
-        transport: carries calls out.
+        transport: makes the calls.
         store: keeps them.
         run_id: the run they belong to.
-        ledger: keeps them within the budget.
+        ledger: ensures that they stay within the budget.
         prices: by model name, None where unknown.
-        on_call: hears of each finished call.
+        on_call: called with each finished call.
     """
 
     def __init__(
@@ -76,13 +76,14 @@ class Caller:
             transport.settled(key)
 
     def begin(self, requests: Sequence[Request]) -> list[Pending]:
-        """Make all of these calls at once; each one's reply can be waited for apart."""
+        """Start all of these calls. Each reply can be waited for separately."""
         return [Pending(self, request, self._submit(request)) for request in requests]
 
     def ask(self, requests: Sequence[Request]) -> list[Reply | None]:
-        """Replies in the order of the requests, made concurrently; None where not afforded.
+        """Replies to concurrent calls, in the order of the requests; None for a call that the
+        budget does not allow.
 
-        A `ModelError` is raised only when every other call is finished and recorded.
+        A `ModelError` is raised only after all other calls have been finished and recorded.
         """
         calls = self.begin(requests)
         for call in calls:
@@ -96,7 +97,8 @@ class Caller:
     def continued(self, request: Request, reply: Reply) -> Reply:
         """A truncated reply together with its continuations.
 
-        Where tools were offered there is none: a turn that was cut off within a call has no end.
+        With tools, no continuation is requested, because a reply that was cut off within a call of
+        a tool cannot be continued.
         """
         if request.tools:
             return reply
@@ -196,19 +198,21 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A call that was begun; `future` is None when the budget did not afford it."""
+    """A call that was started; `future` is None if the budget does not allow the call."""
 
     caller: Caller
     request: Request
     future: Future[Reply] | None
 
     def wait(self) -> None:
-        """Return once the call is over, however it ended."""
+        """Wait until the call has ended, successfully or not."""
         if self.future is not None:
             self.future.exception()
 
     def reply(self) -> Reply | None:
-        """Wait for the reply; continued if it was truncated. None when not afforded."""
+        """Wait for the reply, which is continued if it was truncated; None if the budget does not
+        allow the call.
+        """
         if self.future is None:
             return None
         return self.caller.continued(self.request, self.future.result())

@@ -12,14 +12,14 @@ from tilewright.proposers.llm.messages import Request
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What one proposal may use, and what is known from its start.
+    """The limits of one proposal, and the facts in its first prompt.
 
     Attributes:
-        turns: how many there are.
-        tools: each with the names of its arguments, and what it does.
-        share: kernels that it may have evaluated; None for any number.
-        run_left: evaluations that the run had left when it began; None for any number.
-        facts: of the machine, a line each.
+        turns: maximum number of turns.
+        tools: the tools, each with the names of its arguments and a description.
+        share: number of kernels that the proposal may have evaluated; None if there is no limit.
+        run_left: number of evaluations that the run had left when the proposal began; None if there
+        is no limit. facts: facts about the machine, one per line.
     """
 
     turns: int
@@ -33,15 +33,15 @@ class Conversations(Protocol):
     """Proposals in which a model works in several turns with tools."""
 
     def terms(self, brief: Brief, parent: Trial, history: History) -> Terms:
-        """What a proposal for this kernel may use, and is told at once."""
+        """The limits of a proposal for this kernel, and the facts in its first prompt."""
         ...
 
     def begin(
         self, brief: Brief, parent: Trial, history: History, plan: Plan, requests: Sequence[Request]
     ) -> list[Candidate]:
-        """The first candidates of a proposal for each request; their plans say in which turn."""
+        """The first candidates of a proposal for each request. Their plans contain the turn."""
         ...
 
     def go_on(self, trials: Sequence[Trial]) -> list[Candidate]:
-        """The next candidates of the proposal whose last ones became these trials."""
+        """The next candidates of the proposal whose last candidates have become these trials."""
         ...

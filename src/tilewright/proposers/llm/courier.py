@@ -1,9 +1,10 @@
-"""The process that carries calls out, so that they survive the death of the run that asked.
+"""The process that makes calls to models, which continues them even if the process of the run is
+killed.
 
 Started as `python -m tilewright.proposers.llm.courier DESCRIPTOR SPOOL`. DESCRIPTOR is one end of a
 channel of JSON messages: first one with the secrets (never in a process's environment, where others
-could read them), then a request each. Each finished call is answered by one. When the requests end,
-calls under way are finished and kept in the spool; what only waits is dropped.
+could read them), then one for each request. Each finished call is answered by a message. When the
+requests end, calls in progress are finished and stored in the spool, and waiting calls are dropped.
 """
 
 from __future__ import annotations

@@ -22,32 +22,32 @@ from tilewright.sandbox.child import Child
 
 
 class Transport(Protocol):
-    """How calls get to models. Thread-safe."""
+    """Sends calls to models. Thread-safe."""
 
     @property
     def closed(self) -> bool:
-        """Whether calls are sent no more."""
+        """Whether no more calls are sent."""
         ...
 
     def submit(self, request: Request) -> Future[Reply]:
-        """The reply to come; the future raises `ModelError` or `ConfigurationError`."""
+        """A future of the reply, which raises `ModelError` or `ConfigurationError`."""
         ...
 
     def settled(self, key: str) -> None:
-        """The reply of this call is recorded for good; nothing needs to keep it any more."""
+        """The reply to this call has been recorded, so the transport may delete it."""
         ...
 
     def close(self) -> None:
-        """Send nothing more. Does not wait for calls under way. Idempotent."""
+        """Send no more calls, without waiting for calls in progress. May be called again."""
         ...
 
 
 class CourierTransport:
-    """Calls go through one courier process, started with the first call.
+    """A transport that uses one courier process, which is started with the first call.
 
     Args:
-        folder: the run's spool; replies lie there until they are settled.
-        backoff: how calls are tried again.
+        folder: the run's spool, which contains replies until they are settled.
+        backoff: the rule for repeating failed calls.
     """
 
     def __init__(self, folder: Path, backoff: Backoff) -> None:
@@ -65,7 +65,7 @@ class CourierTransport:
         return self._closed
 
     def submit(self, request: Request) -> Future[Reply]:
-        """Equal requests under way share one call."""
+        """Send a request. Equal requests in progress share one call."""
         key = request.key
         with self._lock:
             if key in self._waiting:
@@ -86,13 +86,13 @@ class CourierTransport:
 
     @property
     def process_id(self) -> int | None:
-        """The courier's process id, while there is one."""
+        """The process id of the courier, if it is running."""
         return self._process.pid if self._process is not None else None
 
     def close(self) -> None:
-        """End the courier's input; it finishes what is under way on its own.
+        """Close the courier's input. The courier then finishes the calls in progress.
 
-        Whoever waits for a reply is told now; the reply will lie in the spool.
+        Callers that wait for a reply get an exception now; the reply will be in the spool.
         """
         with self._lock:
             self._closed = True

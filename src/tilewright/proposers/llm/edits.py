@@ -1,6 +1,6 @@
 """Search/replace edits: reads them from a reply and applies them to a source.
 
-Both take a time that grows linearly with the texts, but for the number of edits.
+The time for both is proportional to the length of the texts and to the number of edits.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from tilewright.proposers.llm.replies import ReplyFailed
 
 MAX_EDITS = 100
-"""In one reply; a model that changes more gives the whole kernel."""
+"""Maximum number of edits in one reply."""
 
 _MARK = re.compile(
     r"^(?:<{5,}+[ \t]*+(SEARCH)|(={5,}+)|>{5,}+[ \t]*+(REPLACE))[ \t]*+$\n?", re.MULTILINE
@@ -36,8 +36,8 @@ def read_edits(text: str) -> list[tuple[str, str]]:
 def apply_edits(source: str, edits: list[tuple[str, str]]) -> str | ReplyFailed:
     """The source with all edits made, one after the other.
 
-    Each one's lines must stand in the source exactly once; where they do not stand there letter for
-    letter, they are compared without their indentation.
+    The source must contain the lines of each edit exactly once. If it does not contain them
+    literally, lines are compared without their indentation.
     """
     if len(edits) > MAX_EDITS:
         return ReplyFailed(

@@ -1,7 +1,7 @@
-"""Why a call to a model gave no reply.
+"""The exceptions of calls to models.
 
-Two kinds, and the difference decides what happens: a `TransientError` is tried again, a
-`ModelError` ends the session (the run stays resumable). Neither ever holds a key.
+After a `TransientError`, the call is repeated. A `ModelError` ends the session, and the run can be
+resumed. Neither exception contains a key.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ class ModelError(TilewrightError):
 
 
 class CallAbandonedError(ModelError):
-    """The run stops while the call is under way; it may still be paid for and be answered."""
+    """The run stopped while the call was in progress. The call may still be answered and billed."""
 
 
 class TransientError(Exception):
     """One attempt failed and another may succeed: 429, 5xx, timeouts, dropped connections.
 
-    `retry_after_s` is how long the provider asks to wait, None when it does not say.
+    `retry_after_s` is the number of seconds that the provider asks to wait, or None.
     """
 
     def __init__(self, reason: str, retry_after_s: float | None = None) -> None:
@@ -30,7 +30,7 @@ class TransientError(Exception):
 
 
 def redacted(text: str, secrets: tuple[str, ...]) -> str:
-    """The text with every secret blacked out, shortened to what fits a sentence."""
+    """The text without secrets, shortened for a sentence."""
     for secret in secrets:
         if secret:
             text = text.replace(secret, "[key]")

@@ -1,4 +1,4 @@
-"""Measurements and failures in words, as a model reads them."""
+"""Describes measurements and failures in words, for prompts."""
 
 from __future__ import annotations
 
@@ -9,25 +9,27 @@ from itertools import pairwise
 from tilewright.core.records import Failed, History, Measured, Plan, Schedule, Trial
 
 LONGEST_PLAN = 1500
-"""Characters of an earlier run's plan that are shown."""
+"""Number of characters of an earlier run's plan that are shown."""
 
 LONGEST_ATTEMPT = 160
-"""Characters of an earlier attempt's plan, or of why it failed, that are shown."""
+"""Number of characters of an earlier attempt's plan, or of its failure, that are shown."""
 
 TELLING_CHANGE = 0.1
-"""Least change of a cause that is told of a slower attempt, as a share of what it is slower by."""
+"""Minimum change of a cause that is shown for a slower attempt, as a share of the attempt's
+additional latency.
+"""
 
 MOST_CHANGES = 2
-"""Causes whose change is told of a slower attempt."""
+"""Number of causes whose changes are shown for a slower attempt."""
 
 MOST_ATTEMPTS = 8
-"""Earlier attempts on one kernel that are shown: the latest."""
+"""Number of earlier attempts on one kernel that are shown, the latest ones."""
 
 MOST_OTHERS = 4
-"""Other kernels of the run that are shown: the fastest."""
+"""Number of other kernels of the run that are shown, the fastest ones."""
 
 CONTEXT_LINES = 2
-"""Source lines shown before and after the line of a failure."""
+"""Number of source lines that are shown before and after the line of a failure."""
 
 _NAMED_LINE = re.compile(r"\bline (\d+)")
 """How targets name a line of the kernel."""
@@ -48,9 +50,10 @@ _STAGES = {
 
 
 def describe_latency(trial: Trial, notes: Sequence[str] = ()) -> str:
-    """Latency, utilisation, and what the target says of them; else its counts and causes.
+    """Latency, utilisation and the target's feedback, or if there is no feedback, counts and
+    causes.
 
-    `notes` follow, unless the measurement says the same.
+    `notes` are added unless the feedback already contains them.
     """
     outcome = trial.outcome
     if isinstance(outcome, Failed):
@@ -93,11 +96,11 @@ def describe_ancestors(trial: Trial, history: History) -> list[str]:
 
 
 def describe_tried(trial: Trial, history: History, causes: Sequence[str] = ()) -> list[str]:
-    """The latest attempts that were made on `trial` and did not make it faster.
+    """The latest attempts on `trial` that did not make it faster.
 
-    Option, the plan in a line, and the outcome; of a slower kernel with the changes of its largest
-    `causes` of lost time, of all where none are given. Of a candidate that failed and was
-    corrected, only the correction counts. Instances of a template are one line together.
+    Each attempt has the option, the plan in one line, and the outcome. A slower kernel also has the
+    changes of its largest `causes` (all causes if none are given). If a candidate failed and was
+    corrected, only the correction is listed. Instances of a template are summarised in one line.
     """
     children = [t for t in history if t.candidate.parent_id == trial.candidate.id]
     corrected = {str(_parameters(child).get("repairs", "")) for child in children}
@@ -120,9 +123,9 @@ def describe_tried(trial: Trial, history: History, causes: Sequence[str] = ()) -
 def describe_others(trial: Trial, history: History) -> list[str]:
     """The fastest kernels of the run that `trial` neither came from nor led to.
 
-    Each with option, the plan in a line, and its latency beside that of `trial`. Of the instances
-    of one template only the fastest, with the plan that brought the template. None where `trial`
-    was not measured.
+    Each kernel has the option, the plan in one line, and its latency relative to that of `trial`.
+    For the instances of a template, only the fastest is listed, with the plan that introduced the
+    template. None if `trial` was not measured.
     """
     before = trial.outcome
     if not isinstance(before, Measured):
@@ -174,7 +177,9 @@ def describe_failure(trial: Trial) -> str:
 
 
 def first_error(failed: Failed) -> str:
-    """The log; of a compiler's only the first error with its notes, for others mostly follow."""
+    """The log, or for a compiler's log only the first error with its notes, because the other
+    errors are mostly consequences.
+    """
     log = failed.log.strip()
     if failed.kind != "compile_error":
         return log
@@ -205,7 +210,7 @@ def _parameters(trial: Trial) -> Mapping[str, str | int]:
 
 
 def gist(plan: Plan) -> str:
-    """A plan's first line: models are asked for one that says what changes."""
+    """The first line of a plan, in which models are asked to say what changes."""
     lines = [line.strip() for line in plan.text.splitlines()]
     return _one_line(next((line for line in lines if line and line[0] != "#"), plan.text))
 
@@ -240,7 +245,9 @@ def _changes(before: Measured, after: Measured, causes: Sequence[str]) -> list[s
 
 
 def with_lines_marked(source: str, told: str, comment: str) -> str:
-    """The kernel's source, with a comment at the end of each line whose number is `told`."""
+    """The kernel's source, with a comment at the end of each line that the feedback `told` mentions
+    by its number.
+    """
     named = {int(number) for number in _NAMED_LINE.findall(told)}
     return "\n".join(
         f"{text}  {comment} line {number}" if number in named else text

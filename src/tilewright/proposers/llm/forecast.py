@@ -1,4 +1,6 @@
-"""What a run's calls to models may use at most, told before the first one."""
+"""An upper bound on the cost of a run's calls to models, which is reported before the first
+call.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,11 @@ from tilewright.proposers.llm.prompts.render import Prompts
 
 @dataclass(frozen=True, slots=True)
 class TurnSizes:
-    """What is sent in the turns of a proposal: the tools, and characters of their answers.
+    """The sizes of prompts in the turns of a proposal: the tools, and the characters of their
+    answers.
 
-    `answered` are those to the last reply, `folded` what is kept of those to an earlier one.
+    `answered` is the size of the answers to the last reply, and `folded` that of the shortened
+    answers to an earlier reply.
     """
 
     tools: Sequence[tuple[str, str]]
@@ -35,11 +39,13 @@ def forecast(
     settings: Settings,
     sizes: TurnSizes,
 ) -> tuple[int, int, float | None]:
-    """Calls, tokens and US dollars (None if a price is unknown) that the search may use at most.
+    """Upper bounds on the calls, the tokens and the US dollars of the search (None if a price is
+    unknown).
 
-    That is with all iterations, a full beam, every candidate repaired or every proposal of as many
-    turns as allowed, and every reply as long as allowed. Prompts are taken to be as long as those
-    for the starting kernel, shares to be equal. `sizes` are those of turns.
+    The bounds assume all iterations, a full beam, a repair of every candidate (or the maximum
+    number of turns in every proposal), and replies of the maximum length. Prompts are assumed to be
+    as long as those for the starting kernel, and shares to be equal. `sizes` are the sizes of
+    turns.
     """
     plan = Plan(start.candidate.id, "", "", "")
     failed = Trial(1, 1, start.candidate, Failed("check", "wrong_result", ""))

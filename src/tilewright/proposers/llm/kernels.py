@@ -1,4 +1,4 @@
-"""Kernels in replies: whole, as edits of another one, or with numbers left open."""
+"""Finds kernels in replies, as whole sources, as edits of another kernel, or as templates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from tilewright.proposers.llm.replies import ReplyFailed, read_code
 def source_in(
     reply: Reply, base: str, language: KernelLanguage, *, edits: bool
 ) -> str | ReplyFailed:
-    """The kernel in a reply: `edits` of `base` where these were asked for and given, else whole."""
+    """The kernel in a reply, which contains the whole source, or edits of `base` if `edits` were
+    requested.
+    """
     found = read_edits(reply.text) if edits and reply.stop == "end" else []
     source = apply_edits(base, found) if found else read_code(reply, language)
     form = language.normal_form
@@ -27,7 +29,7 @@ def source_in(
 def first_instance(
     source: str, plan: Plan | None, language: KernelLanguage
 ) -> tuple[str | ReplyFailed, Plan | None]:
-    """A kernel as it stands, or a template's first instance, whose plan has the template."""
+    """The kernel, or the first instance of a template, whose plan then contains the template."""
     if plan is None:
         return source, plan
     try:

@@ -1,4 +1,6 @@
-"""Keeps a run within what models may cost: reserves before each call, settles after it."""
+"""Keeps the cost of a run's models within the budget, by reserving the maximum cost before each
+call.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from tilewright.core.budget_text import describe_budget
 
 
 class Ledger:
-    """Thread-safe. Unknown costs count as their reservation; unpriced ones as no dollars."""
+    """The account of a run's calls. If the cost of a call is unknown, the reserved amount is
+    charged. For a model without a price, no dollars are charged. Thread-safe.
+    """
 
     def __init__(self, budget: Budget, spent: Spent) -> None:
         self._budget = budget
@@ -21,8 +25,8 @@ class Ledger:
     def reserve(self, key: str, cost: Spent) -> bool:
         """Whether a call of at most this cost may be made.
 
-        Waits while calls under way might still turn out cheaper than reserved. Once a call was
-        refused, all further ones are.
+        Waits for calls in progress, which may cost less than reserved. After a call was refused,
+        all further calls are refused.
         """
         with self._changed:
             while not self._refused and not self._budget.affords(self._committed() + cost):
@@ -37,7 +41,7 @@ class Ledger:
             return True
 
     def settle(self, key: str, usd: float | None, tokens: int | None) -> Spent:
-        """Replace a reservation by what the call cost; returns what was counted."""
+        """Replace a reservation by the real cost of the call, and return the charged amounts."""
         with self._changed:
             reserved = self._reserved.pop(key)
             counted = Spent(
@@ -50,20 +54,20 @@ class Ledger:
             return counted
 
     def release(self, key: str) -> None:
-        """Give a reservation back: the call failed before anything came of it."""
+        """Cancel a reservation, because the call failed without a reply."""
         with self._changed:
             self._reserved.pop(key, None)
             self._changed.notify_all()
 
     @property
     def spent(self) -> Spent:
-        """All settled calls, with their dollars and tokens."""
+        """The number of settled calls, with their dollars and tokens."""
         with self._changed:
             return self._spent
 
     @property
     def stop_reason(self) -> str | None:
-        """Why no further call is made, or None."""
+        """The reason why no further call is made, or None."""
         with self._changed:
             if not self._refused:
                 return self._budget.exhausted(self._spent)

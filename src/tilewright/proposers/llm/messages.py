@@ -1,7 +1,7 @@
-"""What is asked of a model and what comes back, independent of any provider.
+"""Requests to models and their replies, independent of any provider.
 
-All are frozen, and requests and replies travel as JSON: to the call log, to recordings and to the
-process that carries calls out.
+All records are frozen. Requests and replies are converted to JSON for the database, for recordings
+and for the process that makes the calls.
 """
 
 from __future__ import annotations
@@ -18,21 +18,27 @@ from tilewright.core.typed import require_types
 
 Role = Literal["user", "assistant"]
 Phase = str
-"""What a call is for: "plan", "implement", "repair", "probe", or "turn 3" of a proposal."""
+"""The purpose of a call: "plan", "implement", "repair", "probe", or "turn 3" of a proposal."""
 Stop = Literal["end", "length", "refused"]
 _OTHER_FORM = (LookupError, TypeError, ValueError, AttributeError)
 
 MAX_REPLY_CHARACTERS = 1 << 20
-"""Of a reply; far over any kernel, and over what models write in one answer."""
+"""Maximum number of characters of a reply, which is more than any kernel and any reply of a model
+has.
+"""
 MAX_RAW_CHARACTERS = 4 << 20
-"""Of a reply as its provider gave it, in JSON."""
+"""Maximum number of characters of a provider's original reply in JSON."""
 MAX_TOKENS = (1 << 31) - 1
-"""Of one call; what a database's whole numbers hold, and far over any model's context."""
+"""Maximum number of tokens of one call, which a database can represent and which is more than the
+context of any model.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class OfferedTool:
-    """A tool that a model may call by its provider's protocol; `schema` is JSON Schema as text."""
+    """A tool that a model may call through its provider's protocol; `schema` is JSON Schema as
+    text.
+    """
 
     name: str
     text: str
@@ -41,7 +47,9 @@ class OfferedTool:
 
 @dataclass(frozen=True, slots=True)
 class NativeCall:
-    """One call by the provider's protocol; `arguments` is JSON as the model wrote it, or is not."""
+    """One call through the provider's protocol; `arguments` is the text of the model, which should
+    be JSON.
+    """
 
     id: str
     name: str
@@ -50,7 +58,7 @@ class NativeCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a native call is answered; `call` and `name` are those of the call."""
+    """The answer to a native call; `call` and `name` are those of the call."""
 
     call: str
     name: str
@@ -59,10 +67,11 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn. `stable` marks text that many requests share: providers cache up to there.
+    """One turn. `stable` marks text that many requests have in common, up to which providers can
+    cache the prompt.
 
-    `raw` is a model's turn as its provider gave it, in JSON: it goes back unchanged, with its
-    reasoning and signatures. `results` answer the calls of the turn before.
+    `raw` is a model's turn in the form of its provider, as JSON, which is sent back unchanged with
+    its reasoning and signatures. `results` are the answers to the calls of the previous turn.
     """
 
     role: Role
@@ -73,7 +82,7 @@ class Message:
 
     @property
     def characters(self) -> int:
-        """Length of all that is sent of it."""
+        """The number of characters that are sent."""
         said = len(self.raw) or len(self.text)
         return said + sum(len(result.text) for result in self.results)
 
@@ -82,8 +91,8 @@ class Message:
 class Request:
     """One call to one model. Equal requests with different `sample`s are different calls.
 
-    `model` is the model's full name as the user gave it, options included. `as_json` asks for a
-    JSON object where the provider offers that. `tools` may be called by the provider's protocol.
+    `model` is the model's full name with options, as the user gave it. `as_json` requests a JSON
+    object if the provider supports this. `tools` can be called through the provider's protocol.
     """
 
     model: str
@@ -95,22 +104,24 @@ class Request:
 
     @property
     def key(self) -> str:
-        """Content hash by which a call is recorded, cached and replayed."""
+        """The hash under which a call is recorded, cached and replayed."""
         return _key(self)
 
     @property
     def characters(self) -> int:
-        """Length of all messages, and of what is said of the tools."""
+        """The number of characters of all messages and of the descriptions of the tools."""
         tools = sum(len(tool.name) + len(tool.text) + len(tool.schema) for tool in self.tools)
         return sum(m.characters for m in self.messages) + tools
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one call; None where the provider does not say, or says what cannot be a count.
+    """The tokens of one call; None if the provider reports none, or reports a value that cannot be
+    a count.
 
-    `input` counts the whole prompt, of which `cached` were read from and `cache_written` written
-    to the provider's cache; `output` counts everything generated, `reasoning` included.
+    `input` is the number of tokens of the whole prompt, of which `cached` were read from the
+    provider's cache and `cache_written` were written to it. `output` is the number of generated
+    tokens, including `reasoning`.
     """
 
     input: int | None = None
@@ -127,12 +138,12 @@ class Usage:
 
     @property
     def known(self) -> bool:
-        """Whether the provider said how much was used."""
+        """Whether the provider reported the tokens."""
         return self.input is not None and self.output is not None
 
     @property
     def total(self) -> int:
-        """Input and output tokens that are known."""
+        """The sum of the known input and output tokens."""
         return (self.input or 0) + (self.output or 0)
 
     def __add__(self, other: Usage) -> Usage:
@@ -141,12 +152,13 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a model answered. `served_by` is the model's name as the provider reports it.
+    """The reply of a model. `served_by` is the model's name as the provider reports it.
 
-    `attempts` counts the tries it took; earlier ones that timed out may have been paid for.
-    Wherever a reply comes from (a provider, the database, a recording), it holds plain text of
-    at most `MAX_REPLY_CHARACTERS`: what is longer is cut off. `calls` were made by the provider's
-    protocol, `raw` is all of it as the provider gave it; one that is far too long has neither.
+    `attempts` is the number of attempts; earlier attempts that timed out may have been billed. The
+    text of a reply contains no control characters and is cut off after `MAX_REPLY_CHARACTERS`,
+    whether it comes from a provider, the database or a recording. `calls` were made through the
+    provider's protocol, and `raw` is the reply in the provider's form. A reply that is much too
+    long has neither.
     """
 
     text: str
@@ -183,8 +195,8 @@ def _sum(a: int | None, b: int | None) -> int | None:
 def request_to_json(request: Request) -> dict[str, Any]:
     """Plain JSON value of a request.
 
-    What belongs to native calls is left out where there are none: requests in plain text keep
-    their keys, by which earlier runs and recordings know them.
+    Fields of native calls are left out if there are none, so that requests in plain text have the
+    same keys as in earlier runs and recordings.
     """
     value = _filled(asdict(request), "tools")
     value["messages"] = tuple(_filled(m, "results", "raw") for m in value["messages"])

@@ -29,37 +29,41 @@ KEY_VARIABLES: Mapping[str, tuple[str, ...]] = {
     "google": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     "bedrock": (),  # boto3 finds its own credentials
 }
-"""Providers with a network address, and the variables that may hold their key, first one wins."""
+"""Providers with a network address, and the variables that may contain their key, in order of
+precedence.
+"""
 
 LOCAL = ("command", "mailbox")
 
 ASSUMED_REPLY_TOKENS = 16000
-"""Reserved for a reply where the model's options set no `max_tokens`."""
+"""Number of tokens that are reserved for a reply if the model's options do not set `max_tokens`."""
 
 DEFAULT_LIMITS: Mapping[str, int] = {"anthropic": 32000}
-"""Providers whose protocol demands a limit, and the one they are given then."""
+"""Providers whose protocol requires a limit, with the limit that is sent by default."""
 
 
 def public_name(name: str) -> str:
-    """A model's name without what belongs to one machine: commands, folders, addresses, options."""
+    """A model's name without the parts that belong to one machine: commands, folders, addresses and
+    options.
+    """
     provider = name.partition(":")[0]
     return provider if provider in (*LOCAL, "agent") else name.partition("?")[0].partition("@")[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Per-model options. One that is None is left out of the request altogether.
+    """The options of a model. Options that are None are not sent.
 
     Attributes:
         temperature: sampling temperature.
-        reasoning_effort: passed on as it is ("low", "medium", "high").
-        max_tokens: most tokens a reply may have, reasoning included.
+        reasoning_effort: sent unchanged ("low", "medium", "high").
+        max_tokens: maximum number of tokens of a reply, including reasoning.
         key_env: environment variable with the key, instead of the provider's usual one.
-        json: whether the provider can be asked for JSON objects.
-        tools: whether tools are called by the provider's protocol; else in plain text.
+        json: whether JSON objects are requested from the provider.
+        tools: whether tools are called through the provider's protocol instead of in plain text.
         price: "INPUT:OUTPUT" in US dollars per million tokens, instead of the price table's.
-        timeout_s: seconds until an attempt is given up.
-        concurrency: calls to this model at a time.
+        timeout_s: seconds after which an attempt is abandoned.
+        concurrency: number of calls to this model at the same time.
     """
 
     temperature: float | None = None
@@ -85,9 +89,9 @@ class Model:
 
     @property
     def key_variables(self) -> tuple[str, ...]:
-        """Environment variables that may hold the key; empty where none is sent.
+        """Environment variables that may contain the key; empty if no key is sent.
 
-        The provider's usual key goes only to the provider's own address.
+        The provider's usual key is sent only to the provider's own address.
         """
         if self.options.key_env:
             return (self.options.key_env,)
@@ -95,24 +99,30 @@ class Model:
 
     @property
     def calls_tools(self) -> bool:
-        """Whether its provider's protocol offers it tools; commands and folders have none."""
+        """Whether tools are offered through the provider's protocol, which is never the case for
+        commands and folders.
+        """
         return self.provider not in LOCAL and self.options.tools
 
     @property
     def on_this_machine(self) -> bool:
-        """Whether its address is this machine's own, where no provider's prices hold."""
+        """Whether the address belongs to this machine, for which the prices of providers do not
+        apply.
+        """
         host = urlsplit(self.base_url or "").hostname or ""
         return host in ("localhost", "::1") or host.startswith("127.")
 
     @property
     def reply_tokens(self) -> int:
-        """Most tokens a reply is expected to have: the limit sent, else an assumption."""
+        """The maximum number of tokens that a reply is expected to have, which is the limit that is
+        sent, or an assumption.
+        """
         limit = DEFAULT_LIMITS.get(self.provider, ASSUMED_REPLY_TOKENS)
         return self.options.max_tokens or limit
 
 
 def is_model_name(name: str) -> bool:
-    """Whether a proposer's name is meant as a model rather than as a plug-in."""
+    """Whether the name of a proposer has the form of a model's name."""
     return "/" in name or ":" in name
 
 

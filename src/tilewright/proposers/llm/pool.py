@@ -1,4 +1,4 @@
-"""Carries out calls in bounded threads: the only place where providers run concurrently."""
+"""Makes calls in a limited number of threads. Providers run concurrently only here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tilewright.proposers.llm.providers.base import Provider
 from tilewright.proposers.llm.retry import Backoff, with_retries
 
 Around = Callable[[Request, Callable[[], Reply]], Reply]
-"""Wraps one call, retries included; the spool uses it to keep replies."""
+"""A function around one call with its retries, with which the spool stores replies."""
 
 
 def _plainly(request: Request, call: Callable[[], Reply]) -> Reply:
@@ -21,7 +21,8 @@ def _plainly(request: Request, call: Callable[[], Reply]) -> Reply:
 
 
 class ProviderPool:
-    """At most `concurrency` calls per model at a time, each tried again as `Backoff` says.
+    """Makes at most `concurrency` calls per model at the same time, and repeats failed calls by the
+    rule `Backoff`.
 
     Calls of one model start in the order of submission.
     """
@@ -50,7 +51,9 @@ class ProviderPool:
         return threads.submit(self._call, request)
 
     def stop(self) -> None:
-        """Drop what waits, let finish what is under way (it may be paid for), stop retrying."""
+        """Drop waiting calls and stop retries. Calls in progress are finished, because they may be
+        billed.
+        """
         self._stopping.set()
         for threads in self._threads.values():
             threads.shutdown(wait=False, cancel_futures=True)

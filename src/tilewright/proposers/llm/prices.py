@@ -1,4 +1,4 @@
-"""What a call costs, from a price table that ships with the tool and needs no network.
+"""The cost of calls, from an installed price table that needs no network.
 
 An unknown price is None, never 0.
 """
@@ -17,14 +17,18 @@ from tilewright.proposers.llm.models import LOCAL, Model, parse_model
 
 PER_TOKEN = 1e-6
 CHARACTERS_PER_TOKEN = 3.0
-"""Low on purpose: reservations should rather be too large."""
+"""Number of characters per token for reservations, which is low so that reservations are rather too
+large.
+"""
 
 _TABLE_NAMES = {"openai": "openai", "anthropic": "anthropic", "google": "google", "bedrock": "aws"}
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """US dollars per million tokens. Reading and writing the provider's cache have own prices."""
+    """US dollars per million tokens. Reading and writing the provider's cache have separate
+    prices.
+    """
 
     input: float
     output: float
@@ -32,7 +36,7 @@ class Price:
     cache_written: float
 
     def usd(self, usage: Usage) -> float | None:
-        """Dollars of a call; None when its tokens are unknown."""
+        """The cost of a call in dollars; None if its tokens are unknown."""
         if usage.input is None or usage.output is None:
             return None
         cached, written = usage.cached or 0, usage.cache_written or 0
@@ -45,15 +49,16 @@ class Price:
 
 
 def needs_table(model: Model) -> bool:
-    """Whether only the price table can know the model's price."""
+    """Whether the model's price can come only from the price table."""
     local = model.provider in LOCAL or model.on_this_machine
     return model.options.price is None and not local
 
 
 def price_of(model: Model) -> Price | None:
-    """The model's price: its `price` option, else the table's; None when neither knows it.
+    """The model's price, from its option `price` or from the table; None if neither contains it.
 
-    Also None where the table's package is not installed, without which `check_model` refuses.
+    Also None if the package of the table is not installed, in which case `check_model` refuses the
+    model.
     """
     if model.options.price is not None:
         return _own_price(model)
@@ -83,7 +88,9 @@ def price_of(model: Model) -> Price | None:
 
 
 def snapshot(models: Mapping[str, Price | None]) -> Prices:
-    """What a run stores of the table: the prices it uses and the table's version."""
+    """The part of the table that a run stores: the prices that it uses, and the version of the
+    table.
+    """
     prices = {name: asdict(price) if price else None for name, price in models.items()}
     try:
         table = f"genai-prices {version('genai-prices')}"
@@ -99,7 +106,7 @@ def from_snapshot(stored: Prices) -> dict[str, Price | None]:
 
 
 def reserved_usage(request: Request) -> Usage:
-    """What a call may use at most, as far as that can be said before."""
+    """An estimate of the maximum tokens of a call before it is made."""
     inputs = int(request.characters / CHARACTERS_PER_TOKEN) + 1
     return Usage(input=inputs, output=parse_model(request.model).reply_tokens)
 

@@ -1,4 +1,4 @@
-"""Whether a model can be reached: a look at its address, or one short question."""
+"""Tests whether a model can be reached, by its address or with one short question."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ CONNECT_TIMEOUT_S = 3.0
 
 
 def require_address(model: Model) -> None:
-    """`ModelError` when nothing listens at the address in the model's name.
+    """Raise `ModelError` if nothing listens at the address in the model's name.
 
-    Providers' own addresses are not looked at, nor is anything where a proxy stands in between.
+    The addresses of providers are not tested, and neither are addresses that are reached through a
+    proxy.
     """
     if model.base_url is None or getproxies():
         return

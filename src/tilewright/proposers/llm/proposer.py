@@ -1,4 +1,4 @@
-"""Plans and implements by asking language models."""
+"""The proposer that calls language models for plans and implementations."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tilewright.proposers.llm.replies import (
 )
 
 NOT_REPAIRED = ("slower_than_limit", "crash")
-"""Failures that say nothing a model could act on."""
+"""Failures that contain no information with which a model could correct the kernel."""
 
 _AS_JSON = (
     Message(
@@ -50,13 +50,13 @@ class LLMProposer:
     """The `Proposer` and `Responder` roles over one or several models.
 
     Args:
-        models: full names; plans and implementations are dealt over them.
-        prompts: renders what is sent.
+        models: full names of the models, among which plans and implementations are divided.
+        prompts: renders the prompts.
         caller: makes the calls.
         edits: replies to implement and repair prompts may be search/replace edits.
-        templates: replies may leave numbers open; their first values make the candidate.
-        shares: of each model in the work; None for equal ones.
-        branches: which kernels are not asked about any more.
+        templates: replies may leave numbers open. The candidate has their first values.
+        shares: the share of each model in the work; None for equal shares.
+        branches: the kernels for which no further plans are requested.
         turns: proposals in several turns; None for a plan and an implementation of it.
     """
 
@@ -95,7 +95,7 @@ class LLMProposer:
     def each_plan(
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
     ) -> Iterator[Plan]:
-        """The plans of `plan`; all calls have begun when this returns."""
+        """The plans of `plan`, one by one. All calls have started when this method returns."""
         if parent.candidate.id in self.branches.closed_before(brief.iteration):
             return iter(())
         if self._shares is not None:
@@ -207,7 +207,9 @@ class LLMProposer:
     def respond(
         self, brief: Brief, parent: Trial, trials: Sequence[Trial], history: History, seed: int
     ) -> list[Candidate]:
-        """What the author of these candidates goes on with: in its next turn, or a correction."""
+        """The next candidates of the author of these candidates, from its next turn or from a
+        correction.
+        """
         plan = trials[0].candidate.plan
         if plan is not None and plan.turn is not None:
             return self._turns.go_on(trials) if self._turns is not None else []

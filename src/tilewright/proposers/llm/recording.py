@@ -1,10 +1,11 @@
-"""Recorded calls in a file: written by a run, answered from in another that needs no key.
+"""Recorded calls in a file, from which another run can read replies without a key.
 
 One JSON object per line: first the file's version and the price snapshot, then one call each.
 
-A reply is found by its request's content, else by the call's place in the run: model, phase, turn
-and sample (derived from seed, iteration, parent's and plan's content). So a recording outlives
-changes of what prompts say of a kernel, measured cycles above all; prompts that differ are counted.
+A reply is identified by the content of its request, or otherwise by the position of the call in the
+run: model, phase, turn and sample (derived from the seed, the iteration, the parent and the plan).
+Therefore, a recording remains usable if prompts change, for example because of other cycle counts.
+Prompts that differ are counted.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tilewright.proposers.llm.messages import Reply, Request, reply_from_json, r
 
 VERSION = 1
 MAX_BYTES = 1 << 30
-"""Of a recording: thousands of calls with long prompts."""
+"""Maximum size of a recording, which suffices for thousands of calls with long prompts."""
 
 
 def write_recording(
@@ -39,7 +40,7 @@ def write_recording(
 
 
 class Recording:
-    """The `Transport` role: answers from a file and never reaches out."""
+    """A `Transport` that reads replies from a file and never calls a model."""
 
     def __init__(self, file: Path, strict: bool = False) -> None:
         """Read the file; `InputError` when it is not a recording.
@@ -70,7 +71,7 @@ class Recording:
             ) from error
 
     def require(self, names: Iterable[str]) -> None:
-        """`InputError` where a model is asked for that the recording has no replies of."""
+        """Raise `InputError` if the recording has no replies of a model."""
         recorded = self.prices.usd_per_mtok if self.prices is not None else {}
         for name in names:
             if recorded and name not in recorded:
@@ -80,7 +81,7 @@ class Recording:
                 )
 
     def submit(self, request: Request) -> Future[Reply]:
-        """The recorded reply; the future raises `ModelError` when there is none."""
+        """A future of the recorded reply, which raises `ModelError` if there is none."""
         future = Future[Reply]()
         reply = self._replies.get(request.key)
         if reply is None and self._strict:
@@ -108,24 +109,24 @@ class Recording:
 
     @property
     def calls(self) -> int:
-        """How many different calls were asked for."""
+        """The number of different calls."""
         return len(self._used)
 
     @property
     def differing(self) -> int:
-        """How many of them had another prompt than the recorded one."""
+        """The number of calls whose prompt differs from the recorded one."""
         return len(self._differing)
 
     @property
     def closed(self) -> bool:
-        """Never: a recording answers as long as it is asked."""
+        """Always false."""
         return False
 
     def settled(self, key: str) -> None:
-        """Nothing to forget."""
+        """Does nothing."""
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Does nothing."""
 
 
 def _place(request: Request) -> tuple[str, str, str, int]:

@@ -1,6 +1,7 @@
-"""Reads replies. What cannot be read is a typed failure; prose is never taken for code.
+"""Parses replies. A reply that cannot be parsed is a typed failure, and prose is never interpreted
+as code.
 
-The time that reading takes grows linearly with a reply's length, whatever it holds.
+The time for parsing is proportional to the length of the reply.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ ReplyFailureKind = Literal[
 ]
 
 OTHER = "other"
-"""Option of a plan whose text names none of the menu."""
+"""The option of a plan that names no option of the menu."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyFailed:
-    """A reply that holds no plan or no kernel."""
+    """A reply without a plan or without a kernel."""
 
     kind: ReplyFailureKind
     detail: str = ""
@@ -41,7 +42,9 @@ class ReplyFailed:
 
 @dataclass(frozen=True, slots=True)
 class PlanText:
-    """A plan as a model wrote it; its text begins with one sentence on what changes, if given."""
+    """A plan of a model. Its text begins with one sentence on what changes, if the model gave
+    one.
+    """
 
     option: str
     text: str
@@ -50,19 +53,23 @@ class PlanText:
 
 @dataclass(frozen=True, slots=True)
 class NothingWorthwhile:
-    """The model sees no change that would make the kernel noticeably faster."""
+    """The answer of a model that found no change which would make the kernel noticeably faster."""
 
     reason: str
 
 
 MAX_PLAN_CHARACTERS = 16_000
-"""Of a plan's text, which goes into further prompts; what is longer is cut off."""
+"""Maximum number of characters of a plan's text, which later prompts contain; a longer text is cut
+off.
+"""
 
 MAX_REASON_CHARACTERS = 500
-"""Of why nothing is worthwhile, which is kept as a note."""
+"""Maximum number of characters of the reason why no change is worthwhile, which is stored in a
+note.
+"""
 
 NONE = "none"
-"""The option that a model names when it sees nothing worthwhile to plan."""
+"""The option with which a model says that no change is worthwhile."""
 
 _TAG = re.compile(r"<(/?)(think|thinking|reasoning)>")
 _FENCE = re.compile(r"^[ \t]*+(`{3,}+|~{3,}+)[^\n`]*+$", re.MULTILINE)
@@ -73,7 +80,7 @@ def read_plan(
 ) -> PlanText | NothingWorthwhile | ReplyFailed:
     """The plan in a reply: JSON with option, change, expected and plan, or text with headed lines.
 
-    The option `none` says that there is none.
+    The option `none` means that there is no plan.
     """
     failure = unusable(reply)
     if failure is not None:
@@ -95,7 +102,7 @@ def read_plan(
 
 
 def read_headings(reply: Reply, menu: Sequence[MenuOption]) -> PlanText:
-    """What stands above a kernel that was written without a plan: option, change, expected."""
+    """The headed lines above a kernel that was written without a plan: option, change, expected."""
     above = without_thoughts(reply.text).partition("```")[0]
     named, change, expected, rest = _headings(above)
     text = (change or rest)[:MAX_PLAN_CHARACTERS]
@@ -141,12 +148,12 @@ def fenced_blocks(text: str) -> tuple[list[str], bool]:
 
 
 def inside_block(text: str) -> bool:
-    """Whether a text that broke off did so inside a fenced block."""
+    """Whether a text that was cut off ends inside a fenced block."""
     return fenced_blocks(text)[1]
 
 
 def without_thoughts(text: str) -> str:
-    """The text without what stands between a thinking tag and the next one that closes it."""
+    """The text without the parts between thinking tags."""
     tags = list(_TAG.finditer(text))
     closed = {tag[2]: tag.start() for tag in tags if tag[1]}  # the last place of each
     kept: list[str] = []
@@ -169,7 +176,7 @@ def _headings(text: str) -> tuple[str, str, str, str]:
 
 
 def unusable(reply: Reply) -> ReplyFailed | None:
-    """Why a reply says nothing that can be read, or None."""
+    """The reason why a reply cannot be used, or None."""
     if reply.stop == "refused":
         return ReplyFailed("refused", reply.text.strip()[:200])
     if not without_thoughts(reply.text).strip():

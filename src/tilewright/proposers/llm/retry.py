@@ -1,4 +1,4 @@
-"""Tries a call again after failures that may pass, waiting longer each time."""
+"""Repeats a call after temporary failures, with longer waiting times after each failure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Sleep = Callable[[float], None]
 class Backoff:
     """Waits `first_s`, then twice as long each time up to `longest_s`, with 25 % jitter.
 
-    A provider's retry-after is obeyed instead, up to `patience_s`.
+    If the provider sends a retry-after, this time is used instead, up to `patience_s`.
     """
 
     attempts: int = 6
@@ -36,7 +36,7 @@ class Backoff:
 def with_retries(
     call: Callable[[], Reply], model: str, backoff: Backoff, sleep: Sleep = time.sleep
 ) -> Reply:
-    """The first reply; `ModelError` when every attempt failed."""
+    """The first reply; `ModelError` if all attempts failed."""
     for attempt in range(1, backoff.attempts + 1):
         try:
             return replace(call(), attempts=attempt)

@@ -1,4 +1,4 @@
-"""Checks named models before anything is spent, and builds the proposer of a run."""
+"""Checks the models of a run before any call, and constructs the proposer of the run."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def check_model(model: Model, environment: Mapping[str, str] = os.environ) -> No
 
 
 def prices_of(names: Sequence[str]) -> dict[str, Price | None]:
-    """Each model's price from the table, None where unknown."""
+    """Each model's price; None if it is unknown."""
     return {name: price_of(parse_model(name)) for name in names}
 
 
@@ -90,7 +90,7 @@ def create_llm_proposer(
     on_call: Callable[[CallRecord], None] = lambda call: None,
     turns: Callable[[Caller], Conversations] | None = None,
 ) -> tuple[LLMProposer, Ledger]:
-    """The proposer over these models, and the ledger of what its calls cost."""
+    """The proposer with these models, and the ledger of its calls."""
     ledger = Ledger(budget, spent_on(store.calls(run_id)))
     caller = Caller(
         transport=transport,
@@ -114,7 +114,9 @@ def create_llm_proposer(
 
 
 def spent_on(calls: Sequence[CallRecord]) -> Spent:
-    """What answered calls have used; those of another run's replies cost nothing and are none."""
+    """The amounts that answered calls have used, without calls that were answered with replies of
+    another run.
+    """
     answered = [call for call in calls if call.state == "replied"]
     return Spent(
         usd=sum(call.counted_usd for call in answered),

@@ -1,8 +1,8 @@
-"""A folder in which calls outlive the process that asked for them.
+"""A folder for calls that continue after the process which started them has ended.
 
-`KEY.claim` says that a call has begun and by which courier; `KEY.reply` holds its reply. Replies
-that nobody fetched, because the run was killed, are found there when it is resumed, and a call that
-is still under way in an older courier is waited for instead of being made again.
+`KEY.claim` says that a call has begun, and in which courier; `KEY.reply` contains its reply. If a
+run was killed, the resumed run finds the replies in this folder. If a call is still in progress in
+an earlier courier, the run waits for it instead of making the call again.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from tilewright.proposers.llm.messages import Reply, Request, reply_from_json, r
 
 POLL_S = 0.02
 MOST_BYTES = 64 << 20
-"""Of a kept reply; far over any that is kept."""
+"""Maximum size of a stored reply, which is larger than any real one."""
 
 
 class Spool:
-    """One folder, shared by the couriers of a run's successive sessions."""
+    """One folder, which the couriers of all sessions of a run use."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -35,26 +35,31 @@ class Spool:
         self._stopped = threading.Event()
 
     def enter(self) -> None:
-        """Announce this process as a courier: its lock is held until it ends, however it ends."""
+        """Register this process as a courier, with a lock that it holds until it ends for any
+        reason.
+        """
         self._folder.mkdir(parents=True, exist_ok=True)
         self._alive = (self._folder / f"{self._name}.courier").open("w")
         fcntl.flock(self._alive, fcntl.LOCK_EX)
 
     def leave(self) -> None:
-        """The opposite of `enter`."""
+        """Undo `enter`."""
         if self._alive is not None:
             (self._folder / f"{self._name}.courier").unlink(missing_ok=True)
             self._alive.close()
 
     def stop(self) -> None:
-        """Begin no call any more: what waits for another courier's call is dropped.
+        """Start no more calls, and drop calls that wait for another courier.
 
-        Its run is over; were it to go on once that call is settled, it would be paid for twice.
+        The run has ended. If such a call were made after the other courier's call was settled, it
+        would be billed twice.
         """
         self._stopped.set()
 
     def around(self, request: Request, call: Callable[[], Reply]) -> Reply:
-        """The reply of an earlier call with this key, or else that of `call`, kept."""
+        """The stored reply of an earlier call with this key, or the reply of `call`, which is
+        stored.
+        """
         key = request.key
         while not self._claim(key):
             if self._stopped.is_set():

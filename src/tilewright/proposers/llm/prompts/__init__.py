@@ -1,1 +1,1 @@
-"""Prompts: versioned templates, rendered from records and nothing else."""
+"""Prompts, which are rendered from versioned templates and records."""

@@ -1,7 +1,8 @@
-"""Renders what is sent: a stable part that all requests of a run share, and the question itself.
+"""Renders prompts from a part that is the same in all requests of a run, followed by the question
+itself.
 
-The stable part comes first, so that providers can cache it. Every component can be switched off
-(`COMPONENTS`), to measure what it is worth.
+The part that does not change is first, so that providers can cache it. Every component can be
+switched off (`COMPONENTS`) to measure its benefit.
 """
 
 from __future__ import annotations
@@ -31,10 +32,12 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 Notes = Callable[[str], Sequence[str]]
-"""What is said of a kernel beside its measurement, by its source: a line each."""
+"""Returns further notes on a kernel from its source, one per line."""
 
 VERSION = "v2"
-"""Folder of the templates; changed templates get a new one, so that old runs stay explainable."""
+"""The folder of the templates. Changed templates get a new folder, so that the prompts of old runs
+can be reproduced.
+"""
 
 COMPONENTS = (
     "isa", "costs", "menu", "feedback", "examples", "history", "failed", "done", "plan",
@@ -47,11 +50,11 @@ class Prompts:
     """The prompts of one run.
 
     Args:
-        without: components left out.
-        edits: ask for search/replace edits instead of complete kernels.
-        applicable: leaves out of a menu what cannot apply to a kernel; None offers all of it.
-        notes: further lines on a kernel beside its measurement; None for none.
-        templates: say how a kernel may leave numbers open.
+        without: the components that are left out.
+        edits: request search/replace edits instead of complete kernels.
+        applicable: removes the options that cannot apply to a kernel from a menu; None offers the
+        whole menu. notes: returns further lines on a kernel; None if there are none.
+        templates: explain how a kernel may leave numbers open.
     """
 
     def __init__(
@@ -70,7 +73,7 @@ class Prompts:
 
     @property
     def in_two_phases(self) -> bool:
-        """Whether a plan is asked for first; else `plan` asks for the new kernel itself."""
+        """Whether a plan is requested first. Otherwise, `plan` requests the new kernel itself."""
         return bool(self._use.plan)
 
     def menu(self, brief: Brief, parent: Trial, number: int) -> tuple[MenuOption, ...]:
@@ -84,10 +87,11 @@ class Prompts:
     def plan(
         self, brief: Brief, parent: Trial, history: History, number: int = 0
     ) -> tuple[Message, ...]:
-        """Asks for plan `number` for `parent`, on one of the options offered for that number.
+        """The request for plan `number` for `parent`, on one of the options that are offered for
+        that number.
 
-        Lines that the measurement names are marked where the answer holds no code: else the marks
-        would become part of a kernel.
+        Lines that the measurement mentions are marked only if the answer contains no code, because
+        a model could copy the marks into a kernel.
         """
         source = parent.candidate.source.rstrip()
         if self.in_two_phases and self._use.feedback:
@@ -108,9 +112,10 @@ class Prompts:
         terms: Terms,
         native: bool = False,
     ) -> tuple[Message, ...]:
-        """Begins proposal `number` for `parent` on these terms.
+        """The first request of proposal `number` for `parent` with these terms.
 
-        Tools are called in plain text, or by the provider's protocol where that is `native`.
+        With `native`, tools are called through the provider's protocol, and otherwise in plain
+        text.
         """
         situation = self._situation(brief, parent, history, number)
         return self._messages("turns", brief, **situation, terms=terms, native=native)
@@ -144,7 +149,7 @@ class Prompts:
         return describe_latency(parent, notes)
 
     def implement(self, brief: Brief, parent: Trial, plan: Plan) -> tuple[Message, ...]:
-        """Asks for a kernel that carries out `plan`."""
+        """The request for a kernel that implements `plan`."""
         return self._messages(
             "implement",
             brief,
@@ -155,7 +160,7 @@ class Prompts:
         )
 
     def repair(self, brief: Brief, parent: Trial, failed: Trial) -> tuple[Message, ...]:
-        """Asks for a correction of `failed`, a child of `parent`."""
+        """The request for a correction of `failed`, a child of `parent`."""
         return self._messages(
             "repair",
             brief,

@@ -1,1 +1,1 @@
-"""One short module per provider; its SDK is imported only when a model of it is used."""
+"""One short module per provider, whose SDK is imported only if one of its models is used."""

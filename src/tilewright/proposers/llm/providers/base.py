@@ -1,4 +1,4 @@
-"""What every provider does, and how the SDKs' exceptions become ours."""
+"""The interface of providers, and the conversion of their SDKs' exceptions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GO_ON = "the same command continues where the run stopped"
 
 
 class Provider(Protocol):
-    """One model behind some protocol. Thread-safe."""
+    """One model with its protocol. Thread-safe."""
 
     def complete(self, request: Request) -> Reply:
         """One attempt at one call; raises `TransientError` or `ModelError`."""
@@ -35,7 +35,7 @@ class Provider(Protocol):
 
 
 def load_sdk(module: str, model: Model) -> ModuleType:
-    """A provider's SDK; `ConfigurationError` says how to get it when it is not installed."""
+    """A provider's SDK; `ConfigurationError` says how to install it if it is missing."""
     try:
         return importlib.import_module(module)
     except ImportError:
@@ -46,12 +46,12 @@ def load_sdk(module: str, model: Model) -> ModuleType:
 
 
 def install_command(model: Model) -> str:
-    """How to get the SDK of the model's provider, and the table of prices."""
+    """The command that installs the SDK of the model's provider and the table of prices."""
     return f'pip install "tilewright[{model.provider}]"'
 
 
 def find_key(model: Model, environment: Mapping[str, str]) -> str:
-    """The model's key from the environment; "" where it needs none."""
+    """The model's key from the environment; "" if the model needs none."""
     for variable in model.key_variables:
         if environment.get(variable):
             return environment[variable]
@@ -64,14 +64,16 @@ def find_key(model: Model, environment: Mapping[str, str]) -> str:
 
 
 def secret_values(environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
-    """Values of all variables that look like secrets, to be kept out of every message."""
+    """The values of all variables that seem to be secrets, which no message may contain."""
     from tilewright.core.secrets import is_secret_name
 
     return tuple(v for k, v in environment.items() if is_secret_name(k) and len(v) >= 8)
 
 
 def alternating(messages: tuple[Message, ...]) -> list[tuple[str, list[Message]]]:
-    """Consecutive messages of one role together: many chat templates insist on alternation."""
+    """The messages, in which consecutive messages of one role are joined, because many chat
+    templates require alternating roles.
+    """
     turns: list[tuple[str, list[Message]]] = []
     for message in messages:
         if turns and turns[-1][0] == message.role:
@@ -87,7 +89,7 @@ def joined(messages: list[Message]) -> str:
 
 
 def results_of(messages: list[Message]) -> list[ToolResult]:
-    """What a turn answers to calls."""
+    """The answers to calls in a turn."""
     return [result for message in messages for result in message.results]
 
 
@@ -106,7 +108,7 @@ def _restored(value: dict[str, Any]) -> Any:
 
 
 def sdk_error(sdk: Any, error: Exception, model: Model, request: Request) -> Exception:
-    """Our exception for one of the openai or anthropic SDK, which share their class names."""
+    """Convert an exception of the openai or anthropic SDK, which have the same class names."""
     text = redacted(str(error), secret_values())
     if isinstance(error, sdk.APITimeoutError):
         return TransientError(f"no answer within {model.options.timeout_s:g} s")
@@ -124,10 +126,10 @@ def sdk_error(sdk: Any, error: Exception, model: Model, request: Request) -> Exc
 def status_error(
     model: Model, status: int, text: str, retry_after: str | None, with_tools: bool = False
 ) -> Exception:
-    """Our exception for an HTTP status; `text` is redacted already.
+    """The exception for an HTTP status; `text` must not contain secrets.
 
     Args:
-        with_tools: whether the request offered tools, which may be what was wrong with it.
+        with_tools: whether the request offered tools, which may be the cause of the error.
     """
     if with_tools and status in _NO_TOOLS and re.search(r"tool|function.?call", text, re.I):
         return ModelError(

@@ -1,4 +1,6 @@
-"""Any program as a model: the prompt on its standard input, the reply on its standard output."""
+"""A program as a model, which reads the prompt from standard input and writes the reply to standard
+output.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ _MAX_BYTES = 4 * MAX_REPLY_CHARACTERS
 class CommandProvider:
     """Starts the program once per call, without the keys in this process's environment.
 
-    A program that fails or hangs ends the session: trying again would only repeat it.
+    A program that fails or hangs ends the session, because another attempt would probably fail in
+    the same way.
     """
 
     def __init__(self, model: Model) -> None:
@@ -92,7 +95,7 @@ class CommandProvider:
 
 
 def prompt_text(request: Request) -> str:
-    """The prompt as it is, or a transcript with headings where there is more than one turn."""
+    """The prompt, or a transcript with headings if there is more than one turn."""
     turns = alternating(request.messages)
     if len(turns) == 1:
         return joined(turns[0][1])

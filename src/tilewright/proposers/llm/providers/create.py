@@ -1,4 +1,4 @@
-"""From a model to its provider."""
+"""Constructs the provider of a model."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from tilewright.proposers.llm.providers.base import Provider
 
 
 def create_provider(model: Model) -> Provider:
-    """The provider of a model; `ConfigurationError` when its key, SDK or program is missing."""
+    """The provider of a model; `ConfigurationError` if its key, its SDK or its program is
+    missing.
+    """
     if model.provider == "openai":
         from tilewright.proposers.llm.providers.openai import OpenAIProvider
 

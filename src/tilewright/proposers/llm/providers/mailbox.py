@@ -1,9 +1,9 @@
-"""A folder as a model: people or other programs answer by writing files.
+"""A folder as a model, in which people or other programs write replies as files.
 
-A call becomes `requests/KEY.json`; whoever answers writes `replies/KEY.json`, best under another
-name first and then renamed. A reply is a JSON object with a `text`, optionally `stop` ("end",
-"length" or "refused") and `usage` (`input`, `output` tokens). A request that is still unanswered
-when a run is resumed is waited for, not asked again.
+A call is written to `requests/KEY.json`, and its reply to `replies/KEY.json`. Write the reply to a
+file with another name first, and then rename it. A reply is a JSON object with a `text`, optionally
+`stop` ("end", "length" or "refused") and `usage` (`input`, `output` tokens). A resumed run waits
+for the replies to earlier requests and does not write them again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tilewright.proposers.llm.providers.command import prompt_text
 
 POLL_S = 0.05
 MOST_BYTES = 16 << 20
-"""Of a reply file; far over any text that is kept of a reply."""
+"""Maximum size of a reply file, which is larger than any reply that is stored."""
 
 
 class MailboxProvider:
@@ -43,7 +43,7 @@ class MailboxProvider:
             ) from None
 
     def complete(self, request: Request) -> Reply:
-        """The reply file's content, once it is there and whole."""
+        """Wait for a complete reply file and return its content."""
         self._ask(request)
         answer = self._replies / f"{request.key}.json"
         deadline = time.monotonic() + self._model.options.timeout_s

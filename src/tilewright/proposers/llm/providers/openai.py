@@ -1,4 +1,4 @@
-"""OpenAI and every endpoint that speaks its chat completions protocol."""
+"""OpenAI, and all endpoints with its chat completions protocol."""
 
 from __future__ import annotations
 
