@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import urlencode
@@ -136,11 +136,9 @@ def test_five_presses_of_resume_start_one_process(
 
     monkeypatch.setattr(control.subprocess, "Popen", start)
     monkeypatch.setattr(control, "EARLY_S", 0.5)
-    presses = [threading.Thread(target=control.resume, args=(tmp_path, run)) for _ in range(5)]
-    for one in presses:
-        one.start()
-    for one in presses:
-        one.join()
+    with ThreadPoolExecutor(5) as pool:
+        for press in [pool.submit(control.resume, tmp_path, run) for _ in range(5)]:
+            press.result()
     assert len(started) == 1
     assert (tmp_path / ".tilewright" / "serve" / f"{run.id}.log").read_text() == "goes on\n"
     started[0].kill()
