@@ -337,7 +337,7 @@ def test_pages_fit_their_width_and_have_no_serious_fault_of_access(
         "/",
         f"/runs/{RUN}",
         f"/runs/{RUN}/trials/7",
-        f"/compare?run={RUN}",
+        f"/compare?run={RUN}&run=0b",
         "/experiments",
         "/runs/none",
     )

@@ -13,7 +13,8 @@ from tilewright.report.charts import nice_ticks
 
 COLOURS = (
     *("#1b6ac9", "#d1495b", "#2a9d8f", "#e09f3e"),
-    *("#7b4fa3", "#555555", "#8d6e4f", "#e377c2"),
+    *("#7b4fa3", "#7f7f7f", "#8d6e4f", "#e377c2"),
+    *("#17becf", "#9aa800", "#ff6f3c", "#6c8ebf"),
 )
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP, _RIGHT = 520, 300, 56, 44, 28, 12
 _SAMPLES = 120
@@ -53,7 +54,7 @@ def step_chart(title: str, x_name: str, y_name: str, series: Sequence[Series]) -
         place = at(tick, 0).split(",")[0]
         parts.append(f'<text x="{place}" y="{bottom + 16}" text-anchor="middle">{tick:g}</text>')
     parts.append(f'<text x="{right}" y="{bottom + 34}" text-anchor="end">{escape(x_name)}</text>')
-    parts.append(f'<text x="4" y="{_TOP - 2}">{escape(y_name)}</text>')
+    parts.append(f'<text x="4" y="16">{escape(y_name)}</text>')
     for number, one in enumerate(series):
         parts += _drawn(one, COLOURS[number % len(COLOURS)], x_ticks[-1], at)
     return "\n".join([*parts, "</svg>"])

@@ -19,6 +19,7 @@ from tilewright.report.diffs import unified_diff
 from tilewright.report.pages import LEGEND, environment, highlighted
 from tilewright.report.tree import beam_tree, drawn_trials
 from tilewright.search.event_records import spreadsheet_row, trial_record
+from tilewright.serve.curves import curve_charts, curve_colours
 from tilewright.serve.experiments import arms_of
 from tilewright.serve.log import sentence
 from tilewright.serve.news import axes_after, rows_after, where_it_is
@@ -195,13 +196,18 @@ def comparison_page(site: Site, request: Request) -> Response:
     if len(names) > 12:
         raise InputError(f"{len(names)} runs are too many to compare. Choose up to 12.")
     found = [site.project.run(name) for name in names]
-    views = [site.project.result(one.run, site.project.trials(one.run.id)) for one in found]
+    lives = [site.project.live(one.run.id) for one in found]
+    views = [
+        site.project.result(one.run, live.trials) for one, live in zip(found, lives, strict=True)
+    ]
     return _page(
         site,
         "compare.html.j2",
         found=found,
         views=views,
         differences=_differences([one.run for one in found]),
+        charts=curve_charts([(one.run.id, live) for one, live in zip(found, lives, strict=True)]),
+        colours=curve_colours([one.run.id for one in found]),
         all_runs=site.project.overview.runs(),
     )
 

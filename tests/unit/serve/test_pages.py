@@ -147,6 +147,7 @@ def test_runs_are_compared(tmp_path: Path, served: Callable[..., Client]) -> Non
     page = served(tmp_path).ask("/compare?run=3fa94c10&run=0b").text
     assert "gcc 14" in page
     assert "gcc 12.2.0" in page
+    assert page.count("<polyline") == 2, "one curve for each run; no other axis is known"
 
 
 @pytest.mark.parametrize(
