@@ -63,18 +63,36 @@ class Matrix:
 
 @dataclass
 class Program:
-    """Its arrays, those that it only reads, and its C."""
+    """Its arrays, those that it only reads, and its C.
+
+    `own` are results that are arrays of the kernel's own, and what declares each of them: the
+    "file", or the kernel's function as "static" or "automatic".
+    """
 
     rng: random.Random
     arrays: list[Matrix] = field(default_factory=list)
     inputs: set[str] = field(default_factory=set)
     body: list[str] = field(default_factory=list)
+    own: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def arguments(self) -> list[Matrix]:
+        """The arrays that the kernel is given."""
+        return [a for a in self.arrays if a.name not in self.own]
 
     @property
     def source(self) -> str:
-        arguments = ", ".join(a.declared(const=a.name in self.inputs) for a in self.arrays)
+        arguments = ", ".join(a.declared(const=a.name in self.inputs) for a in self.arguments)
+        own = {a.declared(const=False): self.own[a.name] for a in self.arrays if a.name in self.own}
+        before = "".join(f"static {one};\n" for one, place in own.items() if place == "file")
+        declared = [
+            f"{'static ' * (place == 'static')}{one};"
+            for one, place in own.items()
+            if place != "file"
+        ]
         lines = ["config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, 1, 0, 0);", *self.body]
-        return f"void kernel({arguments}) {{\n  " + "\n  ".join(lines) + "\n}\n"
+        lines = [*declared, *lines]
+        return f"{before}void kernel({arguments}) {{\n  " + "\n  ".join(lines) + "\n}\n"
 
     def matrix(self, element: str, rows: int, columns: int, *, given: bool = False) -> Matrix:
         """A new array; one that is `given` is an input."""
@@ -99,6 +117,14 @@ def random_program(seed: int) -> Program:
         program = _program(rng)
         if len(program.arrays) <= MOST_ARRAYS:
             return program
+
+
+def with_own_arrays(program: Program) -> Program:
+    """The same with results that only later stages read as arrays of the kernel's own."""
+    results = [a for a in program.arrays if a.name not in program.inputs]
+    places = ("file", "static", "automatic")
+    program.own = {a.name: program.rng.choice(places) for a in results[:-1]}
+    return program
 
 
 def _program(rng: random.Random) -> Program:

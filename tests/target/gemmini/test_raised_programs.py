@@ -17,7 +17,7 @@ from tilewright.targets.gemmini import create_target
 from tilewright.targets.gemmini.memory import argument_addresses
 from tilewright.targets.gemmini.toolchain import compile_kernel, find_gcc, find_toolchain, find_zig
 
-from .random_programs import Program, random_program
+from .random_programs import Program, random_program, with_own_arrays
 
 pytestmark = [
     pytest.mark.toolchain,
@@ -42,12 +42,13 @@ def left(program: Program, source: str) -> list[bytes]:
     assert isinstance(built, bytes), built
     rng = np.random.default_rng(7)
     arrays = [
-        rng.integers(-9, 10, a.shape).astype(a.element.removesuffix("_t")) for a in program.arrays
+        rng.integers(-9, 10, a.shape).astype(a.element.removesuffix("_t"))
+        for a in program.arguments
     ]
     places = argument_addresses([a.nbytes for a in arrays])
     regions = [
         sim.Region(place, array, a.name not in program.inputs, a.name)
-        for a, array, place in zip(program.arrays, arrays, places, strict=True)
+        for a, array, place in zip(program.arguments, arrays, places, strict=True)
     ]
     result = sim.run_kernel(
         TARGET.instance.config, built, regions, timing=False, ordering="fence", limit_cycles=None,
@@ -57,16 +58,20 @@ def left(program: Program, source: str) -> list[bytes]:
     return [bytes(output) for output in result.outputs]
 
 
-def test_the_naive_nest_leaves_the_same(seed: int) -> None:
+@pytest.mark.parametrize("own", [False, True])
+def test_the_naive_nest_leaves_the_same(seed: int, own: bool) -> None:
     program = random_program(seed)
+    program = with_own_arrays(program) if own else program
     naive = emit(raised(program.source, MACHINE))
     found, expected = left(program, naive), left(program, program.source)
     assert found == expected, f"{program.source}\n\n{naive}"
     assert any(any(output) for output in expected)
 
 
-def test_the_loops_found_in_its_commands_issue_the_same(seed: int) -> None:
-    source = random_program(seed).source
+@pytest.mark.parametrize("own", [False, True])
+def test_the_loops_found_in_its_commands_issue_the_same(seed: int, own: bool) -> None:
+    program = random_program(seed)
+    source = (with_own_arrays(program) if own else program).source
     try:
         loops = emit(scheduled(source, MACHINE))
     except NotRaised as refused:

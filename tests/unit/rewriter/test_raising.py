@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
+from byte_model import same
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from kernel_model import Gemmini, gemm, randomly_rewritten
+from kernel_model import gemm, randomly_rewritten
 
 from tilewright.proposers.rewriter.emit import emit
-from tilewright.proposers.rewriter.ir import Kernel, Loop, Opaque, walk
+from tilewright.proposers.rewriter.ir import Loop, Opaque, walk
 from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.raising.execute import NotRaised
@@ -25,47 +23,8 @@ from tilewright.proposers.rewriter.reading import read
 UNSEEN = Path(__file__).parents[2] / "golden" / "rewriter" / "unseen"
 
 
-SIZES = {"int8_t": 1, "int32_t": 4}
 NAMED = frozenset(("left_over", "macros", "pixels_gathered", "pointers_and_while"))
 """Kernels whose operands keep names of the target, which the model does not know."""
-
-
-class Bytes(Gemmini):
-    """The same with strides that count bytes, as the commands have them."""
-
-    sizes: Mapping[str, int]
-
-    def _block(self, at: Any, cols: int, rows: int, stride: int) -> np.ndarray:
-        array = self.arrays[at[0]]
-        first = 0
-        for index, extent in zip(at[1], array.shape, strict=True):
-            first = first * extent + index
-        step, odd = divmod(stride, self.sizes[at[0]])
-        assert odd == 0
-        flat = array.reshape(-1)
-        assert first >= 0
-        assert first + step * (rows - 1) + cols <= flat.size
-        bytes_ = flat.itemsize
-        return np.lib.stride_tricks.as_strided(flat[first:], (rows, cols), (step * bytes_, bytes_))
-
-
-def results(kernel: Kernel, seed: int) -> list[np.ndarray]:
-    """All arrays after the kernel ran on random ones."""
-    rng = np.random.default_rng(seed)
-    known = [a for a in kernel.arrays if not a.local]
-    arrays = {
-        a.name: rng.integers(-6, 7, [s or 4096 for s in a.shape]).astype(float) for a in known
-    }
-    model = Bytes(arrays)
-    model.sizes = {a.name: SIZES[a.element] for a in known}
-    model.run(kernel)
-    return list(arrays.values())
-
-
-def same(left: Kernel, right: Kernel, seed: int = 0) -> bool:
-    """Whether two kernels leave the same in memory."""
-    pairs = zip(results(left, seed), results(right, seed), strict=True)
-    return all(np.array_equal(a, b) for a, b in pairs)
 
 
 @pytest.mark.parametrize("name", sorted({p.stem for p in UNSEEN.glob("*.c")} - NAMED))

@@ -117,3 +117,18 @@ def test_tiles_do_not_share_an_operand_of_their_own(machine: Machine) -> None:
     )
     with pytest.raises(NotApplicable, match="no product follows one"):
         after(machine, "keep-operand i 3", text)
+
+
+def test_a_setting_that_only_comes_later_does_not_serve(machine: Machine) -> None:
+    body = "config_ld(64, 1.0f, 16, 0); mvin(&A[i][0], SPAD(0), 16, 16);"
+    loop = f"for (int i = 0; i < 64; i += 16) {{ {body} }}"
+    head = "void kernel(const int8_t A[64][64]) {"
+    twice = lift(f"{head} {loop} {loop} }}", machine)
+    assert emit(Step.parse("hoist i").apply(twice, machine)).count("config_ld") == 2
+    both = Step.parse("hoist i#2").apply(twice, machine)
+    assert emit(both).index("config_ld") < emit(both).index("mvin")
+    guarded = (
+        f"{head} for (int j = 0; j < 4; j++) {{ if (j > 2) {{ {loop} }} else {{ {loop} }} }} }}"
+    )
+    kernel = Step.parse("hoist i#2").apply(lift(guarded, machine), machine)
+    assert emit(kernel).count("config_ld") == 2

@@ -50,6 +50,13 @@ _ADVISED = re.compile(rf"\b__attribute(?:__)?\s*\(\s*\(\s*{_ADVICE}(?:\s*,\s*{_A
 """Attributes that change nothing about what code does; the parser knows them in few places."""
 
 
+_ARGUMENT = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
+_ALIGNED = re.compile(
+    rf"(?<=\])\s*\b__attribute(?:__)?\s*\(\s*\(\s*(?:__)?aligned(?:__)?\s*(?:{_ARGUMENT})?\s*\)\s*\)"
+)
+"""The alignment behind an array's sizes, where the parser does not know it."""
+
+
 _ALWAYS = frozenset(
     ("__GNUC__", "__STDC__", "__STDC_VERSION__", "__has_builtin", "__has_attribute")
 )
@@ -70,7 +77,8 @@ def expanded(source: str, known: Collection[str], defined: Sequence[str] = ()) -
     macros = Macros()
     for definition in defined:
         macros.directive("define", definition)
-    return _ADVISED.sub("", "\n".join(_lines(source.split("\n"), macros, known)))
+    text = _ADVISED.sub("", "\n".join(_lines(source.split("\n"), macros, known)))
+    return _ALIGNED.sub(lambda found: "\n" * found[0].count("\n"), text)
 
 
 def _lines(lines: Sequence[str], macros: Macros, known: Collection[str]) -> list[str]:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from tilewright.proposers.rewriter.analysis.rounding import as_in_c
 from tilewright.proposers.rewriter.analysis.words import Packed, Share, bases, packed, used, windows
 from tilewright.proposers.rewriter.expr import (
     Atom,
@@ -40,9 +41,13 @@ from tilewright.proposers.rewriter.ir import (
     walk,
 )
 
+_LINE = 64
+"""Bytes to whose multiples the static arrays of a kernel are aligned."""
+
 
 def emit(kernel: Kernel) -> str:
     """The whole file as C."""
+    kernel = kernel.with_body(as_in_c(kernel.body))
     taken = {a.name for a in kernel.arrays}
     for stmt in walk(kernel.body):
         if isinstance(stmt, Loop):
@@ -50,7 +55,8 @@ def emit(kernel: Kernel) -> str:
         elif isinstance(stmt, Opaque):
             taken |= stmt.names
     printer = _Printer(kernel.names, taken, kernel.words)
-    lines = [_declaration(a) for a in kernel.arrays if a.local and _mentions(kernel.body, a.name)]
+    here = [a for a in kernel.arrays if a.local and not a.outside]
+    lines = [_declaration(a) for a in here if _mentions(kernel.body, a.name)]
     lines += printer.bases(kernel.body)
     lines += printer.block(kernel.body, 1, frozenset(), {})
     return "\n".join([f"{kernel.before}{kernel.signature} {{", *lines, "}"]) + kernel.after
@@ -257,6 +263,8 @@ class _Text:
 
 def _declaration(array: Array) -> str:
     sizes = "".join(f"[{size}]" for size in array.shape)
+    if array.static:  # moves of rows that lie unevenly take longer
+        return f"  static {array.element} {array.name}{sizes} __attribute__((aligned({_LINE})));"
     return f"  {array.element} {array.name}{sizes};"
 
 

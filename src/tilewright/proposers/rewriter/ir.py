@@ -126,13 +126,17 @@ Body: TypeAlias = tuple[Stmt, ...]
 class Array:
     """An array with literal sizes, empty where they are not known: a parameter, or a `local` one.
 
-    The first size is 0 where only that is not known: a pointer, or an array without it.
+    The first size is 0 where only that is not known: a pointer, or an array without it. A local one
+    that is `static` keeps its values from call to call. One from `outside` of the kernel's function
+    is declared in the text before it.
     """
 
     name: str
     shape: tuple[int, ...]
     element: str = ""
     local: bool = False
+    static: bool = False
+    outside: bool = False
 
 
 @dataclass(frozen=True, slots=True)

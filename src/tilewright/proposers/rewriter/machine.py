@@ -160,6 +160,11 @@ class Machine:
         """Positions of the operands with this role."""
         return [i for i, r in enumerate(self.effects[name].operands) if r == role]
 
+    def dram_operands(self, name: str) -> tuple[int, ...]:
+        """Positions of the addresses in arrays that a command reads or writes."""
+        roles = self.effects[name].operands
+        return tuple(i for i, role in enumerate(roles) if role in _DRAM)
+
     def local_operands(self, name: str) -> tuple[int, ...]:
         """Positions of the local addresses a command reads or writes."""
         return self._local_operands[name]

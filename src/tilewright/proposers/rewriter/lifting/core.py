@@ -31,7 +31,9 @@ def assignment(node: Node, reader: Reader) -> Assign:
     return Assign(target, _collected(terms), constant)
 
 
-def local_array(name: str, sizes: list[Node | None], kind: str, reader: Reader) -> Array:
+def local_array(
+    name: str, sizes: list[Node | None], kind: str, reader: Reader, *, static: bool
+) -> Array:
     """A local array that begins without values; `NotModelled` if a size is not a constant."""
     if any(s is not None and any(True for _ in identifiers(s)) for s in sizes):
         raise NotModelled(f"array {name} of variable length")
@@ -40,7 +42,7 @@ def local_array(name: str, sizes: list[Node | None], kind: str, reader: Reader) 
     if not known or any(k is None or k < 1 for k in known):
         raise NotModelled(f"array {name} of a size that is not known")
     found = array_of(name, known, kind)
-    return Array(name, found.shape, found.element, local=True)
+    return Array(name, found.shape, found.element, local=True, static=static)
 
 
 def _element(node: Node, reader: Reader) -> Dram:

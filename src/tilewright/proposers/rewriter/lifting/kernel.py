@@ -7,6 +7,7 @@ itself may hold: `lifting.statements`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tree_sitter import Node
 
@@ -20,7 +21,7 @@ from tilewright.proposers.c.syntax import (
     text_of,
 )
 from tilewright.proposers.nesting import DEEPEST, nested_beyond
-from tilewright.proposers.rewriter.c_types import array_of
+from tilewright.proposers.rewriter.c_types import SIZES, array_of
 from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.ir import Array, Kernel, Opaque, walk
 from tilewright.proposers.rewriter.lifting.constants import declare_constants, structures
@@ -61,7 +62,8 @@ def lift(source: str, machine: Machine) -> Kernel:
         plain_functions = {n: f for n, f in functions.items() if not f.has_error}
         outermost = Scope({}, plain_functions, structures(root))
         declare_constants(root, Reader(machine, outermost))
-        outermost.arrays = {a.name: a for a in _arrays(entry, Reader(machine, outermost))}
+        reader = Reader(machine, outermost)
+        outermost.arrays = {a.name: a for a in (*_own(root, reader), *_arrays(entry, reader))}
         lifter = Lifter(machine, pinned, outermost, reasons)
         body = lifter.function_body(block)
         mentioned = {n for s in walk(body) if isinstance(s, Opaque) for n in s.names}
@@ -147,6 +149,22 @@ def _arrays(entry: Node, reader: Reader) -> Iterator[Array]:
         name, sizes = pointer_levels(inner)
         if name:
             yield array_of(name, [_size(s, reader) for s in sizes], text_of(kind))
+
+
+def _own(root: Node, reader: Reader) -> Iterator[Array]:
+    """The arrays of numbers that the file declares beside its functions."""
+    for node in root.named_children:
+        kind = node.child_by_field_name("type")
+        if node.type != "declaration" or kind is None or "const" in text_of(node).split():
+            continue
+        for item in node.children_by_field_name("declarator"):
+            target = item.child_by_field_name("declarator") if "init" in item.type else item
+            if target is None or target.type != "array_declarator" or "*" in text_of(target):
+                continue
+            name, sizes = pointer_levels(target)
+            found = array_of(name, [_size(s, reader) for s in sizes], text_of(kind))
+            if found.element in SIZES and found.shape and all(found.shape):
+                yield replace(found, local=True, static=True, outside=True)
 
 
 def _size(node: Node | None, reader: Reader) -> int | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
-from tilewright.proposers.c.syntax import assigned, identifiers, text_of
+from tilewright.proposers.c.syntax import assigned, descendants, identifiers, text_of
 from tilewright.proposers.rewriter.expr import Atom, Expr
 from tilewright.proposers.rewriter.ir import Body, Opaque
 from tilewright.proposers.rewriter.lifting.braces import initial
@@ -23,6 +23,7 @@ class Lifting(ABC):
 
     `pinned` are locals that text mentions: they stay declared, and those of them that change are
     text altogether. `reasons` keeps, by place in the source, why something became text at first.
+    `_placed` says where each array of the function is declared.
     """
 
     machine: Machine
@@ -35,6 +36,7 @@ class Lifting(ABC):
     _calls: list[str] = field(default_factory=list)
     _writes: dict[Opaque, frozenset[str]] = field(default_factory=dict)
     _known: dict[int, frozenset[str]] = field(default_factory=dict)
+    _placed: dict[str, int] = field(default_factory=dict)
     _serial: int = 0
     _iterations: int = 0
 
@@ -82,6 +84,8 @@ class Lifting(ABC):
         if self._calls:  # the names in this text mean nothing outside its function
             raise NotModelled(f"call of {self._calls[-1]} ({reason})")
         names = frozenset(identifiers(node))
+        if names & self.outermost.functions.keys() or _calls(node):  # they may use them
+            names |= {a.name for a in self.outermost.arrays.values() if a.outside}
         reason = self.reasons.setdefault((node.start_byte, node.end_byte), reason)
         result = Opaque(text_of(node), names, reason, line=node.start_point[0] + 1)
         self._writes[result] = self._assigned(node)
@@ -93,6 +97,10 @@ class Lifting(ABC):
             atom, coefficient = value.terms[0]
             if coefficient == 1:
                 self.names.setdefault(atom, name)
+
+
+def _calls(node: Node) -> bool:
+    return any(n.type == "call_expression" for n in descendants(node))
 
 
 def _braces(reader: Reader, kind: str, given: Node) -> Value:

@@ -39,13 +39,20 @@ class Variables(Lifting):
         kind = node.child_by_field_name("type")
         items = node.children_by_field_name("declarator")
         words = [text_of(c) for c in node.children if c.type.endswith(("qualifier", "specifier"))]
-        if kind is None or ("static" in words and "const" not in words):
+        static = "static" in words and "const" not in words
+        if kind is None or (static and any(i.type != "array_declarator" for i in items)):
             raise NotModelled("declaration of a variable that outlives the call")
         for item in items:
-            self._declare(item, text_of(kind), scope)
+            if static:
+                self._declare_array(item, text_of(kind), scope, static=True)
+            else:
+                self._declare(item, text_of(kind), scope)
         declared = {name for item in items if (name := declared_name(item))}
         if self._calls:
             return ()
+        around = node.parent.parent if node.parent is not None else None
+        if around is not None and around.type == "function_definition":
+            declared -= self._placed.keys()  # they stay declared, for all of the function
         self.dropped |= declared
         if declared & self.pinned:
             return (self._opaque(node, "used by code that is not modelled"),)
@@ -73,7 +80,7 @@ class Variables(Lifting):
             scope.declare(name, Table((None,) * length(reader, sizes[0])), kind)
             return
         if given is None and target.type == "array_declarator" and name not in self.pinned:
-            self._declare_array(name, sizes, kind, scope)
+            self._declare_array(target, kind, scope, static=False)
             return
         scope_value = self._initial(target, given, sizes, kind, scope)
         if isinstance(scope_value, Table) and name in self.pinned and not _is_constant(item):
@@ -88,6 +95,8 @@ class Variables(Lifting):
         numbers = bool(set(kind.split()) & INTEGER_TYPES) or "*" in text_of(item)
         if not numbers or not sizes or sizes[0] is None or name in self.pinned:
             return False
+        if any(s is not None for s in sizes[1:]):
+            return False  # rows of entries
         return not self._varies(sizes, scope) and only_entries(item, name, scope)
 
     def _varies(self, sizes: list[Node | None], scope: Scope) -> bool:
@@ -95,12 +104,17 @@ class Variables(Lifting):
         named = {n for s in sizes if s is not None for n in identifiers(s)} & scope.slots.keys()
         return any(scope.slots[n] != self.outermost.slots.get(n) for n in named)
 
-    def _declare_array(self, name: str, sizes: list[Node | None], kind: str, scope: Scope) -> None:
+    def _declare_array(self, item: Node, kind: str, scope: Scope, *, static: bool) -> None:
         """A local array, which is printed at the head of the kernel again."""
-        array = local_array(name, sizes, kind, self._reader(scope))
-        if scope.arrays.get(name, array) != array or self._calls:
+        name, sizes = pointer_levels(item)
+        array = local_array(name, sizes, kind, self._reader(scope), static=static)
+        known = name in scope.arrays and self._placed.get(name) != item.start_byte
+        if known or self._calls:
             raise NotModelled(f"two arrays with the name {name}")
+        if name in self.pinned:
+            raise NotModelled(f"array {name} that other code may change")
         scope.arrays[name] = array
+        self._placed[name] = item.start_byte
         scope.declare(name, Pointer(name, (Expr(),) * len(array.shape), 0))
 
     def _initial(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -12,11 +12,16 @@ from tilewright.proposers.c.preprocess import expanded
 from tilewright.proposers.c.syntax import parse
 from tilewright.proposers.nesting import DEEPEST, nested_beyond
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.raising.translate import RUNTIME, Translator, Untranslated
+from tilewright.proposers.rewriter.raising.translate import (
+    ENTRY,
+    OWN,
+    RUNTIME,
+    SPACING,
+    Own,
+    Translator,
+    Untranslated,
+)
 
-ENTRY = "kernel"
-SPACING = 1 << 40
-"""Bytes between the addresses of two arguments: argument n lies at (n + 1) * SPACING."""
 MOST_STEPS = 4_000_000
 """Iterations and calls of one run."""
 MOST_COMMANDS = 1_500_000
@@ -36,17 +41,27 @@ class NotRaised(InputError):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The commands of one run: their names by number, and the events."""
+    """The commands of one run: their names by number, and the events.
+
+    `own` are the arrays of the kernel's own that its commands load or store, by the number that
+    their addresses have instead of an argument's.
+    """
 
     commands: tuple[str, ...]
     events: list[Event]
+    own: Mapping[int, Own]
 
 
 class _Memory:
-    """What the core holds: values by address; new objects get addresses of their own."""
+    """What the core holds: values by address; new objects get addresses of their own.
 
-    def __init__(self) -> None:
+    `touched` are the arrays of the kernel's own that the core reads or writes.
+    """
+
+    def __init__(self, own: Sequence[Own]) -> None:
         self.cells: dict[int, float] = {}
+        self.touched: set[int] = set()
+        self._own = own
         self._free = 1 << 60
 
     def allocate(self, size: int) -> int:
@@ -58,23 +73,35 @@ class _Memory:
         try:
             return self.cells[address]
         except KeyError:
+            self._touch(address)
+            own = (address - OWN) // SPACING
+            if 0 <= own < len(self._own) and self._own[own].static:
+                return 0
             raise NotRaised(
                 "the core reads an element of an array, or memory that was never written"
             ) from None
 
+    def _touch(self, address: int) -> None:
+        if address >= OWN:
+            self.touched.add(address // SPACING)
+
     def store(self, address: int, value: float) -> float:
         if address < 1 << 60:
             raise NotRaised("the core writes an element of an array")
+        self._touch(address)
         self.cells[address] = value
         return value
 
     def clear(self, address: int, size: int) -> None:
         _require_few(size)
+        self._touch(address)
         for at in range(address, address + size):
             self.cells[at] = 0
 
     def copy(self, source: int, target: int, size: int) -> int:
         _require_few(size)
+        self._touch(source)
+        self._touch(target)
         for offset in range(size):
             if source + offset in self.cells:
                 self.cells[target + offset] = self.cells[source + offset]
@@ -99,7 +126,7 @@ def executed(source: str, machine: Machine) -> Run:
     entry = translator.functions.get(ENTRY)
     if entry is None:
         raise NotRaised(f"the file defines no function {ENTRY!r}")
-    memory, events = _Memory(), list[Event]()
+    memory, events = _Memory(translator.own), list[Event]()
     names: Mapping[str, object] = {
         **RUNTIME,
         "__builtins__": {},
@@ -124,7 +151,29 @@ def executed(source: str, machine: Machine) -> Run:
         raise NotRaised(f"its execution fails ({error})", line) from error
     if len(events) > MOST_COMMANDS:
         raise NotRaised(f"it issues more than {MOST_COMMANDS:,} commands")
-    return Run(tuple(translator.commands), events)
+    found = Run(tuple(translator.commands), events, _moved(events, translator))
+    for number, line in _uses(events, translator):
+        if number in memory.touched:
+            raise NotRaised(f"the core also uses the array {found.own[number].name}", line)
+    return found
+
+
+def _moved(events: Sequence[Event], translator: Translator) -> Mapping[int, Own]:
+    """The arrays of the kernel's own that commands load or store."""
+    used = sorted({number for number, _ in _uses(events, translator)})
+    return {number: translator.own[number - OWN // SPACING] for number in used}
+
+
+def _uses(events: Sequence[Event], translator: Translator) -> Iterator[tuple[int, int]]:
+    """The number of each array of the kernel's own that a command names, and the line."""
+    if not translator.own:
+        return
+    last = OWN // SPACING + len(translator.own)
+    places = [translator.machine.dram_operands(name) for name in translator.commands]
+    for event in events:
+        for at in places[event[0]]:
+            if OWN <= event[2 + at] < last * SPACING:
+                yield event[2 + at] // SPACING, event[1]
 
 
 def _line_of(error: BaseException, translator: Translator) -> int:

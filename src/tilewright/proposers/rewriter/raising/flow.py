@@ -14,7 +14,9 @@ from typing import Any, TypeAlias
 
 from tilewright.proposers.rewriter.c_types import SIZES
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.raising.execute import SPACING, NotRaised, Run
+from tilewright.proposers.rewriter.raising.execute import NotRaised, Run
+from tilewright.proposers.rewriter.raising.own_arrays import Fillings
+from tilewright.proposers.rewriter.raising.translate import SPACING
 
 Operands: TypeAlias = tuple[Any, ...]
 
@@ -102,18 +104,23 @@ class _Block:
 
 @dataclass
 class Computation:
-    """What a run computes: the rows it stores, by phase; a phase reads what earlier ones store."""
+    """What a run computes: the rows it stores, by phase; a phase reads what earlier ones store.
+
+    `own` are the arrays of the kernel's own among those that it stores.
+    """
 
     stored: list[Stored]
     kinds: list[Kind]
     sync: str
     spaces: tuple[str, str]
+    own: Fillings
 
 
 @dataclass
 class _Flow:
     machine: Machine
     commands: Sequence[str]
+    own: Fillings
     stored: list[Stored] = field(default_factory=list)
     kinds: dict[Kind, int] = field(default_factory=dict)
     moved: dict[str, list[_Block | None]] = field(default_factory=dict)
@@ -213,6 +220,8 @@ class _Flow:
         scale = float(self._setting(configured, setting or (), "scale", 1.0))
         apart = self._setting(configured, setting or (), "block_stride", 0)
         wide, size = self.machine.spaces[space].row_columns, self.bytes_of(space)
+        if address:
+            address = self.own.loaded(address, stride, columns * size, rows, self.line)
         for number, first in enumerate(range(0, columns, wide)):
             part = min(wide, columns - first)
             at = address + first * size if address else 0
@@ -391,6 +400,7 @@ class _Flow:
         factors = next((n for n in self.machine.spaces if n != space), space)
         size = self.bytes_of(space if unscaled else factors)
         wide = self.machine.spaces[space].row_columns
+        address = self.own.stored(address, stride, columns * size, rows, self.line)
         for number, first in enumerate(range(0, columns, wide)):
             part = min(wide, columns - first)
             how = Store(() if unscaled else tuple(setting[1:]), unscaled, part)
@@ -447,10 +457,10 @@ def _grow(held: bytearray, size: int) -> None:
 
 def computation(run: Run, machine: Machine) -> Computation:
     """What a run stores; `NotRaised` where it is not a sum of products and rows of arrays."""
-    flow = _Flow(machine, run.commands)
+    flow = _Flow(machine, run.commands, Fillings(run.own))
     flow.follow(run)
     if not flow.stored:
         raise NotRaised("it stores no result")
     factors = flow.used.get("factors", next(iter(machine.spaces)))
     sums = flow.used.get("sums") or max(machine.spaces, key=lambda n: machine.constants[n])
-    return Computation(flow.stored, list(flow.kinds), flow.sync, (factors, sums))
+    return Computation(flow.stored, list(flow.kinds), flow.sync, (factors, sums), flow.own)

@@ -3,7 +3,7 @@ loaded where it is used, nothing overlapped."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -22,10 +22,11 @@ from tilewright.proposers.rewriter.ir import (
     Text,
 )
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.raising.execute import SPACING, NotRaised
+from tilewright.proposers.rewriter.raising.execute import NotRaised
 from tilewright.proposers.rewriter.raising.flow import Computation, Kind
 from tilewright.proposers.rewriter.raising.nests import Nest, Terms, Vector
 from tilewright.proposers.rewriter.raising.operands import as_float, setting, strides, written
+from tilewright.proposers.rewriter.raising.translate import SPACING
 
 _At: TypeAlias = Callable[..., Dram]
 """An address of a point, from its place in the point, further dimensions and an offset."""
@@ -119,10 +120,11 @@ class _Writer:
     """Writes one nest, and `rest` after its last block of columns: a narrower one, or nothing."""
 
     def __init__(
-        self, isa: _Isa, arrays: Sequence[Array], kinds: Sequence[Kind], rest: int = 0
+        self, isa: _Isa, arrays: Mapping[int, Array], kinds: Sequence[Kind], rest: int = 0
     ) -> None:
         self.isa, self.arrays, self.kinds, self.rest = isa, arrays, kinds, rest
-        taken = {a.name for a in arrays} | set(isa.machine.effects) | set(isa.machine.constants)
+        taken = {a.name for a in arrays.values()}
+        taken |= set(isa.machine.effects) | set(isa.machine.constants)
         self.names = [n for n in _NAMES if n not in taken]
 
     def nest(self, nest: Nest) -> Body:
@@ -296,7 +298,7 @@ class _Writer:
         """A dimension as several, so that none walks over the end of an array's axis."""
         step, count = dim
         for array_step, place in zip(step, places, strict=True):
-            array = next(a for a in self.arrays if a.name == place.array)
+            array = next(a for a in self.arrays.values() if a.name == place.array)
             size = _bytes(array)
             for axis, digit in enumerate(_digits(array_step, size, strides(array))):
                 most = array.shape[axis] // digit if axis and digit else count
@@ -330,7 +332,7 @@ class _Writer:
 
     def _leaves_axis(self, step: int, address: int) -> bool:
         """Whether a step goes to another index than the last one of the array at an address."""
-        array = self.arrays[address // SPACING - 1]
+        array = self.arrays[address // SPACING]
         return step < 0 or any(_digits(step, _bytes(array), strides(array))[:-1])
 
     def _check_divides(self, block: _Dim, columns: int) -> None:
@@ -340,9 +342,9 @@ class _Writer:
     def _place(self, address: int, place: int, dims: Sequence[_Dim]) -> Dram:
         """An address of a point as an element of an argument array."""
         number, offset = divmod(address, SPACING)
-        if not 0 < number <= len(self.arrays):
+        if number not in self.arrays:
             raise NotRaised("an address outside the arrays")
-        array = self.arrays[number - 1]
+        array = self.arrays[number]
         size, sizes = _bytes(array), strides(array)
         index = [Expr(v) for v in _digits(offset, size, sizes)]
         highest = [e.const for e in index]
@@ -407,9 +409,9 @@ _NAMES = ("i", "j", "jj", "k", "p", "q", "r", "s", "t", "u", "v", "w", "x", "y",
 
 
 def generated(
-    computation: Computation, found: Sequence[Nest], arrays: Sequence[Array], machine: Machine
+    computation: Computation, found: Sequence[Nest], arrays: Mapping[int, Array], machine: Machine
 ) -> Body:
-    """The body of the naive kernel."""
+    """The body of the naive kernel, from the arrays by the number in their addresses."""
     isa = _Isa.of(machine, computation)
     result: list[Stmt] = []
     phase = found[0].phase

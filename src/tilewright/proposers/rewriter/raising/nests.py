@@ -8,8 +8,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tilewright.proposers.rewriter.raising.execute import SPACING, NotRaised
+from tilewright.proposers.rewriter.raising.execute import NotRaised
 from tilewright.proposers.rewriter.raising.flow import Computation, Store
+from tilewright.proposers.rewriter.raising.translate import SPACING
 
 Vector: TypeAlias = tuple[int, ...]
 _Key: TypeAlias = tuple[int, Store, bytes, tuple[float, ...]]

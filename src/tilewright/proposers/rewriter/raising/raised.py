@@ -13,6 +13,7 @@ from tilewright.proposers.rewriter.raising.execute import executed
 from tilewright.proposers.rewriter.raising.flow import computation
 from tilewright.proposers.rewriter.raising.generate import generated
 from tilewright.proposers.rewriter.raising.nests import nests
+from tilewright.proposers.rewriter.raising.own_arrays import names_in, numbered
 
 
 @lru_cache(maxsize=16)
@@ -23,6 +24,6 @@ def raised(source: str, machine: Machine) -> Kernel:
     """
     kernel = lift(source, machine)
     found = computation(executed(source, machine), machine)
-    arrays = [a for a in kernel.arrays if not a.local]
+    arrays = numbered(kernel) | found.own.arrays(names_in(kernel))
     body = generated(found, nests(found), arrays, machine)
-    return simplify(replace(kernel, arrays=tuple(arrays), body=body, names={}, words=None))
+    return simplify(replace(kernel, arrays=tuple(arrays.values()), body=body, names={}, words=None))

@@ -29,9 +29,11 @@ from tilewright.proposers.rewriter.ir import (
 )
 from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.raising.execute import SPACING, NotRaised, Run, executed
+from tilewright.proposers.rewriter.raising.execute import NotRaised, Run, executed
 from tilewright.proposers.rewriter.raising.operands import setting, strides
+from tilewright.proposers.rewriter.raising.own_arrays import declared, names_in, numbered
 from tilewright.proposers.rewriter.raising.repeats import Repeat, Single, Term, loops_of
+from tilewright.proposers.rewriter.raising.translate import SPACING
 from tilewright.proposers.rewriter.rewrites.first_times import joined
 
 MOST_COMMANDS = 1_000_000
@@ -50,12 +52,13 @@ def scheduled(source: str, machine: Machine) -> Kernel:
     kernel, run = lift(source, machine), executed(source, machine)
     if len(run.events) > MOST_COMMANDS:
         raise NotRaised(f"it issues more than {MOST_COMMANDS:,} commands")
-    arrays = tuple(a for a in kernel.arrays if not a.local)
+    arrays = numbered(kernel) | declared(run.own, names_in(kernel), {})
     terms = loops_of(_products(_singles(run, machine), run, machine))
     if len(terms) > MOST_STATEMENTS:
         raise NotRaised(f"its commands repeat in more than {MOST_STATEMENTS} ways")
     body = _Writer(machine, run, arrays).body(terms)
-    found = simplify(joined(simplify(replace(kernel, arrays=arrays, body=body, names={})), machine))
+    kernel = replace(kernel, arrays=tuple(arrays.values()), body=body, names={})
+    found = simplify(joined(simplify(kernel), machine))
     if sum(1 for _ in walk(found.body)) > MOST_STATEMENTS:
         raise NotRaised(f"its commands repeat in more than {MOST_STATEMENTS} ways")
     return found
@@ -121,10 +124,13 @@ def _absent(machine: Machine) -> int:
 class _Writer:
     machine: Machine
     run: Run
-    arrays: Sequence[Array]
+    arrays: Mapping[int, Array]
 
     def body(self, terms: Sequence[Term]) -> Body:
-        taken = {a.name for a in self.arrays} | {*self.machine.effects, *self.machine.constants}
+        taken = {a.name for a in self.arrays.values()} | {
+            *self.machine.effects,
+            *self.machine.constants,
+        }
         names = [n for n in _NAMES if n not in taken]
         return self._body(terms, [[Expr(n) for n in t.numbers] for t in terms], names, {})
 
@@ -182,9 +188,9 @@ class _Writer:
 
     def _place(self, number: int, offset: Expr, env: Mapping[str, Bounds]) -> Dram:
         """An element of an argument, from the bytes before it."""
-        if number > len(self.arrays):
+        if number not in self.arrays:
             raise NotRaised("an address outside the arrays")
-        array = self.arrays[number - 1]
+        array = self.arrays[number]
         size = SIZES.get(array.element, 0)
         if not size or any(v % size for v in (offset.const, *(c for _, c in offset.terms))):
             raise NotRaised(f"addresses between the elements of {array.name}")

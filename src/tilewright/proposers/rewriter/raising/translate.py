@@ -7,6 +7,7 @@ kernel that looks at its data is refused when it does.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -34,6 +35,12 @@ from tilewright.proposers.rewriter.raising.types import (
     structure,
 )
 
+ENTRY = "kernel"
+SPACING = 1 << 40
+"""Bytes between the addresses of two arguments: argument n lies at (n + 1) * SPACING."""
+OWN = 1 << 62
+"""Where arrays of the kernel's own begin, which lie as far apart."""
+
 
 class Untranslated(Exception):
     """A construct that is not executed here; `line` is where it stands."""
@@ -51,6 +58,26 @@ class Place:
     code: str
     kind: Type
     in_memory: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """An array of numbers of the kernel's own, which commands may load and store.
+
+    It keeps its values from call to call if it is `static`; `outside` of functions, the file's own
+    text declares it.
+    """
+
+    name: str
+    of: Number
+    shape: tuple[int, ...]
+    static: bool
+    outside: bool
+
+    @property
+    def bytes(self) -> int:
+        """Of all elements."""
+        return self.of.bytes * math.prod(self.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +105,10 @@ class Translator:
     origins: list[int] = field(default_factory=list)
     scopes: list[dict[str, Place]] = field(default_factory=list)
     loops: list[tuple[str, Node | None]] = field(default_factory=list)
+    own: list[Own] = field(default_factory=list)
     addressed: frozenset[str] = frozenset()
     result: Type | None = None
+    runs_once: bool = False
     depth: int = 0
     serial: int = 0
 
@@ -97,7 +126,9 @@ class Translator:
                     self._signature(node)
                 case "declaration":
                     self._globals(node)
+        called = {text_of(_field(n, "function")) for n in _calls(root)}
         for function in self.functions.values():
+            self.runs_once = function.name == ENTRY and ENTRY not in called
             self._function(function)
 
     def _typedef(self, node: Node) -> None:
@@ -444,14 +475,27 @@ class Translator:
             depth, self.depth = self.depth, 0
             lines, self.lines = self.lines, []
             origins, self.origins = self.origins, []
-        self._put(item, f"{place.code} = allocate({size_of(full)})")
-        if value is not None or static:
+        own = self._own(name, full, static=static)
+        self._put(item, f"{place.code} = {own or f'allocate({size_of(full)})'}")
+        if value is not None or (static and not own):
             self._put(item, f"clear({place.code}, {size_of(full)})")
         if value is not None:
             self._initialise(value, place)
         if static:
             self.depth = depth
             self.lines, self.origins = self.lines + lines, self.origins + origins
+
+    def _own(self, name: str, kind: Type, *, static: bool) -> int:
+        """The address of an array of numbers that exists once; 0 for everything else."""
+        if not (static or self.runs_once):
+            return 0
+        shape, of = list[int](), kind
+        while isinstance(of, Elements):
+            shape, of = [*shape, of.count], of.of
+        if not shape or not all(shape) or not isinstance(of, Number):
+            return 0
+        self.own.append(Own(name, of, tuple(shape), static, outside=len(self.scopes) == 1))
+        return OWN + (len(self.own) - 1) * SPACING
 
     def _given(self, value: Node, kind: Type) -> tuple[str, Type | None]:
         if value.type == "initializer_list":
@@ -880,6 +924,10 @@ def _pointee(kind: Type | None, node: Node) -> Type:
     if isinstance(kind, Pointer):
         return Number(1)
     raise Untranslated(node, f"{text_of(node)!r}, which is not a pointer")
+
+
+def _calls(root: Node) -> Iterator[Node]:
+    return (n for n in descendants(root) if n.type == "call_expression")
 
 
 def _addressed(body: Node) -> Iterator[str]:

@@ -15,6 +15,13 @@ class Number:
     signed: bool = True
     floating: bool = False
 
+    @property
+    def name(self) -> str:
+        """How C writes it."""
+        if self.floating:
+            return "float" if self.bytes == 4 else "double"
+        return f"{'' if self.signed else 'u'}int{8 * self.bytes}_t"
+
 
 @dataclass(frozen=True, slots=True)
 class Pointer:

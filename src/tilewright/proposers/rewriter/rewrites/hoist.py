@@ -12,6 +12,7 @@ from tilewright.proposers.rewriter.ir import (
     has_opaque,
     names_in,
     rebuilt,
+    walk_paths,
 )
 from tilewright.proposers.rewriter.machine import Machine
 
@@ -28,6 +29,7 @@ def hoist_configuration(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
         raise NotApplicable(f"loop {loop.var} contains code that is not modelled")
     check_all_commands_known(kernel, machine)
     settings = [c for c in commands(kernel.body) if machine.unit(c.name) == "config"]
+    before = _certain_before(kernel, loop)
     moved: list[Command] = []
     gone: set[Command] = set()
     for command in commands(loop.body):
@@ -35,8 +37,7 @@ def hoist_configuration(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
             same = [c for c in settings if setting_of(c, machine) == setting_of(command, machine)]
             if all(c.operands == command.operands for c in same):
                 gone.add(command)
-                outside = set(same) - set(commands(loop.body))
-                if not outside and setting_of(command, machine) not in {
+                if not before & set(same) and setting_of(command, machine) not in {
                     setting_of(m, machine) for m in moved
                 }:
                     moved.append(command)
@@ -52,6 +53,20 @@ def hoist_configuration(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
             ),
         )
     )
+
+
+def _certain_before(kernel: Kernel, loop: Loop) -> set[Command]:
+    """The commands that every run has issued when it comes to a loop."""
+    paths = list(walk_paths(kernel.body))
+    at = next(n for n, (stmt, _) in enumerate(paths) if stmt is loop)
+    around = paths[at][1]
+    return {
+        stmt
+        for stmt, above in paths[:at]
+        if isinstance(stmt, Command)
+        and above == around[: len(above)]
+        and all(isinstance(a, Loop) for a in above)
+    }
 
 
 def setting_of(command: Command, machine: Machine) -> tuple[str, str]:
