@@ -1,1 +1,3 @@
-"""Command-line agents as proposers: started for one kernel, heard over a socket, ended with all."""
+"""Command-line agents as proposers. An agent is started for one kernel, uses a socket, and is ended
+with all its processes.
+"""

@@ -1,4 +1,6 @@
-"""What the tools of one agent work on: what was known when it began, and what agents made since."""
+"""The data for the tools of one agent: the history when the agent began, and the kernels that
+agents have made since.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from tilewright.tools.records import Fact
 
 @dataclass(frozen=True)
 class Machine:
-    """What is the same for all agents of a run: how kernels are built, and which are shipped.
+    """Data that all agents of a run share: how kernels are built, and the kernels that come with
+    the target.
 
     `hidden` are the files and folders that agents may not read.
     """
@@ -29,8 +32,8 @@ class Machine:
 class AgentBench:
     """The `Bench` of one agent.
 
-    `made` holds the kernels that agents of this iteration had evaluated, each other's too: it
-    grows. `wait` gives the trial of a kernel that was asked for, `left` what may still be.
+    `made` contains the kernels that all agents of this iteration had evaluated, and grows. `wait`
+    returns the trial of a requested kernel, and `left` the number of evaluations that are left.
     """
 
     def __init__(
@@ -57,12 +60,12 @@ class AgentBench:
 
     @property
     def target(self) -> TargetBrief:
-        """The machine."""
+        """The brief of the target."""
         return self._brief.target
 
     @property
     def workload(self) -> Workload:
-        """What the kernels compute, over which arrays."""
+        """The workload, with its arrays."""
         return self._brief.workload
 
     @property
@@ -73,18 +76,18 @@ class AgentBench:
 
     @property
     def best(self) -> Trial | None:
-        """The fastest correct kernel that it can know of."""
+        """The fastest correct kernel that the agent can access."""
         known = (self._history.best, *tuple(self._made))
         timed = [trial for trial in known if trial is not None and trial.latency is not None]
         return min(timed, key=lambda trial: trial.latency or 0.0, default=None)
 
     @property
     def left(self) -> int:
-        """What is left of its share."""
+        """The number of evaluations that are left of the agent's share."""
         return self._left()
 
     def find(self, candidate_id: str) -> Trial | None:
-        """A kernel of the run, by its id or the only one whose id begins so."""
+        """A kernel of the run, by its id or a unique beginning of the id."""
         exact = self._history.get(candidate_id)
         if exact is not None:
             return exact
@@ -98,7 +101,9 @@ class AgentBench:
         return [*self._history.children(candidate_id), *made]
 
     def evaluate(self, source: str, parent_id: str, note: str) -> tuple[Trial, bool]:
-        """The trial of a kernel, and whether it was known; `InputError` where there is none."""
+        """The trial of a kernel, and whether it had been evaluated before; `InputError` if there is
+        none.
+        """
         known = self.find(Candidate(source).id)
         if known is not None:
             return known, True
@@ -106,7 +111,7 @@ class AgentBench:
         return self._wait(source, note), False
 
     def may_ask(self, source: str) -> bool:
-        """Whether a kernel is new here, and no copy of a shipped one."""
+        """Whether a kernel is new and not a copy of a kernel that comes with the target."""
         try:
             self._machine.copies.refuse(source)
         except InputError:

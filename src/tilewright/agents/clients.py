@@ -1,4 +1,6 @@
-"""Configuration of clients of the Model Context Protocol, each as its documentation says."""
+"""Writes the configuration of clients of the Model Context Protocol, in the format that the
+documentation of each client describes.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ SERVER = "tilewright"
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """The command that a client starts to reach the tools, and what its environment has besides."""
+    """The command that a client starts to use the tools, and additional environment variables."""
 
     command: Sequence[str]
     environment: Mapping[str, str]
@@ -23,7 +25,9 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A client's file within a project, and how a server is written into the text of it."""
+    """The configuration file of a client in a project, and the function that adds a server to its
+    text.
+    """
 
     name: str
     file: str
@@ -31,7 +35,7 @@ class Client:
 
 
 def write(client: str, server: Server, folder: Path) -> Path:
-    """Write a server into a client's file below `folder`; what else stands there is kept."""
+    """Add a server to a client's file in `folder`. The other content of the file is kept."""
     chosen = client_named(client)
     file = folder / chosen.file
     try:
@@ -49,7 +53,7 @@ def write(client: str, server: Server, folder: Path) -> Path:
 
 
 def client_named(name: str) -> Client:
-    """`UnknownNameError` where it is not known."""
+    """The client with this name; `UnknownNameError` if there is none."""
     if name not in CLIENTS:
         raise UnknownNameError("client", name, CLIENTS)
     return CLIENTS[name]

@@ -1,4 +1,6 @@
-"""The socket at which one agent's calls are heard: bounded, and never waited for by the search."""
+"""The socket that receives the calls of one agent. Its sizes are limited, and the search never
+waits for it.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +17,20 @@ from tilewright.agents.protocol import MAX_LINE, VERSION, read_line
 from tilewright.core.text import plain_text
 
 MOST_CONNECTIONS = 8
-"""Calls of one agent that are under way at a time; a further one is refused at once."""
+"""Maximum number of calls of one agent at the same time; further calls are refused immediately."""
 SILENT_S = 30.0
-"""How long a connection may say nothing before it is closed."""
+"""Seconds without data after which a connection is closed."""
 
 Use = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
 
 
 class Door:
-    """Listens until it is closed; the socket lies in a folder that only this user may enter.
+    """A server that listens until it is closed. The socket is in a folder that only this user may
+    enter.
 
     Args:
-        use: carries out a tool by name with its arguments; called by one thread at a time.
-        described: what a client is told of the work.
+        use: carries out a tool by name with its arguments; called by only one thread at a time.
+        described: the description of the work for a client.
     """
 
     def __init__(self, use: Use, described: Mapping[str, Any]) -> None:
@@ -44,7 +47,7 @@ class Door:
         Thread(target=self._listen, name="door", daemon=True).start()
 
     def close(self) -> None:
-        """Hear nothing more; connections that are open end. Idempotent."""
+        """Stop listening and close all connections. May be called again."""
         for connection in (self._listener, *tuple(self._open)):
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)

@@ -1,4 +1,4 @@
-"""How an agent's work ended, and making sure that nothing of it is left."""
+"""Determines how an agent's work ended, and ends all its processes."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from pathlib import Path
 from tilewright.sandbox.child import Child
 
 KEEPER_S = 25.0
-"""How long the keeper is given to end all that an agent started."""
+"""Seconds for the keeper to end all processes of an agent."""
 SWEEPS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How an agent's work ended, in one of a few words; `output` is the end of what it printed.
+    """How an agent's work ended, as one of a few fixed words; `output` is the end of its output.
 
-    `unhidden` says why it could read what is kept from agents, "" where it could not.
+    `unhidden` is the reason why the agent could read files that should be hidden from it, or "" if
+    they were hidden.
     """
 
     how: str
@@ -30,7 +31,7 @@ class Ended:
 
     @classmethod
     def received(cls, keeper: Child) -> Ended:
-        """What the keeper says; it may have been killed by the agent."""
+        """The message of the keeper, which the agent may have killed."""
         try:
             return cls(**keeper.receive_json())
         except (EOFError, ValueError, TypeError):
@@ -38,7 +39,7 @@ class Ended:
 
 
 def ended_by(keeper: Child, marker: str, ended: Ended | None) -> Ended:
-    """End the agent and all that it started; what is known of its end, with its output."""
+    """End the agent and all its processes, and return how it ended, with its output."""
     said = ended
     if ended is None or ended.how in ("given up", "submitted", "timed out"):
         keeper.finish()

@@ -1,4 +1,6 @@
-"""The folder that an agent works in: its task in words, the kernel, and how to reach the tools."""
+"""The folder in which an agent works, with the task description, the kernel, and the access to the
+tools.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from tilewright.tools.toolbox import TOOLS
 
 TASK_FILE = "TASK.md"
 TILEWRIGHT = (sys.executable, "-P", "-m", "tilewright.cli")
-"""The command line of the tilewright that is running."""
+"""The command line of this installation of tilewright."""
 
 _TASK = """\
 # Make a kernel faster
@@ -50,9 +52,10 @@ folder names it. From a shell, the same tools are (a kernel is a file or an id):
 
 
 def task_text(brief: Brief, parent: Trial, share: int, timeout_s: float, known: str = "") -> str:
-    """What the agent is told, on its standard input and in `TASK_FILE`.
+    """The task description for the agent, which is its standard input and the content of
+    `TASK_FILE`.
 
-    `known` says in lines what others found; empty for nothing.
+    `known` lists findings of others, one per line; it may be empty.
     """
     unit = getattr(parent.outcome, "unit", "")
     time = f", in {parent.latency:,.0f} {unit}" if parent.latency is not None else ""
@@ -81,7 +84,7 @@ def temporary() -> Iterator[Path]:
 
 
 def fill(folder: Path, brief: Brief, parent: Trial, text: str, socket: str) -> None:
-    """Write the files of an agent's folder, which is empty."""
+    """Write the files of an agent's empty folder."""
     (folder / TASK_FILE).write_text(text)
     (folder / brief.target.language.file).write_text(parent.candidate.source)
     for name, said in target_texts(brief.target).items():

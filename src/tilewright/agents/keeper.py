@@ -1,11 +1,11 @@
-"""A process that starts an agent, watches what it takes, and ends it with all that it started.
+"""A process that starts an agent, monitors its resources, and ends it with all its processes.
 
     keeper.py CHANNEL
 
-The first message names what to start (`Start`); the last one, to the parent, says how it ended. The
-keeper adopts every descendant whose own parent ends, so that none gets away by starting a session
-of its own; it ends all of them when the agent ends, takes too much, or the parent closes the
-channel, which a killed parent does too.
+The first message describes the agent (`Start`), and the last message, to the parent, says how it
+ended. The keeper becomes the parent of every descendant whose own parent ends, so no process can
+escape by starting its own session. The keeper ends all descendants when the agent ends or exceeds a
+limit, and when the channel is closed, which also happens if the parent is killed.
 """
 
 from __future__ import annotations
@@ -31,12 +31,14 @@ from tilewright.sandbox.hidden import hide, why_not
 from tilewright.sandbox.watch import disk_bytes
 
 LOOK_S = 0.2
-"""How often it is looked what an agent takes; what it can take in between is the overshoot."""
+"""Seconds between two measurements of an agent's resources. Between two measurements, an agent may
+exceed a limit.
+"""
 MOST_PROCESSES = 512
 MOST_OUTPUT = 64 << 20
-"""Bytes that an agent may print."""
+"""Maximum number of bytes that an agent may print."""
 KEPT_OUTPUT = 16 << 10
-"""Bytes of the end of it that are kept."""
+"""Number of bytes of the end of the output that are kept."""
 _PR_SET_CHILD_SUBREAPER = 36
 _PARENT, _RESIDENT_PAGES = 1, 21
 """Fields of /proc/PID/stat after the name, see proc(5)."""
@@ -44,9 +46,10 @@ _PARENT, _RESIDENT_PAGES = 1, 21
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What to start: `prompt` is the file that it reads from, `folder` where it works.
+    """The command to start, with the file `prompt` as its standard input, in the folder `folder`.
 
-    It cannot read what is `hidden`: `empty` and `nothing`, a folder and a file, stand in its place.
+    Files and folders in `hidden` are replaced by the empty file `nothing` and the empty folder
+    `empty`, so it cannot read them.
     """
 
     command: tuple[str, ...]
@@ -58,12 +61,12 @@ class Start:
     nothing: str = ""
 
     def message(self) -> dict[str, Any]:
-        """As it travels."""
+        """The description as a message."""
         return asdict(self)
 
 
 def main(channel: Channel) -> None:
-    """Keep one agent."""
+    """Start and supervise one agent."""
     start = Start(**channel.receive_json())
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     unhidden = why_not() if start.hidden else ""

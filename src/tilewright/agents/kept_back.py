@@ -1,5 +1,6 @@
-"""What is kept from agents that a search starts: the kernels that they are compared with, and the
-files of the project."""
+"""Files that are hidden from agents: the kernels with which their kernels are compared, and the
+files of the project.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +12,9 @@ _TUNED = "*tuned*"
 
 
 def kept_back(store: Path) -> tuple[Path, ...]:
-    """The tuned kernels of all targets that come along, and the folder of the project's database.
+    """The tuned kernels of all built-in targets, and the folder of the project's database.
 
-    Kernels of targets that other packages bring are not known here.
+    Kernels of targets from other packages are not included.
     """
     package = find_spec("tilewright")
     folders = package.submodule_search_locations if package is not None else None

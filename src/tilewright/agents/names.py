@@ -1,6 +1,6 @@
-"""Names of agents, as users write them: `agent:claude -p?timeout_s=900&evaluations=8`.
+"""Parses the names of agents, such as `agent:claude -p?timeout_s=900&evaluations=8`.
 
-The name is the agent's identity in plans and reports, so it never holds a secret.
+Plans and reports contain the name of an agent, so it must not contain a secret.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ PREFIX = "agent:"
 
 @dataclass(frozen=True, slots=True)
 class AgentName:
-    """A command that works on a kernel by itself, and what it may use.
+    """A command that works on a kernel, and its limits.
 
     Attributes:
-        name: all of it, as the user gave it.
+        name: the whole name, as the user wrote it.
         command: program and arguments.
-        timeout_s: seconds it may work on one kernel; waiting for evaluations does not count.
-        evaluations: kernels it may have evaluated; None for the share that the run's budget gives.
-        concurrency: agents of this name at work at a time.
-        key_env: a secret environment variable that it is given; no other one is.
-        disk_mb: what may lie in its folder, in MiB.
+        timeout_s: seconds for the work on one kernel, without the time spent waiting for
+        evaluations. evaluations: number of kernels that it may have evaluated; None for a share of
+        the run's budget. concurrency: number of agents with this name that run at the same time.
+        key_env: the only secret environment variable that it receives. disk_mb: maximum size of its
+        folder in MiB.
     """
 
     name: str
@@ -44,12 +44,12 @@ _OPTIONS = tuple(f.name for f in fields(AgentName) if f.name not in ("name", "co
 
 
 def is_agent_name(name: str) -> bool:
-    """Whether a proposer's name is meant as an agent."""
+    """Whether the name of a proposer has the form of an agent's name."""
     return name.startswith(PREFIX)
 
 
 def parse_agent(name: str) -> AgentName:
-    """The agent a user named; a `ConfigurationError` says what is wrong."""
+    """The agent with this name; `ConfigurationError` says what is wrong."""
     text, _, query = name.removeprefix(PREFIX).partition("?")
     try:
         command = tuple(shlex.split(text))
@@ -68,7 +68,7 @@ def parse_agent(name: str) -> AgentName:
 
 
 def require_agents(proposers: Sequence[str]) -> None:
-    """`ConfigurationError` if the program of an agent among these names is not installed."""
+    """Raise `ConfigurationError` if the program of an agent among these names is not installed."""
     for agent in (parse_agent(name) for name in proposers if is_agent_name(name)):
         if shutil.which(agent.command[0]) is None:
             raise ConfigurationError(
@@ -78,7 +78,9 @@ def require_agents(proposers: Sequence[str]) -> None:
 
 
 def refuse_agents(proposers: Sequence[str]) -> None:
-    """`ConfigurationError` for agents in a run whose kernels its caller evaluates one by one."""
+    """Raise `ConfigurationError` for agents in a run whose caller evaluates the kernels one by
+    one.
+    """
     for name in filter(is_agent_name, proposers):
         raise ConfigurationError(
             f"{name} can only be started by a search. Give it to `tilewright optimize`, or use "

@@ -1,4 +1,4 @@
-"""The `Proposer` of command-line agents: each works on one kernel of the beam, by itself."""
+"""The proposer that runs command-line agents, each of which works on one kernel of the beam."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from tilewright.core.run_notes import AgentWork
 from tilewright.tools.shares import share_of
 
 OWN_CHOICE = "other"
-"""The option of agents' plans: what they do is theirs to choose."""
+"""The option of agents' plans, because agents choose their changes themselves."""
 _WAIT_S = 0.1
 
 
 class AgentProposer:
-    """The `Proposer`, `LiveProposer` and `Responder` roles over one command.
+    """A `Proposer`, `LiveProposer` and `Responder` that runs one command.
 
     Args:
-        agent: the command and what it may use.
-        share: kernels that one agent may have evaluated.
-        machine: by what kernels are built.
-        done: what agents of earlier sessions of the run did; they are not started again.
-        keep: makes the work of one agent durable.
+        agent: the command and its limits.
+        share: number of kernels that one agent may have evaluated.
+        machine: the tools with which kernels are built.
+        done: the work of agents in earlier sessions of the run, which are not started again.
+        keep: stores the work of one agent.
     """
 
     waits = True
@@ -65,7 +65,7 @@ class AgentProposer:
     def plan(
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
     ) -> list[Plan]:
-        """One plan whatever the count: an agent makes many kernels of it."""
+        """One plan for any `count`, because an agent makes many kernels from it."""
         with self._lock:
             if brief.iteration != self._iteration:
                 self._iteration, self._made = brief.iteration, []
@@ -80,22 +80,22 @@ class AgentProposer:
     def implement(
         self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int
     ) -> list[Candidate]:
-        """Nothing: what an agent makes comes while it works."""
+        """Always empty, because `working` returns the kernels of an agent."""
         return []
 
     def working(self, brief: Brief, parent: Trial, plan: Plan) -> Iterator[list[Candidate]] | None:
-        """The kernels that an agent wants evaluated, from when it has a place until it is over."""
+        """The kernels that an agent wants evaluated, from its start to its end."""
         done = self._done.get((brief.iteration, parent.candidate.id))
         if done is not None:
             return iter([_again(done, parent, plan)])
         return self._worked(brief, parent, plan)
 
     def give_up(self) -> None:
-        """All agents are to end, and nobody waits for a place any more."""
+        """End all agents, and start no others."""
         self._given_up.set()
 
     def close(self) -> None:
-        """End all agents, and wait until they have."""
+        """End all agents, and wait until they have ended."""
         self.give_up()
         with self._idle:
             self._idle.wait_for(lambda: not self._at_work)
@@ -103,7 +103,7 @@ class AgentProposer:
     def respond(
         self, brief: Brief, parent: Trial, trials: Sequence[Trial], history: History, seed: int
     ) -> list[Candidate]:
-        """Tell the agent; what it makes of it comes by `working`."""
+        """Pass the outcomes to the agent, whose further kernels `working` returns."""
         plan = trials[0].candidate.plan
         session = self._sessions.get(str(plan.parameters.get("proposal"))) if plan else None
         if session is not None:

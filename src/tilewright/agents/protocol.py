@@ -1,7 +1,8 @@
-"""How a program in an agent's folder reaches the tools: one line of JSON to a socket, one back.
+"""The protocol with which a program in an agent's folder uses the tools: one line of JSON for each
+call and for each answer.
 
-The process that searches listens on the socket. What crosses it is what tools answer; kernels are
-built, checked and timed on the other side.
+The process of the search listens on the socket and builds, checks and times the kernels. Only the
+answers of tools are sent to the agent.
 """
 
 from __future__ import annotations
@@ -14,25 +15,27 @@ from typing import Any
 from tilewright.core.errors import InputError
 
 VERSION = 1
-"""Of what the lines say; a client of another version is refused."""
+"""Version of the protocol. A client with another version is refused."""
 SOCKET_VARIABLE = "TILEWRIGHT_AGENT_SOCKET"
 """Environment variable with the path of the socket; agents' programs inherit it."""
 MAX_LINE = 4 << 20
-"""Bytes of a request or an answer: four kernels of the largest size."""
+"""Maximum number of bytes of a request or an answer, which is the size of four kernels of maximum
+size.
+"""
 ANSWER_S = 7200.0
-"""How long a client waits for an answer, which may be that of an evaluation."""
+"""Seconds for which a client waits for an answer, which may require an evaluation."""
 
 Answer = Mapping[str, Any]
-"""`{"text", "answer", "refused"}` of a tool, or what `describe` says of the work."""
+"""`{"text", "answer", "refused"}` of a tool, or the description from `describe`."""
 
 
 def use(path: str, tool: str, arguments: Mapping[str, Any]) -> Answer:
-    """What a tool answers, by way of the socket at `path`; `InputError` where nobody does."""
+    """The answer of a tool through the socket at `path`; `InputError` if there is none."""
     return _ask(path, {"version": VERSION, "tool": tool, "arguments": dict(arguments)})
 
 
 def describe(path: str) -> Answer:
-    """The work: `{"workload", "target", "resources"}`."""
+    """The description of the work: `{"workload", "target", "resources"}`."""
     return _ask(path, {"version": VERSION, "describe": True})
 
 
@@ -56,7 +59,9 @@ def _ask(path: str, request: Mapping[str, Any]) -> Answer:
 
 
 def read_line(connection: socket.socket) -> bytes | None:
-    """The next line; None when the other side is gone before its end. `ValueError` if too long."""
+    """The next line; None if the connection is closed before its end. Raises `ValueError` if the
+    line is too long.
+    """
     parts, length = [], 0
     while True:
         part = connection.recv(1 << 16)

@@ -1,8 +1,8 @@
-"""One agent at work on one kernel: started, heard, told of outcomes, and ended with all it started.
+"""The work of one agent on one kernel, from its start to the end of all its processes.
 
-Kernels that it wants evaluated are candidates of the search like all others: `work` gives them, in
-a thread of the search, and `told` hears what became of them. The agent's calls come in at the
-`Door`, in threads of their own; they wait for outcomes, the search never waits for them.
+Kernels that the agent wants evaluated are candidates of the search like all others. `work` returns
+them in a thread of the search, and `told` receives their outcomes. The `Door` receives the agent's
+calls in separate threads, which wait for outcomes; the search never waits for them.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ from tilewright.tools.text import answer_text, said
 from tilewright.tools.toolbox import call, sources_to_evaluate
 
 MOST_CALLS = 2000
-"""Calls of one agent that are carried out; further ones are refused."""
+"""Maximum number of calls of one agent; further calls are refused."""
 MOST_KEPT_CALLS = 200
-"""Calls whose first lines are kept with the run."""
+"""Number of calls whose first lines are stored with the run."""
 AFTER_SUBMIT_S = 10.0
-"""How long an agent may go on once it has submitted a kernel."""
+"""Seconds after which an agent that has submitted a kernel is ended."""
 _LOOK_S = 0.05
 _LINE = 160
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """What one agent is to do: `share` is how many kernels it may have evaluated."""
+    """The task of one agent; `share` is the number of kernels that it may have evaluated."""
 
     agent: AgentName
     brief: Brief
@@ -65,9 +65,9 @@ class AgentSession:
     """The work of one agent; `work` may be iterated once.
 
     Args:
-        assignment: what it is to do.
+        assignment: the task of the agent.
         machine: by what kernels are built.
-        given_up: whether the search wants nothing more.
+        given_up: whether the search needs no further kernels.
     """
 
     def __init__(
@@ -97,7 +97,9 @@ class AgentSession:
         self.record: AgentWork | None = None
 
     def work(self) -> Iterator[list[Candidate]]:
-        """The kernels that the agent wants evaluated, as it asks; `record` says how it ended."""
+        """The kernels that the agent wants evaluated, when it requests them. Afterwards, `record`
+        says how it ended.
+        """
         began = time.monotonic()
         described = {
             "workload": self._given.brief.workload.name,
@@ -128,7 +130,7 @@ class AgentSession:
         self.record = self._recorded(ended, time.monotonic() - began)
 
     def told(self, trials: Sequence[Trial]) -> None:
-        """What became of kernels of `work`."""
+        """Receive the outcomes of kernels from `work`."""
         with self._changed:
             for trial in trials:
                 asked = trial.candidate.id

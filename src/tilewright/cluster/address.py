@@ -1,4 +1,6 @@
-"""What `--executor` names: this machine, a cluster on it, or the scheduler of another one."""
+"""Parses the option `--executor`, which names this machine, a cluster on this machine, or the
+scheduler of another cluster.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ _ADDRESS = re.compile(r"(?P<host>\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):(?P<port>\d{
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Of a scheduler, as a user names it."""
+    """The address of a scheduler, as a user writes it."""
 
     host: str
     port: int
@@ -30,13 +32,17 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where candidates are evaluated: on `cluster`, or in one of our own where that is None."""
+    """The cluster on which candidates are evaluated. If `cluster` is None, tilewright starts one on
+    this machine.
+    """
 
     cluster: Address | None
 
 
 def parse_executor(text: str) -> Place | None:
-    """None for this machine; `ConfigurationError` for what names nothing."""
+    """The place that `--executor` names, or None for this machine; `ConfigurationError` if the
+    value is not valid.
+    """
     if text == LOCAL:
         return None
     if text == "dask":
@@ -50,7 +56,7 @@ def parse_executor(text: str) -> Place | None:
 
 
 def refuse_two_places(place: Place | None, host: object) -> None:
-    """`ConfigurationError` where `--host` names another machine for the same work."""
+    """Raise `ConfigurationError` if `--host` is given together with a cluster."""
     if place is not None and host:
         raise ConfigurationError(
             "--host and --executor both name where candidates are evaluated. Leave one of them out."

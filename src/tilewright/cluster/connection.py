@@ -1,7 +1,8 @@
-"""A search's connection to a scheduler: messages out, answers in, and which workers there are.
+"""The connection of a search to a scheduler, which sends messages, receives answers and lists the
+workers.
 
-`distributed` carries bytes and decides which worker gets them. Everything that waits for the
-network does so on the client's own thread: the search's thread only reads a queue.
+`distributed` transports bytes and chooses the worker that receives them. Only the client's own
+thread waits for the network; the thread of the search only reads a queue.
 """
 
 from __future__ import annotations
@@ -22,16 +23,18 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 AWAY_S = 30.0
-"""How long a scheduler may be away before a search ends."""
+"""Seconds for which a scheduler may be unavailable before a search ends."""
 LOOK_EVERY_S = 1.0
-"""Between two looks at which workers there are, at least."""
+"""Minimum number of seconds between two requests for the list of workers."""
 LOOKED_AT = 100
-"""Workers a second that the scheduler is asked about at most: what it tells grows with them."""
+"""Maximum number of workers per second about which the scheduler is asked, because its answers grow
+with their number.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerInfo:
-    """One worker process as the scheduler knows it."""
+    """The information of the scheduler about one worker process."""
 
     address: str
     host: str
@@ -41,7 +44,7 @@ class WorkerInfo:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What came back for a message: bytes, and the worker they came from."""
+    """The answer to a message: its bytes, and the worker that sent it."""
 
     key: str
     message: object
@@ -50,19 +53,23 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A message that will not be answered: `died` says that its workers ended one after another."""
+    """A message that will not be answered. `died` is true if its workers ended one after
+    another.
+    """
 
     key: str
     died: bool
 
 
 class Connection:
-    """To the scheduler at `address` ("tcp://HOST:PORT"); `ClusterError` where none answers.
+    """A connection to the scheduler at `address` ("tcp://HOST:PORT"); `ClusterError` if no
+    scheduler answers.
 
     Args:
-        address: with its protocol.
-        shown: what sentences call it.
-        identify: ask the scheduler which worker an answer came from; costs a question for each.
+        address: the address with its protocol.
+        shown: the name of the scheduler in messages.
+        identify: ask the scheduler for the worker that sent each answer, which costs one request
+        per answer.
     """
 
     def __init__(self, address: str, shown: str, *, identify: bool = False) -> None:
@@ -91,12 +98,12 @@ class Connection:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the scheduler is away."""
+        """Whether the scheduler is unavailable."""
         return bool(self._client.status != "running")
 
     @property
     def workers(self) -> tuple[WorkerInfo, ...]:
-        """As of a moment ago; none while the scheduler is away."""
+        """The workers of a moment ago; empty while the scheduler is unavailable."""
         return () if self.is_lost else self._workers
 
     def send(
@@ -105,9 +112,10 @@ class Connection:
         needs: Mapping[str, float],
         among: Iterable[str] | None = None,
     ) -> list[str]:
-        """Have messages answered by workers that offer what is needed; returns their keys.
+        """Send messages to workers that offer the required resources, and return the keys of the
+        messages.
 
-        `among` are the only workers or hosts that may.
+        If `among` is given, only these workers or hosts may answer.
         """
         keys = [f"tilewright-{self._session}-{self._sent + n}" for n in range(len(messages))]
         self._sent += len(messages)
@@ -130,7 +138,7 @@ class Connection:
         return keys
 
     def receive(self, timeout_s: float) -> list[Answered | Lost]:
-        """What has come back, waiting for the first so many seconds at most."""
+        """The answers that have arrived. Waits for the first one up to this number of seconds."""
         found = list[Answered | Lost]()
         with suppress(Empty):
             found.append(self._arrived.get(timeout=timeout_s))
@@ -142,14 +150,14 @@ class Connection:
         return wanted
 
     def give_up(self, keys: Iterable[str]) -> None:
-        """Nobody waits for these answers any more: what is under way is ended."""
+        """Cancel these messages, and end their evaluations."""
         futures = [self._futures.pop(key, None) for key in keys]
         with suppress(Exception):  # of a scheduler that is away there is nothing to end
             if not self.is_lost:
                 self._client.cancel([future for future in futures if future is not None])
 
     def close(self) -> None:
-        """Idempotent."""
+        """Close the connection. May be called again."""
         self._futures.clear()
         self._looking.cancel()
         with suppress(Exception):

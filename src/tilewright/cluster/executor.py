@@ -1,7 +1,7 @@
-"""`DaskExecutor`: the `Executor` role on the workers of a cluster.
+"""`DaskExecutor`, which evaluates on the workers of a cluster.
 
-A worker that dies costs time, never a candidate: its requests are answered by others. What a
-candidate does to its evaluating process is seen there and is its outcome, as without a cluster.
+If a worker dies, other workers evaluate its requests. A candidate that crashes its evaluating
+process fails, as without a cluster.
 """
 
 from __future__ import annotations
@@ -35,34 +35,42 @@ from tilewright.evaluation.outcome_cache import Lookup, OutcomeCache, Store
 from tilewright.evaluation.replies import is_ours, raised
 
 CHECKPOINT_EVERY_S = 0.1
-"""Between two calls of a batch's checkpoint at most."""
+"""Maximum number of seconds between two calls of a batch's checkpoint."""
 TOGETHER = 16
-"""Messages for which the scheduler chooses among the same few workers."""
+"""Number of messages for which the scheduler chooses from the same few workers."""
 LAST = 0.1
-"""Share of a batch whose rest is sent a second time: a slow worker must not hold up the others."""
+"""Share of a batch after which the remaining requests are sent a second time, so that a slow worker
+does not delay the batch.
+"""
 MANY = 8
-"""Workers from which on that is done: the one that answers later has to start a process anew."""
+"""Minimum number of workers for this, because the worker that answers later has to start a new
+process.
+"""
 NO_WORKER_S = 30.0
-"""How long a batch waits where no worker offers what it needs: one may be starting again."""
+"""Seconds for which a batch waits if no worker offers the required resources, because a worker may
+be restarting.
+"""
 MOST_LOSSES = 4
-"""How often a request is sent once more after workers ended with it, before it is a crash."""
+"""Number of times that a request is sent again after its worker ended, before the outcome is a
+crash.
+"""
 MOST_BREAKS = 4
-"""How often a request is sent once more after workers that could not do their work."""
+"""Number of times that a request is sent again after workers that could not evaluate it."""
 
 
 class DaskExecutor:
-    """The `Executor` role on a cluster.
+    """An `Executor` that uses the workers of a cluster.
 
     Args:
-        connection: to the scheduler; it belongs to this executor.
-        description: of the task, as workers open it.
-        hosts: which workers take part.
-        lookup, store: outcome cache by content key; without them nothing is remembered.
-        on_close: ends what was started for this executor alone, the connection among it.
+        connection: the connection to the scheduler, which only this executor uses.
+        description: the description with which workers open the task.
+        hosts: the workers that take part.
+        lookup, store: functions of the outcome cache; without them, no outcome is cached.
+        on_close: ends everything that was started only for this executor, including the connection.
 
-    What a host measured is evaluated once more on another one, where there is one: a worker is not
-    believed by itself. Where two disagree a third decides, and whoever is alone takes no further
-    part.
+    A latency with which a candidate may win is evaluated again on another host, if there is one,
+    because no single worker is trusted. If two hosts disagree, a third host decides, and the host
+    whose result deviates is excluded.
     """
 
     def __init__(
@@ -97,11 +105,11 @@ class DaskExecutor:
         more: More | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> list[Outcome]:
-        """Outcomes in the order of the requests, then of those that `more` adds.
+        """Outcomes in the order of the requests, followed by those of the requests from `more`.
 
-        Equal requests are evaluated once. Whatever is raised in between ends the evaluations under
-        way, on their workers too, and leaves the executor usable. `ClusterError` where the
-        scheduler or every fitting worker stays away, or hosts disagree and none can decide.
+        Equal requests are evaluated once. An exception ends the evaluations in progress, also on
+        the workers, and the executor can be used again. Raises `ClusterError` if the scheduler or
+        all suitable workers remain unavailable, or if hosts disagree and no other host can decide.
         """
         batch, waiting, sent = Batch(on_outcome), self._waiting, self._sent
         self._alone_since, self._finished = None, 0
@@ -132,7 +140,7 @@ class DaskExecutor:
         return batch.outcomes()
 
     def close(self) -> None:
-        """Leave the cluster. Idempotent."""
+        """Leave the cluster. May be called again."""
         self._on_close()
 
     def _room(self) -> int:

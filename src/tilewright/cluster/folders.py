@@ -1,4 +1,4 @@
-"""The files of a kernel folder, as they travel to workers that have no such folder."""
+"""Packs the files of a kernel folder for workers on machines without this folder."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from tilewright.core.errors import WorkloadError
 from tilewright.core.files import read_bytes, require_inside
 
 MOST_BYTES = 16 << 20
-"""Of a folder's files: a worker keeps them as long as it runs."""
+"""Maximum size of a folder's files, which a worker keeps as long as it runs."""
 
 
 def packed(folder: Path) -> dict[str, str]:
-    """The files of a folder by their names in it, in base64; hidden ones are left out.
+    """The files of a folder by name, in base64, without hidden files.
 
-    `WorkloadError` for files that take too much or lie outside, by a link.
+    Raises `WorkloadError` for files that are too large, or that are outside the folder because of a
+    link.
     """
     found, size = {}, 0
     for path in sorted(folder.rglob("*")):
@@ -45,7 +46,9 @@ def packed(folder: Path) -> dict[str, str]:
 
 
 def unpacked(files: Mapping[str, str], name: str) -> Path:
-    """A new folder called `name` with these files; ValueError for a file that would lie outside."""
+    """A new folder `name` with these files; ValueError for a file that would be outside the
+    folder.
+    """
     above = Path(tempfile.mkdtemp(prefix="tilewright-task-")).resolve()
     folder = (above / Path(name).name).resolve()
     if not folder.is_relative_to(above):

@@ -1,4 +1,6 @@
-"""Which machines of a cluster take part in a run, and why others do not."""
+"""Selects the machines of a cluster that take part in a run, and gives the reasons why others do
+not.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +10,22 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from tilewright.cluster.connection import Connection, WorkerInfo
 
 MOST_ASKED = 64
-"""Workers among which the scheduler chooses: its time for a message grows with their number."""
+"""Number of workers from which the scheduler chooses, because its time per message grows with this
+number.
+"""
 
 
 class Hosts:
-    """The workers that fit a run.
+    """The workers that can take part in a run.
 
     Args:
-        connection: knows which workers there are.
-        needs: what a worker must offer, the resource first.
-        shown: what sentences call the scheduler.
-        repeats: whether outcomes are heard from a second host: not where all workers are ours.
-        stays: whether all is evaluated on one host, since measurements of two are not compared.
-        home: the host where it began, if it did.
-        on_home: told of the host once it is chosen.
+        connection: the connection, which lists the workers.
+        needs: the names that a worker must offer, the resource first.
+        shown: the name of the scheduler in messages.
+        repeats: whether outcomes are verified on a second host, which is not the case if tilewright
+        started all workers itself. stays: whether everything is evaluated on one host, because
+        measurements of two hosts are not comparable. home: the host on which the run began, if it
+        has begun. on_home: called with the host when it has been chosen.
     """
 
     def __init__(
@@ -51,7 +55,7 @@ class Hosts:
         self.needs: Mapping[str, float] = dict.fromkeys(needs, 1)
 
     def fitting(self) -> list[WorkerInfo]:
-        """Workers that may take part."""
+        """The workers that may take part."""
         self._look()
         return self._fit
 
@@ -77,7 +81,9 @@ class Hosts:
             self._names = names
 
     def among(self, heard_on: Collection[str]) -> tuple[str, ...] | None:
-        """The hosts for a request that these have answered; None for any that offer enough."""
+        """The hosts that may evaluate a request which the given hosts have answered; None for any
+        suitable host.
+        """
         if not (heard_on or self._left_out or self.stays):
             return None
         return tuple(sorted({w.host for w in self.fitting()} - set(heard_on)))
@@ -85,10 +91,12 @@ class Hosts:
     def asked(
         self, among: tuple[str, ...] | None
     ) -> tuple[Mapping[str, float], tuple[str, ...] | None]:
-        """What the scheduler is to compare for a few messages, and the only ones that may get them.
+        """The resources that the scheduler compares for a few messages, and the only workers that
+        may receive these messages.
 
-        Where there are many workers those are a few by chance, by their addresses. What they offer
-        has been seen here: for that the scheduler would go through all workers with each message.
+        If there are many workers, a few of them are chosen at random, by their addresses. Their
+        resources have already been compared here, because the scheduler would examine all workers
+        for each message.
         """
         fitting = self.fitting()
         if len(fitting) <= MOST_ASKED:
@@ -101,39 +109,41 @@ class Hosts:
 
     @property
     def names(self) -> frozenset[str]:
-        """Hosts and addresses of the fitting workers; the same object while they are the same."""
+        """The hosts and addresses of the suitable workers; the same object as long as they do not
+        change.
+        """
         self._look()
         return self._names
 
     @property
     def threads(self) -> int:
-        """Of all fitting workers."""
+        """The total number of threads of all suitable workers."""
         self._look()
         return self._threads
 
     def has_others(self, heard_on: Collection[str]) -> bool:
-        """Whether a host could be asked that is none of these."""
+        """Whether there is a suitable host besides these."""
         return self._repeats and bool({w.host for w in self.fitting()} - set(heard_on))
 
     def of_worker(self, address: str) -> str:
-        """The host of a worker, as the scheduler knows it."""
+        """The host of a worker, from the information of the scheduler."""
         self._look()
         return self._host_of.get(address, "")
 
     def leave_out(self, host: str, why: str) -> None:
-        """Let a host take no further part."""
+        """Exclude a host from the run."""
         if host:
             self._left_out.setdefault(host, why)
             self._seen = None
 
     @property
     def all_left_out(self) -> bool:
-        """Whether nobody is there but those that were left out: waiting would not help."""
+        """Whether all present hosts are excluded, so that waiting would not help."""
         offering = self._offering()
         return bool(offering) and all(w.host in self._left_out for w in offering)
 
     def why_alone(self) -> str:
-        """What the user is told when nobody can evaluate."""
+        """The message for the user if no host can evaluate."""
         again = "run the same command again, which continues the run"
         workers, resource = self._connection.workers, next(iter(self.needs))
         start = f"start some with `tilewright cluster worker {self._shown}`"

@@ -1,4 +1,5 @@
-"""What a search and the workers of a cluster tell each other: lists of the messages of `worker.py`.
+"""The messages between a search and the workers of a cluster, which are lists of the messages of
+`worker.py`.
 
 The messages are those that `evaluation.worker` describes, as JSON, checked where they arrive. To a
 worker goes a list of them, and its answer is the list of the replies, in their order::
@@ -25,22 +26,23 @@ from tilewright.core.text import plain_text
 from tilewright.evaluation.sent_outcome import MOST_BYTES, read_outcome
 
 MOST_SHOWN = 2000
-"""Characters of a name or a version that a worker gives."""
+"""Maximum number of characters of a name or a version from a worker."""
 LONGEST_S = 1e6
-"""Wall seconds of one evaluation; its time limits end it long before."""
+"""Maximum wall-clock seconds of one evaluation in an answer. Real time limits are much lower."""
 
 
 class GarbageError(Exception):
-    """An answer that no worker of this version gives; the text says what is wrong with it."""
+    """An answer that no worker of this version sends; the text says what is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskDescription:
-    """All that a worker needs to open a task, and to tell that it is the same one.
+    """The data with which a worker opens a task and verifies that it is the same task.
 
-    `versions` are those that the worker must have too, `context` the content hash of all that
-    decides an outcome but the request, `timeouts` wall seconds by stage. `files` are those of a
-    kernel folder, `configuration` that of a target which a file describes, by name, in base64.
+    `versions` are the versions that the worker must have. `context` is the hash of everything that
+    determines an outcome, except the request. `timeouts` are wall-clock seconds by stage. `files`
+    are the files of a kernel folder, and `configuration` the file that describes a target, by name,
+    in base64.
     """
 
     name: str
@@ -54,39 +56,41 @@ class TaskDescription:
 
     @property
     def digest(self) -> str:
-        """Content hash."""
+        """The hash of the description."""
         return content_id(json.dumps(asdict(self), sort_keys=True))
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """Outcomes in the order of the requests, and how many seconds each took."""
+    """Outcomes in the order of the requests, with the seconds of each evaluation."""
 
     outcomes: Sequence[tuple[Outcome, float]]
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """The worker does not know the task yet."""
+    """The worker does not have the description of the task."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The worker evaluates under other versions: the run's and its own, by name."""
+    """The worker has other versions; contains the versions of the run and of the worker, by
+    name.
+    """
 
     differences: Mapping[str, tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class RaisedThere:
-    """An exception that is not the candidate's: its class and its message."""
+    """An exception that is not a failure of the candidate, with its class and its message."""
 
     error: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Unwanted:
-    """The worker was told to give up."""
+    """The worker has cancelled the evaluation on request."""
 
 
 Answer = Evaluated | Missing | Refused | RaisedThere | Unwanted
@@ -100,7 +104,7 @@ def request_bytes(opening: TaskDescription | str, requests: Sequence[EvaluationR
 
 
 def read_request(message: bytes) -> tuple[TaskDescription | str, list[EvaluationRequest]]:
-    """What `request_bytes` was given."""
+    """The inverse of `request_bytes`."""
     first, *rest = json.loads(message)
     opening = first["open"]
     if not isinstance(opening, str):
@@ -109,9 +113,10 @@ def read_request(message: bytes) -> tuple[TaskDescription | str, list[Evaluation
 
 
 def read_answer(message: object, description: TaskDescription, requests: int) -> Answer:
-    """What a worker answered to so many requests of a task.
+    """Parse the answer of a worker to this number of requests.
 
-    Which versions it has is compared here, with every answer. `GarbageError` for what is no answer.
+    The versions in every answer are compared with those of the run. Raises `GarbageError` if the
+    answer is not valid.
     """
     if not isinstance(message, bytes) or len(message) > MOST_BYTES:
         raise GarbageError("it does not contain the bytes of a message")

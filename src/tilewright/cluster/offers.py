@@ -1,4 +1,4 @@
-"""What a machine offers a search, and what a search needs of a machine.
+"""The resources that a machine offers, and those that a search requires.
 
 Both are names, which the scheduler compares: a resource (`cpu`, `gemmini-sim`, `host-c:EPYC 7B13`),
 and the versions under which the target would evaluate there (`gemmini@` and their hash).
@@ -19,19 +19,19 @@ ANY_MACHINE = "cpu"
 
 
 def resource_of(target: Target) -> str:
-    """What a machine must have to evaluate kernels of this target."""
+    """The resource that a machine must have to evaluate kernels of this target."""
     return target.resource if isinstance(target, OnMachine) else ANY_MACHINE
 
 
 def stamp(target: Target, versions: Mapping[str, str]) -> str:
-    """The name under which workers with equal versions are found."""
+    """A name that is the same for workers with equal versions."""
     return f"{target.name}@{content_id(json.dumps(dict(versions), sort_keys=True))}"
 
 
 def offered() -> dict[str, Mapping[str, str]]:
-    """Resources and stamps of this machine, each with its versions.
+    """The resources and stamps that this machine offers, each with its versions.
 
-    Targets whose toolchain is not here are left out.
+    Targets whose toolchain is not installed are left out.
     """
     found: dict[str, Mapping[str, str]] = {ANY_MACHINE: {}}
     for name in target_names():
@@ -46,10 +46,10 @@ def offered() -> dict[str, Mapping[str, str]]:
 
 
 def needed(target: Target) -> list[str]:
-    """What a worker must offer to take part in a run of this target.
+    """The names that a worker must offer to take part in a run of this target.
 
-    The versions of a target that a file describes are compared when a worker opens the task: no
-    worker can name them before.
+    If a file describes the target, its versions are compared when a worker opens the task, because
+    a worker does not know them before.
     """
     names = [resource_of(target)]
     if is_target(target.name):

@@ -1,4 +1,4 @@
-"""From what `--executor` names to an executor on that cluster."""
+"""Opens the executor on the cluster that `--executor` names."""
 
 from __future__ import annotations
 
@@ -39,11 +39,12 @@ def open_executor(
     home: str | None = None,
     on_home: Callable[[str], None] = lambda host: None,
 ) -> DaskExecutor:
-    """The executor on the cluster that `place` names; one of our own has so many `workers`.
+    """The executor on the cluster that `place` names. If tilewright starts the cluster, it has this
+    number of `workers`.
 
-    `settings` are those that candidates are evaluated with. What is measured on hardware is all
-    measured on one host: `home`, or one that `on_home` is told of. `ClusterError` where the
-    scheduler cannot be reached, `ToolchainMissingError` without the extra.
+    `settings` are the settings of the evaluation. All measurements on hardware use one host, which
+    is `home`, or a host that is chosen and passed to `on_home`. Raises `ClusterError` if the
+    scheduler cannot be reached, and `ToolchainMissingError` if the extra is not installed.
     """
     refuse_two_places(place, settings.get("host"))
     require_distributed()
@@ -80,7 +81,7 @@ def open_executor(
 def describe(
     opened: OpenTask, settings: Mapping[str, object], timeouts: StageTimeouts | None = None
 ) -> TaskDescription:
-    """The task as workers open it."""
+    """The description with which workers open the task."""
     plain = json.loads(json.dumps(dict(settings)))  # as it arrives there: lists for tuples
     task = open_task(opened.name, plain).task
     versions, folder = target_versions(opened.target), Path(opened.name)

@@ -1,4 +1,4 @@
-"""A request on its way through a cluster, and what hosts said of it."""
+"""A request that is evaluated on a cluster, with the outcomes from different hosts."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tilewright.evaluation.batch import Pending
 
 @dataclass(eq=False, slots=True)
 class Job:
-    """A request that waits, is under way or is heard from further hosts.
+    """A request that waits, is being evaluated, or is verified on further hosts.
 
-    `losses` counts workers that ended with it, `breaks` those that could not do their work; `among`
-    are the hosts or workers that it was sent to, None for any,
-    and `sent_s` when, by the monotonic clock.
+    `losses` is the number of workers that ended while they evaluated it, and `breaks` the number of
+    workers that could not evaluate it. `among` are the hosts or workers to which it was sent (None
+    for any), and `sent_s` is the time of sending on the monotonic clock.
     """
 
     pending: Pending
@@ -33,16 +33,16 @@ class Job:
 
     @property
     def first(self) -> Outcome:
-        """What was heard first."""
+        """The first outcome."""
         return self.heard[0][1]
 
     def hear(self, host: str, outcome: Outcome, took_s: float) -> None:
-        """One more answer."""
+        """Add an outcome."""
         self.took_s = self.took_s or took_s
         self.heard.append((host, outcome))
 
     def decided(self) -> Outcome | None:
-        """What two hosts agree on, or the only one says; None where they differ."""
+        """The outcome on which two hosts agree, or the only outcome; None if they differ."""
         if len(self.heard) == 1:
             return self.first
         for number, (_, outcome) in enumerate(self.heard):
@@ -51,12 +51,12 @@ class Job:
         return None
 
     def alone(self) -> list[str]:
-        """The hosts that said something else than what is decided."""
+        """The hosts whose outcome differs from the decided one."""
         decided = self.decided()
         return [host for host, outcome in self.heard if decided and not _same(outcome, decided)]
 
     def difference(self) -> str:
-        """What was said, in a few words."""
+        """The different outcomes in a few words."""
         return ", then ".join(_in_words(outcome) for _, outcome in self.heard)
 
 

@@ -1,46 +1,51 @@
-"""How long evaluations and messages take, and so how many requests share a message."""
+"""Measures the durations of evaluations and messages, and computes how many requests a message
+contains.
+"""
 
 from __future__ import annotations
 
 AHEAD = 2
-"""Messages that a worker has at a time: one that it works on, one that waits there."""
+"""Number of messages that a worker has at the same time: one in progress, and one that waits."""
 MESSAGE_S = 0.3
-"""As many requests go in a message as take a worker about so long: each message costs all parts of
-a cluster some milliseconds, but what was evaluated is heard of only with the last of them."""
+"""Seconds of evaluation in one message. Each message costs several milliseconds in all parts of a
+cluster, but outcomes are reported only when all requests of the message are finished.
+"""
 MOST_IN_MESSAGE = 32
 MOST_AHEAD = AHEAD * MOST_IN_MESSAGE
-"""Requests that a worker has at a time at most."""
+"""Maximum number of requests that a worker has at the same time."""
 LATE = 1.0
-"""How many times as long as others, waiting included, that has been under way."""
+"""A message is late if its duration, including waiting, is this many times that of others."""
 
 
 class Pace:
-    """Of one executor; the last evaluations and messages count before earlier ones."""
+    """The durations of one executor, in which recent evaluations and messages have more weight."""
 
     def __init__(self) -> None:
         self._evaluation_s: float | None = None
         self._turn_s = 0.0
 
     def note_message(self, turn_s: float) -> None:
-        """A message was answered so long after it was sent."""
+        """Record the time between sending a message and its answer."""
         self._turn_s = 0.9 * (self._turn_s or turn_s) + 0.1 * turn_s
 
     def note_evaluation(self, took_s: float) -> None:
-        """A worker needed so long for one request."""
+        """Record the time of a worker for one request."""
         before_s = took_s if self._evaluation_s is None else self._evaluation_s
         self._evaluation_s = 0.9 * before_s + 0.1 * took_s
 
     @property
     def late_s(self) -> float:
-        """How long a message may be under way before it is late."""
+        """The seconds after which a message is late."""
         return LATE * self._turn_s + MESSAGE_S
 
     def room(self, threads: int) -> int:
-        """How many requests so many workers may have at a time."""
+        """The number of requests that this number of workers may have at the same time."""
         return AHEAD * max(1, threads) * self._most_in_message()
 
     def in_message(self, waiting: int, threads: int) -> int:
-        """How many requests share a message: no worker gets more than its share of what waits."""
+        """The number of requests in a message, which is at most a worker's share of the waiting
+        requests.
+        """
         share = -(-waiting // (AHEAD * max(1, threads)))
         return max(1, min(self._most_in_message(), share))
 

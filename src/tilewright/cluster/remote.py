@@ -1,7 +1,7 @@
-"""What a worker of a cluster does with a message: the one function that a search has it call.
+"""The function that workers of a cluster call for each message of a search.
 
-A candidate runs where it does without a cluster: in an evaluating process of the local executor,
-contained, and killed when it takes too long. The worker itself only passes messages on.
+As without a cluster, a candidate runs in an evaluating process of the local executor, which is
+sandboxed and killed when it takes too long. The worker itself only passes messages on.
 """
 
 from __future__ import annotations
@@ -26,9 +26,11 @@ from tilewright.evaluation.replies import error_reply, ready_reply
 from tilewright.evaluation.timeouts import StageTimeouts
 
 MOST_OPEN = 4
-"""Tasks that a worker keeps open: searches take turns on it, and each open task needs memory."""
+"""Maximum number of tasks that a worker keeps open for different searches, because each open task
+needs memory.
+"""
 MOST_KNOWN = 256
-"""Descriptions of tasks that a worker remembers."""
+"""Maximum number of descriptions of tasks that a worker stores."""
 
 _known: OrderedDict[str, TaskDescription] = OrderedDict()
 _lock = threading.Lock()
@@ -42,7 +44,7 @@ class _UnwantedError(Exception):
 def evaluate(message: bytes) -> bytes:
     """Answer one message of `messages`, in bytes; never raises.
 
-    Its requests are evaluated one after another: a worker has one evaluating process.
+    Its requests are evaluated one after another, because a worker has one evaluating process.
     """
     try:
         replies = _replies(*read_request(message))

@@ -24,15 +24,17 @@ from tilewright.evaluation.worker import die_with_parent
 from tilewright.sandbox.child import Channel, Child
 
 START_S = 120.0
-"""For a process to import what it needs and to say that it is there."""
+"""Maximum number of seconds until a new process has imported its modules and reported that it is
+ready.
+"""
 AGAIN_AFTER_S = 1.0
-"""Pause before a worker that ended is started once more."""
+"""Seconds before a worker that has ended is started again."""
 ALIVE_EVERY_S = 2.0
-"""Between two signs of life of a worker."""
+"""Seconds between two messages with which a worker shows that it is running."""
 HANG_S = 30.0
-"""Without one, after which a worker is replaced."""
+"""Seconds without such a message after which a worker is replaced."""
 LOOK_EVERY_S = 0.2
-"""Between two looks at whether workers ended."""
+"""Seconds between two tests of whether workers have ended."""
 SCHEDULER_S = 60.0
 """How long a worker looks for its scheduler before it starts anew."""
 _MODULE = "tilewright.cluster.serving"
@@ -112,7 +114,7 @@ class Workers:
 
 
 class LocalCluster:
-    """A scheduler and workers of our own, on this machine; nobody keeps them after us."""
+    """A scheduler and workers that are started on this machine and end with this process."""
 
     def __init__(self, count: int, offers: Mapping[str, Mapping[str, str]]) -> None:
         own = str(os.getpid())
@@ -139,7 +141,7 @@ class LocalCluster:
         self.close()
 
     def close(self) -> None:
-        """End all. Idempotent."""
+        """End the scheduler and all workers. May be called again."""
         while self._children:
             self._children.pop().kill()
 
@@ -150,7 +152,7 @@ def serve(
     offers: Mapping[str, Mapping[str, str]],
     say: Callable[[str], None],
 ) -> None:
-    """Keep so many workers of the scheduler at `address`, with its protocol, until Ctrl-C."""
+    """Run this number of workers for the scheduler at `address` until Ctrl-C."""
     names = ", ".join(name for name in offers if "@" not in name)
     say(f"{count} workers for {address} offer {names}; Ctrl-C stops them")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -167,7 +169,7 @@ def serve(
 
 
 def main(arguments: list[str]) -> None:
-    """One process, until its parent or its scheduler ends."""
+    """Run one process until its parent or its scheduler ends."""
     descriptor, mode, parent, *rest = arguments
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     die_with_parent(int(parent))

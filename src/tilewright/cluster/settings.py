@@ -1,4 +1,6 @@
-"""How `distributed` is set up: by us where it decides what we promise, else by the user."""
+"""Configures `distributed`. Only settings on which guarantees of tilewright depend are set here;
+the user can set all others.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,14 @@ if TYPE_CHECKING:
     from distributed import Security
 
 CONNECT_S = 10.0
-"""In which a connection to the scheduler's machine must be there."""
+"""Seconds within which a connection to the scheduler's machine must be established."""
 INSTALL = "install it with: pip install 'tilewright[cluster]'"
 
 
 def require_distributed() -> None:
-    """`ToolchainMissingError` without the extra; else `distributed`, configured."""
+    """The configured package `distributed`; `ToolchainMissingError` if the extra is not
+    installed.
+    """
     try:
         import dask
         import distributed  # noqa: F401  (its defaults come first)
@@ -40,7 +44,9 @@ def require_distributed() -> None:
 
 
 def require_listener(address: str, shown: str) -> None:
-    """`ClusterError` now, where nobody listens at "PROTOCOL://HOST:PORT": clients try for long."""
+    """Raise `ClusterError` immediately if nothing listens at "PROTOCOL://HOST:PORT", because
+    clients would try for a long time.
+    """
     parsed = urlsplit(address)
     try:
         with socket.create_connection((parsed.hostname, parsed.port or 0), CONNECT_S):
@@ -54,7 +60,7 @@ def require_listener(address: str, shown: str) -> None:
 
 
 def security() -> Security:
-    """Certificates as dask's configuration names them (distributed.comm.tls)."""
+    """The certificates that dask's configuration names (distributed.comm.tls)."""
     from distributed import Security
 
     return Security()
@@ -69,8 +75,8 @@ def has_certificates() -> bool:
 def url(address: Address) -> str:
     """The address with its protocol.
 
-    `ConfigurationError` for a scheduler on another machine without TLS: whoever could write to that
-    connection could run programs here.
+    Raises `ConfigurationError` for a scheduler on another machine without TLS, because anyone who
+    can write to the connection can run programs on this machine.
     """
     if has_certificates():
         return f"tls://{address}"

@@ -1,4 +1,4 @@
-"""Who is in a cluster: hosts, their workers, what they offer, and where versions differ."""
+"""Lists the hosts of a cluster with their workers, their resources, and versions that differ."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tilewright.core.errors import ClusterError
 from tilewright.core.text import plain_text
 
 MOST_SHOWN = 200
-"""Characters of a name or a version that another machine gives."""
+"""Maximum number of characters of a name or a version from another machine."""
 ANSWER_S = 10.0
-"""In which a scheduler must answer."""
+"""Seconds within which a scheduler must answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One version that a host has otherwise than this machine; "none" for a part that it lacks."""
+    """One version that differs between a host and this machine; "none" for a missing part."""
 
     target: str
     name: str
@@ -31,7 +31,9 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """One machine of a cluster. `busy` counts evaluations under way and waiting there."""
+    """One machine of a cluster. `busy` is the number of evaluations that are in progress or waiting
+    on it.
+    """
 
     host: str
     workers: int
@@ -40,12 +42,12 @@ class Host:
     differences: tuple[Difference, ...]
 
     def plain(self) -> dict[str, object]:
-        """For JSON."""
+        """The host as plain values, for JSON."""
         return asdict(self)
 
 
 def look(address: Address) -> list[Host]:
-    """The hosts of the cluster at `address`, by name; `ClusterError` where nobody answers."""
+    """The hosts of the cluster at `address`, by name; `ClusterError` if no scheduler answers."""
     require_distributed()
     where = url(address)
     require_listener(where, str(address))
@@ -76,7 +78,7 @@ async def _asked(address: str) -> Mapping[str, Any]:
 def hosts(
     workers: Mapping[str, Mapping[str, Any]], here: Mapping[str, Mapping[str, str]]
 ) -> list[Host]:
-    """What a scheduler says of its workers, by host and compared with what is offered here."""
+    """The workers of a scheduler by host, compared with the resources of this machine."""
     of_host: dict[str, list[Mapping[str, Any]]] = {}
     for worker in workers.values():
         of_host.setdefault(str(worker["host"]), []).append(worker)

@@ -1,4 +1,4 @@
-"""The messages of a search that are under way, and which of them are copies of others."""
+"""The messages of a search that are in progress, and the copies among them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from tilewright.cluster.opinions import Job
 
 
 class UnderWay:
-    """Jobs by the keys of the messages that they were sent with.
+    """Jobs by the keys of their messages.
 
-    The jobs of a message may be under way twice: under its key and under that of a copy.
+    The jobs of a message may be in progress twice, under its key and under the key of a copy.
     """
 
     def __init__(self) -> None:
@@ -28,19 +28,19 @@ class UnderWay:
 
     @property
     def requests(self) -> int:
-        """How many are under way, those of copies too."""
+        """The number of requests in progress, including those of copies."""
         return sum(map(len, self._sent.values()))
 
     def messages(self) -> list[tuple[str, Sequence[Job]]]:
-        """By key, the oldest first."""
+        """The messages by key, the oldest first."""
         return list(self._sent.items())
 
     def add(self, keys: Sequence[str], parts: Sequence[Sequence[Job]]) -> None:
-        """Messages that were sent just now."""
+        """Add messages that have just been sent."""
         self._sent.update(zip(keys, parts, strict=True))
 
     def note_copy(self, key: str, copy: str) -> None:
-        """Both keys are of the same jobs."""
+        """Record that both keys have the same jobs."""
         self._copies[key], self._copies[copy] = copy, key
 
     def copy_of(self, key: str) -> str | None:
@@ -48,20 +48,24 @@ class UnderWay:
         return self._copies.get(key)
 
     def take(self, key: str) -> Sequence[Job]:
-        """The jobs of a key that is no longer under way; of its copy nothing is changed."""
+        """Remove a key that is no longer in progress, and return its jobs. Its copy is not
+        changed.
+        """
         copy = self._copies.pop(key, None)
         if copy is not None:
             del self._copies[copy]
         return self._sent.pop(key)
 
     def clear(self) -> None:
-        """Nothing is waited for any more."""
+        """Remove all messages."""
         self._sent.clear()
         self._copies.clear()
 
 
 def by_message(jobs: Sequence[Job], size: int) -> Iterator[list[Job]]:
-    """At most `size` a message; one that was lost or failed goes alone: it may end its workers."""
+    """Jobs in groups of at most `size`, one group per message. A job that was lost or has failed
+    forms its own message, because it may end its workers.
+    """
     part = list[Job]()
     for job in jobs:
         if job.losses or job.breaks:

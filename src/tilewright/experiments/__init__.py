@@ -1,1 +1,1 @@
-"""Experiments: workloads x arms x seeds through the ordinary search, and what they show."""
+"""Experiments: one search for each combination of workload, arm and seed, and their evaluation."""

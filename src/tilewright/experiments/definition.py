@@ -1,4 +1,6 @@
-"""The file of an experiment: which workloads, arms and seeds, and the budget that all have."""
+"""Reads the file of an experiment, which contains workloads, arms, seeds and the budget of every
+run.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from tilewright.core.files import read_toml
 from tilewright.core.text import shortened
 
 SHIPPED = Path(__file__).parent / "files"
-"""Experiments that come with the package, by the names of their files."""
+"""The folder of the predefined experiments, which are named by their files."""
 MOST_CELLS = 100_000
 _FIELDS = (
     *("name", "about", "workloads", "seeds", "budget", "baseline", "input_seed", "options"),
@@ -51,11 +53,12 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """A matrix of runs. `arms` holds what each arm sets, over `Settings` and what all set.
+    """A matrix of runs. `arms` contains the settings of each arm, which override the common
+    settings and the defaults of `Settings`.
 
-    The first arm, or the one that the file names, is the `baseline` that others are compared with.
-    Arms that reuse take up, on each workload, what a run on its source of the arm's own settings
-    and seed found within `source_budget`.
+    The first arm, or the arm that the file names, is the `baseline` with which other arms are
+    compared. For arms with `reuse`, each run begins with the schedule that a run with the same
+    settings and seed found on the source workload within `source_budget`.
     """
 
     name: str
@@ -70,7 +73,7 @@ class Experiment:
 
     @property
     def cells(self) -> list[Cell]:
-        """All runs; the arms of one workload and seed follow each other."""
+        """All runs, in which the arms of one workload and seed are adjacent."""
         return [
             self._cell(workload, arm, seed, settings)
             for seed in self.seeds
@@ -92,7 +95,7 @@ def shipped_names() -> list[str]:
 
 
 def read_experiment(name: str) -> Experiment:
-    """The experiment in a TOML file, or the shipped one of that name.
+    """The experiment in a TOML file, or the predefined experiment with this name.
 
     `ConfigurationError` says in one sentence what is wrong with it.
     """

@@ -19,7 +19,7 @@ HEAD = (
     *("to its best", "evaluations", "calls", "USD", "seconds"),
 )
 PRINTED = (HEAD[:6], (HEAD[0], *HEAD[6:]))
-"""The columns of the tables on a terminal: two of them fit 80 columns where one would not."""
+"""The columns of the two tables on a terminal, because one table would not fit 80 columns."""
 _AXES: tuple[tuple[str, Callable[[Point], float]], ...] = (
     ("evaluations", lambda point: point.evaluations),
     ("calls", lambda point: point.calls),
@@ -70,7 +70,7 @@ def cells_of(row: Row) -> dict[str, str]:
 
 
 def caption(experiment: Experiment, results: Sequence[CellResult]) -> str:
-    """What the numbers are, in sentences."""
+    """Sentences that explain the numbers."""
     kinds = " and ".join(sorted({f"{r.quantity} {r.unit}" for r in results if r.unit}))
     matrix = ", ".join(
         f"{len(names)} {word}" if len(names) > 1 else f"1 {word.removesuffix('s')}"
@@ -99,7 +99,9 @@ def cells_csv(results: Sequence[CellResult]) -> str:
 
 
 def points_csv(results: Sequence[CellResult]) -> str:
-    """One line for each evaluation of each run: what was spent, and the best so far."""
+    """One line for each evaluation of each run, with the amounts spent and the best result so
+    far.
+    """
     names = [f.name for f in fields(Point)]
     rows = [
         [r.workload, r.arm, r.seed, *(getattr(point, name) for name in names)]
@@ -110,7 +112,7 @@ def points_csv(results: Sequence[CellResult]) -> str:
 
 
 def page(experiment: Experiment, rows: Sequence[Row], results: Sequence[CellResult]) -> str:
-    """The HTML page: everything inlined, nothing fetched."""
+    """The HTML page, which loads no other files."""
     head = "".join(f"<th>{escape(name)}</th>" for name in HEAD)
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells_of(row).values()) + "</tr>"

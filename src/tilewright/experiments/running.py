@@ -1,8 +1,8 @@
-"""Runs the cells of an experiment, each by the ordinary engine, in a project folder.
+"""Runs the cells of an experiment as ordinary runs in a project folder.
 
-A cell is a run of a project, found again by its task and settings: what is finished is not
-repeated, and a run that was killed goes on. Beside the project, `points.jsonl` has a line for each
-evaluation: how much of the budget was spent when its outcome was known.
+A cell is a run, which is found again by its task and settings. Finished runs are not repeated, and
+a run that was killed is resumed. The file `points.jsonl` has one line for each evaluation, with the
+amounts of the budget that were used when its outcome was known.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ from tilewright.tuning.json_lines import append, read_lines
 
 POINTS = "points.jsonl"
 OnCell = Callable[[Cell, "CellResult", int, int], None]
-"""Called with each cell as it is finished, its number and how many there are."""
+"""Called with each finished cell, its number and the total number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What was spent when a trial's outcome was known; `best` is the best latency so far."""
+    """The amounts that were used when a trial's outcome was known; `best` is the best latency so
+    far.
+    """
 
     evaluations: int
     calls: int
@@ -46,9 +48,9 @@ class Point:
 class CellResult:
     """A finished run of an experiment.
 
-    Latencies are in `unit`, and `quantity` says what kind of number they are; `best` was evaluated
-    again on fresh inputs. `status` is that of the run, `reason` why it ended. `cached` of the
-    `evaluations` were taken from the outcomes of other arms. `points` are in the order of time.
+    Latencies are in `unit`, and `quantity` says how they were obtained; `best` was evaluated again
+    on fresh inputs. `status` is the status of the run, and `reason` why it ended. `cached` of the
+    `evaluations` are outcomes of other arms. `points` are in the order of time.
     """
 
     workload: str
@@ -70,12 +72,14 @@ class CellResult:
 
     @property
     def speedup(self) -> float | None:
-        """Of the best kernel over the starting one; None where the start failed."""
+        """Speedup of the best kernel over the starting kernel; None if the starting kernel
+        failed.
+        """
         return self.start / self.best if self.start and self.best else None
 
 
 class InterruptedExperimentError(Exception):
-    """Ctrl-C ended a run, and the experiment with it; the same command goes on."""
+    """Ctrl-C ended a run and the experiment. The same command continues."""
 
 
 def run_experiment(
@@ -86,10 +90,10 @@ def run_experiment(
     replay: Path | None = None,
     on_cell: OnCell = lambda cell, result, number, count: None,
 ) -> list[CellResult]:
-    """All cells of the experiment, each run once, kept in `folder`.
+    """Run all cells of the experiment once, and store them in `folder`.
 
-    With `replay`, models are answered from that recording, and a prompt that differs from the
-    recorded one is an `InputError`. `InterruptedExperimentError` after Ctrl-C.
+    With `replay`, replies are read from this recording, and a prompt that differs from the recorded
+    one is an `InputError`. Raises `InterruptedExperimentError` after Ctrl-C.
     """
     cells, results = experiment.cells, []
     for number, cell in enumerate(cells, 1):
@@ -127,10 +131,10 @@ def _run(
 
 
 def project_of(cell: Cell, experiment: Experiment, folder: Path) -> Path:
-    """The project of a cell's run: the folder, or one of the arm's own.
+    """The project of a cell's run, which is the common folder or a separate folder of the arm.
 
-    Runs of a project take outcomes and replies of models from each other. Where the budget counts
-    what that saves, no arm may have it from another.
+    Runs of one project use each other's outcomes and replies of models. If the budget limits an
+    amount that this would save, every arm has its own project.
     """
     budget = experiment.budget
     if budget == Budget(budget.evaluations):
@@ -141,7 +145,7 @@ def project_of(cell: Cell, experiment: Experiment, folder: Path) -> Path:
 
 
 def result_of(cell: Cell, run_id: str, folder: Path) -> CellResult:
-    """A cell's result, from what the project in `folder` keeps of its run."""
+    """A cell's result, from the stored run in the project `folder`."""
     with closing(open_project(folder)) as storage:
         run, summary = storage.run(run_id), summary_of(storage, run_id)
         latencies = [trial.latency for trial in storage.history(run_id)]

@@ -1,4 +1,4 @@
-"""What the cells of an experiment say of its arms: pure arithmetic on finished runs."""
+"""Computes the table of an experiment's arms from its finished runs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from statistics import mean, median
 from tilewright.experiments.running import CellResult, Point
 
 RESAMPLED = 2000
-"""Draws of a bootstrap interval."""
+"""Number of resamples of a bootstrap interval."""
 COVERED = 0.95
 NEAR = 1.01
-"""Over the baseline's best latency: what counts as having come to it."""
+"""Ratio to the baseline's best latency up to which a run has reached this latency."""
 
 Values = dict[str, list[float]]
-"""Numbers by workload, one for each seed."""
+"""Numbers for each workload, one per seed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,22 +100,27 @@ def _row(arm: str, results: Sequence[CellResult], baseline: str) -> Row:
 
 
 def evaluations_to(points: Sequence[Point], latency: float) -> int | None:
-    """Evaluations until the best so far is at most this latency; None where it never is."""
+    """Number of evaluations until the best latency so far is at most this latency; None if it never
+    is.
+    """
     return next((p.evaluations for p in points if p.best is not None and p.best <= latency), None)
 
 
 def geomean(values: Values) -> float | None:
-    """Geometric mean over workloads of that over seeds; None without any number."""
+    """Geometric mean over workloads of the geometric means over seeds; None if there are no
+    numbers.
+    """
     if not values:
         return None
     return math.exp(mean(mean(map(math.log, found)) for found in values.values()))
 
 
 def interval(values: Values) -> tuple[float | None, float | None]:
-    """Bootstrap interval of `geomean`: seeds are drawn anew, with repetition, in each workload.
+    """Bootstrap interval of `geomean`, in which seeds are resampled with replacement within each
+    workload.
 
-    It says what other seeds would give on these workloads, not what other workloads would. None
-    where no workload has two seeds.
+    The interval describes other seeds on the same workloads, not other workloads. None if no
+    workload has two seeds.
     """
     if not any(len(found) > 1 for found in values.values()):
         return None, None
