@@ -12,15 +12,15 @@ from tilewright.proposers.c.preprocess import expanded
 from tilewright.proposers.c.syntax import parse
 from tilewright.proposers.nesting import DEEPEST, nested_beyond
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.raising.translate import (
+from tilewright.proposers.rewriter.raising.translate import Translator
+from tilewright.proposers.rewriter.raising.translation.parts import (
     ENTRY,
     OWN,
-    RUNTIME,
     SPACING,
     Own,
-    Translator,
     Untranslated,
 )
+from tilewright.proposers.rewriter.raising.translation.runtime import RUNTIME
 
 MOST_STEPS = 4_000_000
 """Iterations and calls of one run."""

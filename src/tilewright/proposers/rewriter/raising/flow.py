@@ -16,7 +16,7 @@ from tilewright.proposers.rewriter.c_types import SIZES
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.raising.execute import NotRaised, Run
 from tilewright.proposers.rewriter.raising.own_arrays import Fillings
-from tilewright.proposers.rewriter.raising.translate import SPACING
+from tilewright.proposers.rewriter.raising.translation.parts import SPACING
 
 Operands: TypeAlias = tuple[Any, ...]
 

@@ -26,7 +26,7 @@ from tilewright.proposers.rewriter.raising.execute import NotRaised
 from tilewright.proposers.rewriter.raising.flow import Computation, Kind
 from tilewright.proposers.rewriter.raising.nests import Nest, Terms, Vector
 from tilewright.proposers.rewriter.raising.operands import as_float, setting, strides, written
-from tilewright.proposers.rewriter.raising.translate import SPACING
+from tilewright.proposers.rewriter.raising.translation.parts import SPACING
 
 _At: TypeAlias = Callable[..., Dram]
 """An address of a point, from its place in the point, further dimensions and an offset."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.proposers.rewriter.raising.execute import NotRaised
 from tilewright.proposers.rewriter.raising.flow import Computation, Store
-from tilewright.proposers.rewriter.raising.translate import SPACING
+from tilewright.proposers.rewriter.raising.translation.parts import SPACING
 
 Vector: TypeAlias = tuple[int, ...]
 _Key: TypeAlias = tuple[int, Store, bytes, tuple[float, ...]]

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 
 from tilewright.proposers.rewriter.ir import Array, Kernel
 from tilewright.proposers.rewriter.raising.execute import NotRaised
-from tilewright.proposers.rewriter.raising.translate import SPACING, Own
+from tilewright.proposers.rewriter.raising.translation.parts import SPACING, Own
 
 MOST_BYTES = 4 << 20
 """That all fillings of an array may take."""

@@ -33,7 +33,7 @@ from tilewright.proposers.rewriter.raising.execute import NotRaised, Run, execut
 from tilewright.proposers.rewriter.raising.operands import setting, strides
 from tilewright.proposers.rewriter.raising.own_arrays import declared, names_in, numbered
 from tilewright.proposers.rewriter.raising.repeats import Repeat, Single, Term, loops_of
-from tilewright.proposers.rewriter.raising.translate import SPACING
+from tilewright.proposers.rewriter.raising.translation.parts import SPACING
 from tilewright.proposers.rewriter.rewrites.first_times import joined
 
 MOST_COMMANDS = 1_000_000

@@ -1,0 +1,1 @@
+"""C to Python, construct by construct; `raising.translate` puts the parts together."""

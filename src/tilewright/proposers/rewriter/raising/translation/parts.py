@@ -1,0 +1,137 @@
+"""Parts of a C file that is translated, and of its syntax tree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tree_sitter import Node
+
+from tilewright.proposers.c.syntax import descendants, text_of
+from tilewright.proposers.rewriter.raising.types import (
+    DOUBLE,
+    FLOAT,
+    INT,
+    Number,
+    Pointer,
+    Type,
+)
+
+ENTRY = "kernel"
+SPACING = 1 << 40
+"""Bytes between the addresses of two arguments: argument n lies at (n + 1) * SPACING."""
+OWN = 1 << 62
+"""Where arrays of the kernel's own begin, which lie as far apart."""
+
+
+class Untranslated(Exception):
+    """A construct that is not executed here; `line` is where it stands."""
+
+    def __init__(self, node: Node, what: str) -> None:
+        self.line = node.start_point[0] + 1
+        self.what = what
+        super().__init__(f"line {self.line}: {what}")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Something that can be assigned: a Python variable, or the code of an address."""
+
+    code: str
+    kind: Type
+    in_memory: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """An array of numbers of the kernel's own, which commands may load and store.
+
+    It keeps its values from call to call if it is `static`; `outside` of functions, the file's own
+    text declares it.
+    """
+
+    name: str
+    of: Number
+    shape: tuple[int, ...]
+    static: bool
+    outside: bool
+
+    @property
+    def bytes(self) -> int:
+        """Of all elements."""
+        return self.of.bytes * math.prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function of the file: its parameters with their types, what it returns, its body."""
+
+    name: str
+    parameters: tuple[tuple[str, Type], ...]
+    result: Type | None
+    body: Node
+
+
+def literal(node: Node) -> tuple[str, Type | None]:
+    """Python code of a number or character, and the type that C gives it."""
+    text = text_of(node).lower().replace("'", "") if node.type == "number_literal" else ""
+    if node.type == "char_literal":
+        inner = text_of(node)[1:-1]
+        if len(inner) != 1:
+            raise Untranslated(node, f"the character {text_of(node)}")
+        return str(ord(inner)), INT
+    hexadecimal = text.startswith("0x")
+    if not hexadecimal and any(c in text for c in ".ef"):
+        single = text.endswith("f")
+        return repr(float(text.rstrip("fl"))), FLOAT if single else DOUBLE
+    digits = text.rstrip("ul")
+    suffix = text[len(digits) :]
+    try:
+        octal = len(digits) > 1 and digits[0] == "0" and digits.isdecimal()
+        value = int(digits, 8 if octal else 0)
+    except ValueError as error:
+        raise Untranslated(node, f"the number {text!r}") from error
+    unsigned, long = "u" in suffix, "l" in suffix
+    kinds = [Number(4), Number(4, signed=False), Number(8), Number(8, signed=False)]
+    for kind in kinds:
+        if (unsigned and kind.signed) or (long and kind.bytes < 8):
+            continue
+        if not kind.signed and not (unsigned or hexadecimal or octal):
+            continue
+        if value < 1 << (8 * kind.bytes - kind.signed):
+            return str(value), kind
+    raise Untranslated(node, f"the number {text!r}")
+
+
+def pointee(kind: Type | None, node: Node) -> Type:
+    """What a pointer of this type points to; bytes if that is unknown."""
+    if isinstance(kind, Pointer) and kind.to is not None:
+        return kind.to
+    if isinstance(kind, Pointer):
+        return Number(1)
+    raise Untranslated(node, f"{text_of(node)!r}, which is not a pointer")
+
+
+def calls(root: Node) -> Iterator[Node]:
+    """All calls of functions below a node."""
+    return (n for n in descendants(root) if n.type == "call_expression")
+
+
+def addressed(body: Node) -> Iterator[str]:
+    """Variables whose address is taken."""
+    for node in descendants(body):
+        if node.type == "pointer_expression" and text_of(node).startswith("&"):
+            inner = field_of(node, "argument")
+            while inner.type in ("parenthesized_expression", "field_expression"):
+                inner = inner.named_children[0]
+            if inner.type == "identifier":
+                yield text_of(inner)
+
+
+def field_of(node: Node, name: str) -> Node:
+    """The child of a node under a name of the grammar; `Untranslated` if there is none."""
+    child = node.child_by_field_name(name)
+    if child is None:
+        raise Untranslated(node, f"{node.type.replace('_', ' ')} without {name}")
+    return child
