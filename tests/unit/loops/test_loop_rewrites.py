@@ -192,8 +192,21 @@ void kernel(const float X[3][19], int32_t P[3], float V[3]) {
   }
 }
 """
+STRUCTURES = """
+void kernel(const float P[32], float Y[11]) {
+  for (int i = 0; i < 11; i++) {
+    float near = 0.0f;
+    for (int k = 0; k < 11; k++) {
+      float dx = P[3 * k] - P[3 * i];
+      float dy = P[3 * k + 1] - P[3 * i + 1];
+      near += dx * dx + dy * dy;
+    }
+    Y[i] = near;
+  }
+}
+"""
 KERNELS = {
-    "search": SEARCH, "zero_points": ZERO_POINTS, "doubles": DOUBLES,
+    "structures": STRUCTURES, "search": SEARCH, "zero_points": ZERO_POINTS, "doubles": DOUBLES,
     "running": RUNNING, "before": BEFORE, "rows": ROWS,
     "softmax": SOFTMAX, "norm": NORM, "product": PRODUCT, "stencil": STENCIL, "scores": SCORES,
 }  # fmt: skip
@@ -398,6 +411,42 @@ def test_a_flattened_input_is_transposed_only_if_all_of_its_rows_are_inside() ->
     assert "b_1[at_2][at_1] = b[at_1 * 4 + at_2] - 2;" in text
     small = emit(pack(parse(source.replace("SIZE", "19")), 1))
     assert "[at_2][at_1]" not in small
+
+
+def test_fields_of_structures_are_copied_to_arrays_of_their_own() -> None:
+    """P ends with the second field of the last structure: nothing beyond it is copied."""
+    start = parse(STRUCTURES)
+    kernel = pack(start, 1)
+    text = emit(kernel)
+    assert parse(text) == kernel
+    assert [(p.name, p.sizes) for p in kernel.scratch] == [("P_1", (2, 11))]
+    assert "P_1[at_2][at_1] = P[at_1 * 3 + at_2];" in text
+    assert "dx = P_1[0][k] - P[3 * i];" in text
+    assert "dy = P_1[1][k] - P[3 * i + 1];" in text
+    assert "v_sum" in emit(vectorise(kernel, 3, LANES))
+    flat = pack(parse(STRUCTURES.replace("P[32]", "*P")), 1)
+    assert flat.scratch == kernel.scratch
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("P[3 * k + 1]", "P[2 * k + 1]"),  # structures of two sizes
+        ("P[3 * k + 1]", "P[3 * k + 3]"),  # a field of the next structure
+        ("P[3 * k + 1]", "P[3 * k - 1]"),
+        ("P[3 * k + 1]", "P[3 * k + n]"),  # which field, a variable says
+        ("P[3 * k + 1] - P", "(dx > 0.0f ? P[3 * k + 1] : 0.0f) - P"),  # perhaps outside P
+        ("P[32]", "P[31]"),
+        ("int k = 0", "int k = -1"),
+        ("const float P", "float P"),
+    ],
+)
+def test_what_may_be_outside_the_structures_is_not_copied(before: str, after: str) -> None:
+    assert before in STRUCTURES
+    source = STRUCTURES.replace(before, after)
+    source = source.replace("float near", "int n = 1; n = n + i; float near")
+    with pytest.raises(NotApplicableError):
+        pack(parse(source), 1)
 
 
 def test_a_transposed_copy_is_written_line_by_line() -> None:

@@ -33,6 +33,9 @@ After, where i takes 32 values and j 48::
     for (int at_1 = 0; at_1 < 2048; at_1++) a_1[at_1] = a[at_1];
     for (int k = 0; k < 64; k++) sum = sum + a_1[64 * i + k] * b_1[64 * j + k];
 
+The fields of an array of structures are copied to arrays of their own: `P[3 * i]` becomes
+`P_1[0][i]`, and `P[3 * i + 2]` becomes `P_1[2][i]`.
+
 Where each use of such an input adds the same number, as with the zero points of quantised numbers,
 the copy holds the sums: `(a[64 * i + k] - 128) * b[64 * j + k]` becomes the same product, with
 `a_1[at_1] = a[at_1] - 128`.
@@ -41,7 +44,7 @@ the copy holds the sums: `(a[64 * i + k] - 128) * b[64 * j + k]` becomes the sam
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -51,7 +54,7 @@ from tilewright.proposers.loops.analysis.changes import (
     fresh,
     names_in,
 )
-from tilewright.proposers.loops.analysis.independence import extremes, linear
+from tilewright.proposers.loops.analysis.independence import linear
 from tilewright.proposers.loops.c_types import BYTES
 from tilewright.proposers.loops.ir import (
     Assign,
@@ -73,6 +76,7 @@ from tilewright.proposers.loops.ir import (
     loops,
     parts,
     statements,
+    walk,
     with_loop,
 )
 from tilewright.proposers.loops.rewrites.added_numbers import (
@@ -81,7 +85,11 @@ from tilewright.proposers.loops.rewrites.added_numbers import (
     array_of,
     common_number,
 )
-from tilewright.proposers.loops.rewrites.vectors import unconditional
+from tilewright.proposers.loops.rewrites.flattened import (
+    column_of,
+    elements_read,
+    is_read_whole,
+)
 
 _MOST_BYTES = 1 << 24
 _LINE_BYTES = 64
@@ -118,7 +126,7 @@ def pack(kernel: Kernel, number: int) -> Kernel:
     if not narrow:
         raise NotApplicableError("every input is read along its last index")
     for given in narrow:
-        sizes = given.sizes or (_elements(given.name, kernel, number),)
+        sizes = given.sizes or (elements_read(given.name, kernel, number),)
         whole = replace(given, sizes=sizes)
         kernel = _copied(kernel, number, whole, len(sizes) - 1, wider[given.name])
         number += len(sizes)
@@ -147,40 +155,6 @@ def _factors(loop: For) -> set[str]:
     return found
 
 
-def _elements(array: str, kernel: Kernel, number: int) -> int:
-    """How many elements a flattened input has at least, by what loop `number` reads of it.
-
-    Raises `NotApplicableError` where a condition, or other data, says what is read.
-    """
-    found = 0
-    for use, enclosing in _reads(array, loops(kernel)[number].body, around(kernel, number)):
-        least, greatest = extremes(use.subscripts[0], enclosing)
-        if least is None or greatest is None or least < 0:
-            raise NotApplicableError(f"it is not known how much of {array} is read")
-        found = max(found, greatest + 1)
-    return found
-
-
-def _reads(
-    array: str, body: Sequence[Statement], enclosing: list[For]
-) -> Iterator[tuple[Element, list[For]]]:
-    """Elements of an array that statements read, with the loops around each.
-
-    Raises `NotApplicableError` where one is only read if a condition holds.
-    """
-    for statement in body:
-        if isinstance(statement, For):
-            if statement.trips:
-                yield from _reads(array, statement.body, [*enclosing, statement])
-            continue
-        uses = [e for e in expressions((statement,)) if isinstance(e, Element) and e.array == array]
-        always = list(unconditional((statement,)))
-        for use in uses:
-            if use not in always:
-                raise NotApplicableError(f"{array} is read only under a condition")
-            yield use, enclosing
-
-
 def _dimension(element: Element, variable: str) -> int | None:
     """The one index, not the last, that grows by one with a variable."""
     grows = [coefficient(s, variable) for s in element.subscripts]
@@ -191,29 +165,34 @@ def _dimension(element: Element, variable: str) -> int | None:
 def _flat(loop: For, given: Parameter, kernel: Kernel, number: int, kind: Type) -> Kernel | None:
     """The kernel with a copy of a flattened input, `X[row * 64 + column]`, by columns.
 
-    None unless the loop runs over rows, and all that is read in it are such elements.
+    None unless the loop runs over rows, and reads elements whose columns are those of another loop
+    or numbers, as in arrays of structures. Elements without the loop's variable stay as they are.
     """
-    uses = {e for e in expressions(loop.body) if isinstance(e, Element) and e.array == given.name}
-    if len(uses) != 1:
-        return None
-    use = uses.pop()
-    terms, offset = linear(use.subscripts[0])
     row = Var(loop.variable)
-    width = terms.pop(row, 0)
-    column = next(iter(terms), row)
+    read = {e for e in expressions(loop.body) if isinstance(e, Element) and e.array == given.name}
+    uses = {use: linear(use.subscripts[0]) for use in read if row in walk(use.subscripts[0])}
+    widths = {terms.get(row, 0) for terms, _ in uses.values()}
+    columns = {e: column_of(terms, offset, row) for e, (terms, offset) in uses.items()}
+    if len(widths) != 1 or any(column is None for column in columns.values()):
+        return None
+    width = widths.pop()
     nearby = (*around(kernel, number), *statements(loop.body))
-    runs = [o for o in nearby if isinstance(o, For) and Var(o.variable) == column]
-    columns = max((o.first + (o.trips - 1) * o.step + 1 for o in runs), default=0)
-    if offset or terms != {column: 1} or width < max(2, columns) or not columns:
+    runs = [o for o in nearby if isinstance(o, For) and Var(o.variable) in columns.values()]
+    ends = [o.first + (o.trips - 1) * o.step + 1 for o in runs]
+    ends += [int(c.text) + 1 for c in columns.values() if isinstance(c, Number)]
+    used, rows = max(ends, default=0), loop.first + (loop.trips - 1) * loop.step + 1
+    if width < max(2, used) or not used or min(o.first for o in (loop, *runs)) < 0:
         return None
-    if min(o.first for o in (loop, *runs)) < 0:
+    if given.sizes and (rows - 1) * width + used > given.sizes[0]:
         return None
-    rows = loop.first + (loop.trips - 1) * loop.step + 1
-    if given.sizes and (rows - 1) * width + columns > given.sizes[0]:
+    if {c.name for c in columns.values() if isinstance(c, Var)} - {o.variable for o in runs}:
+        return None
+    if not runs and not is_read_whole(given, kernel, number):
         return None
 
     def by_rows(expr: Expr) -> Expr:
-        return Element(given.name, (row, column)) if expr == use else expr
+        column = columns.get(expr) if isinstance(expr, Element) else None
+        return expr if column is None else Element(given.name, (row, column))
 
     def flattened(expr: Expr) -> Expr:
         if not isinstance(expr, Element) or expr.array != given.name:
@@ -224,7 +203,7 @@ def _flat(loop: For, given: Parameter, kernel: Kernel, number: int, kind: Type) 
 
     body = tuple(changed_in(s, by_rows) for s in loop.body)
     nested = with_loop(kernel, number, (replace(loop, body=body),))
-    sized = replace(given, sizes=(rows, columns))
+    sized = replace(given, sizes=(rows, used))
     made = _copied(nested, number, sized, 0, kind)
     return replace(made, body=(changed_in(made.body[0], flattened), *made.body[1:]))
 
@@ -239,7 +218,11 @@ def _copied(kernel: Kernel, number: int, given: Parameter, dimension: int, kind:
     shift = common_number(given, loops(kernel)[number].body, kind)
 
     def instead(expr: Expr) -> Expr:
-        if isinstance(expr, Element) and expr.array == given.name:
+        if (
+            isinstance(expr, Element)
+            and expr.array == given.name
+            and len(expr.subscripts) == len(sizes)
+        ):
             return Element(name, _exchanged(expr.subscripts, dimension))
         if shift and isinstance(expr, Binary) and added_to(expr) is not None:
             return expr.left if array_of(expr) == name else expr

@@ -1,0 +1,74 @@
+"""Flattened inputs, `X[row * 64 + column]`: how much of them is read, and which columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from tilewright.proposers.loops.analysis.changes import NotApplicableError
+from tilewright.proposers.loops.analysis.independence import extremes
+from tilewright.proposers.loops.ir import (
+    Element,
+    Expr,
+    For,
+    Kernel,
+    Number,
+    Parameter,
+    Statement,
+    Var,
+    around,
+    expressions,
+    loops,
+)
+from tilewright.proposers.loops.rewrites.vectors import unconditional
+
+
+def elements_read(array: str, kernel: Kernel, number: int) -> int:
+    """How many elements a flattened input has at least, by what loop `number` reads of it.
+
+    Raises `NotApplicableError` where a condition, or other data, says what is read.
+    """
+    found = 0
+    for use, enclosing in _reads(array, loops(kernel)[number].body, around(kernel, number)):
+        least, greatest = extremes(use.subscripts[0], enclosing)
+        if least is None or greatest is None or least < 0:
+            raise NotApplicableError(f"it is not known how much of {array} is read")
+        found = max(found, greatest + 1)
+    return found
+
+
+def _reads(
+    array: str, body: Sequence[Statement], enclosing: list[For]
+) -> Iterator[tuple[Element, list[For]]]:
+    """Elements of an array that statements read, with the loops around each.
+
+    Raises `NotApplicableError` where one is only read if a condition holds.
+    """
+    for statement in body:
+        if isinstance(statement, For):
+            if statement.trips:
+                yield from _reads(array, statement.body, [*enclosing, statement])
+            continue
+        uses = [e for e in expressions((statement,)) if isinstance(e, Element) and e.array == array]
+        always = list(unconditional((statement,)))
+        for use in uses:
+            if use not in always:
+                raise NotApplicableError(f"{array} is read only under a condition")
+            yield use, enclosing
+
+
+def is_read_whole(given: Parameter, kernel: Kernel, number: int) -> bool:
+    """Whether loop `number` reads as much of an input in any case as the kernel says."""
+    try:
+        elements_read(given.name, kernel, number)
+    except NotApplicableError:
+        return False
+    return True
+
+
+def column_of(terms: Mapping[Expr, int], offset: int, row: Var) -> Var | Number | None:
+    """What is added to the beginning of a row: a variable or a number, None if it is neither."""
+    others = {term: factor for term, factor in terms.items() if term != row}
+    if not others:
+        return Number(str(offset)) if offset >= 0 else None
+    term = next(iter(others))
+    return term if isinstance(term, Var) and others == {term: 1} and not offset else None
