@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import shutil
 from pathlib import Path
@@ -14,6 +15,7 @@ from tilewright.proposers.loops.emit import emit
 from tilewright.proposers.loops.parsing.kernel import parse
 from tilewright.proposers.loops.parsing.syntax import UnsupportedError
 from tilewright.proposers.loops.planning.steps import Step, steps_of
+from tilewright.proposers.loops.planning.whole import Whole
 
 FIXTURES = sorted((Path(__file__).parents[2] / "fixtures" / "plain_c").glob("*.c"))
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler for this machine")
@@ -385,14 +387,38 @@ def test_reading_and_printing_keep_the_results_of_kernels_of_many_styles(tmp_pat
     rng = np.random.default_rng(0)
     for name, kernel in read.items():
         arrays = [
-            rng.integers(0, 100, 1 << 18).astype(p.type.removesuffix("_t"))
+            rng.integers(0, 100, max(1 << 18, math.prod(p.sizes))).astype(p.type.removesuffix("_t"))
             if "int" in p.type
-            else rng.standard_normal(1 << 19).astype(np.float32)
+            else rng.standard_normal(max(1 << 19, math.prod(p.sizes))).astype(
+                np.float64 if p.type == "double" else np.float32
+            )
             for p in kernel.parameters
         ]
         assert results(library, f"before_{name}", arrays) == results(
             library, f"after_{name}", arrays
         ), name
+
+
+@needs_gcc
+def test_whole_sequences_keep_the_results_of_whole_numbers(tmp_path: Path) -> None:
+    """Many places of equal values, and zero points, as a compiler for this machine sees them."""
+    rng = np.random.default_rng(4)
+    for name in ("argmax_rows", "argmin_i32", "qdot_u8s8"):
+        kernel = parse(next(f for f in FIXTURES if f.stem == name).read_text())
+        offered = frozenset({"accumulators", "pack", "jam"})
+        made = Whole(4, 16, offered).sequences(kernel)
+        ways = {f"way_{number}": emit(after) for number, (_, after) in enumerate(made)}
+        (tmp_path / name).mkdir()
+        library = built({"start": emit(kernel), **ways}, tmp_path / name)
+        arrays = [
+            rng.integers(0, 100, p.sizes).astype(
+                np.float32 if p.type == "float" else p.type.removesuffix("_t")
+            )
+            for p in kernel.parameters
+        ]
+        assert ways
+        for way in ways:
+            assert results(library, way, arrays) == results(library, "start", arrays), (name, way)
 
 
 @needs_gcc
