@@ -205,7 +205,21 @@ void kernel(const float P[32], float Y[11]) {
   }
 }
 """
+WHOLE_SCAN = """
+void kernel(const int16_t X[3][11], int32_t Y[3][11], int32_t Z[3][12]) {
+  for (int r = 0; r < 3; r++) {
+    int32_t sum = r;
+    Z[r][0] = 5;
+    for (int c = 0; c < 11; c++) {
+      Y[r][c] = sum * 2;
+      sum += X[r][c] - 3;
+      Z[r][c + 1] = Z[r][c] + sum;
+    }
+  }
+}
+"""
 KERNELS = {
+    "whole_scan": WHOLE_SCAN.replace("Z[r][c] + ", ""), "whole_recurrence": WHOLE_SCAN,
     "structures": STRUCTURES, "search": SEARCH, "zero_points": ZERO_POINTS, "doubles": DOUBLES,
     "running": RUNNING, "before": BEFORE, "rows": ROWS,
     "softmax": SOFTMAX, "norm": NORM, "product": PRODUCT, "stencil": STENCIL, "scores": SCORES,

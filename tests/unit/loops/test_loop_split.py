@@ -135,13 +135,21 @@ def test_flattened_inputs_are_packed_by_columns() -> None:
         np.testing.assert_array_equal(one, other)
 
 
+def test_elements_that_are_the_same_in_all_rows_stay_in_the_input() -> None:
+    start = kernel_of(DOTS.replace("j * 4 + k]", "j * 4 + k] * P[k]"))
+    kernel = pack(start, 1)
+    assert "P_1[k][j] * P[k]" in body_of(kernel)
+    for one, other in zip(results(start), results(kernel), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
         ("j * 4 + k", "j * 4 + k + 1"),
         ("j * 4 + k", "j * 2 + k"),  # rows overlap
         ("j * 4 + k", "j + k"),
-        ("j * 4 + k]", "j * 4 + k] * P[k]"),  # it is read otherwise, too
+        ("j * 4 + k]", "j * 4 + k] * P[j + k]"),  # it is read otherwise, too
         ("j * 4 + k", "j * 4 + 2 * k"),
     ],
 )

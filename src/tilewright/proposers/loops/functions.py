@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from tilewright.proposers.loops.c_types import BYTES
@@ -71,6 +72,7 @@ _NEEDS: Mapping[str, tuple[str, ...]] = {
     "v_round": ("v_trunc",),
     "v_most": ("v_max",),
     "v_least": ("v_min",),
+    "v_bits_running": ("v_bits_plus",),
 }
 
 _TEXTS: Mapping[str, str] = {
@@ -129,6 +131,15 @@ static inline vf v_rint(vf a) {
     "v_running": "",
     "v_before": "",
     "v_ends": "static inline vf v_ends(vf a) { return __builtin_shuffle(a, (vi){0} + LAST); }",
+    # Bits of whole numbers of 32 bits in the lanes; sums that are too large begin again at zero.
+    "v_bits": "static inline vf v_bits(unsigned a) { return (vf)((vi){0} + (int)a); }",
+    "v_bits_plus": """\
+static inline vf v_bits_plus(vf a, vf b) {
+  typedef unsigned vu __attribute__((vector_size(SIZE)));
+  return (vf)((vu)a + (vu)b);
+}""",
+    "v_bits_running": "",
+    "v_bits_first": "static inline unsigned v_bits_first(vf a) { return ((vi)a)[0]; }",
     "v_first": "static inline float v_first(vf a) { return a[0]; }",
     "v_less": "static inline vf v_less(vf a, vf b) { return (vf)(a < b); }",
     "v_at_most": "static inline vf v_at_most(vf a, vf b) { return (vf)(a <= b); }",
@@ -227,6 +238,8 @@ _CONVERSIONS = tuple(f"{begin}{kind}" for begin in (LOADS, STORES) for kind in C
 
 def type_of_call(name: str) -> Type:
     """What a function of math.h or one of these returns."""
+    if name == "v_bits_first":
+        return "uint32_t"
     if name in (*SCALAR_OF_REDUCTION, "v_first") or name[:-1] in MATHEMATICAL:
         return "float"
     return "double" if name in MATHEMATICAL else "vector"
@@ -265,10 +278,13 @@ def _text(name: str, lanes: int) -> str:
         return _conversion(name, lanes)
     if name == "v_running":
         return _running(lanes)
+    if name == "v_bits_running":
+        return _running_bits(lanes)
     if name == "v_before":
         head = "/* the lane before each; 0 before the first */\nstatic inline vf v_before(vf a) {"
         return "\n".join([head, f"  return {_later(1, lanes)};", "}"])
-    return _TEXTS[name].replace("LANES", str(lanes)).replace("LAST", str(lanes - 1))
+    text = _TEXTS[name].replace("SIZE", str(4 * lanes))
+    return text.replace("LANES", str(lanes)).replace("LAST", str(lanes - 1))
 
 
 def _conversion(name: str, lanes: int) -> str:
@@ -299,6 +315,12 @@ def _running(lanes: int) -> str:
         distance *= 2
     head = "/* sums of the lanes up to each */\nstatic inline vf v_running(vf a) {"
     return "\n".join([head, *lines, "  return a;", "}"])
+
+
+def _running_bits(lanes: int) -> str:
+    """The same of the whole numbers whose bits the lanes hold."""
+    text = _running(lanes).replace("v_running", "v_bits_running")
+    return re.sub(r"a = a \+ (.*);", r"a = v_bits_plus(a, \1);", text)
 
 
 def _later(distance: int, lanes: int) -> str:

@@ -38,6 +38,7 @@ from tilewright.proposers.loops.ir import (
 
 _PLACES = ("int", "int32_t", "uint32_t", "int64_t", "uint64_t")
 """Types that hold every place, which is at least zero and less than 2^31."""
+_COMPARISONS = ("<", "<=", ">", ">=", "==", "!=", "&&", "||")
 _EXCHANGED = {"<": ">", ">": "<"}
 
 
@@ -94,9 +95,9 @@ def search_of(loop: For, types: Mapping[str, Type], kernel: Kernel) -> Search:
     at_type = types.get(at)
     if at_type not in _PLACES or best_type is None or best_type == "vector":
         raise NotApplicableError("the place or the value has another type")
-    arrays = _array_types(kernel)
+    arrays = array_types(kernel)
     known = {**arrays, **types, **{s.name: s.type for s in declared}}
-    if not _keeps(_type_of(value, known), best_type):
+    if not _keeps(type_of(value, known), best_type):
         raise NotApplicableError(f"the value changes when it is kept as {best_type}")
     used = [e for s in declared if s.value is not None for e in walk(s.value)]
     reads = sum(e in (Var(best), Var(at)) for e in (*used, *walk(value), *walk(place)))
@@ -192,14 +193,14 @@ def _without_cast(place: Expr) -> Expr:
     return place.value if isinstance(place, Cast) and place.type in _PLACES else place
 
 
-def _array_types(kernel: Kernel) -> dict[str, Type]:
+def array_types(kernel: Kernel) -> dict[str, Type]:
     """Types of the elements of parameters and static arrays, by their names."""
     return {p.name: p.type for p in (*kernel.parameters, *kernel.scratch)}
 
 
 def _element_type(expr: Expr, kernel: Kernel) -> Type | None:
     """The type of an element of a parameter or a static array."""
-    kind = _array_types(kernel).get(expr.array) if isinstance(expr, Element) else None
+    kind = array_types(kernel).get(expr.array) if isinstance(expr, Element) else None
     return kind if kind is not None and (is_whole(kind) or kind in ("float", "double")) else None
 
 
@@ -212,7 +213,7 @@ def _keeps(kind: Type | None, other: Type) -> bool:
     return RANGES[other][0] <= RANGES[kind][0] and RANGES[kind][1] <= RANGES[other][1]
 
 
-def _type_of(expr: Expr, known: Mapping[str, Type]) -> Type | None:
+def type_of(expr: Expr, known: Mapping[str, Type]) -> Type | None:
     """The C type of a value; None where it is not known."""
     if isinstance(expr, (Var, Element)):
         return known.get(expr.name if isinstance(expr, Var) else expr.array)
@@ -225,9 +226,13 @@ def _type_of(expr: Expr, known: Mapping[str, Type]) -> Type | None:
     sides: tuple[Expr, ...] = ()
     if isinstance(expr, Negative):
         sides = (expr.value, expr.value)
-    elif isinstance(expr, Binary) and expr.operator in "+-*/":
+    elif isinstance(expr, Binary) and expr.operator in _COMPARISONS:
+        return "int"
+    elif isinstance(expr, Binary) and expr.operator in ("+", "-", "*", "/", "%", "&", "|", "^"):
         sides = (expr.left, expr.right)
-    kinds = [_type_of(side, known) for side in sides]
+    elif isinstance(expr, Select):
+        sides = (expr.value, expr.other)
+    kinds = [type_of(side, known) for side in sides]
     if len(kinds) < 2 or kinds[0] is None or kinds[1] is None:
         return None
     return common(kinds[0], kinds[1])

@@ -13,7 +13,8 @@ After (16 lanes)::
     for (int c = 992; c < 1000; c++) sum = sum + X[r][c] * X[r][c];
 
 A running sum is the sum of the lanes up to each (`v_running`), or before each where it is read
-before it grows, after what the vectors before carry. Loops inside stay: what is private to an
+before it grows, after what the vectors before carry; that of whole numbers is in `whole_scans`.
+Loops inside stay: what is private to an
 iteration becomes a vector, what does not change with the loop's variable stays a scalar.
 """
 
@@ -55,6 +56,7 @@ from tilewright.proposers.loops.ir import (
     with_loop,
 )
 from tilewright.proposers.loops.rewrites.vectors import Converter
+from tilewright.proposers.loops.rewrites.whole_scans import sums_whole_numbers, whole_scan
 
 COMBINED = {"sum": "v_sum", "most": "v_most", "least": "v_least"}
 SCALAR = {"most": "fmaxf", "least": "fminf"}
@@ -69,6 +71,8 @@ def vectorise(kernel: Kernel, number: int, lanes: int) -> Kernel:
         )
     if lanes & (lanes - 1):
         raise NotApplicableError(f"{lanes} lanes are not a power of two")
+    if sums_whole_numbers(kernel, number):
+        return whole_scan(kernel, number, lanes)
     types = visible_types(kernel, number)
     own = declared_in(loop.body)
     if any(isinstance(s, Command) for s in statements(loop.body)):
