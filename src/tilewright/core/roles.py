@@ -420,7 +420,9 @@ class Task(Protocol):
 
 
 class CheckCase(Protocol):
-    """One comparison of a task's check, which accepts any outputs. Arrays are bytes by name."""
+    """One comparison of a task's check, to which any outputs can be passed. Arrays are bytes by
+    name.
+    """
 
     @property
     def distribution(self) -> str:

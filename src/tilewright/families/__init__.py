@@ -1,1 +1,3 @@
-"""Kernels for a set of shapes in one file that chooses by size ([docs/reuse.md])."""
+"""Kernels for a set of shapes in one C file, with a function that chooses the kernel by size
+(docs/reuse.md).
+"""

@@ -1,4 +1,5 @@
-"""The C file of a set of shapes: each kernel under its own name, and the function that chooses.
+"""The C file for a set of shapes, with each kernel under its own name and the function that chooses
+a kernel.
 
     int kernel_dispatch(int size_M, int size_N, int size_K,
                         const void *A, const void *B, void *C);
@@ -33,13 +34,13 @@ class Member:
 
     @property
     def suffix(self) -> str:
-        """What the names of its functions end with."""
+        """The suffix of the names of its functions."""
         return "_" + "x".join(map(str, self.sizes))
 
 
 @dataclass(frozen=True, slots=True)
 class Fallback:
-    """A kernel for any sizes, but for those of `only`, which must have the given values."""
+    """A kernel for any sizes, except the sizes in `only`, which must have the given values."""
 
     source: str
     only: Mapping[str, int]
@@ -52,9 +53,9 @@ def dispatch_source(
     members: Sequence[Member],
     fallback: Fallback | None,
 ) -> str:
-    """The file's text.
+    """The text of the file.
 
-    `names` are the sizes'. Without a `fallback`, other sizes are refused.
+    `names` are the names of the sizes. Without a `fallback`, other sizes are refused.
     """
     pointers = ", ".join(f"{'' if a.is_written else 'const '}void *{a.name}" for a in arguments)
     sizes = ", ".join(f"int size_{name}" for name in names)
@@ -82,9 +83,10 @@ def dispatch_source(
 def called_with(
     source: str, start: str, sizes: Sequence[int], arguments: Sequence[Argument]
 ) -> str:
-    """The file with a `kernel` that calls the dispatch for one workload, to be evaluated.
+    """The file with a function `kernel` that calls the dispatch function for one workload, for its
+    evaluation.
 
-    `start` is that workload's starting kernel, whose parameters it takes.
+    `start` is the workload's starting kernel, which has the same parameters.
     """
     head = _head(start)
     handed = ", ".join([*map(str, sizes), *(a.name for a in arguments)])
@@ -141,9 +143,10 @@ def _emptied(text: str, pair: str) -> str:
 
 
 def sizes_of(spec: str, pattern: str) -> Mapping[str, int] | None:
-    """The sizes in a workload's name by the names in its target's pattern, in their order.
+    """The sizes in a workload's name, by their names in the target's pattern, in order.
 
-    `gemm-64x16x32` by `gemm-MxNxK` gives M, N and K; None where the name is not of the pattern.
+    For `gemm-64x16x32` and the pattern `gemm-MxNxK`, these are M, N and K. None if the name does
+    not match the pattern.
     """
     letters = re.findall(r"[A-Z]+", pattern)
     expression = re.sub(r"[A-Z]+", r"(\\d+)", re.escape(pattern).replace(r"\-", "-"))

@@ -1,4 +1,4 @@
-"""One kernel for any sizes, from the same kernel written for several.
+"""Derives one kernel for any sizes from the texts of a starting kernel for several sizes.
 
 Targets write their starting kernels for given sizes. Texts for different sizes differ in numbers
 only, as long as the sizes need the same tail code; numbers that follow sizes become expressions:
@@ -6,7 +6,7 @@ only, as long as the sizes need the same tail code; numbers that follow sizes be
     void kernel(const float A[13][29])        void kernel(const float A[size_M][size_K])
     for (int i = 0; i < 13; i++)         ->   for (int i = 0; i < size_M; i++)
 
-Nothing is proved by that: what it gives is checked on shapes that it was not made from.
+This proves nothing, so the derived kernel is checked on shapes from which it was not derived.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ _MOST_FACTORS = 3
 
 
 def generic_source(texts: Sequence[str], sizes: Sequence[Mapping[str, int]]) -> str | None:
-    """The kernel's text with its sizes by name, or None where it is not the same kernel throughout.
+    """The kernel's text with names instead of sizes, or None if the texts are not the same kernel.
 
-    `sizes` are those that each text was written for; no two of one text may be equal. A number that
-    is the same in all texts stays. Sizes are called `size_M`, so that they hide no local.
+    `sizes` are the sizes of each text, which must be different within one text. A number that is
+    the same in all texts is kept. Sizes are named `size_M`, so that they do not hide a local
+    variable.
     """
     frames = {_NUMBER.sub("0", text) for text in texts}
     if len(frames) != 1:

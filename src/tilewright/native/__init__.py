@@ -1,4 +1,5 @@
-"""Kernels that run on this machine: built, contained, checked and timed; see docs/targets.md.
+"""Builds, sandboxes, checks and times kernels that run on this machine; see docs/targets.md.
 
-Lies under the targets whose kernels run natively; knows no instruction set.
+The targets whose kernels run natively import this package, which does not depend on an instruction
+set.
 """

@@ -1,4 +1,4 @@
-"""Which functions a kernel may call that it does not define."""
+"""The external functions that a kernel may call."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ _THREAD_CALLS = re.compile(
 
 
 def refused_call(name: str, threads: int) -> str | None:
-    """Why a kernel of so many threads may not call the function, as a sentence, or None."""
+    """The reason why a kernel with this number of threads may not call the function, as a sentence,
+    or None.
+    """
     vector = _VECTOR_CALLS.fullmatch(name)
     if (vector.group(1) if vector else name) in _ALLOWED:
         return None

@@ -1,7 +1,7 @@
-"""What cores of this machine can do at best: measured once, in about a second, and kept.
+"""The peak rates of this machine's cores, which are measured once in about a second and stored.
 
-The file lies in the user's cache folder, one per processor, compiler and threads. `doctor`
-measures again.
+The user's cache folder contains one file for each processor, compiler and number of threads.
+`doctor` measures again.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ SOURCE = Path(__file__).with_name("calibration.c")
 
 @dataclass(frozen=True, slots=True)
 class Peaks:
-    """Per second: float32 multiply-adds, and bytes from and to each level of memory.
+    """Peak rates per second: float32 multiply-adds, and bytes read from and written to each level
+    of memory.
 
-    Of all threads together, each on a core of its own.
+    The rates are those of all threads together, each on its own core.
     """
 
     products_per_s: float
@@ -37,7 +38,9 @@ class Peaks:
 
 
 def peaks(toolchain: Toolchain, threads: int = 1, *, fresh: bool = False) -> Peaks:
-    """Those of this machine, measured if they are not known yet, or if a `fresh` look is wanted."""
+    """The peak rates of this machine, which are measured if they are not stored yet or if `fresh`
+    is true.
+    """
     known = processor()
     caches = (known.l1_bytes or 32 << 10, known.l2_bytes or 512 << 10, known.l3_bytes or 8 << 20)
     names = tuple(f.name for f in fields(Peaks))
@@ -55,9 +58,10 @@ def calibrated(
     *,
     fresh: bool = False,
 ) -> dict[str, float]:
-    """The numbers that a program of this package prints, one `name value` a line; kept.
+    """The numbers that a program of this package prints, one `name value` per line, which are
+    stored.
 
-    `ToolchainMissingError` when it cannot be built or does not print all of `names`.
+    Raises `ToolchainMissingError` if the program cannot be built or does not print all of `names`.
     """
     path = _file(toolchain, source, arguments)
     stored = None if fresh else read_kept(path, names)
@@ -85,13 +89,13 @@ def calibrated(
 
 
 def kept_file(kind: str, key: str) -> Path:
-    """Where numbers of a `kind` that were measured under the conditions `key` are kept."""
+    """The file for numbers of a `kind` that were measured under the conditions `key`."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "tilewright" / f"{kind}-{key}.json"
 
 
 def read_kept(path: Path, names: Sequence[str]) -> dict[str, float] | None:
-    """The kept numbers of these names; None where there is no file, or one that lacks them."""
+    """The stored numbers with these names; None if the file is missing or does not contain them."""
     try:
         stored = json.loads(path.read_text())
         return {name: float(stored[name]) for name in names}
@@ -100,7 +104,7 @@ def read_kept(path: Path, names: Sequence[str]) -> dict[str, float] | None:
 
 
 def write_kept(path: Path, found: Mapping[str, float]) -> None:
-    """Keep numbers; where that is not possible, they are measured again next time."""
+    """Store numbers. If this is not possible, they are measured again the next time."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(f".{os.getpid()}")

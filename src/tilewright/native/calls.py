@@ -28,27 +28,29 @@ from tilewright.parts import inputs
 from tilewright.parts.cases import Case
 
 COUNTED_CALLS = 5
-"""Further calls, whose counters are read: counting may slow a process down."""
+"""Number of further calls whose counters are read. They are separate calls, because counting may
+slow a process down.
+"""
 
 AWAY_S = 100e-6
-"""A core that was taken away for longer finds its caches filled by somebody else."""
+"""Seconds of other work on the core after which its caches contain other data."""
 LONG_CALL_S = 5e-3
-"""Calls from here on take so long that this does not matter."""
+"""Seconds of a call from which on such a disturbance does not matter."""
 HIDDEN_S, HIDDEN_SHARE = 2e-3, 0.02
 """CPU seconds of other processes, beside a share of the kernel's own, that show nothing yet."""
 ATTEMPTS = 3
-"""Calls at most, each on new values, until the core is not taken away."""
+"""Maximum number of calls, each on new values, until no other process uses the core."""
 OTHER_VALUES = 0.2
-"""Share of timed calls before which the kernel is called on values of another distribution."""
+"""Share of timed calls that follow a call on values of another distribution."""
 
 
 def is_checked(share: float) -> bool:
-    """Whether the outputs of a timed call are compared: drawn for each, and told to nobody."""
+    """Whether the outputs of a timed call are compared, which is drawn at random for each call."""
     return secrets.randbelow(1 << 32) < share * (1 << 32)
 
 
 class CallFailedError(Exception):
-    """A timed call ended in a failure instead of a duration."""
+    """A timed call failed."""
 
     def __init__(self, failed: Failed) -> None:
         self.failed = failed
@@ -57,10 +59,10 @@ class CallFailedError(Exception):
 class FreshValues:
     """New values for every timed call.
 
-    What a process saw in one call tells it nothing about the values of another: none are a
-    permutation or a multiple of earlier ones. The two processes of a pair cannot talk to each
-    other and may be given the same, which halves what drawing costs. Outputs hold before a call
-    what is drawn from a few fills with more or less NaN.
+    The values of one call contain no information about those of another call: they are neither a
+    permutation nor a multiple of earlier values. The two processes of a pair cannot communicate, so
+    they receive the same values, which halves the cost of drawing. Before a call, outputs are
+    filled with one of a few patterns that contain different shares of NaN.
     """
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
@@ -77,7 +79,7 @@ class FreshValues:
         self._seen_by: set[KernelProcess] = set()
 
     def for_call_of(self, process: KernelProcess) -> Case:
-        """A case that this process has not seen."""
+        """A case that this process has not received before."""
         if not self._seen_by or process in self._seen_by:
             self._case = self._filled(self._case.redrawn(self._rng))
             self._seen_by.clear()
@@ -90,10 +92,10 @@ class FreshValues:
 
 
 class OtherValues:
-    """The cases that a kernel is checked on, each once in a random order, and then again.
+    """The cases on which a kernel is checked, in a random order, each once before any is repeated.
 
-    Timed calls have values of one distribution. A kernel that is right for those alone would be
-    right in all of them, and could count its calls to tell them from the checks before.
+    Timed calls use values of one distribution. A kernel that is correct only for this distribution
+    could otherwise count its calls to distinguish timed calls from the checks before them.
     """
 
     def __init__(self, numbers: Sequence[int], case: Callable[[int], Case]) -> None:
@@ -101,14 +103,14 @@ class OtherValues:
         self._left: list[int] = []
 
     def next(self) -> Case:
-        """One that has not come more often than another."""
+        """The next case, which has not been used more often than any other."""
         if not self._left:
             self._left = list(self._numbers)
         return self._case(self._left.pop(secrets.randbelow(len(self._left))))
 
 
 class TimedKernel:
-    """A kernel's process and what its calls are timed on."""
+    """A kernel's process, with the values for its timed calls."""
 
     def __init__(
         self,
@@ -128,18 +130,18 @@ class TimedKernel:
         self._away_s = 0.0  # what others had of the core from placing the arrays to the last return
 
     def call(self, *, checked: float) -> float:
-        """Seconds of one call, whose outputs are compared with that probability.
+        """The seconds of one call, whose outputs are compared with this probability.
 
         Raises `CallFailedError`.
 
-        A short call is made again where somebody else got the core since its arrays were placed,
-        which shows in the caches. That is seen from outside, and not by how long the call took. It
-        is not looked for where several threads run.
+        A short call is repeated if another process used the core after the arrays were placed,
+        because the caches then contain other data. This is detected by the evaluator, independently
+        of the duration of the call, and not with several threads.
 
-        A repeated call is compared, or not, by a draw of its own: a kernel that gives its core away
-        learns from the pause after a call whether that one was compared.
+        Whether a repeated call is compared is drawn again. Otherwise, a kernel that gives up its
+        core could find out from the pause after a call whether that call was compared.
 
-        At random, a call on other values precedes it, which is compared and not timed.
+        At random, a call on other values precedes the timed call, which is compared and not timed.
         """
         if self._others is not None and is_checked(OTHER_VALUES):
             self._call_on_other_values(self._others.next())
@@ -209,7 +211,7 @@ class TimedKernel:
         return (time.perf_counter() - self._returned_s) * self._process.threads
 
     def account(self) -> None:
-        """Compare the clock with the control group's, where there is one.
+        """Compare the clock with that of the control group, if there is one.
 
         Raises `CallFailedError` if other processes computed beside the one whose clock is read.
         """
@@ -236,7 +238,7 @@ class TimedKernel:
 
 
 def compared(process: KernelProcess, case: Case, stage: Stage) -> Failed | None:
-    """How the arrays after the last call differ from what a correct kernel leaves, or None."""
+    """How the arrays after the last call differ from the correct results, or None."""
     beside = process.arrays.written_beside()
     if beside is not None:
         return Failed(stage, "illegal_address", f"{beside}.")

@@ -1,6 +1,6 @@
-"""Counts what a kernel does in one call, by a second build whose headers make it count.
+"""Counts operations of a kernel in one call, with a second build whose headers count them.
 
-The counts are feedback and decide nothing: they come from the kernel's own process.
+The counts come from the kernel's own process, so they are used only as feedback.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _COUNTS = "counts of a call"  # no parameter of a kernel is called that
 
 
 def counted(evaluation: NativeEvaluation, source: str, case: Case) -> Counts:
-    """What the kernel does on a case; nothing where it cannot be counted."""
+    """The counts of a kernel on a case; empty if they are not available."""
     census, arguments = evaluation.census, evaluation.workload.arguments
     if census is None or not source or len(arguments) >= MAX_ARGUMENTS:
         return {}

@@ -1,6 +1,6 @@
 """Hardware counters of a kernel's process, opened by the evaluator through perf_event_open(2).
 
-Counted is what runs in user mode, on all threads that the process has when counting begins.
+Events in user mode are counted, on all threads that the process has when counting begins.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _HARDWARE = 0
 _libc = ctypes.CDLL(None, use_errno=True)
 
 Events = Mapping[str, tuple[int, int]]
-"""Type and number of what is counted, see perf_event_open(2)."""
+"""Type and number of each event, see perf_event_open(2)."""
 EVENTS: Events = {"cycles": (_HARDWARE, 0), "instructions": (_HARDWARE, 1),
                   "cache_misses": (_HARDWARE, 3)}  # fmt: skip
 
 
 class Counters:
-    """Counts of a process from now on; those that this machine does not offer are left out.
+    """Counters of a process from now on, without those that this machine does not offer.
 
-    Raises `OSError` where it offers none of them, or allows none to be read.
+    Raises `OSError` if the machine offers no counters, or does not allow reading them.
     """
 
     def __init__(self, pid: int, events: Events = EVENTS) -> None:
@@ -54,7 +54,9 @@ class Counters:
         self._open = []
 
     def counts(self) -> dict[str, float]:
-        """Totals so far, scaled up where counters had to take turns."""
+        """The totals so far, which are extrapolated if the counters could not all run at the same
+        time.
+        """
         totals: dict[str, float] = {}
         for name, file in self._open:
             value, enabled, running = struct.unpack("=QQQ", os.read(file, 24))
@@ -63,7 +65,7 @@ class Counters:
 
 
 def why_not(error: OSError) -> str:
-    """What keeps counters from being read, as the end of a sentence."""
+    """The reason why counters cannot be read, as the end of a sentence."""
     if error.errno in (errno.ENOENT, errno.EOPNOTSUPP, errno.ENODEV, errno.EINVAL):
         return "the processor or the virtual machine offers none"
     if error.errno in (errno.EACCES, errno.EPERM):
@@ -78,7 +80,7 @@ def why_not(error: OSError) -> str:
 
 
 def availability(events: Events = EVENTS) -> str | None:
-    """Why nothing could be counted here, or None."""
+    """The reason why this machine offers no counters, or None."""
     try:
         Counters(os.getpid(), events).close()
     except OSError as error:

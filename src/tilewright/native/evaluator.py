@@ -1,4 +1,6 @@
-"""Builder and Checker of kernels that run on this machine, and what they share with the Runner."""
+"""Builder and Checker of kernels that run on this machine, and the code that they share with the
+Runner.
+"""
 
 from __future__ import annotations
 
@@ -36,16 +38,20 @@ from tilewright.sandbox import Sandbox, find_sandbox
 
 CheckSource = Callable[[str], Failed | None]
 Counts = Mapping[str, int]
-"""What a kernel does in one call, by name."""
+"""Counts of operations in one call, by name."""
 OVERWRITTEN_STACK = 1 << 18
-"""Bytes, before each call that is only checked: in a timed one, that would empty caches."""
+"""Number of bytes of the stack that are overwritten before each call that is only checked. Before a
+timed call, this would empty caches.
+"""
 Describe = Callable[[Workload, float, Counts], tuple[float, Mapping[str, float], str]]
-"""From a workload, its seconds and what was counted: utilisation 0..1, numbers, feedback."""
+"""Computes utilisation (0 to 1), numbers and feedback from a workload, its seconds and its
+counts.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """How kernels are built once more so that they count what they do; that build is never timed.
+    """The second build of a kernel, which counts operations and is never timed.
 
     Attributes:
         headers: files that make them count, by name, instead of those they are measured with.
@@ -62,7 +68,7 @@ class Census:
 
 @dataclass(frozen=True)
 class NativeEvaluation:
-    """What the three roles share.
+    """The data that the three roles share.
 
     Attributes:
         cases, settings: the task's private inputs, made once, and its settings.
@@ -98,12 +104,12 @@ class NativeEvaluation:
 
     @property
     def workload(self) -> Workload:
-        """What kernels compute."""
+        """The workload."""
         return self.cases.workload
 
     @cached_property
     def sandbox(self) -> Sandbox:
-        """What kernels run in."""
+        """The sandbox of kernels."""
         return find_sandbox()
 
     @cached_property
@@ -116,7 +122,9 @@ class NativeEvaluation:
         )
 
     def compiled(self, source: str, headers: Mapping[str, str] | None = None) -> bytes | Failed:
-        """A kernel's object file, or why there is none; `headers` stand for the usual ones."""
+        """A kernel's object file, or the failure of its build; `headers` replace the usual
+        headers.
+        """
         with on_building_cores(self.toolchain.threads):
             return compile_kernel(
                 self.toolchain,
@@ -126,7 +134,9 @@ class NativeEvaluation:
             )
 
     def code(self, source: str) -> CompiledCode | Failed:
-        """A kernel's machine code as it is measured; `headers` may emulate what is shown."""
+        """The machine code that is measured; with `headers`, it may contain emulated
+        instructions.
+        """
         headers = self.headers if self.shown_headers is None else self.shown_headers
         refused = self.check_source(source)
         if refused is not None:
@@ -144,9 +154,10 @@ class NativeEvaluation:
     def started(
         self, binary: bytes, more: Sequence[Argument] = (), *, overwritten_stack: int = 0
     ) -> KernelProcess:
-        """A kernel's process, to be entered; `more` are parameters after the workload's.
+        """A kernel's process as a context manager; `more` are parameters after those of the
+        workload.
 
-        Its addresses follow from nothing that another evaluation could learn. Before each call,
+        Its addresses cannot be derived from other evaluations. Before each call,
         `overwritten_stack` bytes below the kernel's stack are overwritten.
         """
         return KernelProcess(
@@ -162,18 +173,18 @@ class NativeEvaluation:
 
 
 class NativeBuilder:
-    """Compiles a source after refusing what reaches beyond it."""
+    """Compiles a source, after refusing sources that could reach beyond themselves."""
 
     def __init__(self, evaluation: NativeEvaluation) -> None:
         self._evaluation = evaluation
 
     @property
     def sandbox(self) -> str:
-        """What the compiler and the kernel run in."""
+        """The sandboxes of the compiler and the kernel."""
         return compiler_sandbox(self._evaluation.toolchain).name
 
     def build(self, candidate: Candidate) -> Artifact | Failed:
-        """An object file, or the compiler's complaint with its line."""
+        """The object file, or the compiler's error with its line."""
         evaluation = self._evaluation
         refused = evaluation.check_source(candidate.source)
         if refused is not None:
@@ -185,7 +196,8 @@ class NativeBuilder:
 
 
 class NativeChecker:
-    """Calls the kernel on a case of every distribution, untimed, arrays beside forbidden pages.
+    """Calls the kernel on a case of every distribution, without timing, with arrays next to
+    inaccessible pages.
 
     At least `checks` cases are compared.
     """
@@ -200,8 +212,8 @@ class NativeChecker:
     def check(self, artifact: Artifact, passed: Verdict = NOTHING_CHECKED) -> Verdict | Failed:
         """Every case must agree.
 
-        The first is compared in two calls, between which each array moves from one end of its
-        pages to the other.
+        The first case is compared in two calls, between which each array is moved from one end of
+        its pages to the other.
         """
         evaluation = self._evaluation
         return self._checked(
@@ -233,6 +245,6 @@ class NativeChecker:
 def checked_call(
     process: KernelProcess, case: Case, stage: Stage, timeout_s: float
 ) -> Failed | None:
-    """Call the kernel on a case and compare everything it may and may not have written."""
+    """Call the kernel on a case, and compare all memory that it may or must not write."""
     process.arrays.place(case.initial)
     return process.call(stage, timeout_s) or compared(process, case, stage)

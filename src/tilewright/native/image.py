@@ -1,7 +1,7 @@
 """Links a kernel's object file into one image for a fixed address.
 
-No program of the system's has a part in it: what is mapped is what is written here, and the
-harness only copies the addresses of library functions into a table after it.
+No linker or loader of the system is involved. This module writes the image that is mapped, and the
+harness only copies the addresses of library functions to a table after it.
 """
 
 from __future__ import annotations
@@ -22,21 +22,24 @@ from tilewright.native.object_file import (
 from tilewright.native.relocations import KINDS, Kind, jump_through
 
 BASE = 0x10_0000_0000
-"""Where images lie: between a program's own addresses and those that the system gives out."""
+"""The address of images, which is between the addresses of a program and those that the system
+assigns.
+"""
 PAGE = 4096
 MOST_CALLS = 256
-"""Library functions that a kernel may name."""
+"""Maximum number of library functions that a kernel may use."""
 _JUMP = 16
 _SLOT = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """Code, constants and data, each whole pages, one after the other from `BASE` on.
+    """Code, constants and data, each in complete pages, beginning at `BASE`.
 
-    After them lie `zeros` bytes and, on pages of its own, a table of the addresses of `calls`.
-    `entry` is the address of the kernel, `sections_at` are those of the object file's sections,
-    `calls_at` names the library function that code at an address leads to.
+    They are followed by `zeros` bytes of zero and, on separate pages, by a table of the addresses
+    of `calls`. `entry` is the address of the kernel, `sections_at` are the addresses of the object
+    file's sections, and `calls_at` gives the library function to which the code at an address
+    jumps.
     """
 
     code: bytes
@@ -50,13 +53,15 @@ class Image:
 
     @property
     def contents(self) -> bytes:
-        """All that is not zero."""
+        """The bytes of the image without the final zeros."""
         return self.code + self.constants + self.data
 
 
 @lru_cache(maxsize=4)  # one is started several times: to be checked, and in each session
 def linked(data: bytes, threads: int) -> Image:
-    """The image of an object file, for a kernel of so many threads. Raises `UnfitError`."""
+    """The image of an object file, for a kernel with this number of threads. Raises
+    `UnfitError`.
+    """
     found = read_object(data)
     for relocation in found.relocations:
         _check(found, relocation, threads)

@@ -1,4 +1,4 @@
-"""What a compiler made of the innermost loops, in words."""
+"""Describes the innermost loops in a compiler's output."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from tilewright.core.compiled_code import CodeLoop
 
 HEAD = "Innermost loops as compiled, with the instructions of one iteration by source line"
 MOST_TOLD = 6
-"""Loops that are told of: those in most others, then those with most instructions."""
+"""Number of loops that are described: the most deeply nested ones, then those with the most
+instructions.
+"""
 
 
 def loop_notes(loops: Sequence[CodeLoop], reasons: Mapping[int, str]) -> tuple[str, ...]:
-    """One line on all innermost loops; of several from one source line the widest alone.
+    """One line on each innermost loop. Of several loops from one source line, only the one with the
+    widest vectors is described.
 
-    A compiler makes several of one: of vectors, of what is left of them, for arrays that overlap.
-    `reasons` say why GCC did not vectorise the loop at a line.
+    A compiler generates several loops from one: with vectors, for the remaining elements, and for
+    overlapping arrays. `reasons` say why GCC did not vectorise the loop at a line.
     """
     chosen: dict[int, CodeLoop] = {}
     for loop in loops:

@@ -1,4 +1,4 @@
-"""What this machine's processor is, and which cores measure."""
+"""Detects the processor of this machine, and selects the cores that measure."""
 
 from __future__ import annotations
 
@@ -55,9 +55,10 @@ def processor() -> Processor:
 
 
 def measuring_cores(count: int = 1) -> list[int]:
-    """The cores that measure: the last of those this process may use.
+    """The cores on which kernels are measured, which are the last of those that this process may
+    use.
 
-    `ConfigurationError` where there are fewer than `count`.
+    Raises `ConfigurationError` if there are fewer than `count` cores.
     """
     usable = sorted(_usable())
     if count > len(usable):
@@ -69,15 +70,16 @@ def measuring_cores(count: int = 1) -> list[int]:
 
 
 def spare_cores(count: int = 1) -> int:
-    """How many cores are left beside those that measure."""
+    """The number of cores on which kernels are not measured."""
     return len(_usable()) - len(measuring_cores(count))
 
 
 @contextmanager
 def on_measuring_cores(count: int = 1) -> Iterator[None]:
-    """Keep this thread, and what it starts, on the measuring cores once nobody measures there.
+    """Move this thread, and processes that it starts, to the measuring cores when no measurement is
+    running there.
 
-    Nothing is started there before: it would disturb who measures.
+    It waits until then, because it would disturb a measurement.
     """
     with ExitStack() as stack:
         for core in reversed(measuring_cores(count)):  # one order for all: nobody waits in a ring
@@ -88,16 +90,17 @@ def on_measuring_cores(count: int = 1) -> Iterator[None]:
 
 @contextmanager
 def off_measuring_cores(count: int = 1) -> Iterator[None]:
-    """Leave the measuring cores to what is measured, where there is another one."""
+    """Keep this thread off the measuring cores if there is another core."""
     with _on(_usable() - set(measuring_cores(count)) or _usable()):
         yield
 
 
 @contextmanager
 def on_building_cores(count: int = 1) -> Iterator[None]:
-    """Build on the measuring cores while nobody measures there, else beside them.
+    """Build on the measuring cores while no measurement is running there, and otherwise on the
+    other cores.
 
-    Who comes to measure waits for the end: better than a core that does nothing.
+    A measurement waits until the build has ended, which is better than leaving the core idle.
     """
     with ExitStack() as stack:
         try:

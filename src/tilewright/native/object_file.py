@@ -1,7 +1,8 @@
-"""Reads a kernel's relocatable ELF file and refuses all that an honest one has no use for.
+"""Reads a kernel's relocatable ELF file, and refuses everything that an honest kernel does not
+need.
 
-The file is untrusted: everything that is used of it is on a list of what is allowed, and whatever
-points outside it is refused. Format: System V ABI, chapters 4 and 5.
+The file is untrusted. Only allowed sections, symbols and relocations are accepted, and references
+outside the file are refused. Format: System V ABI, chapters 4 and 5.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAX_BYTES = 64 << 20
-"""Of an object file, and of all that its sections hold together."""
+"""Maximum size of an object file, and of the contents of its sections."""
 MAX_MEMORY = 1 << 30
-"""Of a kernel's code, constants and static arrays together."""
+"""Maximum total size of a kernel's code, constants and static arrays."""
 MAX_ALIGNMENT = 2 << 20
 _MOST_ENTRIES = 1 << 17
 """Of a symbol table, and of all relocations: each is looked at one by one."""
@@ -57,12 +58,12 @@ Table = NDArray[np.void]
 
 
 class UnfitError(Exception):
-    """Why a file is not a kernel, as a sentence."""
+    """The file is not a valid kernel; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of the image: `data`, or `size` zero bytes where that is None."""
+    """A part of the image: `data`, or `size` zero bytes if `data` is None."""
 
     data: bytes | None
     size: int
@@ -73,7 +74,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A place in a section, or where `section` is None, a function of a library."""
+    """A position in a section, or a library function if `section` is None."""
 
     name: str
     section: int | None
@@ -82,7 +83,7 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class Relocation:
-    """At `offset` of `section` something of `kind` is to be written, from `symbol` + `addend`."""
+    """A relocation of `kind` at `offset` of `section`, with the value `symbol` + `addend`."""
 
     section: int
     offset: int
@@ -93,7 +94,7 @@ class Relocation:
 
 @dataclass(frozen=True, slots=True)
 class ObjectFile:
-    """What becomes a kernel's image; `kernel` is the function that is called."""
+    """The parts of a kernel's image; `kernel` is the function that is called."""
 
     machine: str
     sections: Mapping[int, Section]
@@ -102,7 +103,9 @@ class ObjectFile:
 
 
 def read_object(data: bytes) -> ObjectFile:
-    """The kernel in a relocatable file. Raises `UnfitError` for anything that is not allowed."""
+    """The kernel in a relocatable file; `UnfitError` if the file contains anything that is not
+    allowed.
+    """
     try:
         return _Reader(data).read()
     except (ValueError, IndexError, OverflowError) as error:
@@ -110,7 +113,7 @@ def read_object(data: bytes) -> ObjectFile:
 
 
 def with_addresses(data: bytes, at: Mapping[int, int]) -> bytes:
-    """The object file as one whose sections lie `at` these addresses: for its debug information."""
+    """The object file with its sections at these addresses, for its debug information."""
     reader = _Reader(data)
     changed = bytearray(data)
     for header in reader.headers:

@@ -1,8 +1,9 @@
-"""Results above the machine's measured peak: timed again by the clock on the wall, or refused.
+"""Handles results above the machine's measured peak, which are timed again by wall-clock time or
+refused.
 
-Honest reasons are a clock of the core that ran faster than during the calibration, and algorithms
-with fewer products than the definition. What the kernel's process could have done to its own clock
-shows on the wall.
+Such a result can be correct if the core's clock frequency was higher than during the calibration,
+or if the algorithm needs fewer products than the definition. If the kernel's process has
+manipulated its own clock, wall-clock time reveals it.
 """
 
 from __future__ import annotations
@@ -16,26 +17,29 @@ from tilewright.native.calls import TimedKernel
 from tilewright.timing import CHECKED
 
 BEYOND_BELIEF = 2.5
-"""So many times the peak has no honest reason but an algorithm with fewer products."""
+"""Multiple of the peak above which only an algorithm with fewer products can be the reason."""
 BATCH_CALLS, BATCH_S = 200, 2.0
 """Most calls by the clock on the wall, and what they may take where that allows more than few."""
 FEWEST_CALLS = 20
 SLOWER_BY_THE_WALL = 1.25
-"""How much longer a call may take on the wall than by its process's clock, beside the way there."""
+"""Ratio by which the wall-clock time of a call may exceed the CPU time of its process, without the
+time for communication.
+"""
 WAY_S = 100e-6
-"""To the kernel's process and back: two wake-ups, on a machine with other work."""
+"""Seconds for the communication with the kernel's process, on a machine with other work."""
 
 
 def times_the_peak(workload: Workload, latency_s: float, peak_per_s: float) -> float:
-    """The workload's multiply-adds per second over those that were measured at best."""
+    """The workload's multiply-adds per second, divided by the measured peak."""
     return workload.operations / latency_s / peak_per_s
 
 
 def beyond_belief(workload: Workload, excess: float, shortcut: str) -> Failed | None:
-    """Why a result that is `excess` times the peak does not count, or None if it does.
+    """The reason why a result that is `excess` times the peak is refused, or None if it is
+    accepted.
 
-    `shortcut` names an algorithm with fewer products that is known for the task. The operations
-    of a folder are what its author declared: they may be wrong and the result right.
+    `shortcut` names a known algorithm with fewer products. The number of operations of a kernel
+    folder is declared by its author and may be wrong, even if the result is correct.
     """
     if excess <= BEYOND_BELIEF or shortcut:
         return None
@@ -47,7 +51,7 @@ def beyond_belief(workload: Workload, excess: float, shortcut: str) -> Failed | 
 
 
 def wall_s(kernel: TimedKernel) -> float:
-    """Median seconds of a call by the clock on the wall, over a longer batch on new values.
+    """Median wall-clock seconds of a call, over a longer batch on new values.
 
     Raises `CallFailedError`.
     """
@@ -60,7 +64,7 @@ def wall_s(kernel: TimedKernel) -> float:
 
 
 def refuted_by_the_wall(latency_s: float, on_the_wall_s: float, excess: float) -> Failed | None:
-    """Why the clock of a kernel's process is not believed, or None."""
+    """The reason why the CPU time of a kernel's process cannot be correct, or None."""
     if on_the_wall_s <= latency_s * SLOWER_BY_THE_WALL + WAY_S:
         return None
     log = (

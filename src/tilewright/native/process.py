@@ -1,8 +1,8 @@
-"""A kernel in a contained process of its own, called again and again.
+"""A kernel in a separate sandboxed process, which is called many times.
 
-The process says which it is before anything of the kernel is mapped, over a socket on which the
-system vouches for the sender; its clock is read by that number, and every later answer must come
-from it.
+Before the kernel is mapped, the process sends its process id over a socket on which the operating
+system identifies the sender. Its clock is read by this id, and every later answer must come from
+this process.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tilewright.parts.debug_lines import source_line
 from tilewright.sandbox import Limits, Sandbox, counting_group, open_folder
 
 MAX_ARGUMENTS = 8
-"""That a kernel may have: MOST in harness.c."""
+"""Maximum number of arguments of a kernel, which is MOST in harness.c."""
 _COMMAND = struct.Struct(f"=Q{MAX_ARGUMENTS}I{MAX_ARGUMENTS}I")
 _REPLY = struct.Struct("=QQQQqq")
 _START_S = 20.0
@@ -60,22 +60,22 @@ _KINDS: Mapping[int, tuple[FailureKind, str]] = {
 
 
 class ProcessGoneError(Exception):
-    """The clock of a process cannot be read, because there is none."""
+    """The clock of a process cannot be read, because the process has ended."""
 
 
 class KernelProcess:
-    """One mapped kernel. Use as a context manager; after a `Failed` it is of no further use.
+    """One mapped kernel, as a context manager. It cannot be used after a `Failed`.
 
     Args:
         sandbox: what contains it.
         harness: the program of `harness.c`.
         binary: the kernel's object file.
         arguments: its parameters in order, `MAX_ARGUMENTS` at most.
-        language: the kernel's; names its file in messages.
-        memory_bytes: address space it may have beside its arrays.
+        language: the language of the kernel, which gives the name of its file in messages.
+        memory_bytes: address space that it may have in addition to its arrays.
         lifetime_s: CPU seconds after which the system ends it.
-        rng: chooses addresses and what surrounds arrays.
-        threads: how many it may run at once; the harness must be compiled for them.
+        rng: random generator for addresses and for the bytes around arrays.
+        threads: number of threads that it may run; the harness must be compiled for this number.
         overwritten_stack: bytes below the kernel's stack that are overwritten before each call.
     """
 
@@ -152,7 +152,7 @@ class KernelProcess:
         self._stack.close()
 
     def cpu_s(self) -> float:
-        """Its CPU seconds so far, as the operating system counts them.
+        """The CPU seconds of the process so far, as the operating system counts them.
 
         Raises `ProcessGoneError`.
         """
@@ -162,9 +162,10 @@ class KernelProcess:
             raise ProcessGoneError from error
 
     def hidden_s(self) -> float:
-        """CPU seconds since it was ready that its control group used and `cpu_s` does not show.
+        """CPU seconds since the process was ready that its control group used but `cpu_s` does not
+        include.
 
-        While it waits for a call. 0 where this process may make no control group. Raises
+        Valid while the process waits for a call; 0 if no control group can be created. Raises
         `ProcessGoneError`.
         """
         return self._beside_s() - self._others_s
@@ -173,7 +174,7 @@ class KernelProcess:
         return self._group.cpu_s() - self.cpu_s() if self._group else 0.0
 
     def is_asleep(self) -> bool:
-        """Whether all its threads wait, or will within milliseconds."""
+        """Whether all its threads are waiting, or will be within milliseconds."""
         for _ in range(_LOOKS):
             if threads_wait(self.pid):
                 return True
@@ -181,7 +182,7 @@ class KernelProcess:
         return False
 
     def call(self, stage: Stage, timeout_s: float) -> Failed | None:
-        """Call the kernel once on the arrays as they are placed; None once it has returned."""
+        """Call the kernel once on the placed arrays; None if it has returned, or its failure."""
         nonce = secrets.randbits(64)
         slots, shifts = [0] * MAX_ARGUMENTS, [0] * MAX_ARGUMENTS
         for i, place in enumerate(self.arrays.places):
@@ -294,7 +295,9 @@ class KernelProcess:
 
 
 def threads_wait(pid: int) -> bool:
-    """Whether no thread of a process runs or is about to; so too where there is no process."""
+    """Whether no thread of a process is running or ready to run; also true if the process does not
+    exist.
+    """
     try:
         tasks = [(task / "stat").read_text() for task in Path(f"/proc/{pid}/task").iterdir()]
     except OSError:  # no thread ends alone: the process is gone

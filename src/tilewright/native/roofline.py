@@ -1,4 +1,6 @@
-"""The least time a kernel's arithmetic and its arrays take on this machine, and which one binds."""
+"""The minimum times for a kernel's arithmetic and for moving its arrays on this machine, and the
+larger of the two.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,11 @@ from tilewright.parts.inputs import bytes_of
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """Seconds of the multiply-adds at their peak, and of moving every array once from its home.
+    """Seconds for the multiply-adds at the peak rate, and for moving every array once from its
+    memory level.
 
-    The home is the nearest place that all arrays (`moved_bytes`) fit, read at `bandwidth` bytes
-    per second. `bytes_per_operation` counts a multiply-add as two operations.
+    The memory level is the nearest one into which all arrays (`moved_bytes`) fit, and is read at
+    `bandwidth` bytes per second. `bytes_per_operation` counts a multiply-add as two operations.
     """
 
     computing_s: float
@@ -31,7 +34,9 @@ class Roofline:
         return max(self.computing_s, self.moving_s)
 
     def in_words(self, products: str, latency_s: float) -> str:
-        """Which bound binds, beside a kernel's latency; `products` names the arithmetic."""
+        """A sentence on the bound that limits a kernel, compared with its latency; `products` names
+        the arithmetic.
+        """
         moving = f"moving every array once from {self.home}"
         binds = products if self.computing_s >= self.moving_s else moving
         return (
@@ -44,7 +49,9 @@ class Roofline:
 def roofline(
     workload: Workload, products_per_s: float, memories: Peaks, threads: int = 1
 ) -> Roofline:
-    """That of a workload on `threads` cores; `products_per_s` are all their multiply-adds."""
+    """The roofline of a workload on `threads` cores; `products_per_s` is the peak rate of all
+    threads together.
+    """
     moved = bytes_of(workload.arguments)
     core = processor()
     homes = (

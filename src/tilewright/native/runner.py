@@ -51,9 +51,9 @@ class NativeRunner:
     ) -> Measured | Failed:
         """Nanoseconds of one call, the median over calls on fresh values and addresses.
 
-        With several `sessions` in the settings a kernel other than the start must be faster than
-        that in fresh ones, or is `unconfirmed`. Raises `NotTimedError` where kernels can
-        only be checked.
+        With several `sessions` in the settings, a kernel must be faster than the starting kernel in
+        fresh sessions, or it is `unconfirmed`. Raises `NotTimedError` if kernels can only be
+        checked.
         """
         evaluation = self._evaluation
         if evaluation.refuse_timing is not None:

@@ -1,4 +1,4 @@
-"""The settings of a run that decide how a native target evaluates a candidate."""
+"""The settings of a run that determine how a native target evaluates a candidate."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tilewright.core.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True)
 class EvaluationSettings:
-    """Inputs, checks and time-outs; `from_mapping` takes them out of a run's settings.
+    """Inputs, checks and time-outs, which `from_mapping` reads from a run's settings.
 
-    `simulation_timeout_s` bounds a stage in which the kernel runs, in wall seconds, or the
-    processor time of one run where a kernel is interpreted. `sessions` are those in which a kernel
-    is timed, each in fresh processes and on fresh values.
+    `simulation_timeout_s` limits the wall-clock time of a stage in which the kernel runs, or the
+    CPU time of one run of an interpreted kernel. `sessions` is the number of sessions in which a
+    kernel is timed, each in fresh processes and on fresh values.
     """
 
     input_seed: int = 0
@@ -26,7 +26,7 @@ class EvaluationSettings:
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, object]) -> Self:
-        """Known keys of `settings`; other keys belong to other parts of the run."""
+        """The settings for the known keys; other keys belong to other parts of the run."""
         known = {f.name: settings[f.name] for f in fields(cls) if f.name in settings}
         for name, value in known.items():
             whole = name in ("input_seed", "checks", "sessions")

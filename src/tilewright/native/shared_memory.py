@@ -27,9 +27,9 @@ _AT_EDGES = 2
 """First calls of a process, after which each array has been at either end of its pages."""
 SLOTS = 2
 MAX_ARRAY_BYTES = 256 << 20
-"""Of all arrays of a workload together; what is mapped for a kernel is several times that."""
+"""Maximum total size of all arrays of a workload. The mapped memory is several times larger."""
 ALIGNMENT = 64
-"""Bytes that every array's address is a multiple of."""
+"""The address of every array is a multiple of this number of bytes."""
 _PAGE = 4096
 _LINE = 64
 _GUARD = 512
@@ -40,14 +40,14 @@ _SEAL_SEAL, _SEAL_SHRINK, _SEAL_GROW, _SEAL_FUTURE_WRITE = 1, 2, 4, 16
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an array lies in one call: which slot, and the offset in it in bytes."""
+    """The position of an array in one call: its slot, and the offset in the slot in bytes."""
 
     slot: int
     shift: int
 
 
 class SharedArrays:
-    """The memory of inputs and that of outputs, and where each array lies."""
+    """The memory of inputs and the memory of outputs, with the position of each array."""
 
     def __init__(self, arguments: Sequence[Argument], rng: np.random.Generator) -> None:
         self.arguments = tuple(arguments)
@@ -70,18 +70,20 @@ class SharedArrays:
         self.close()
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Release the memory."""
         self._bodies_of = []
         self.inputs.close()
         self.outputs.close()
 
     def seal(self) -> None:
-        """From now on nobody else can map the inputs for writing, or change a size."""
+        """Seal the memory, so that no other process can map the inputs for writing or change a
+        size.
+        """
         self.inputs.seal()
         self.outputs.seal(writable=True)
 
     def place(self, arrays: Mapping[str, Array]) -> None:
-        """Put every argument where the next call finds it; what is written gets new guards."""
+        """Place all arguments for the next call. Written arrays get new guard bytes."""
         self._calls += 1
         for i, argument in enumerate(self.arguments):
             size = self.bytes[i]
@@ -97,9 +99,9 @@ class SharedArrays:
                     body[start:end] = self._guard_bytes(place, end - start)
 
     def read(self) -> None:
-        """Have the arrays of the next call, as far as they fit, in this core's own caches.
+        """Load the arrays of the next call into the caches of this core, as far as they fit.
 
-        `place` reads where they come from too: without this, chance decides what of them it leaves.
+        Without this, the content of the caches after `place` would vary.
         """
         for i, place in enumerate(self.places):
             body = self._bodies_of[i][place.slot]
@@ -107,7 +109,7 @@ class SharedArrays:
                 np.bitwise_or.reduce(body[place.shift : place.shift + self.bytes[i] : _LINE])
 
     def written_beside(self) -> str | None:
-        """Which written array's surroundings have changed since `place`, or None."""
+        """The written array whose guard bytes have changed since `place`, or None."""
         for i, argument in enumerate(self.arguments):
             if not argument.is_written:
                 continue
@@ -122,7 +124,7 @@ class SharedArrays:
         return None
 
     def outputs_now(self) -> dict[str, bytes]:
-        """What the last call left in the arrays that are written."""
+        """The contents of the written arrays after the last call."""
         return {
             a.name: self._bodies_of[i][self.places[i].slot][
                 self.places[i].shift : self.places[i].shift + self.bytes[i]
@@ -186,7 +188,7 @@ class SealedMemory:
         self.close()
 
     def seal(self, *, writable: bool = False) -> None:
-        """Fix its size for everybody; unless `writable`, also forbid new writable mappings."""
+        """Fix the size; unless `writable`, also forbid new writable mappings."""
         writing = 0 if writable else _SEAL_FUTURE_WRITE
         fcntl.fcntl(self.descriptor, _ADD_SEALS, _SEAL_SHRINK | _SEAL_GROW | _SEAL_SEAL | writing)
 

@@ -1,4 +1,4 @@
-"""What targets of this machine share: workloads and folders become tasks the same way."""
+"""The part of targets that all native targets share, which opens workloads and folders as tasks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ from tilewright.parts.problem import Problem
 
 
 def require_linux(target: str) -> None:
-    """`ToolchainMissingError` where only resource limits would hold a native kernel."""
+    """Raise `ToolchainMissingError` on systems on which only resource limits would restrict a
+    native kernel.
+    """
     if sys.platform != "linux":
         raise ToolchainMissingError(
             f"target {target} runs other people's kernels natively, and outside Linux only limits "
@@ -37,14 +39,14 @@ def require_linux(target: str) -> None:
 class NativeTarget(ABC):
     """The part of the `Target` role that does not depend on the kind of kernels.
 
-    `threads` may a kernel run at once, each on a core of its own.
+    `threads` is the number of threads of a kernel, each on its own core.
     """
 
     name: str
     threads: int = 1
 
     def open_folder(self, folder: Path, settings: Mapping[str, object]) -> Task:
-        """A user's kernel folder; its reference runs only in the process that evaluates."""
+        """The task of a kernel folder, whose reference runs only in the evaluating process."""
         workload, start, problem = read_folder(
             folder,
             self.name,
@@ -57,11 +59,11 @@ class NativeTarget(ABC):
 
     @property
     def resource(self) -> str:
-        """This very processor: latencies of another model are not comparable."""
+        """The model of the processor, because latencies of different models are not comparable."""
         return f"{self.name}:{processor().name}"
 
     def versions(self) -> Mapping[str, str]:
-        """Compiler, how it is used, the processor and how many threads."""
+        """The compiler, its flags, the processor and the number of threads."""
         toolchain = find_toolchain(self.threads)
         return {
             "compiler": toolchain.id,

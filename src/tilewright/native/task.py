@@ -1,4 +1,6 @@
-"""A workload on this machine with its starting kernel and, on first use, what evaluates for it."""
+"""A workload on this machine, with its starting kernel and its evaluator, which is constructed on
+first use.
+"""
 
 from __future__ import annotations
 
@@ -27,16 +29,17 @@ Floor = Callable[[Workload], tuple[float, str]]
 
 
 class NativeTask:
-    """The `Task` role, open to attacks, with a floor and machine code that can be shown.
+    """A `Task` of a native target, which supports preflight, a latency floor and showing machine
+    code.
 
-    `prepare` is asked for the evaluation when candidates are first evaluated: it may look for a
-    compiler, or calibrate the machine.
+    `prepare` constructs the evaluation when candidates are first evaluated. It may search for a
+    compiler or calibrate the machine.
     """
 
     explains_code: Literal[True] = True
 
     untimed: str | None = None
-    """Why kernels can only be checked on this machine, or None where they can be timed."""
+    """The reason why kernels cannot be timed on this machine, or None."""
 
     def __init__(
         self,
@@ -60,15 +63,16 @@ class NativeTask:
 
     @property
     def most_workers(self) -> int:
-        """One measures, the others build and check; waiting counts towards a stage's time-out.
+        """Maximum number of workers, of which one measures while the others build and check.
+        Waiting counts towards the time limit of a stage.
 
-        There are no others where they would take a core from threads that are timed together.
+        There is only one worker if others would use a core on which threads are timed.
         """
         return 1 if self._threads > 1 and not spare_cores(self._threads) else MOST_WORKERS
 
     @property
     def fingerprint(self) -> str:
-        """Content hash of all that decides a verdict beside the workload and the versions."""
+        """Hash of everything that determines a verdict, except the workload and the versions."""
         settings = self._settings
         return content_id(
             self._problem.fingerprint,
@@ -88,11 +92,11 @@ class NativeTask:
         return [OpenCase(case) for case in (*compared, cases.timed())]
 
     def omissions(self) -> Mapping[str, str]:
-        """Distributions of inputs that are not compared, and why."""
+        """The distributions of inputs that are not compared, with the reasons."""
         return self._cases.omissions
 
     def hostile_kernels(self) -> Mapping[str, str]:
-        """Kernels that are wrong for this task, whatever it is."""
+        """Kernels that are wrong for every task."""
         arguments = self.workload.arguments
         wrong = hostile_c_kernels(arguments)
         if self.workload.operations <= _FAST and self._shared.refuse_timing is None:
@@ -108,12 +112,12 @@ class NativeTask:
         return self._floor(self.workload)
 
     def code(self, source: str) -> CompiledCode | Failed:
-        """What the compiler makes of a kernel, or why it does not build."""
+        """The machine code of a kernel, or the failure of its build."""
         return self._shared.code(source)
 
     @cached_property
     def evaluator(self) -> tuple[Builder, Checker, Runner]:
-        """Builder, Checker and Runner, sharing inputs and expected outputs."""
+        """Builder, Checker and Runner, which share inputs and expected outputs."""
         shared = self._shared
         return NativeBuilder(shared), NativeChecker(shared), NativeRunner(shared)
 

@@ -1,4 +1,4 @@
-"""A candidate timed against the baseline: to rank it, to report it, to bear it out."""
+"""Times a candidate against the baseline, in order to rank, report or confirm it."""
 
 from __future__ import annotations
 
@@ -25,19 +25,21 @@ from tilewright.timing import (
 )
 
 PROBES = 5
-"""Calls after which a kernel that is over its limit is given up; the baseline is not called."""
+"""Number of calls after which the measurement of a kernel that exceeds its limit stops, before the
+baseline is called.
+"""
 LIMIT_MARGIN = 1.1
-"""So many times over its limit must the fastest probe be."""
+"""Ratio to the limit that the fastest of these calls must exceed."""
 FEWEST_PAIRS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much may be measured: at most `pairs` pairs in a session, within `seconds`.
+    """The limits of a measurement: at most `pairs` pairs in a session, within `seconds`.
 
-    At least `FEWEST_PAIRS` are measured, even if they take longer. `seconds` are wall time,
-    including the preparation of calls and waiting for the core. `sessions` is how often a session
-    may be measured if the latency of the baseline drifts.
+    At least `FEWEST_PAIRS` are measured, even if they take longer. `seconds` are wall-clock
+    seconds, including the preparation of calls and waiting for the core. `sessions` is the number
+    of sessions that may be measured if the latency of the baseline drifts.
     """
 
     pairs: int
@@ -46,19 +48,22 @@ class Effort:
 
 
 RANKING = Effort(20, 0.3)
-"""By which a search ranks candidates: many are to be tried, and winners are measured again."""
+"""The effort with which a search ranks candidates. It is low, because many candidates are tried and
+winners are measured again.
+"""
 REPORTING = Effort(200, 2.0, sessions=3)
-"""Of a kernel that has no limit to stay below: the one asked for, or a start."""
+"""The effort for a kernel without a limit, such as a starting kernel."""
 CONFIRMING = Effort(40, 1.0)
-"""Of the sessions that bear a winner out."""
+"""The effort for the sessions that confirm a winner."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """A kernel's median seconds, their relative spread, further numbers, and what is doubtful.
+    """The median seconds of a kernel, their relative spread, further numbers, and warnings.
 
-    `counted` says in words what hardware counters showed, or why they could not be read. `samples`
-    are the raw nanoseconds of each session and variant; sample i of both variants is pair i.
+    `counted` describes the values of hardware counters, or the reason why they could not be read.
+    `samples` are the raw nanoseconds of each session and variant; sample i of both variants is pair
+    i.
     """
 
     latency_s: float
@@ -70,39 +75,39 @@ class Timed:
 
 
 class TimedKernel(Protocol):
-    """A kernel that runs somewhere, one sample at a time."""
+    """A kernel that can be called and timed, one sample at a time."""
 
     def call(self, *, checked: float) -> float:
-        """Seconds of a call, whose outputs are compared with that probability.
+        """The seconds of a call, whose outputs are compared with this probability.
 
         Raises `CallFailedError`.
         """
         ...
 
     def account(self) -> None:
-        """Look once, after a session's calls, for work that their clock did not count.
+        """Search once, after the calls of a session, for work that the clock did not include.
 
         Raises `CallFailedError`.
         """
         ...
 
     def counts(self) -> dict[str, float]:
-        """Hardware counters per call. Raises `CallFailedError`, and `OSError` where none are."""
+        """Hardware counters per call. Raises `CallFailedError`, and `OSError` if there are none."""
         ...
 
 
 OpenKernel = Callable[[], TimedKernel]
-"""Starts a kernel, or gives the candidate where the two are the same."""
+"""Starts a kernel, or returns the candidate if the baseline is the same kernel."""
 
 
 def time_against(
     candidate: TimedKernel, open_baseline: OpenKernel, limit_s: float | None, seed: int
 ) -> Timed | Failed:
-    """Median seconds of the candidate, timed side by side with the baseline.
+    """The median seconds of the candidate, which is timed in pairs with the baseline.
 
-    With a limit there are as few pairs as rank it; a kernel that is clearly over the limit is not
-    timed beside the baseline at all. A failure of either is the outcome. The measuring core is
-    held by the caller.
+    With a limit, only as many pairs are measured as are needed to rank the candidate, and none if
+    it clearly exceeds the limit. If one of the kernels fails, the failure is the outcome. The
+    caller must hold the lock of the measuring core.
     """
     try:
         return _timed(candidate, open_baseline, limit_s, seed)
@@ -130,14 +135,16 @@ def _timed(
 
 
 OpenKernels = Callable[[int], AbstractContextManager[tuple[TimedKernel, OpenKernel]]]
-"""Candidate and baseline of a session, by its number, in new processes; may be the same kernel."""
+"""Starts the candidate and the baseline of a session, by its number, in new processes. They may be
+the same kernel.
+"""
 
 
 def confirm_against(open_kernels: OpenKernels, sessions: int, seed: int) -> Timed | Failed:
-    """What fresh sessions say together of a candidate that is taken for faster than the baseline.
+    """The result of fresh sessions for a candidate that seemed to be faster than the baseline.
 
-    `unconfirmed` where it is not: one contradicting session is enough. A failure of either kernel
-    is the outcome.
+    The result is `unconfirmed` if it is not faster, for which one contradicting session suffices.
+    If one of the kernels fails, the failure is the outcome.
     """
     itself, words = False, ""
     numbers = {"fresh_sessions": float(sessions)}
@@ -227,7 +234,9 @@ def _samples(sessions: Sequence[Session]) -> dict[str, tuple[float, ...]]:
 
 
 def counted(candidate: TimedKernel) -> tuple[dict[str, float], str]:
-    """Hardware counters per call as numbers and in words; the words say why there are none."""
+    """Hardware counters per call as numbers and in words. If there are none, the words give the
+    reason.
+    """
     try:
         counts = candidate.counts()
     except OSError as error:

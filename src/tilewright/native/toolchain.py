@@ -1,7 +1,7 @@
-"""The system's C compiler: turns a kernel's text into an object file, contained.
+"""The system's C compiler, which compiles a kernel to an object file in a sandbox.
 
-The file is linked by this package (image.py), which refuses all that it need not hold: the system's
-linker and loader never see it.
+The object file is linked by image.py, which refuses everything that a kernel does not need. The
+system's linker and loader are not used.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ THREADS = Path(__file__).with_name("threads.c")
 HOW_TO_GET = "install a C compiler (Debian: apt install gcc), or name one in the variable CC"
 
 FLAGS = ("-O3", "-march=native", "-g", "-std=gnu11", "-fno-math-errno")
-"""How kernels are compiled; recorded with every result."""
+"""The flags with which kernels are compiled, which are recorded with every result."""
 _OBJECT = (
     "-c", "-fPIE", "-fvisibility=hidden", "-fno-common", "-fno-asynchronous-unwind-tables",
     "-fno-stack-protector", "-U_FORTIFY_SOURCE",
@@ -42,7 +42,8 @@ _OBJECT = (
 class Toolchain:
     """One usable compiler. `id` names it and its version; `flags` are those of kernels.
 
-    `threads` may a kernel run at once, the one that calls it included; `language` is theirs.
+    `threads` is the number of threads of a kernel, including the one that calls it; `language` is
+    the language of kernels.
     """
 
     id: str
@@ -53,7 +54,7 @@ class Toolchain:
 
     @property
     def openmp(self) -> bool:
-        """Whether kernels may share loops among threads by OpenMP's pragmas."""
+        """Whether kernels may distribute loops among threads with OpenMP's pragmas."""
         return "-fopenmp" in self.flags
 
     @property
@@ -63,26 +64,28 @@ class Toolchain:
 
     @property
     def build(self) -> str:
-        """Flags in words, and a content hash of all else that decides how a kernel runs."""
+        """The flags as text, and a hash of everything else that determines how a kernel runs."""
         return f"{' '.join(self.flags)} {content_id(*_OBJECT, self.harness)[:8]}"
 
     @property
     def harness(self) -> str:
-        """Source of the program that calls kernels."""
+        """The source of the program that calls kernels."""
         return THREADS.read_text() * (self.threads > 1) + HARNESS.read_text()
 
     @property
     def harness_flags(self) -> tuple[str, ...]:
-        """How that is compiled. Exported, its `pthread_create` is the one that libraries call."""
+        """The flags with which this program is compiled. Its `pthread_create` is exported, so that
+        libraries call it.
+        """
         several = self.threads > 1
         return (f"-DWORKERS={self.threads - 1}", "-pthread", "-rdynamic") if several else ()
 
 
 @cache
 def find_toolchain(threads: int = 1) -> Toolchain:
-    """The compiler named by CC, else gcc, clang or cc.
+    """The compiler that CC names, or otherwise gcc, clang or cc.
 
-    Raises `ToolchainMissingError` where there is none, or CC is not the name of one.
+    Raises `ToolchainMissingError` if there is none, or if CC does not name a compiler.
     """
     chosen = os.environ.get("CC")
     for name in [chosen] if chosen else ["gcc", "clang", "cc"]:
@@ -112,10 +115,10 @@ def compile_kernel(
     timeout_s: float,
     headers: Mapping[str, str] | None = None,
 ) -> bytes | Failed:
-    """The object file of a kernel, byte for byte the same for the same source and toolchain.
+    """The object file of a kernel, which is identical for the same source and toolchain.
 
-    `headers` are further files by name. A `Failed` carries the compiler's messages and the first
-    source line, or says what the kernel may not hold or call.
+    `headers` are further files by name. A `Failed` contains the compiler's messages and the first
+    source line, or names the part of the kernel that is not allowed.
     """
     with open_folder("tilewright-build-") as name:
         return _compiled(toolchain, source, timeout_s, headers or {}, Path(name))
@@ -124,9 +127,9 @@ def compile_kernel(
 def compile_explained(
     toolchain: Toolchain, source: str, timeout_s: float, headers: Mapping[str, str]
 ) -> tuple[bytes, Mapping[int, str]] | Failed:
-    """A kernel's object file, and why loops were not vectorised, by their lines.
+    """A kernel's object file, and the reasons why loops were not vectorised, by line.
 
-    The code is that of `compile_kernel`. Only GCC gives reasons.
+    The code is the same as that of `compile_kernel`. Only GCC gives reasons.
     """
     flags = MESSAGE_FLAGS if toolchain.is_gcc else ()
     with open_folder("tilewright-build-") as name:
@@ -197,7 +200,7 @@ def compile_program(toolchain: Toolchain, source: str, flags: Sequence[str] = ()
 
 @cache
 def compiler_sandbox(toolchain: Toolchain) -> Sandbox:
-    """The strongest containment in which this compiler starts."""
+    """The strongest sandbox in which this compiler can run."""
     home = Path(toolchain.path).resolve().parent.parent
     readable = () if home in (Path("/"), Path.home()) else (home,)
     try:

@@ -1,4 +1,4 @@
-"""Why the compiler did not vectorise loops, as GCC's own messages say."""
+"""Reads from GCC's messages why loops were not vectorised."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 MESSAGES_FILE = "vectorizer.txt"
 FLAGS = (f"-fdump-tree-vect-missed={MESSAGES_FILE}",)
-"""Of GCC; they change nothing in the code. `-fopt-info-vec-missed` would tell only what the last
-and narrowest of several attempts failed at."""
+"""Flags of GCC for these messages, which do not change the code. `-fopt-info-vec-missed` would
+print only the reason of the last of several attempts.
+"""
 MAX_BYTES = 16 << 20
-"""Of the messages that are read."""
+"""Maximum size of the messages that are read."""
 
 _MESSAGE = re.compile(r"^\S*?([\w.-]+):(\d+):(\d+): missed:\s+(.*)$", re.MULTILINE)
 _GIVEN_UP = "couldn't vectorize loop"
@@ -34,10 +35,11 @@ class _Message:
 
 
 def missed_reasons(messages: str, file: str) -> dict[int, str]:
-    """By the line of each loop of `file` that was not vectorised: why, as far as it is said.
+    """The reason for each loop of `file` that was not vectorised, by line, if the messages give
+    one.
 
-    Of several attempts with vectors of other widths the first one's reason counts. `messages` are
-    those that `FLAGS` ask for.
+    If there were several attempts with different vector widths, the reason is that of the first
+    one. `messages` is the output that `FLAGS` request.
     """
     reasons: dict[int, str] = {}
     since: list[_Message] = []

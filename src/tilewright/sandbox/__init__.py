@@ -1,6 +1,6 @@
-"""Containment for what is built or run from a candidate; see docs/trust.md.
+"""The sandbox for programs that process or run a candidate; see docs/trust.md.
 
-Lies under the targets that compile and the workers, and imports only the standard library.
+The targets and the workers import this package, which imports only the standard library.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 UNCONTAINED = Level("rlimits")
-"""Resource limits only, for what the user vouches for."""
+"""Resource limits only, for programs that the user trusts."""
 
 _PROBE_LIMITS = Limits(wall_s=30.0)
 _READS_ALL = ("/bin/sh", "-c", 'for path; do [ -r "$path" ] || exit 1; done', "sh")
@@ -44,13 +44,12 @@ def find_sandbox(
     *,
     own_user: bool = True,
 ) -> Sandbox:
-    """The strongest level in which `probe` runs and succeeds, with `readable` at its disposal.
+    """The strongest level in which the command `probe` runs successfully and can read `readable`.
 
-    The probe is a harmless call of the command that will be contained (a compiler's --version):
-    a level that keeps it from starting is of no use, nor one whose user may not read `readable`,
-    which may lie in a home that only its owner enters. Without `own_user` the command stays this
-    process's user, for tools that may lie in that user's folders. Raises `OSError` when no level
-    works.
+    The probe is a harmless call of the command that will run in the sandbox (a compiler's
+    --version). A level is not usable if the command cannot start in it, or if its user may not read
+    `readable`, for example in a private home folder. Without `own_user`, the command runs as the
+    user of this process, for tools in folders of this user. Raises `OSError` if no level works.
     """
     roots = tuple(readable)
     for level in confine.levels(own_user=own_user):
@@ -62,7 +61,7 @@ def find_sandbox(
 
 
 def open_folder(prefix: str) -> tempfile.TemporaryDirectory[str]:
-    """A temporary folder that a contained command under another user can be given."""
+    """A temporary folder to which a sandboxed command of another user can get access."""
     return tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
 
 

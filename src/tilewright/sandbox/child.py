@@ -1,9 +1,9 @@
-"""Supervises a process of this package that answers messages: starts it, talks to it, ends it.
+"""Starts, supervises and ends a process of this package that answers messages.
 
-What such a process does differs, how it is kept does not. It leads a session of its own: Ctrl-C is
-the parent's to handle, and ending it ends all that it started. Messages travel over a socket that
-only the two hold: nothing that a candidate or a compiler prints can be taken for one. What they say
-is up to those who exchange them.
+Each process has its own session, so Ctrl-C reaches only the parent, and ending the process ends
+everything that it started. Messages use a socket to which only the two processes have access, so
+the output of a candidate or a compiler cannot be mistaken for a message. The content of messages is
+defined by the callers.
 """
 
 from __future__ import annotations
@@ -23,14 +23,17 @@ from typing import IO, Any
 
 _LENGTH_BYTES = 8
 WHOLE_S = 30.0
-"""How long a message of a child may take from its first byte to its last one. One that has been
-taken over may send half a message, and whoever reads it would wait for the rest for ever."""
+"""Maximum number of seconds between the first and the last byte of a message. A child that is under
+the control of a candidate could otherwise send an incomplete message and let the reader wait
+forever.
+"""
 
 
 class Channel:
-    """Messages over a descriptor: each as its length, then its bytes.
+    """Messages over a descriptor, each of which is its length followed by its bytes.
 
-    `whole_s` is how long a message that has begun is waited for; None for ever.
+    `whole_s` is the maximum number of seconds for the rest of a message that has begun; None for no
+    limit.
     """
 
     def __init__(
@@ -41,19 +44,21 @@ class Channel:
         self._whole_s = whole_s
 
     def fileno(self) -> int:
-        """Descriptor that becomes readable when a message, or the other side's end, is there."""
+        """Descriptor that becomes readable when a message has arrived or the other side has closed
+        the channel.
+        """
         return self._descriptor
 
     def send(self, message: bytes) -> None:
-        """Send one message whole; `BrokenPipeError` when the other side is gone."""
+        """Send one complete message; `BrokenPipeError` if the other side has closed the channel."""
         data = memoryview(len(message).to_bytes(_LENGTH_BYTES, "big") + message)
         while data:
             data = data[os.write(self._descriptor, data) :]
 
     def receive(self) -> bytes:
-        """The next message, waiting for it; `EOFError` when the other side is gone.
+        """Wait for the next message; `EOFError` if the other side has closed the channel.
 
-        One of more than `max_bytes`, or half of one, is not a message: something else has written.
+        Data of more than `max_bytes`, or an incomplete message, are an error too.
         """
         first = self._part(_LENGTH_BYTES)
         deadline = None if self._whole_s is None else time.monotonic() + self._whole_s
@@ -64,18 +69,20 @@ class Channel:
         return self._exactly(length, deadline)
 
     def send_json(self, message: Any) -> None:
-        """Send what JSON can hold."""
+        """Send a value as JSON."""
         self.send(json.dumps(message).encode())
 
     def receive_json(self) -> Any:
-        """The next message as JSON; `EOFError` when the other side is gone, or sends no JSON."""
+        """The next message as JSON; `EOFError` if the channel is closed or the message is not
+        JSON.
+        """
         try:
             return json.loads(self.receive())
         except (ValueError, RecursionError):
             raise EOFError("a message that is no JSON is not one of ours") from None
 
     def each_json(self) -> Iterator[Any]:
-        """The messages as they come, until the other side is gone."""
+        """The messages one by one, until the channel is closed."""
         with contextlib.suppress(EOFError):
             while True:
                 yield self.receive_json()
@@ -101,7 +108,9 @@ class Channel:
 
 
 def is_readable(descriptor: int, deadline: float) -> bool:
-    """Whether there is something to read, or the end, before a time of the monotonic clock."""
+    """Whether data or the end of the channel can be read before this time of the monotonic
+    clock.
+    """
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))
@@ -113,11 +122,11 @@ class Child(Channel):
     Args:
         module: a module of this package with a `main`.
         arguments: further arguments.
-        environment: all of it; None for that of this process.
-        output: where it prints to; where this process does if None.
-        max_bytes: of a message from it.
+        environment: the whole environment; None for the environment of this process.
+        output: the destination of its output; None for that of this process.
+        max_bytes: maximum size of a message from it.
 
-    Raises `OSError` when no process can be started.
+    Raises `OSError` if the process cannot be started.
     """
 
     def __init__(
@@ -144,25 +153,29 @@ class Child(Channel):
 
     @property
     def pid(self) -> int:
-        """Process id, which is also the process group's."""
+        """Process id, which is also the id of the process group."""
         return self._process.pid
 
     def send(self, message: bytes) -> None:
-        """Send one message; a process that is gone is noticed when its answer is waited for."""
+        """Send one message. If the process has ended, waiting for its answer reports this."""
         with contextlib.suppress(OSError):
             super().send(message)
 
     def has_message(self, timeout_s: float) -> bool:
-        """Whether a message, or the process's end, is there within so many seconds."""
+        """Whether a message or the end of the process arrives within this number of seconds."""
         return is_readable(self.fileno(), time.monotonic() + timeout_s)
 
     def finish(self) -> None:
-        """Send nothing more: the process reads the end of its messages, and may still answer."""
+        """Close the sending direction. The process reads the end of the messages and may still
+        answer.
+        """
         with contextlib.suppress(OSError), socket.socket(fileno=os.dup(self.fileno())) as own:
             own.shutdown(socket.SHUT_WR)
 
     def wait(self) -> int:
-        """Its exit status once it ended, negative for a signal; what it started ends with it."""
+        """Wait for the exit status, which is negative for a signal. Everything that the process
+        started is ended.
+        """
         if hasattr(os, "waitid"):  # its group's number stays its own until the status is taken
             with contextlib.suppress(ChildProcessError):
                 os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
@@ -171,20 +184,24 @@ class Child(Channel):
             return self._process.wait()
 
     def signal_end(self) -> None:
-        """Kill the process and all it started, without waiting; any thread may."""
+        """Kill the process and everything that it started, without waiting. Can be called in any
+        thread.
+        """
         with self._taking, contextlib.suppress(ProcessLookupError, PermissionError):
             if self._process.returncode is None:
                 os.killpg(self.pid, signal.SIGKILL)
 
     def kill(self) -> None:
-        """Kill the process and all it started, wait for its end and release everything."""
+        """Kill the process and everything that it started, wait for its end, and release all
+        resources.
+        """
         self.signal_end()
         self.wait()
         os.close(self.fileno())
 
     @property
     def exit_text(self) -> str:
-        """How the process ended, after `kill` or its own end."""
+        """How the process ended; call it after `kill`, or after the process has ended by itself."""
         code = self._process.returncode
         if code is not None and code < 0:
             return f"was killed by {signal.Signals(-code).name}"

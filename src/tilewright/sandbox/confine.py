@@ -32,7 +32,7 @@ SYSTEM = tuple(
         "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives",
     )
 )  # fmt: skip
-"""What every program needs to start: no file of a user, no secret of the machine."""
+"""Files that every program needs to start, which contain neither data of users nor secrets."""
 
 DEVICES = tuple(map(Path, ("/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", "/dev/random")))
 _BWRAP_PROCESSES = 2  # bubblewrap's own beside the command
@@ -40,7 +40,7 @@ _BWRAP_PROCESSES = 2  # bubblewrap's own beside the command
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One way to contain. `own_user` and `own_count` add "+uid" and "+userns"."""
+    """One containment level. `own_user` and `own_count` add "+uid" and "+userns"."""
 
     kind: Kind
     own_user: bool = False
@@ -48,7 +48,7 @@ class Level:
 
     @property
     def name(self) -> str:
-        """As it is recorded with results."""
+        """The name that is recorded with results."""
         parts: list[str] = [self.kind]
         if self.kind != "rlimits" and seccomp.create_filter() is not None:
             parts.append("seccomp")
@@ -58,7 +58,9 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What `subprocess.Popen` needs: the command, what to do before it, descriptors to pass on."""
+    """The arguments for `subprocess.Popen`: the command, a function that runs before it, and
+    descriptors to pass on.
+    """
 
     command: list[str]
     before: Callable[[], None]
@@ -67,7 +69,7 @@ class Start:
 
 
 def levels(*, own_user: bool = True) -> list[Level]:
-    """Those worth trying on this machine, strongest first; whether they work is seen by trying."""
+    """The levels that may work on this machine, the strongest first. Each has to be tried."""
     if sys.platform != "linux":
         return [Level("rlimits")]
     own_user = own_user and limits.unused_user() is not None
@@ -84,9 +86,9 @@ def levels(*, own_user: bool = True) -> list[Level]:
 def prepare(
     level: Level, command: Sequence[str], folder: Path, readable: Sequence[Path], bounds: Limits
 ) -> Start:
-    """How to start a command that may write below `folder` only. Raises `OSError`.
+    """Prepare the start of a command that may write only to `folder`. Raises `OSError`.
 
-    The descriptors of `Start.close` are the caller's to close once the command runs.
+    The caller must close the descriptors in `Start.close` when the command runs.
     """
     user = limits.unused_user() if level.own_user else None
     code = seccomp.create_filter()

@@ -1,8 +1,8 @@
-"""A control group of its own for one command, where this process may make one (cgroup v2).
+"""A control group for one command, if this process may create one (cgroup v2).
 
-The system then bounds memory and processes of the command and of all it starts, in sum and at once.
-In most containers and logins groups are somebody else's: there, `sandbox.watch` alone looks at the
-sums, ten times a second. A group that only counts CPU time needs less: no controller.
+The system then limits the total memory and the number of processes of the command without delay. In
+most containers and logins, this process may not create such groups, and only `sandbox.watch` checks
+the sums, ten times a second. A group that only counts CPU time needs no controller.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ _PREFIX = "tilewright-"
 
 
 class ControlGroup:
-    """One group, to be joined by the command itself before it begins; `bounds` None: it counts."""
+    """One group, which the command joins before it begins. If `bounds` is None, the group only
+    counts CPU time.
+    """
 
     def __init__(self, folder: Path, bounds: Limits | None = None) -> None:
         self._folder = folder
@@ -33,23 +35,25 @@ class ControlGroup:
         self._joining = os.open(folder / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
 
     def join(self) -> None:
-        """Put the calling process into it. One that cannot is bounded by the watch alone."""
+        """Move the calling process into the group. If this fails, only the watch limits the
+        process.
+        """
         with contextlib.suppress(OSError):
             os.write(self._joining, b"0")
 
     def excess(self) -> str | None:
-        """Which bound the system had to keep, as a sentence, or None."""
+        """The limit that the system had to enforce, as a sentence, or None."""
         if self._bounds and _count(self._folder / "memory.events", "oom_kill"):
             allowed = self._bounds.total_memory_bytes >> 20
             return f"killed: its processes took more than {allowed} MiB of memory together."
         return None
 
     def cpu_s(self) -> float:
-        """CPU seconds of all that was ever in it (`cpu.stat`); 0 where the system does not say."""
+        """CPU seconds of all processes that were ever in the group (`cpu.stat`); 0 if unknown."""
         return _count(self._folder / "cpu.stat", "usage_usec") * 1e-6
 
     def remove(self) -> None:
-        """End all that is left in it, and give it back."""
+        """End all remaining processes of the group, and remove it."""
         os.close(self._joining)
         with contextlib.suppress(OSError):
             (self._folder / "cgroup.kill").write_text("1")
@@ -67,7 +71,7 @@ class ControlGroup:
 def control_group(
     bounds: Limits, root: Path = ROOT, own: Path = _OWN
 ) -> Iterator[ControlGroup | None]:
-    """A group with these bounds while a command runs; None where there can be none."""
+    """A context manager with a group that has these limits; None if no group can be created."""
     group = _made(bounds, parent_group(root, own))
     try:
         yield group
@@ -78,7 +82,7 @@ def control_group(
 
 @contextlib.contextmanager
 def counting_group(root: Path = ROOT, own: Path = _OWN) -> Iterator[ControlGroup | None]:
-    """A group that bounds nothing, for its count of CPU time; None where there can be none."""
+    """A group without limits that counts CPU time; None if no group can be created."""
     group = _counting(root, own)
     try:
         yield group
@@ -88,9 +92,10 @@ def counting_group(root: Path = ROOT, own: Path = _OWN) -> Iterator[ControlGroup
 
 
 def parent_group(root: Path = ROOT, own: Path = _OWN) -> Path | None:
-    """The group around this process's own, if this process may make further ones in it, or None.
+    """The parent of this process's group, if this process may create further groups in it, or None.
 
-    Not in its own: a group whose members are to be bounded has no processes of its own.
+    New groups are not created in the process's own group, because a group with limited subgroups
+    must not contain processes.
     """
     try:
         path = _own_path(own)

@@ -20,10 +20,11 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def hide(paths: Sequence[Path], empty_file: Path, empty_folder: Path) -> None:
-    """Hide these from the calling process and what it starts; those that are missing are left out.
+    """Hide these files and folders from the calling process and everything that it starts. Missing
+    ones are skipped.
 
-    For a process of one thread, before it executes a program. Raises `OSError` where the system
-    does not allow it; then nothing is hidden, and the process should end.
+    Call it in a process with one thread, before it executes a program. Raises `OSError` if the
+    system does not allow this; nothing is hidden then, and the process should end.
     """
     user, group = os.getuid(), os.getgid()
     _own_namespaces(user, group)
@@ -35,7 +36,9 @@ def hide(paths: Sequence[Path], empty_file: Path, empty_folder: Path) -> None:
 
 
 def why_not() -> str:
-    """Why nothing can be hidden here, or ""; tried in a process of its own."""
+    """The reason why nothing can be hidden on this machine, or "", which a separate process finds
+    out by trying.
+    """
     process = os.fork()
     if process == 0:
         try:

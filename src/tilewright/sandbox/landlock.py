@@ -42,13 +42,13 @@ class _PathBeneath(ctypes.Structure):
 
 
 def abi() -> int:
-    """Landlock's ABI in the running kernel, 0 without it."""
+    """The ABI version of Landlock in the running Linux kernel; 0 if there is none."""
     found = _libc.syscall(_CREATE, None, ctypes.c_size_t(0), _VERSION)
     return max(0, int(found))
 
 
 def ruleset(readable: Iterable[Path], writable: Iterable[Path], devices: Iterable[Path]) -> int:
-    """Descriptor of rules that deny all files but these; the caller closes it.
+    """The descriptor of rules that deny access to all other files. The caller must close it.
 
     Below `readable` files may be read and executed, below `writable` all but making devices,
     `devices` may be read and written. Paths that do not exist are left out. Raises `OSError`.
@@ -72,7 +72,7 @@ def ruleset(readable: Iterable[Path], writable: Iterable[Path], devices: Iterabl
 
 
 def restrict_self(rules: int) -> None:
-    """Apply rules to this thread for good; needs `no_new_privs`. Raises `OSError`."""
+    """Apply rules to this thread permanently; requires `no_new_privs`. Raises `OSError`."""
     _checked(_libc.syscall(_RESTRICT, rules, 0))
 
 

@@ -1,4 +1,6 @@
-"""What a contained command may use, and how its process gets these limits and a user of its own."""
+"""The resource limits of a sandboxed command, and functions that give its process these limits and
+a separate user.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds on one command and all it starts.
+    """Resource limits of one command and of everything that it starts.
 
     `memory_bytes` of address space and `file_bytes` per file hold for each process,
     `total_memory_bytes` for the resident memory of all together, `total_file_bytes` for what lies
@@ -39,7 +41,7 @@ class Limits:
 
 
 def apply(limits: Limits, *, count_processes: bool, extra_processes: int = 0) -> None:
-    """Set the limits on this process for good (no later raise)."""
+    """Apply the limits to this process permanently, so that they cannot be raised again."""
     cpu_s = int(limits.wall_s) + 1
     wanted = {
         resource.RLIMIT_CPU: cpu_s,
@@ -59,7 +61,7 @@ def apply(limits: Limits, *, count_processes: bool, extra_processes: int = 0) ->
 
 
 def unused_user() -> int | None:
-    """A user id for one sandbox; None where this process may not become another user."""
+    """A user id for one sandbox; None if this process may not change its user."""
     if os.geteuid() != 0:
         return None
     user = _USERS[os.getpid() % len(_USERS)]
@@ -67,14 +69,16 @@ def unused_user() -> int | None:
 
 
 def become(user: int) -> None:
-    """Give up root for a user that owns nothing. Raises `OSError`."""
+    """Change from root to a user that owns no files. Raises `OSError`."""
     os.setgroups([])
     os.setresgid(user, user, user)
     os.setresuid(user, user, user)
 
 
 def enter_user_namespace() -> None:
-    """Same user, in a namespace with a process count of its own (Linux 5.14). Raises `OSError`."""
+    """Keep the user, but enter a namespace with its own process count (Linux 5.14). Raises
+    `OSError`.
+    """
     user, group = os.geteuid(), os.getegid()
     if _libc.unshare(_CLONE_NEWUSER) != 0:
         raise OSError(ctypes.get_errno(), "unshare(CLONE_NEWUSER)")
@@ -85,9 +89,10 @@ def enter_user_namespace() -> None:
 
 
 def drop_capabilities(keep: Sequence[int] = ()) -> None:
-    """Leave root with its name and `keep`, numbers below 32 of linux/capability.h.
+    """Give up all capabilities of root except `keep`, which are numbers below 32 from
+    linux/capability.h.
 
-    With `no_new_privs` nothing brings the other rights back.
+    With `no_new_privs`, the process cannot get the other capabilities back.
     """
     kept = sum(1 << number for number in keep)
     header = (ctypes.c_uint32 * 2)(0x2008_0522, 0)
@@ -97,7 +102,7 @@ def drop_capabilities(keep: Sequence[int] = ()) -> None:
 
 
 def die_with_parent() -> None:
-    """Be killed when the process that started this one ends."""
+    """Let the system kill this process when its parent ends."""
     _libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL)
 
 

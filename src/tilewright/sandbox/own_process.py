@@ -1,4 +1,4 @@
-"""Contains the process that calls: for workers, which simulate binaries made from candidates.
+"""Sandboxes the calling process, for workers that simulate binaries of candidates.
 
 A defect that lets a binary take over the simulator then gives it a process that reads files, but
 writes to its temporary folder only, has no network, and cannot look into other processes. What
@@ -25,7 +25,8 @@ _CAPABILITIES = (_CHOWN, _DAC_OVERRIDE, _FOWNER, _KILL, _SETGID, _SETUID)
 
 
 def contain_this_process(writable: Path | None = None) -> str | None:
-    """Give up, for good, everything but reading files and writing below `writable`, if named.
+    """Permanently give up all rights except reading files and writing to `writable`, if it is
+    given.
 
     The name of the level, as it is recorded with results; None where it cannot be had: without
     Landlock, or with threads, which would keep their rights.
@@ -53,9 +54,9 @@ def contain_this_process(writable: Path | None = None) -> str | None:
 
 
 def call_contained(function: Callable[[], bytes | Iterable[memoryview]]) -> bytes:
-    """What `function` returns in a child of this process, contained as far as possible there.
+    """Call `function` in a sandboxed child of this process, and return its result.
 
-    Of several buffers it is the bytes of all, one after the other.
+    If it returns several buffers, the result is their concatenation.
 
     Nothing else comes back: what it did to its memory ends with it. `OSError` when it did not
     return, whatever the reason.

@@ -1,4 +1,6 @@
-"""Runs one contained command in a folder: bounded output, killed with all it started."""
+"""Runs one sandboxed command in a folder, with limited output, and ends everything that it
+started.
+"""
 
 from __future__ import annotations
 
@@ -39,14 +41,16 @@ class Finished:
 
 @dataclass(frozen=True)
 class Sandbox:
-    """One level of containment, for commands that may read `readable` beside the system's files."""
+    """One containment level, for commands that may read `readable` in addition to the system's
+    files.
+    """
 
     level: Level
     readable: tuple[Path, ...] = ()
 
     @cached_property
     def name(self) -> str:
-        """The level as it is recorded with results, such as "landlock+seccomp+uid"."""
+        """The name of the level that is recorded with results, such as "landlock+seccomp+uid"."""
         return self.level.name
 
     def run(
@@ -58,8 +62,8 @@ class Sandbox:
     ) -> Finished:
         """Run `command` in `folder`, the only place it may write to. Raises `OSError`.
 
-        Its environment is `environment` alone; it sees no descriptor, terminal or input of this
-        process. Nothing of its process group is left when this returns.
+        It receives only `environment`, and no descriptor, terminal or input of this process. When
+        this method returns, its whole process group has ended.
         """
         watch = Watch(bounds, folder)
         started = time.monotonic()
@@ -88,7 +92,8 @@ class Sandbox:
         pass_on: Sequence[int] = (),
         group: ControlGroup | None = None,
     ) -> Iterator[subprocess.Popen[bytes]]:
-        """A context in which the command of `run` works, for callers that talk to it.
+        """A context manager that runs a command like `run`, for callers that exchange messages with
+        it.
 
         The command inherits the descriptors `pass_on` under the same numbers. What it prints goes
         to `output`, or nowhere. The caller enforces `bounds.wall_s`. The command joins `group`
@@ -132,7 +137,9 @@ class Sandbox:
 
 
 def read_output(path: Path, max_bytes: int) -> bytes:
-    """A file that a contained command left: regular, not a link, not too large; else `OSError`."""
+    """The content of a file that a sandboxed command wrote; `OSError` if it is not a regular file
+    or is too large.
+    """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:  # noqa: PTH123 (a descriptor, not a path)
         found = os.fstat(descriptor)

@@ -1,4 +1,5 @@
-"""A seccomp filter that refuses what no compiler and no kernel needs (Linux, x86-64 and AArch64).
+"""A seccomp filter that refuses system calls which neither compilers nor kernels need (Linux,
+x86-64 and AArch64).
 
 Refused with EPERM: the network, other processes' memory, signals to anyone, leaving the process
 group, namespaces and mounts, clocks, memory that outlives or hides from the process's limits, and
@@ -59,15 +60,15 @@ class _Program(ctypes.Structure):
 
 
 def denied_numbers(machine: str) -> dict[str, int]:
-    """Refused system calls by name on "x86_64" or "aarch64"."""
+    """The refused system calls by name, on "x86_64" or "aarch64"."""
     column, _ = _ARCHITECTURES[machine]
     return {name: numbers[column] for name, numbers in _DENIED.items()}
 
 
 def create_filter(allowed: Collection[str] = ()) -> bytes | None:
-    """The filter as BPF instructions; None on an architecture whose numbers are not known.
+    """The filter as BPF instructions; None on an unknown architecture.
 
-    `allowed` names calls that are not refused after all.
+    `allowed` names system calls that are not refused.
     """
     machine = platform.machine()
     if machine not in _ARCHITECTURES:
@@ -98,18 +99,24 @@ def create_filter(allowed: Collection[str] = ()) -> bytes | None:
 
 
 def program(code: bytes) -> ctypes.Structure:
-    """A filter as `install` takes it; made before a fork, so that the child allocates nothing."""
+    """A filter in the form for `install`. It is made before a fork, so that the child need not
+    allocate memory.
+    """
     return _Program(len(code) // 8, code)
 
 
 def forbid_new_privileges() -> None:
-    """No later program gains rights from its file (set-user-id); needed by filter and Landlock."""
+    """Prevent later programs from gaining rights through set-user-id files, which filter and
+    Landlock require.
+    """
     if _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_NO_NEW_PRIVS)")
 
 
 def install(filter_program: ctypes.Structure) -> None:
-    """Apply a filter to this process and all it starts, for good. Raises `OSError`."""
+    """Apply a filter permanently to this process and everything that it starts. Raises
+    `OSError`.
+    """
     if _libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(filter_program), 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_SECCOMP)")
 

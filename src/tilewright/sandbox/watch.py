@@ -1,4 +1,6 @@
-"""What a contained command and all it started use together, which no limit of a process bounds."""
+"""Checks the total resources of a sandboxed command and of everything that it started, which limits
+of single processes do not cover.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from pathlib import Path
 from tilewright.sandbox.limits import Limits
 
 EVERY_S = 0.1
-"""How often is looked; what a command can take in between is the overshoot."""
+"""Seconds between two checks. Between two checks, a command may exceed a limit."""
 
 _PROC = Path("/proc")
 _SESSION, _THREADS, _RESIDENT_PAGES = 3, 17, 21
@@ -23,9 +25,9 @@ _BLOCK = 4096
 
 
 class Watch:
-    """Looks at the session that a command leads; made before the command starts.
+    """Checks the session of a command. Construct it before the command starts.
 
-    Contained processes cannot leave their session. Shared pages count for each of the processes.
+    Sandboxed processes cannot leave their session. Shared memory is counted for each process.
     """
 
     def __init__(self, bounds: Limits, folder: Path) -> None:
@@ -34,7 +36,7 @@ class Watch:
         self._others = _processes()
 
     def excess(self, leader: int) -> str | None:
-        """Which bound the session of process `leader` exceeds, as a sentence, or None."""
+        """The limit that the session of the process `leader` exceeds, as a sentence, or None."""
         threads = resident_bytes = 0
         for process in _processes() - self._others:
             fields = _fields(process)
@@ -60,10 +62,12 @@ def _processes() -> set[str]:
 
 
 def disk_bytes(folder: Path, enough: int) -> int:
-    """What lies below a folder, links not followed; no further than until it is more than enough.
+    """The total size of the files in a folder, without following links. Counting stops when the
+    limit is exceeded.
 
-    Each file counts a block at least, so that many empty ones are bounded too. A folder that cannot
-    be looked into, because it is nested too deeply or closed, counts as more than enough.
+    Each file counts as at least one block, so that the number of empty files is limited too. A
+    folder that cannot be read, because it is nested too deeply or not accessible, counts as
+    exceeding the limit.
     """
     total, pending = 0, [os.fspath(folder)]
     while pending and total <= enough:

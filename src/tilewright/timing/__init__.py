@@ -1,13 +1,13 @@
-"""Timing kernels on real hardware so that noise is not taken for a win.
+"""Rules for timing kernels on real hardware, so that noise is not mistaken for a speedup.
 
-Used by every target that measures rather than simulates. The order of use::
+All targets that measure latencies use these rules, in this order::
 
     with exclusive("cpu0"):                          # lock.py: one measurement per device
         session = measure_pairs(time_call, plan, seed)   # sessions.py: interleaved, random order
     comparison = compare(session, plan, seed)            # comparison.py: ratio, interval, decision
     confirmation = confirm(open_session, plan, seed)     # the winner again, in fresh runs
 
-Nothing here starts a process or touches a kernel: the target's `time_call` does.
+This package starts no process and calls no kernel. The target's function `time_call` does both.
 """
 
 from __future__ import annotations

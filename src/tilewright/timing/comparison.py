@@ -1,4 +1,6 @@
-"""From raw samples to a decision: is the candidate faster, and by how much for certain?"""
+"""Decides from raw samples whether a candidate is faster, with a confidence interval of the
+speedup.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ Decision = Literal["faster", "slower", "same", "unsteady", "impossible"]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What one or more sessions say.
+    """The result of one or more sessions.
 
     `ratio`: baseline time over candidate time, the median over pairs; `low` and `high` its
     bootstrap interval. `baseline_s`, `candidate_s`: median seconds. `drift`: the largest
@@ -58,10 +60,11 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """A winner measured again: the fresh sessions, each one's comparison, and all together.
+    """The confirmation of a winner: the fresh sessions, the comparison of each, and the pooled
+    comparison.
 
-    The number to report is `pooled.ratio`. The sample that made the candidate a winner is not
-    in it: the best of many noisy candidates looks better than it is.
+    Report `pooled.ratio`. It does not include the samples of the search, because the best of many
+    noisy candidates looks faster than it is.
     """
 
     sessions: tuple[Session, ...]
@@ -70,14 +73,14 @@ class Confirmation:
 
 
 def compare(session: Session, plan: TimingPlan, seed: int, floor_s: float = 0.0) -> Comparison:
-    """Decides from one session; `floor_s` is the least time the hardware can take, if known."""
+    """The comparison for one session; `floor_s` is a lower bound on the time, if one is known."""
     return _decide([session], plan, seed, floor_s)
 
 
 def confirm(
     open_session: Callable[[int], Session], plan: TimingPlan, seed: int, floor_s: float = 0.0
 ) -> Confirmation:
-    """Measures a winner in `plan.sessions` fresh sessions and pools them.
+    """Measure a winner in `plan.sessions` fresh sessions and pool them.
 
     `open_session(i)` starts new processes with new inputs and returns session i. The pooled
     decision is "faster" only if no single session contradicts it (its ratio is above 1) and

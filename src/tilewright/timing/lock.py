@@ -1,4 +1,6 @@
-"""One measurement at a time on a device, across processes and users of the machine."""
+"""A lock that allows only one measurement at a time on a device, for all processes and users of the
+machine.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,13 @@ _SHARED = Path("/tmp")
 
 @contextmanager
 def exclusive(device: str, wait_s: float | None = None) -> Iterator[None]:
-    """Holds `device` ("cpu0", "cuda:1") while the block runs; waits `wait_s`, or for ever.
+    """A context manager that locks `device` ("cpu0", "cuda:1"). It waits up to `wait_s` seconds, or
+    without a limit.
 
-    The lock is a file in the machine's folder for temporary files, whatever this process's own is
-    (that of an evaluating process is another), which the system frees when the holder dies. Time
-    spent waiting is the caller's: take the lock before any clock or timeout starts. Raises
-    `DeviceBusyError` when the wait is over.
+    The lock is a file in the machine's folder for temporary files, even if this process has its own
+    temporary folder, as evaluating processes do. The system releases the lock when the process
+    ends. Take the lock before a clock or a time-out starts, so that waiting is not included. Raises
+    `DeviceBusyError` if the lock is not free in time.
     """
     folder = _SHARED if os.access(_SHARED, os.W_OK) else Path(tempfile.gettempdir())
     file = _open(folder / f"tilewright-{re.sub(r'[^A-Za-z0-9]+', '-', device)}.lock")

@@ -1,4 +1,4 @@
-"""How a comparison is timed: a record that is stored beside every measured result."""
+"""The plan of a timing comparison, which is stored with every measured result."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ CacheState = Literal["warm", "cold"]
 
 @dataclass(frozen=True, slots=True)
 class TimingPlan:
-    """How often, in which cache state, and what counts as a win.
+    """The numbers of calls, the state of the caches, and the conditions for a decision.
 
     `pairs`: timed calls of each variant; baseline and candidate are timed side by side.
     `warmups`: untimed calls of each variant first (page faults, clock ramps, branch predictors).
     `cache`: "warm", operands as the previous call left them, or "cold", evicted before each call.
     `confidence`: of the two-sided bootstrap interval of the ratio.
-    `minimum_effect`: a gain below this fraction is never a win, however certain it is.
+    `minimum_effect`: a smaller gain is never regarded as a speedup.
     `drift_limit`: a session in which the baseline itself changed by more than this fraction from
     first to last call says nothing.
     `sessions`: fresh sessions in which a winner is measured again.

@@ -1,4 +1,6 @@
-"""One session: a baseline and a candidate timed alternately, with every raw sample kept."""
+"""One session, in which a baseline and a candidate are timed alternately and all raw samples are
+kept.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,11 @@ from tilewright.core.errors import InternalError
 from tilewright.timing.plan import CacheState, TimingPlan
 
 CHECKED = 0.25
-"""The least share of the timed calls, those of warming up included, whose outputs are checked."""
+"""Minimum share of the timed calls, including warm-up calls, whose outputs are checked."""
 NOTICEABLE = 1 / 3
-"""A kernel that skips the work in such a share of its timed calls must be caught."""
+"""A kernel that skips the work in this share of its timed calls must be detected."""
 MISSED = 0.01
-"""How likely it may be that it is not."""
+"""Probability with which such a kernel may remain undetected."""
 
 Variant = Literal["baseline", "candidate"]
 
@@ -27,7 +29,7 @@ target draws that, and fresh values and addresses, for every call and raises if 
 
 
 def share_checked(pairs: int) -> float:
-    """The probability with which each of a candidate's calls in so many pairs is checked.
+    """The probability with which each call of a candidate is checked, for this number of pairs.
 
     A median of which half of the calls are skipped is not a time of the kernel; with fewer than a
     third it is at least the lower quartile of the honest times, inside the spread that is told
@@ -57,11 +59,11 @@ class Session:
 
 
 def measure_pairs(time_call: TimeCall, plan: TimingPlan, seed: int) -> Session:
-    """Times `plan.pairs` pairs after `plan.warmups` calls of each variant.
+    """Time `plan.pairs` pairs after `plan.warmups` calls of each variant.
 
-    Each pair runs both variants back to back in a random order, so that slow changes of the
-    machine (clock, temperature, neighbours) fall on both. Raises what `time_call` raises, and
-    `InternalError` for a duration that is not a positive number.
+    In each pair, both variants are called directly after each other in a random order, so slow
+    changes of the machine (clock, temperature, other programs) affect both. Raises the exceptions
+    of `time_call`, and `InternalError` for a duration that is not a positive number.
     """
     draw, share = random.Random(seed), share_checked(plan.pairs)
     for _ in range(plan.warmups):

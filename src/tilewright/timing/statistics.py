@@ -11,7 +11,7 @@ _RESAMPLES = 2000
 
 
 def log_ratios(baseline_s: Sequence[float], candidate_s: Sequence[float]) -> NDArray[np.float64]:
-    """ln(baseline / candidate) of each pair: above 0 where the candidate was faster."""
+    """ln(baseline / candidate) of each pair, which is positive if the candidate was faster."""
     baseline, candidate = np.asarray(baseline_s, float), np.asarray(candidate_s, float)
     ratios: NDArray[np.float64] = np.log(baseline) - np.log(candidate)
     return ratios
@@ -29,7 +29,7 @@ def mean_of_medians_interval(
 ) -> tuple[float, float]:
     """A percentile-bootstrap interval of the mean over groups, shape (n,) each, of their medians.
 
-    Values are resampled within their group: which groups there are is not left to chance.
+    Values are resampled only within their group.
     """
     draw = np.random.default_rng(seed)
     medians = [
@@ -54,6 +54,6 @@ def relative_drift(samples_s: Sequence[float]) -> float:
 
 
 def relative_spread(samples_s: Sequence[float]) -> float:
-    """Half the interquartile range over the median: a spread that outliers do not move."""
+    """Half the interquartile range divided by the median, which is robust against outliers."""
     low, middle, high = np.quantile(np.asarray(samples_s, float), [0.25, 0.5, 0.75])
     return float((high - low) / 2 / middle)

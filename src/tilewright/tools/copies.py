@@ -16,8 +16,8 @@ class Copies:
     """The kernels that come with a task, of which copies are refused.
 
     Args:
-        baselines: sources by name.
-        language: of the kernels.
+        baselines: the sources of these kernels, by name.
+        language: the language of the kernels.
     """
 
     def __init__(self, baselines: Mapping[str, str], language: KernelLanguage) -> None:

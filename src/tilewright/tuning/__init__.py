@@ -1,1 +1,1 @@
-"""Tuning runs: the tuner, its storage and its results together. Beside `run.py` for searches."""
+"""Runs of the tuner, with their storage and results. `run.py` is the counterpart for searches."""

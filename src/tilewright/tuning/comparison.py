@@ -1,8 +1,9 @@
-"""Compares ways of searching: equal conditions, interleaved arms, every raw number kept.
+"""Compares ways of searching under equal conditions, with arms that run alternately. All raw
+numbers are stored.
 
-A comparison lives in a folder. `measurements/` has a file for each arm's search with one line for
-each candidate, written as it is measured; `runs.jsonl` gets one line for each finished run. Killed
-at any moment, the same call goes on.
+A comparison is stored in a folder. `measurements/` contains a file for each arm's search with one
+line for each measured candidate, and `runs.jsonl` contains one line for each finished run. If the
+process is killed, the same call continues.
 """
 
 from __future__ import annotations
@@ -35,15 +36,17 @@ from tilewright.tuning.json_lines import append, read_lines
 from tilewright.tuning.stored import measurement_of, stored_trial, trial_of
 
 ROUNDS = 30
-"""Interleaved samples of every arm's best kernels at the end of a group."""
+"""Number of rounds in which the best kernels of all arms are timed alternately at the end of a
+group.
+"""
 
 OnStep = Callable[[str, int, float | None], None]
-"""Told an arm's name, how many trials it has, and its best seconds so far."""
+"""Called with the name of an arm, its number of trials, and its best seconds so far."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """One workload and seed, for which all arms are run side by side."""
+    """One workload and seed, for which all arms are run alternately."""
 
     program: Program
     seed: int
@@ -51,17 +54,19 @@ class Group:
     checkpoints: tuple[int, ...]
 
     def name(self, target: TuningTarget) -> str:
-        """Begins the names of this group's files."""
+        """The prefix of the names of this group's files."""
         return f"{self.program.name}-s{self.seed}-t{target.threads}"
 
 
 def read_runs(folder: Path) -> list[dict[str, Any]]:
-    """Finished runs of a comparison's folder, oldest first; half a line at the end is ignored."""
+    """The finished runs in a comparison's folder, oldest first. An incomplete line at the end is
+    ignored.
+    """
     return list(read_lines(folder / "runs.jsonl"))
 
 
 def is_finished(group: Group, target: TuningTarget, runs: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether every arm of the group was confirmed beside all the others."""
+    """Whether all arms of the group were confirmed together."""
     sessions: dict[str, set[str]] = {}
     looked_at = {str(checkpoint) for checkpoint in group.checkpoints}
     for run in runs:
@@ -89,10 +94,11 @@ def run_group(
     open_instruments: OpenInstruments = real_instruments,
     stop: Callable[[], bool] = lambda: False,
 ) -> list[dict[str, Any]]:
-    """Run what is missing of a group, confirm all arms together, append and return their lines.
+    """Run the missing part of a group, confirm all arms together, and append and return their
+    lines.
 
-    Once `stop()` is true no candidate is begun, nothing is confirmed and no line is returned: what
-    was measured is kept, and the next call goes on.
+    When `stop()` returns true, no further candidate is measured, nothing is confirmed and no line
+    is returned. Measured candidates are kept, and the next call continues.
     """
     (folder / "measurements").mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:

@@ -1,4 +1,6 @@
-"""Best-so-far throughput against trials as one HTML file of SVG charts: nothing fetched."""
+"""Charts of the best throughput so far against trials, as one HTML file with SVG that loads no
+other files.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,7 @@ def render_plots(runs: Sequence[Mapping[str, Any]]) -> str:
 
 
 def best_so_far(run: Mapping[str, Any]) -> list[float]:
-    """GFLOP/s of the fastest candidate after each trial; 0 before the first that worked."""
+    """GFLOP/s of the fastest candidate so far after each trial; 0 before the first correct one."""
     found, best = [], 0.0
     for _, seconds in run["curve"]:
         if seconds is not None:

@@ -1,7 +1,8 @@
-"""What a comparison's runs say: speedups, trials and seconds to near the best, variability.
+"""Computes the table of a comparison: speedups, trials and seconds until a run is close to the
+best, and variability.
 
-Pure arithmetic on the lines of `runs.jsonl`. Speedups are paired: both kernels were timed in the
-same rounds, after the search, so that the luck of a single fast sample is not in them.
+The table depends only on the lines of `runs.jsonl`. For a speedup, both kernels were timed in the
+same rounds after the search, so a single fast sample of the search has no influence.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Row:
 
 
 def latest(runs: Sequence[Run]) -> list[Run]:
-    """The newest session of each group, with every arm that was confirmed in it."""
+    """The newest session of each group, with the arms that were confirmed in it."""
     sessions: dict[tuple[Any, ...], str] = {}
     for run in runs:
         sessions[run["workload"], run["seed"], run["threads"], run["target"]] = run["session"]
@@ -84,7 +85,9 @@ def table(runs: Sequence[Run], baseline: str = "default") -> list[Row]:
 
 
 def speedups(runs: Sequence[Run], arm: str, checkpoint: int, baseline: str) -> dict[str, float]:
-    """For each workload the median over seeds of the paired speedup over the baseline's final."""
+    """For each workload, the median over seeds of the paired speedup over the baseline's final
+    result.
+    """
     finals = {
         run["session"]: _confirmed(run, last)
         for run in runs

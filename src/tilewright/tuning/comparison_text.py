@@ -1,4 +1,4 @@
-"""A comparison's table as text: the same columns wherever it is printed."""
+"""The table of a comparison as text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HEAD = (
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """A row's entries under `HEAD`; "-" for what is not known."""
+    """The entries of a row in the order of `HEAD`; "-" for unknown values."""
     some = row.compared if row.compared == row.workloads else f"{row.compared} of {row.workloads}"
     return (
         row.arm,
@@ -33,7 +33,7 @@ def cells(row: Row) -> tuple[str, ...]:
 
 
 def caption(rows: Sequence[Row]) -> str:
-    """What the numbers are, of how many seeds, and how busy the machine was meanwhile."""
+    """An explanation of the numbers, with the number of seeds and the load of the machine."""
     if not rows:
         return "No runs are finished yet."
     arms = [row.arm for row in rows]
@@ -50,7 +50,7 @@ def caption(rows: Sequence[Row]) -> str:
 
 
 def as_text(rows: Sequence[Row]) -> str:
-    """The table and its caption in columns of plain characters."""
+    """The table and its caption as plain text."""
     lines = [HEAD, *map(cells, rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(HEAD))]
     padded = [

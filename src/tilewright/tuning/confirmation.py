@@ -1,4 +1,4 @@
-"""The best kernels, built again from their traces and measured side by side in the same rounds."""
+"""Builds the best kernels again from their traces, and measures them in the same rounds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Confirmed:
 
 @dataclass(frozen=True)
 class Confirmation:
-    """What became of each trace, by its position: either `kernels` or `failures` has it."""
+    """The result for each trace, by its position, in either `kernels` or `failures`."""
 
     kernels: Mapping[int, Confirmed]
     failures: Mapping[int, Measurement]
@@ -42,9 +42,11 @@ def confirmed(
     reference: str | None,
     slowest_s: float,
 ) -> Confirmation:
-    """Build and time the kernels of `traces`, and the reference; one that fails stops no other.
+    """Build and time the kernels of `traces` and the reference. A failure of one kernel does not
+    affect the others.
 
-    The libraries are there as long as the builder. `slowest_s` is the longest of their times.
+    The compiled libraries exist as long as the builder. `slowest_s` is the longest of the kernels'
+    times.
     """
     schedules: dict[int, Any] = {}
     failures: dict[int, Measurement] = {}

@@ -1,4 +1,4 @@
-"""What the earlier runs of a project teach the cost model of a new one."""
+"""Training data for the cost model of a new run from earlier runs of the project."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tilewright.tuner.tvm.targets import TuningTarget
 from tilewright.tuning.stored import points_as_stored
 
 CANDIDATES = 2000
-"""No further run is read after so many candidates, so that training stays a matter of seconds."""
+"""Number of candidates after which no further run is read, so that training takes only seconds."""
 
 
 @dataclass(frozen=True)
 class EarlierRun:
-    """One run and those of its trials that are learned from, in the order of measurement."""
+    """One run, and its trials that are used for training, in the order of measurement."""
 
     record: TuningRecord
     trials: list[TunedTrial]
@@ -31,7 +31,7 @@ class EarlierRun:
 def nearest_runs(
     storage: SqlTunings, family: str, target: TuningTarget, extents: tuple[int, ...]
 ) -> list[EarlierRun]:
-    """Runs of a family on a target, those of the nearest sizes first."""
+    """Runs of a family on a target, the nearest sizes first."""
     found: list[EarlierRun] = []
     count = 0
     for record in storage.nearest_runs(family, target.text, extents):
@@ -44,7 +44,7 @@ def nearest_runs(
 
 
 def runs_again(storage: SqlTunings, counts: Mapping[str, int]) -> list[EarlierRun]:
-    """The same runs when a run goes on, without the trials that they have got since."""
+    """The same runs for a resumed run, without trials that were added to them since."""
     found = []
     for run_id, count in counts.items():
         record = storage.run(run_id)
@@ -58,7 +58,8 @@ def lesson(
 ) -> TrainingSet | None:
     """Features and throughput of the candidates that are points of a space like `space`.
 
-    Throughput is relative to the fastest of all runs of the same sizes; None where none worked.
+    Throughput is relative to the fastest candidate of all runs with the same sizes; None if no
+    candidate was correct.
     """
     sizes: dict[tuple[int, ...], list[TunedTrial]] = {}
     for run in runs:

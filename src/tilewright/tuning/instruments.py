@@ -1,4 +1,4 @@
-"""What builds and what measures the candidates of one workload."""
+"""The builder and the runner for the candidates of one workload."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tilewright.tuner.tvm.task_files import task_files
 
 @dataclass(frozen=True)
 class Instruments:
-    """One runner for all searches, a builder for each; `kind` says what their times are."""
+    """One runner for all searches and one builder for each; `kind` is the kind of their times."""
 
     runner: Runner
     new_builder: Callable[[], Builder]

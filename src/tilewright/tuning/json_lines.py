@@ -1,4 +1,4 @@
-"""Files of one JSON object a line, whole after every write whatever became of the writer."""
+"""Files with one JSON object per line, which remain valid if the writing process is killed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Any
 
 
 def append(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Add lines, in one write; after half a line of a killed process, on a new one."""
+    """Append lines in one write. If the file ends with an incomplete line of a killed process, a
+    new line is begun first.
+    """
     with file.open("ab+") as opened:
         opened.seek(0, os.SEEK_END)
         if opened.tell():
@@ -22,7 +24,7 @@ def append(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def read_lines(file: Path) -> Iterator[dict[str, Any]]:
-    """Whole lines of a JSON-lines file; nothing if it is not there."""
+    """The complete lines of a file; empty if the file does not exist."""
     if not file.exists():
         return
     for line in file.read_text(encoding="utf-8").splitlines():

@@ -1,4 +1,4 @@
-"""One tuning run from a program to a folder of results, resumable at any moment."""
+"""One tuning run, from a program to a folder of results, which can be resumed at any time."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ from tilewright.tuning.winner import NoWinner, Winner, finish
 
 @dataclass(frozen=True)
 class TuneResult:
-    """What a run found. `winner` is None if every candidate failed, `NoWinner` if those that worked
-    in the search, or rather the fastest of them, failed when they were measured again.
+    """The result of a run. `winner` is None if every candidate failed, and `NoWinner` if all
+    finalists failed when they were measured again.
 
-    `ledger` says what the time of this session went into.
+    `ledger` divides the time of this session into its parts.
     """
 
     record: TuningRecord
@@ -55,7 +55,7 @@ class TuneResult:
 
 
 OnStart = Callable[[TuningRecord, int], None]
-"""Told the run's record and how many of its trials are kept from before."""
+"""Called with the record of the run and the number of its earlier trials."""
 
 OnTrial = Callable[[Trial], None]
 
@@ -70,10 +70,11 @@ def tune(
     on_start: OnStart | None = None,
     on_trial: OnTrial | None = None,
 ) -> TuneResult:
-    """Search, measure and keep: the same call again goes on where the last one ended.
+    """Search, measure and store. The same call continues where the last one ended.
 
-    Ctrl-C ends the search after the candidate at hand; the best so far is still confirmed and
-    written. Raises `InputError` where the target's device is not here.
+    After Ctrl-C, the search ends when the current candidate is finished, and the best kernel so far
+    is confirmed and written. Raises `InputError` if this machine does not have the device of the
+    target.
     """
     target.require_present()
     with closing(open_tunings(project)) as storage:

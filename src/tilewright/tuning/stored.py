@@ -1,4 +1,4 @@
-"""Between the tuner's objects and the project database's records."""
+"""Converts the tuner's objects to records of the project database and back."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tilewright.tuner.tvm.trials import Trial
 
 @dataclass(frozen=True)
 class TuneSettings:
-    """What a tuning run does. `fresh` ignores what the project knows already."""
+    """The settings of a tuning run. `fresh` ignores earlier runs of the project."""
 
     method: Method = field(default_factory=Method)
     trials: int = 100
@@ -39,7 +39,9 @@ class TuneSettings:
 
 
 def identity_of(program: Program, target: TuningTarget, settings: TuneSettings) -> str:
-    """Equal for runs that would do the same. Budgets are left out: a run can be extended."""
+    """A hash that is equal for runs with the same settings. It does not include the budget, because
+    a run can be extended.
+    """
     parts = [
         str(program.function),
         target.text,
@@ -55,7 +57,9 @@ def identity_of(program: Program, target: TuningTarget, settings: TuneSettings) 
 
 
 def family_of(space: TileSpace) -> str:
-    """Equal for spaces whose points can be starts of each other: all but the sizes."""
+    """A text that is equal for spaces which differ only in their sizes, so that points of one can
+    be initial points of another.
+    """
     workload, structure = space.workload, space.structure
     parts = [
         [loop.kind.value for loop in workload.loops],
@@ -78,7 +82,7 @@ def new_record(
     starts: Sequence[Mapping[str, object]],
     learned_from: Mapping[str, int],
 ) -> TuningRecord:
-    """The record of a run that starts now."""
+    """The record of a new run."""
     space = TileSpace(search.anatomy.workload, search.structure)
     return TuningRecord(
         id=uuid.uuid4().hex[:16],
@@ -99,7 +103,9 @@ def new_record(
 
 
 def learned_from(record: TuningRecord) -> dict[str, int]:
-    """The runs that a run's cost model learned from, with how many trials each had then."""
+    """The runs on which a run's cost model was trained, with the number of trials that each of them
+    had then.
+    """
     found = record.settings.get("learned_from", {})
     if not isinstance(found, dict) or not all(type(n) is int and n >= 0 for n in found.values()):
         raise unreadable("what a tuning run learned from is not a number of trials for each run")
@@ -107,7 +113,7 @@ def learned_from(record: TuningRecord) -> dict[str, int]:
 
 
 def kernel_in(folder: Path, workload: str, target: TuningTarget) -> list[KnownKernel]:
-    """The kernel that a folder of results holds, if it is of this workload and target."""
+    """The kernel in a folder of results, if it belongs to this workload and target."""
     try:
         facts = json.loads((folder / "result.json").read_text(encoding="utf-8"))
         trace = json.loads((folder / "trace.json").read_text(encoding="utf-8"))
@@ -121,7 +127,7 @@ def kernel_in(folder: Path, workload: str, target: TuningTarget) -> list[KnownKe
 
 
 def stored_trial(trial: Trial) -> TunedTrial:
-    """A trial as it is stored."""
+    """The record of a trial."""
     point = trial.point
     stored = None
     if point is not None:
@@ -140,13 +146,13 @@ def stored_trial(trial: Trial) -> TunedTrial:
 
 
 def trial_of(row: Mapping[str, Any]) -> TunedTrial:
-    """A stored trial that was written as JSON; what else the row holds is left out."""
+    """A trial from its stored JSON, without the other fields of the row."""
     values = {field.name: row[field.name] for field in fields(TunedTrial)}
     return TunedTrial(**{**values, "samples": tuple(row["samples"])})
 
 
 def measurement_of(trial: TunedTrial) -> Measurement:
-    """What became of a stored trial."""
+    """The measurement of a stored trial, or its failure."""
     return Measurement(trial.samples, trial.calls, trial.failure, trial.log)  # type: ignore[arg-type]
 
 
@@ -159,7 +165,7 @@ def points_of(space: TileSpace, stored: Sequence[Mapping[str, object]]) -> Candi
 
 
 def points_as_stored(space: TileSpace, stored: Sequence[Mapping[str, object]]) -> Candidates:
-    """One or more stored points of exactly this space; `StorageError` for any that is not."""
+    """Stored points of exactly this space; `StorageError` for any other point."""
     points = _points(space, stored)
     extents = np.array(space.workload.extents)
     choices = np.array([len(knob.choices) for knob in space.structure.knobs], dtype=np.int64)

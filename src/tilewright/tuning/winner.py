@@ -1,4 +1,4 @@
-"""The end of a run: finalists measured side by side, and the winner as a folder."""
+"""Measures the finalists of a run together, and writes the winner to a folder."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ from tilewright.tuner.tvm.trials import Trial
 from tilewright.tuning.confirmation import confirmed
 
 FINALISTS = 3
-"""How many of the fastest candidates are measured again, side by side, to find the winner."""
+"""Number of the fastest candidates that are measured again together to find the winner."""
 
 ROUNDS = 20
 
 
 @dataclass(frozen=True)
 class Winner:
-    """The best kernel, measured again beside the other finalists in a process of its own.
+    """The best kernel, measured again together with the other finalists in a separate process.
 
-    `trial` found it; it is None for a kernel of another run, `found_by`. `seconds` is the median of
-    `samples`. `reference` compares with a library that does the same work, timed in the same
-    rounds, where there is one. `failed` are finalists that failed when they were measured again.
+    `trial` is the trial with this kernel; None if another run, `found_by`, found it. `seconds` is
+    the median of `samples`. `reference` is the comparison with a library for the same operation in
+    the same rounds, if there is one. `failed` are finalists that failed when they were measured
+    again.
     """
 
     trial: Trial | None
@@ -49,7 +50,9 @@ class Winner:
 
 @dataclass(frozen=True)
 class NoWinner:
-    """Every finalist failed when it was measured again: nothing is written. `failed` says how."""
+    """All finalists failed when they were measured again, so nothing is written. `failed` contains
+    the failures.
+    """
 
     failed: Mapping[str, Measurement]
 
@@ -63,10 +66,10 @@ def finish(
     about: Mapping[str, object],
     earlier: Sequence[KnownKernel] = (),
 ) -> tuple[Winner | NoWinner, list[Path], dict[str, object]]:
-    """Measure the finalists side by side, and write the winner's folder: winner, files, facts.
+    """Measure the finalists together, and write the folder of the winner with its files and facts.
 
-    `about` (the run's id, method and versions) becomes part of result.json. `trials` must hold one
-    that did not fail. `earlier` are the best kernels known before, finalists as well.
+    `about` (the run's id, method and versions) becomes part of result.json. `trials` must contain
+    one that did not fail. `earlier` are the best kernels of earlier runs, which are finalists too.
     """
     finalists = [*fastest(trials, FINALISTS), *among(trials, earlier)]
     finalists = list({trial.trace: trial for trial in finalists}.values())
@@ -127,13 +130,13 @@ def finish(
 
 
 def paired(baseline: tuple[float, ...], candidate: tuple[float, ...]) -> Comparison:
-    """Candidate against baseline, from samples of the same rounds."""
+    """The comparison of a candidate with a baseline, from samples of the same rounds."""
     session = Session(baseline, candidate, (), "warm")
     return compare(session, TimingPlan(pairs=max(len(baseline), 10)), seed=0)
 
 
 def facts(search: Search, trials: Sequence[Trial], winner: Winner) -> dict[str, object]:
-    """What result.json says of the winner and the search."""
+    """The fields of result.json on the winner and the search."""
     flops = search.anatomy.workload.flops
     found: dict[str, object] = {
         "workload": search.program.name,
@@ -188,7 +191,7 @@ def _told(failed: Mapping[str, Measurement]) -> list[dict[str, object]]:
 
 
 def failures(trials: Sequence[Trial]) -> dict[str, int]:
-    """How many candidates failed, by kind."""
+    """The number of failed candidates for each kind of failure."""
     counts: dict[str, int] = {}
     for trial in trials:
         if (kind := trial.measurement.failure) is not None:
@@ -197,12 +200,12 @@ def failures(trials: Sequence[Trial]) -> dict[str, int]:
 
 
 def among(trials: Sequence[Trial], earlier: Sequence[KnownKernel]) -> list[Trial]:
-    """The trials whose kernels are known from before."""
+    """The trials whose kernels are among the earlier ones."""
     known = {kernel.trace for kernel in earlier}
     return [t for t in trials if t.seconds is not None and t.trace in known]
 
 
 def fastest(trials: Sequence[Trial], count: int) -> list[Trial]:
-    """The trials with the best medians, fastest first, one for each candidate."""
+    """The trials with the lowest medians, fastest first, one for each candidate."""
     timed = {t.key: t for t in reversed(trials) if t.seconds is not None}
     return sorted(timed.values(), key=lambda t: (t.seconds or 0.0, t.index))[:count]
