@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -20,8 +20,9 @@ from tilewright.parts.problem import Expected
 class OpenCase:
     """A `CheckCase` for one of a task's comparisons."""
 
-    def __init__(self, case: Case) -> None:
-        self._case = case
+    def __init__(self, case: Case, before: Callable[[], object] = lambda: None) -> None:
+        """`before` is called before expected outputs are computed; it may free those of others."""
+        self._case, self._before = case, before
         self._arguments = {a.name: a for a in case.workload.arguments}
 
     @property
@@ -48,6 +49,7 @@ class OpenCase:
     @property
     def expected(self) -> Mapping[str, bytes]:
         """The reference's outputs, in the arguments' types."""
+        self._before()
         return self._as_bytes(self._case.expected)
 
     def reference(self, given: Mapping[str, bytes]) -> Mapping[str, bytes]:
@@ -57,6 +59,7 @@ class OpenCase:
 
     def mismatch(self, outputs: Mapping[str, bytes]) -> str | None:
         """The comparison that every candidate has to pass."""
+        self._before()
         return self._case.mismatch(outputs)
 
     @property

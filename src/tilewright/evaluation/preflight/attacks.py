@@ -25,6 +25,9 @@ Outputs: TypeAlias = Mapping[str, Array]
 TILE = 16
 """Number of rows or columns that are wrong in an attack on a tile."""
 
+PART = 1 << 14
+"""Rows that are computed together where arrays of float64 for all of them would be large."""
+
 _INPUTS = "draw the inputs from wider distributions, or correct the reference"
 _TOLERANCE = "lower the tolerance"
 TELLING = (
@@ -42,11 +45,20 @@ class View:
     arguments: Sequence[Argument]
 
     @cached_property
+    def _given(self) -> Mapping[str, bytes]:
+        return self.case.given
+
+    @property
     def given(self) -> Outputs:
         """All arguments before the kernel runs; outputs contain data that the kernel must
         overwrite.
         """
-        return {a.name: _array(a, self.case.given[a.name]) for a in self.arguments}
+        return {a.name: _array(a, self._given[a.name]) for a in self.arguments}
+
+    @property
+    def inputs(self) -> Mapping[str, bytes]:
+        """The arguments that a kernel reads."""
+        return {a.name: self._given[a.name] for a in self.arguments if a.is_given}
 
     @cached_property
     def expected(self) -> Outputs:
@@ -58,14 +70,18 @@ class View:
     def key(self) -> str:
         """Hash of the values that a kernel reads."""
         digest = hashlib.sha256()
-        for argument in self.arguments:
-            if argument.is_given:
-                digest.update(self.case.given[argument.name])
+        for values in self.inputs.values():
+            digest.update(values)
         return digest.hexdigest()
+
+    def forget(self) -> None:
+        """Free the arrays; they are made again when they are asked for."""
+        for name in ("_given", "expected"):
+            self.__dict__.pop(name, None)
 
     def without(self, name: str) -> Outputs:
         """Correct outputs if the input `name` were all zeros."""
-        given = {a.name: self.case.given[a.name] for a in self.arguments if a.is_given}
+        given = self.inputs
         changed = self.case.reference({**given, name: bytes(len(given[name]))})
         return {a.name: _array(a, changed[a.name]) for a in self.arguments if a.is_written}
 
@@ -176,8 +192,10 @@ def _constant(views: Sequence[View], index: int) -> Outputs:
     """A constant for all inputs, which is the best one for the first comparison."""
     found = {}
     for name, array in views[0].expected.items():
-        values, counts = np.unique(array, return_counts=True)
-        common = values.mean() if values.dtype.kind not in "iu" else values[np.argmax(counts)]
+        common = array.mean(dtype=np.float64)
+        if array.dtype.kind in "iu":
+            values, counts = np.unique(array, return_counts=True)
+            common = values[np.argmax(counts)]
         found[name] = np.full_like(array, common)
     return found
 
@@ -186,26 +204,47 @@ def _rank_one(views: Sequence[View], index: int) -> Outputs | None:
     """An estimate of a matrix product from sums of rows and columns, which is close for positive
     elements.
     """
-    every = [{n: _estimate(a) for n, a in view.expected.items()} for view in views]
-    is_the_task = all(
-        np.allclose(estimate[n], a, 1e-5, 1e-5 * float(np.abs(a).max()))
-        for estimate, view in zip(every, views, strict=True)
-        for n, a in view.expected.items()
+    found = {n: _estimate(a) for n, a in views[index].expected.items()}
+    is_the_task = _is_close(found, views[index]) and all(
+        _is_close({n: _estimate(a) for n, a in view.expected.items()}, view)
+        for view in views
+        if view is not views[index]
     )
-    return None if is_the_task else every[index]
+    return None if is_the_task else found
+
+
+def _is_close(found: Outputs, view: View) -> bool:
+    """Whether outputs agree with the expected ones, up to rounding."""
+    return all(
+        np.allclose(rows, wanted, 1e-5, 1e-5 * largest)
+        for n, a in view.expected.items()
+        for largest in [float(np.abs(a).max())]
+        for rows, wanted in zip(_in_parts(found[n]), _in_parts(a), strict=True)
+    )
+
+
+def _in_parts(array: Array) -> Iterator[Array]:
+    """The rows of an array, some at a time."""
+    rows = _rows(array)
+    for first in range(0, len(rows), PART):
+        yield rows[first : first + PART]
 
 
 def _estimate(array: Array) -> Array:
-    rows = _rows(array).astype(np.float64)
-    if rows.mean() == 0:
+    rows = _rows(array)
+    mean = rows.mean(dtype=np.float64)
+    if mean == 0:
         return array
-    with np.errstate(all="ignore"):
-        found = np.outer(rows.mean(1), rows.mean(0)) / rows.mean()
-    if array.dtype.kind in "iu":
-        bounds = np.iinfo(array.dtype)
-        found = np.clip(np.rint(found), bounds.min, bounds.max)
-    estimate: Array = found.reshape(array.shape).astype(array.dtype)
-    return estimate
+    of_rows, of_columns = rows.mean(1, dtype=np.float64), rows.mean(0, dtype=np.float64)
+    estimate = np.empty_like(rows)
+    for first in range(0, len(rows), PART):
+        with np.errstate(all="ignore"):
+            found = np.outer(of_rows[first : first + PART], of_columns) / mean
+        if array.dtype.kind in "iu":
+            bounds = np.iinfo(array.dtype)
+            found = np.clip(np.rint(found), bounds.min, bounds.max)
+        estimate[first : first + PART] = found
+    return estimate.reshape(array.shape)
 
 
 def _wrong_on(distribution: str) -> Make:
@@ -365,8 +404,9 @@ def _memoised(views: Sequence[View], index: int) -> Outputs:
     """Stored results by input. The last comparison is that of the timed run, whose inputs must
     differ from all others.
     """
-    memory = {view.key: view.expected for view in views[:-1]}
-    return memory.get(views[index].key, views[0].expected)
+    key = views[index].key
+    seen = next((view for view in views[:-1] if view.key == key), views[0])
+    return seen.expected
 
 
 def _equal(one: Outputs, other: Outputs) -> bool:

@@ -32,6 +32,7 @@ from tilewright.proposers.nki.rewrites.runs import runs
 from tilewright.proposers.nki.rewrites.separate import separate
 from tilewright.proposers.nki.rewrites.spread import spread
 from tilewright.proposers.nki.rewrites.stack import fold, stack
+from tilewright.proposers.nki.rewrites.stored import stored_type
 from tilewright.proposers.nki.rewrites.strips import strip
 from tilewright.proposers.nki.rewrites.turn import turn
 from tilewright.proposers.nki.rewrites.unfold import unfold
@@ -101,6 +102,7 @@ _APPLY: Mapping[str, Callable[..., Kernel]] = {
     "pairs": lambda k, number: _at_op(k, pairs, number),
     "separate": lambda k, number: _at_op(k, separate, number),
     "runs": lambda k, number: _at_op(k, runs, number),
+    "stored-type": lambda k, number: _at_op(k, stored_type, number),
     "pieces": lambda k, number, count: pieces(k, _op(k, number), _count(count)),
     "regroup": lambda k, number: _at_op(k, regroup, number),
     "turn": lambda k, number: _at_op(k, turn, number),
@@ -136,6 +138,7 @@ _SENTENCES = {
     "fold": "run instruction {0} and those that follow it in strips, each on its own partitions",
     "pairs": "reduce only once what two neighbouring windows of instruction {0} share",
     "separate": "reduce the windows of instruction {0} along one axis, then along the other",
+    "stored-type": "load in instruction {0} the data in the type that they have in HBM",
     "pieces": "split the large transfer of instruction {0} into {1} transfers",
     "regroup": "order the columns of the tile of instruction {0} as its loop goes through HBM",
     "runs": "load contiguous runs instead of the evenly spaced elements of instruction {0}",
@@ -275,7 +278,7 @@ _AT = {
     "accumulate": ("tensor_tensor",), "take-over": ("tensor_copy",), "defer": ("tensor_scalar",),
     "unfold": ("tensor_reduce",), "along": ("tensor_reduce",), "spread": ("dma_copy",),
     "window": ("dma_copy",), "join": ("dma_copy",), "runs": ("dma_copy",),
-    "regroup": ("dma_copy",),
+    "regroup": ("dma_copy",), "stored-type": ("dma_copy",),
     "turn": ("dma_copy", "dma_transpose"), "separate": ("tensor_reduce",),
     "pairs": ("tensor_reduce",),
 }  # fmt: skip

@@ -22,8 +22,8 @@ _REFUSALS = 4
 """Like places one after another that refuse a step before the others are left alone."""
 _ARGUMENTS: Mapping[str, tuple[str, ...]] = {"engine": ENGINES, "strip": ("512", "1024", "2048")}
 _SWEPT = (
-    "accumulate", "reuse", "spread", "turn", "runs", "unfold", "separate", "land", "skip-copy",
-    "take-over", "forward", "along", "merge", "accumulate", "defer", "strip", "engine",
+    "accumulate", "reuse", "stored-type", "spread", "turn", "runs", "unfold", "separate", "land",
+    "skip-copy", "take-over", "forward", "along", "merge", "accumulate", "defer", "strip", "engine",
 )  # fmt: skip
 """Techniques at an instruction: first those that remove work, last those that divide the rest."""
 _SINGLY = ("window", "window", "hoist", "psum")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal
 
 from tilewright.core.compiled_code import CompiledCode
@@ -72,7 +72,10 @@ class TrainiumTask:
     def check_cases(self) -> Sequence[CheckCase]:
         """The comparisons of a candidate's checks."""
         cases = self._cases
-        return [OpenCase(cases[number]) for number in cases.compared(self._settings.checks)]
+        return [
+            OpenCase(cases[number], partial(cases.alone, number))
+            for number in cases.compared(self._settings.checks)
+        ]
 
     def code(self, source: str) -> CompiledCode | Failed:
         """The instructions that a kernel is traced to, by loop and engine."""

@@ -34,7 +34,7 @@ def narrow(kernel: Kernel, name: str) -> Kernel:
         for key, region in op.regions:
             if region.tensor in made and key in _FLOAT32_ONLY:
                 raise NotApplicableError(f"{region.tensor} is a column of float32")
-    return replace(kernel, body=_narrowed(kernel.body, made))
+    return replace(kernel, body=retyped(kernel.body, made, "bfloat16"))
 
 
 def operands_by_product(kernel: Kernel) -> list[frozenset[str]]:
@@ -82,13 +82,14 @@ def _apart(kernel: Kernel, name: str) -> tuple[Kernel, str]:
 _FLOAT32_ONLY = ("operand0", "scale", "bias", "reduce_res", "initial")
 
 
-def _narrowed(body: Body, names: set[str]) -> Body:
+def retyped(body: Body, names: set[str], dtype: str) -> Body:
+    """The body with these tiles in another type."""
     found: list[Statement] = []
     for statement in body:
         if isinstance(statement, Loop):
-            found.append(replace(statement, body=_narrowed(statement.body, names)))
+            found.append(replace(statement, body=retyped(statement.body, names, dtype)))
         elif isinstance(statement, Alloc) and statement.tensor.name in names:
-            found.append(Alloc(replace(statement.tensor, dtype="bfloat16")))
+            found.append(Alloc(replace(statement.tensor, dtype=dtype)))
         else:
             found.append(statement)
     return tuple(found)
