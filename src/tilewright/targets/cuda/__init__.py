@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def create_target() -> CudaTarget:
-    """The entry point; the implementation is imported only now."""
+    """The entry point, which imports the implementation."""
     from tilewright.targets.cuda.target import CudaTarget
 
     return CudaTarget()

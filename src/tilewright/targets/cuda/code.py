@@ -1,4 +1,4 @@
-"""The machine code of a GPU kernel, read by NVIDIA's disassembler, which needs no GPU."""
+"""Reads the machine code of a GPU kernel with NVIDIA's disassembler, which needs no GPU."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HOW_TO_GET = (
     "Triton's wheel; no GPU is needed)"
 )
 COMPUTES = ("floating-point arithmetic", "commands")
-"""Classes of instructions that a kernel is made for: the latter are those of tensor cores."""
+"""Classes of instructions that compute; the latter are those of tensor cores."""
 _LOAD = re.compile(r"\b(?:LDG(?!DEP)|LDS)[A-Z.\d]*")
 _USUAL = "/usr/local/cuda/bin"
 _IN_TRITON = "backends/nvidia/bin"
@@ -34,7 +34,7 @@ _MOST_PRINTED_BYTES = 64 << 20
 def compiled_code(cubins: Sequence[bytes], architecture: str, file: str) -> CompiledCode:
     """The loops of the functions in these cubins, and notes on the innermost ones.
 
-    `file` is what the kernel's source is called. `ToolchainMissingError` where the disassembler is
+    `file` is the name of the kernel's source. Raises `ToolchainMissingError` if the disassembler is
     missing or too old.
     """
     parts = list[Disassembly]()

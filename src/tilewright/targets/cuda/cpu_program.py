@@ -1,10 +1,10 @@
 """Builds the programs that run a kernel on the CPU: its object file, linked with the runtime.
 
-One has the address sanitizer. The other tells every access to the part of the runtime that finds
-data races: no compiler does both.
+One program has the address sanitizer. The other program reports every access to the part of the
+runtime that finds data races. There are two programs because no compiler can do both.
 
-What the object file may call that it does not define is known; a kernel that calls anything else is
-refused before it is linked.
+The external functions that the object file may call are listed. A kernel that calls any other
+function is refused before it is linked.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class CpuCompiler:
 
     @property
     def build(self) -> str:
-        """A content hash of all that decides how a kernel runs on the CPU."""
+        """A hash of everything that determines how a kernel runs on the CPU."""
         paths = [*sorted(EMULATOR.iterdir()), *OWN_HEADERS.values()]
         texts = [path.read_text(encoding="utf-8") for path in paths]
         return content_id(*_COMMON, *_KERNEL, *_SANITIZER, *_RACES, _SHARED, *texts)[:8]
@@ -84,9 +84,10 @@ class CpuCompiler:
     def compile(
         self, source: str, call: str, timeout_s: float, races: bool = False
     ) -> bytes | Failed:
-        """The program of a kernel that nvcc accepts; `not_checked` where this compiler does not.
+        """The program of a kernel that nvcc accepts; `not_checked` if this compiler does not accept
+        it.
 
-        With `races` the one that finds data races.
+        With `races`, the program that finds data races.
         """
         try:
             text = for_the_cpu(without_messages(source))
@@ -130,7 +131,7 @@ class CpuCompiler:
 
 
 def not_checked(reason: str, line: int | None = None) -> Failed:
-    """A kernel that may be right, which this machine cannot find out."""
+    """The outcome of a kernel that this machine cannot check."""
     place = f"kernel.cu:{line}: " if line else ""
     log = f"{place}not checked: {reason}; only a GPU can show whether it is correct."
     return Failed("check", "not_checked", log, line)
@@ -138,9 +139,9 @@ def not_checked(reason: str, line: int | None = None) -> Failed:
 
 @cache
 def find_cpu_compiler() -> CpuCompiler:
-    """The compiler that CXX names, else g++.
+    """The compiler that CXX names, or otherwise g++.
 
-    Raises `ToolchainMissingError` where there is none with an address sanitizer.
+    Raises `ToolchainMissingError` if there is no compiler with an address sanitizer.
     """
     name = os.environ.get("CXX") or "g++"
     path = shutil.which(name)
@@ -192,7 +193,9 @@ def _write_headers(folder: Path) -> None:
 
 
 def refused_symbol(data: bytes) -> Failed | None:
-    """Why an object file may not be linked: what it calls is none of a kernel's affairs."""
+    """The reason why an object file may not be linked, because it calls a function that kernels may
+    not call.
+    """
     try:
         table = ELFFile(io.BytesIO(data)).get_section_by_name(".symtab")
         symbols = list(table.iter_symbols()) if isinstance(table, SymbolTableSection) else []

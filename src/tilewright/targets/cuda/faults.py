@@ -1,4 +1,4 @@
-"""What ended a kernel on the CPU, in words: the rule, the line, the thread."""
+"""Describes the fault that ended a kernel on the CPU: the rule, the line and the thread."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KINDS = {
     "keeps_memory": "the kernel keeps memory of the device from one call to the next",
     "race": "threads access the same element, and nothing orders the accesses",
 }
-"""Kinds of failure that this target has of its own."""
+"""Kinds of failure that only this target has."""
 
 _SMALLER = "give smaller shapes"
 _PART = f"not checked: a call is too large for the CPU ({_SMALLER}). Only some blocks are run there"
@@ -112,7 +112,7 @@ def failed_by(
     line_of: Callable[[int], int | None],
     printed: str,
 ) -> Failed:
-    """The failure that a report tells of; a crash where it tells of none."""
+    """The failure in a report; a crash if the report contains none."""
     for row in report:
         try:
             if row[0] == "failed":

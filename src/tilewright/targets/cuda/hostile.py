@@ -1,4 +1,4 @@
-"""Kernels that are wrong for any task, and must fail."""
+"""Kernels that are wrong for every task, and must fail."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ template <class T, class V> __global__ void fill(T *to, const V *from, long coun
 
 
 def hostile_kernels(arguments: Sequence[Argument]) -> Mapping[str, str]:
-    """CUDA sources by what they do. They take any sizes after the arrays, and use none."""
+    """CUDA sources of wrong kernels, by a description. They have parameters for any sizes, which
+    they do not use.
+    """
     names = [a.name for a in arguments]
     arguments = under_own_names(arguments)
     given = [a for a in arguments if a.is_given]

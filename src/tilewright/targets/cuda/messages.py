@@ -1,9 +1,8 @@
-"""Takes what a kernel says of errors out of its text: messages, assertions, ends of the process.
+"""Removes error messages, assertions and calls that end the process from a kernel's text.
 
-Kernels from elsewhere check every call by a macro that prints and exits. A kernel has nobody here
-to tell anything, and it may not print; so it is compiled without these calls, for the CPU and for a
-GPU alike. A call that changes something, or whose name the kernel defines itself, stays. Lines keep
-their numbers.
+Many kernels check every call with a macro that prints and exits. Kernels may not print, so they are
+compiled without these calls, both for the CPU and for a GPU. A call that changes something, or
+whose name the kernel itself defines, is kept. Lines keep their numbers.
 """
 
 from __future__ import annotations
@@ -36,12 +35,14 @@ _NOTHING = "((void)0)"
 
 
 def without_text(source: str) -> str:
-    """The source with comments, strings and characters blank, each line where it was."""
+    """The source with comments, strings and characters replaced by spaces, so that lines keep their
+    positions.
+    """
     return _TEXT.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), source)
 
 
 def without_messages(source: str) -> str:
-    """The source as it is compiled. What has been taken out stays out if this is done again."""
+    """The source without these calls. Applying the function again changes nothing."""
     code = without_text(source)
     found = [(m.start(), m.end(), "") for m in _HEADERS.finditer(source)]
     own = {name for names in _OWN.findall(code) for name in names}

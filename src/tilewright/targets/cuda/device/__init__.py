@@ -1,1 +1,3 @@
-"""Level 3: kernels on a GPU of this machine, at full size, timed by a clock out of their reach."""
+"""Level 3: kernels are checked at full size on a GPU of this machine, and timed by a clock to which
+they have no access.
+"""

@@ -1,4 +1,4 @@
-"""PyTorch beside a kernel: eager and compiled, with TF32 off and on, timed like the kernel itself.
+"""PyTorch as a baseline: eager and compiled, with TF32 off and on, timed like a kernel.
 
 A baseline is a program that answers the commands of `program.cu`, so that it is called on the same
 arrays, compared by the same rules, and timed in the same pairs against the starting kernel.
@@ -25,7 +25,9 @@ WAYS = {
     "PyTorch": (False, False), "PyTorch, TF32": (False, True), "torch.compile": (True, False),
     "torch.compile, TF32": (True, True),
 }  # fmt: skip
-"""By name: whether it is compiled, and whether products may be rounded to TF32."""
+"""For each baseline by name: whether it is compiled, and whether products may be rounded to
+TF32.
+"""
 _COMPUTES = {
     "gemm": "torch.matmul(A, B)",
     "matmul3d": "torch.matmul(A, W)",
@@ -42,7 +44,7 @@ _COMPUTES = {
 
 
 def baselines_of(shape: Shape) -> dict[str, str]:
-    """What each baseline computes, by its name, as the text that it is known by."""
+    """The text of each baseline, by its name, which says what it computes."""
     job = {
         "given": [a.name for a in shape.arguments if a.is_given],
         "shapes": [list(a.shape) for a in shape.arguments],
@@ -52,7 +54,7 @@ def baselines_of(shape: Shape) -> dict[str, str]:
 
 
 def in_every_way(job: Mapping[str, object]) -> dict[str, str]:
-    """The baselines that compute what `job` says (`torch_program.py`), by their names."""
+    """The baselines for the computation `job` (`torch_program.py`), by their names."""
     return {
         name: json.dumps({**job, "device": DEVICE, "compiled": compiled, "tf32": tf32})
         for name, (compiled, tf32) in WAYS.items()
@@ -61,13 +63,15 @@ def in_every_way(job: Mapping[str, object]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class TorchEvaluation(DeviceEvaluation):
-    """As for kernels: a baseline's program stands for a kernel's; the start is as it is."""
+    """The evaluation of a baseline, in which the program of PyTorch takes the place of a kernel's
+    program.
+    """
 
     of_kernels: DeviceEvaluation | None = None
     script: bytes = b""
 
     def built(self, source: str) -> tuple[bytes, Compiled] | Failed:
-        """The program of the start, or of PyTorch."""
+        """The program of the starting kernel, or of PyTorch."""
         if source == self.start and self.of_kernels is not None:
             return self.of_kernels.built(source)
         return self.script, Compiled((b"",), ())
@@ -86,10 +90,10 @@ class OnlyTheDevice:
 
 
 class WithBaselines:
-    """Builder, Checker and Runner of kernels, and of the baselines among them.
+    """Builder, Checker and Runner of kernels and of baselines.
 
-    A baseline is known by its text and by its name as the proposer: no proposer has such a name, so
-    that no candidate of a search is taken for one.
+    A baseline is identified by its text and by its name as proposer. No proposer has such a name,
+    so no candidate of a search is mistaken for a baseline.
     """
 
     def __init__(
@@ -104,7 +108,7 @@ class WithBaselines:
 
     @cached_property
     def sandbox(self) -> str:
-        """What kernels are built in."""
+        """The sandbox of the compiler."""
         return str(getattr(self._roles[0], "sandbox", ""))
 
     def build(self, candidate: Candidate) -> Artifact | Failed:
@@ -126,7 +130,7 @@ class WithBaselines:
     def measure(
         self, artifact: Artifact, verdict: Verdict, limit_latency: float | None
     ) -> Measured | Failed:
-        """Timed in pairs with the starting kernel."""
+        """Time a kernel in pairs with the starting kernel."""
         return self._for(artifact)[1].measure(artifact, verdict, limit_latency)
 
     def _script(self, source: str) -> bytes:

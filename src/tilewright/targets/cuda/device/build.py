@@ -1,7 +1,8 @@
 """Builds the program that calls a kernel on a GPU, and refuses kernels that could reach its clock.
 
-Only what a launcher needs may be called by a kernel's host code, and nothing that the program calls
-may be defined by it: so it cannot answer the evaluator, read a clock, start threads or open files.
+A kernel's host code may call only the functions that a launcher needs, and may not define any
+function that the program calls. Therefore, it cannot send answers to the evaluator, read a clock,
+start threads or open files.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ FLAGS = (
     "-O3", "-std=c++17", "--extended-lambda", "-lineinfo", "-Xptxas", "-v",
     "-Xcompiler", "-fvisibility=hidden",
 )  # fmt: skip
-"""How kernels that run on a GPU are compiled; recorded with every result."""
+"""The flags for kernels that run on a GPU, which are recorded with every result."""
 _TIMEOUT_S = 120.0
 _OF_CUDA = re.compile(
     r"cuda(Malloc(Async)?|Free(Async)?|Memcpy(2D)?(Async)?|Memcpy(To|From)Symbol(Async)?|"
@@ -38,7 +39,9 @@ _OF_CUDA = re.compile(
     r"OccupancyMax\w+)(_ptsz|_v\d+|_ptds)?"
 )
 LOADING = frozenset({"cudaLibraryLoadData", "cudaLibraryGetKernel"})
-"""What loads machine code: for host code that tilewright writes itself (Triton's kernels)."""
+"""Functions that load machine code, for host code that tilewright itself writes (for Triton's
+kernels).
+"""
 _OF_THE_COMPILER = re.compile(
     r"__cuda(Register\w+|UnregisterFatBinary|PushCallConfiguration|PopCallConfiguration|InitModule|"
     r"LaunchKernel(_ptsz)?|GetKernel)"
@@ -51,7 +54,7 @@ _MAY_DEFINE = re.compile(r"tw_call|_Z\w+|DW\.ref\.\w+|\.L\w*")
 
 @dataclass
 class DeviceCompiler:
-    """Builds programs for one architecture; the part that is the same for all is built once."""
+    """Builds programs for one architecture. The part that all programs share is built once."""
 
     nvcc: Nvcc
     architecture: str
@@ -60,9 +63,9 @@ class DeviceCompiler:
     def build(
         self, source: str, call: str, timeout_s: float, also: frozenset[str] = frozenset()
     ) -> tuple[bytes, Compiled] | Failed:
-        """The program of a kernel, and what each of its functions needs.
+        """The program of a kernel, and the resources that each of its functions needs.
 
-        `also` are functions that its host code may call beside those of every kernel.
+        `also` are further functions that its host code may call.
         """
         text = f'#line 1 "kernel.cu"\n{without_messages(source)}\n#line 1 "call.cu"\n{call}'
         made = self.nvcc.run({"program.cu": text}, self._words("kernel.o"), "kernel.o", timeout_s)
@@ -97,7 +100,7 @@ class DeviceCompiler:
 
 
 def refused_object(data: bytes, also: frozenset[str] = frozenset()) -> Failed | None:
-    """Why an object file may not be linked, or None."""
+    """The reason why an object file may not be linked, or None."""
     try:
         table = ELFFile(io.BytesIO(data)).get_section_by_name(".symtab")
         symbols = list(table.iter_symbols()) if isinstance(table, SymbolTableSection) else []

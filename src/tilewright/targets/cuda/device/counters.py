@@ -1,4 +1,6 @@
-"""Counters of a kernel on the GPU, which Nsight Compute's `ncu` reads, in words."""
+"""Reads counters of a kernel on the GPU with Nsight Compute's `ncu`, and describes them in
+words.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ from tilewright.timing import exclusive
 
 PROGRAM = "ncu"
 MOST_LAUNCHES = 32
-"""Of one call that are looked at: each is repeated several times."""
+"""Maximum number of launches of one call that are measured, because each is repeated several
+times.
+"""
 _DURATION = "gpu__time_duration.sum"
 _SHARES = {
     "occupancy": "sm__warps_active.avg.pct_of_peak_sustained_active",
@@ -49,17 +53,17 @@ _SAID_WAITS = 3
 _MOST_BYTES = 8 << 20
 """Of what it prints that is read."""
 END_S = 60.0
-"""For it to write its table after the program has ended."""
+"""Seconds for `ncu` to write its table after the program has ended."""
 _NOT_ALLOWED = "ERR_NVGPUCTRPERM"
 _ERROR = re.compile(r"^==ERROR==\s*(.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """Means over a call's launches, weighted by their times.
+    """Means over the launches of a call, weighted by their times.
 
-    `shares` are percentages by the names of `_SHARES`; `waits` are cycles that a warp waits for
-    each instruction, by the names of `_WAITS`.
+    `shares` are percentages by the names of `_SHARES`; `waits` are the cycles that a warp waits per
+    instruction, by the names of `_WAITS`.
     """
 
     launches: int
@@ -68,7 +72,7 @@ class Counters:
 
     @property
     def words(self) -> str:
-        """For whoever improves the kernel."""
+        """The counters in words, for feedback."""
         texts = {
             "occupancy": "{:.0f} % of the warps that a multiprocessor can hold are resident",
             "memory": "the memory is at {:.0f} % of its peak rate",
@@ -86,14 +90,16 @@ class Counters:
 
     @property
     def numbers(self) -> dict[str, float]:
-        """As they go into a result's details."""
+        """The counters as numbers, for the details of a result."""
         shares = {f"counter_{name}_percent": value for name, value in self.shares.items()}
         return {**shares, **{f"counter_waits_{name}": v for name, v in self.waits.items()}}
 
 
 @dataclass(frozen=True, slots=True)
 class NoCounters:
-    """Why there are none, as a sentence; `final` where the next kernel has none either."""
+    """The reason why there are no counters, as a sentence; `final` is true if other kernels will
+    have none either.
+    """
 
     words: str
     final: bool = False
@@ -101,17 +107,18 @@ class NoCounters:
 
 @cache
 def find_ncu() -> str | None:
-    """The program, where it is on PATH."""
+    """The program `ncu`, if it is on PATH."""
     return shutil.which(PROGRAM)
 
 
 def count(
     opened: Callable[[Sequence[str]], DeviceProcess], case: Case, lock: str
 ) -> Counters | NoCounters | None:
-    """Counters of one call on a case, or why there are none; None where ncu is not installed.
+    """The counters of one call on a case, or the reason why there are none; None if ncu is not
+    installed.
 
-    `opened` makes a kernel's process that is started by the given words. Whatever goes wrong here
-    is no fault of the kernel.
+    `opened` starts a kernel's process with the given command prefix. A failure here does not change
+    the result of the kernel.
     """
     ncu = find_ncu()
     if ncu is None:
@@ -133,7 +140,9 @@ def count(
 
 
 def command(ncu: str, log: Path) -> tuple[str, ...]:
-    """What a program is started by, so that its counters are in `log` when it has ended."""
+    """The command prefix with which a program is started, so that `log` contains its counters when
+    it has ended.
+    """
     metrics = [_DURATION, *_SHARES.values(), *(_STALL.format(name) for name in _WAITS)]
     return (
         ncu, "--csv", "--print-units", "base", "--metrics", ",".join(metrics), "--log-file",
@@ -142,9 +151,9 @@ def command(ncu: str, log: Path) -> tuple[str, ...]:
 
 
 def read_counters(printed: str, otherwise: str = "") -> Counters | NoCounters:
-    """The counters in what ncu printed: a table in CSV form, a row for each launch and metric.
+    """Parse the output of ncu, which is a CSV table with a row for each launch and metric.
 
-    Where it printed neither counters nor an error, `otherwise` says why.
+    If it contains neither counters nor an error, `otherwise` is the reason.
     """
     if _NOT_ALLOWED in printed:
         return NoCounters(

@@ -1,8 +1,9 @@
-"""New values for every call of a batch: drawn by the device where it can, else here and uploaded.
+"""New values for every call of a batch, which are drawn on the device if possible, and otherwise on
+the host and uploaded.
 
-Floats of which any would do are drawn on the device in microseconds. Values that must fit one
-another, that are no float32, or that a task draws by rules of its own, come from the task itself:
-a batch then has as few calls as can be given values of their own within `DRAWING_S`.
+Floats without constraints are drawn on the device in microseconds. Values that depend on one
+another, are not float32, or follow rules of the task are drawn by the task. A batch then has only
+as many calls as can get separate values within `DRAWING_S`.
 """
 
 from __future__ import annotations
@@ -21,16 +22,18 @@ from tilewright.targets.cuda.device.process import DeviceProcess
 from tilewright.targets.cuda.device.values import UNIT, drawn_floats
 
 DRAWING_S = 0.25
-"""Wall seconds that drawing and uploading the values of a batch may take, after the first call."""
+"""Wall-clock seconds that drawing and uploading the values of a batch may take, after the first
+call.
+"""
 MOST_BYTES = 256 << 20
-"""Of the values of a batch that are kept here, to be compared."""
+"""Maximum number of bytes of a batch's values that are kept for comparisons."""
 
 
 class BatchValues:
-    """What the copies of a batch hold; no two of all batches hold the same.
+    """The values in the copies of a batch, which differ between all copies of all batches.
 
-    `most` is how many copies can be given values, None where the device draws all of them.
-    `repeats` says that the task draws the same values every time.
+    `most` is the number of copies that can get values; None if the device draws all values.
+    `repeats` is true if the task draws the same values every time.
     """
 
     def __init__(self, process: DeviceProcess, case: Case) -> None:
@@ -56,7 +59,7 @@ class BatchValues:
             )
 
     def draw(self, count: int) -> None:
-        """New values in the first copies."""
+        """Draw new values for the first copies."""
         self._keys = {index: secrets.randbits(63) for index in self._scales}
         for index, key in self._keys.items():
             self._process.draw(index, count, key, self._scales[index])

@@ -1,4 +1,4 @@
-"""Builder, Checker and Runner where there is a GPU: full sizes, checked and timed on it."""
+"""Builder, Checker and Runner on a machine with a GPU, at full sizes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ _SANITIZED_S = 10.0
 
 @dataclass(frozen=True)
 class DeviceEvaluation:
-    """What the three roles share. `start` is the starting kernel, the baseline of every time."""
+    """The data that the three roles share. `start` is the starting kernel, with which all kernels
+    are compared.
+    """
 
     workload: Workload
     sizes: Mapping[str, int]
@@ -68,7 +70,9 @@ class DeviceEvaluation:
         return Cases(self.workload, self.problem, self.settings.input_seed, self.lowest)
 
     def built(self, source: str) -> tuple[bytes, Compiled] | Failed:
-        """A kernel's program and what its functions need; the start's and the last are kept."""
+        """A kernel's program and the resources of its functions. The programs of the starting
+        kernel and of the last kernel are kept.
+        """
         if source not in self._built:
             for known in [s for s in self._built if s != self.start]:
                 del self._built[known]
@@ -78,7 +82,7 @@ class DeviceEvaluation:
         return self._built[source]
 
     def process(self, program: bytes, stage: str, sanitizer: Sequence[str] = ()) -> DeviceProcess:
-        """A kernel's process on the GPU, to be entered."""
+        """A kernel's process on the GPU, as a context manager."""
         timeout_s = self.settings.simulation_timeout_s * (_SANITIZED_S if sanitizer else 1)
         return DeviceProcess(
             program,
@@ -95,7 +99,7 @@ class DeviceEvaluation:
         return self.gpu.lock
 
     def peaks(self, facts: DeviceFacts) -> Peaks:
-        """What the GPU does at best: measured, or nominal where that fails."""
+        """The peak rates of the GPU, measured, or nominal if measuring fails."""
         found = measured_peaks(self.gpu, self.compiler.nvcc, self.architecture.name)
         return found or nominal(facts, self.architecture)
 
@@ -110,11 +114,11 @@ class DeviceBuilder:
 
     @property
     def sandbox(self) -> str:
-        """What the compiler runs in, and how the kernel is kept."""
+        """The sandbox of the compiler, and the restrictions of the kernel."""
         return f"{self._evaluation.compiler.nvcc.sandbox.name}, GPU process: allowed calls"
 
     def build(self, candidate: Candidate) -> Artifact | Failed:
-        """The program, or the compiler's complaint with its line."""
+        """The program, or the compiler's error with its line."""
         evaluation = self._evaluation
         problem = self._rules(candidate.source)
         if problem is not None:
@@ -128,10 +132,11 @@ class DeviceBuilder:
 
 
 class DeviceChecker:
-    """Compares on the GPU at full size; then on the CPU, whose rules a GPU does not enforce.
+    """Compares on the GPU at full size, and then on the CPU, where rules are checked that a GPU
+    does not enforce.
 
-    `on_the_cpu` finds races, missing barriers and accesses beside arrays, at reduced sizes; what it
-    cannot run is only compared on the GPU.
+    `on_the_cpu` finds races, missing barriers and accesses outside arrays, at reduced sizes.
+    Kernels that it cannot run are compared only on the GPU.
     """
 
     def __init__(self, evaluation: DeviceEvaluation, on_the_cpu: Checker) -> None:

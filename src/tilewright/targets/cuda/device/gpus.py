@@ -18,7 +18,7 @@ _TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """The first GPU that the driver names; `architecture` is nvcc's name for what it runs."""
+    """The first GPU that the driver lists; `architecture` is nvcc's name of its architecture."""
 
     name: str
     uuid: str
@@ -28,7 +28,7 @@ class Gpu:
 
     @property
     def id(self) -> str:
-        """As it goes into results."""
+        """The name of the GPU in results."""
         return f"{self.name}, {self.architecture}, driver {self.driver}"
 
     @property
@@ -39,7 +39,7 @@ class Gpu:
 
 @cache
 def find_gpu() -> Gpu | None:
-    """The first GPU, or None where there is no driver or it names none."""
+    """The first GPU, or None if there is no driver or the driver lists none."""
     rows = _asked(_FIELDS)
     try:
         name, uuid, capability, memory, driver = rows[0]
@@ -49,7 +49,9 @@ def find_gpu() -> Gpu | None:
 
 
 def clock_mhz() -> float | None:
-    """What the multiprocessors' clock is right now, or None where the driver does not say."""
+    """The present clock rate of the multiprocessors in MHz, or None if the driver does not report
+    it.
+    """
     try:
         return float(_asked(("clocks.sm",))[0][0])
     except (IndexError, ValueError):

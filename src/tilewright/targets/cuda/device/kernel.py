@@ -16,25 +16,31 @@ from tilewright.targets.cuda.device.process import DeviceFailedError, DeviceProc
 from tilewright.targets.cuda.device.values import hash_of
 
 BATCH_S = 5e-3
-"""What a batch should take: the way to the process and back, about 20 us, is then half a percent
-of what is measured, of both kernels of a pair alike."""
+"""Target duration of a batch in seconds. The communication with the process, about 20 us, is then
+half a percent of the measurement, for both kernels of a pair.
+"""
 MOST_CALLS = 2000
-"""Of a batch."""
+"""Maximum number of calls of a batch."""
 SHARE = 0.3
-"""Of the device's free memory that one kernel's copies take; a pair has two processes."""
+"""Share of the device's free memory for the copies of one kernel. A pair has two processes."""
 CACHES = 2.0
-"""Times the second-level cache that the copies of a batch are at least, where memory allows."""
+"""Minimum size of the copies of a batch as a multiple of the second-level cache, if memory
+allows.
+"""
 MOST_COMPARED = 16
-"""Copies of a batch that are compared: of a kernel that leaves one call in four undone, all 16 are
-right in one batch of a hundred, and about ten batches are compared."""
+"""Maximum number of copies of a batch that are compared. If a kernel skips one call in four, all 16
+compared copies are correct in one of a hundred batches, and about ten batches are compared.
+"""
 COMPARED_S = 0.1
-"""Seconds after which no further copy of a batch is compared; one always is."""
+"""Seconds after which no further copy of a batch is compared. At least one is compared."""
 LEAK_BYTES = 64 << 20
-"""By which free memory may shrink over a session: what the driver itself keeps."""
+"""Number of bytes by which free memory may decrease in a session, because the driver itself uses
+memory.
+"""
 
 
 def checked_call(process: DeviceProcess, case: Case) -> Failed | None:
-    """Call a kernel once on a case, and compare all that it may and may not have written."""
+    """Call a kernel once on a case, and compare all memory that it may or must not write."""
     try:
         process.place(case.initial)
         process.batch(0, 1)
@@ -44,11 +50,12 @@ def checked_call(process: DeviceProcess, case: Case) -> Failed | None:
 
 
 class DeviceKernel:
-    """What calls are timed on. A batch is one sample: the seconds of its calls, per call.
+    """A kernel for timed calls. One batch is one sample, which is the duration of the batch divided
+    by the number of its calls.
 
-    Every call of a batch has copies of the arrays of its own, with other values, and all are drawn
-    anew for the next batch: what a kernel keeps of one call is of no use in another. Outputs hold
-    no numbers before.
+    Every call of a batch has its own copies of the arrays with different values, and all values are
+    drawn again for the next batch. A kernel can therefore not use results of earlier calls. Before
+    each call, outputs contain NaN.
     """
 
     def __init__(self, process: DeviceProcess, case: Case) -> None:
@@ -66,18 +73,21 @@ class DeviceKernel:
         return self._values.repeats
 
     def call(self, *, checked: float) -> float:
-        """Seconds of a call, over one batch, of which copies drawn at random are compared with
-        that probability. Raises `CallFailedError`."""
+        """The seconds per call of one batch. With this probability, random copies of the batch are
+        compared. Raises `CallFailedError`.
+        """
         try:
             return self._batch(is_checked(checked))
         except DeviceFailedError as error:
             raise CallFailedError(error.failed) from error
 
     def account(self) -> None:
-        """Nothing: a batch ends when the whole device is idle, and host code starts no threads."""
+        """Does nothing, because a batch ends when the whole device is idle, and host code cannot
+        start threads.
+        """
 
     def counts(self) -> dict[str, float]:
-        """Raises `OSError`: counters of a GPU are read by Nsight Compute alone."""
+        """Raises `OSError`, because only Nsight Compute reads the counters of a GPU."""
         raise OSError("counters of a GPU are not read while kernels are timed")
 
     def _open(self) -> None:

@@ -1,8 +1,9 @@
-"""What a GPU does at best: measured once, in about a second beside compiling, and kept.
+"""The peak rates of a GPU, which are measured once in about a second, in addition to compiling, and
+stored.
 
-The file lies in the user's cache folder, one for each GPU, driver, compiler and text of `peaks.cu`.
-Where measuring fails, the nominal rates are used, which follow from what the driver says of the
-GPU; every result says which of the two its shares refer to.
+The user's cache folder contains one file for each GPU, driver, compiler and text of `peaks.cu`. If
+measuring fails, nominal rates are used, which are computed from the properties that the driver
+reports. Every result says to which of the two its shares refer.
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ from tilewright.timing import exclusive
 
 SOURCE = Path(__file__).with_name("peaks.cu")
 SAMPLES = 5
-"""Batches of which the fastest counts, once calls are long enough."""
+"""Number of batches, of which the fastest is used, when calls are long enough."""
 CALL_S = 0.02
-"""What a call should take: the way to the process and back is then a thousandth of it."""
+"""Target duration of a call in seconds, of which the communication with the process is a
+thousandth.
+"""
 MOST_PASSES = 1 << 24
 _THREADS, _BLOCKS_OF_ONE = 256, 4
 _CACHES = 16
@@ -95,9 +98,10 @@ def nominal(facts: DeviceFacts, architecture: Architecture) -> Peaks:
 
 @cache
 def measured_peaks(gpu: Gpu, nvcc: Nvcc, architecture: str) -> Peaks | None:
-    """Those of a GPU, measured while nobody else measures if they are not known yet.
+    """The peak rates of a GPU. If they are not stored yet, they are measured while no other
+    measurement runs.
 
-    None where they cannot be measured.
+    None if they cannot be measured.
     """
     names = [rate.name for rate in _rates(architecture)]
     has_tensor_cores = len(names) == len(_RATES)

@@ -1,4 +1,4 @@
-"""What a latency is worth on a GPU: its share of the peaks, and what binds."""
+"""Compares a latency with the peak rates of a GPU, and names the limiting bound."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from tilewright.targets.cuda.device.peaks import Peaks
 from tilewright.targets.cuda.device.process import DeviceFacts
 
 BELIEVED = 0.8
-"""Of the time that the outputs need at the memory's peak rate: less is not a measurement."""
+"""Share of the time for writing the outputs at the memory's peak rate, below which a latency is
+refused.
+"""
 _PRODUCTS = {"": "float32 without tensor cores", "tf32-like": "tf32 on tensor cores (wmma)",
              "bf16-like": "bfloat16 on tensor cores (wmma)"}  # fmt: skip
 _NO_PEAK = "the driver does not tell the clocks and no peak was measured, so no bound is known."
@@ -20,10 +22,11 @@ _NO_PEAK = "the driver does not tell the clocks and no peak was measured, so no 
 def describe(
     workload: Workload, latency_s: float, peaks: Peaks, lowest: str
 ) -> tuple[float, Mapping[str, float], str]:
-    """Share 0..1 of the peak of the `lowest` accepted precision, numbers, and what binds.
+    """The share (0 to 1) of the peak of the `lowest` accepted precision, numbers, and the limiting
+    bound in words.
 
-    The bound is the memory's alone where tensor cores may multiply: `wmma` does not reach all that
-    they do. Where no peak is known, only rates are said.
+    If tensor cores may be used, the bound is only that of the memory, because `wmma` does not reach
+    their full rate. If no peak is known, only rates are given.
     """
     moved = bytes_of(workload.arguments)
     rate, traffic = workload.operations / latency_s, moved / latency_s
@@ -57,11 +60,12 @@ def describe(
 def too_fast(
     workload: Workload, latency_s: float, peaks: Peaks, facts: DeviceFacts, *, needed: bool
 ) -> tuple[Failed | None, tuple[str, ...]]:
-    """Why a latency does not count, or None, and warnings.
+    """The reason why a latency is refused, or None, and warnings.
 
-    It is compared with what the GPU does at best. The outputs of a call must reach memory, but for
-    what the cache holds. `needed` says that no known algorithm does with far fewer multiply-adds
-    than the workload's; else a result above the measured peak is only warned about.
+    The latency is compared with the peak rates. The outputs of a call must be written to memory,
+    except for the part that the cache can hold. `needed` is true if no known algorithm needs far
+    fewer multiply-adds than the workload states; otherwise, a result above the measured peak only
+    gets a warning.
     """
     written = bytes_of([a for a in workload.arguments if a.is_written])
     if peaks.bytes_per_s:

@@ -1,4 +1,6 @@
-"""A kernel's process on the GPU: placed arrays, calls in batches, and the clock outside of it."""
+"""A kernel's process on the GPU, with placed arrays and calls in batches. The clock is outside the
+process.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ class DeviceFailedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
-    """What the device says of itself, zero where it does not.
+    """Properties that the device reports; zero if it reports none.
 
     Clocks in kHz, the bus of its memory in bits, `free_bytes` before any array is placed.
     """
@@ -60,9 +62,9 @@ class DeviceProcess:
     """A running program of `program.cu`. Use as a context manager; every call raises
     `DeviceFailedError` where the kernel or its process fails.
 
-    It is contained by limits alone, for the driver needs devices and system calls of its own: what
-    a kernel's host code may call is decided when it is linked (`build.py`). `prefix` is
-    a command that runs it, if any.
+    The process is restricted only by resource limits, because the driver needs access to devices
+    and further system calls. The functions that a kernel's host code may call are restricted when
+    it is linked (`build.py`). `prefix` is a command with which the program is started, if any.
     """
 
     def __init__(
@@ -110,36 +112,39 @@ class DeviceProcess:
         self._stack.close()
 
     def make_room(self, copies: int) -> None:
-        """Memory for so many copies of every array, all zero; once."""
+        """Allocate memory for this number of copies of every array, filled with zeros. Call it
+        once.
+        """
         self._asked(f"copies {copies}", "copies")
 
     def place(self, values: Mapping[str, Array], copy: int = 0) -> None:
-        """Every argument's values to one copy."""
+        """Write the values of all arguments to one copy."""
         for index, argument in enumerate(self._arguments):
             self.upload(index, copy, values[argument.name])
 
     def upload(self, index: int, copy: int, values: Array) -> None:
-        """One argument's values to one copy."""
+        """Write the values of one argument to one copy."""
         self._send(f"upload {index} {copy}\n".encode())
         self._send(memoryview(values.tobytes()))
         self._line("uploaded", self._timeout_s)
 
     def spread(self, first: int, end: int) -> None:
-        """Copy 0 to those from `first` to before `end`."""
+        """Copy the arrays of copy 0 to the copies from `first` to `end` - 1."""
         self._asked(f"spread {first} {end}", "spread")
 
     def draw(self, index: int, copies: int, key: int, scale: float) -> None:
-        """New floats in the first copies of an argument (`values.drawn_floats`)."""
+        """Draw new floats for the first copies of an argument (`values.drawn_floats`)."""
         self._asked(f"draw {index} {copies} {key} {scale:.9g}", "drawn")
 
     def poison(self, copies: int) -> None:
-        """No numbers in the outputs of the first copies."""
+        """Fill the outputs of the first copies with NaN."""
         self._asked(f"poison {copies}", "poisoned")
 
     def batch(self, first: int, count: int) -> tuple[float, float]:
-        """Seconds of `count` calls on copies from `first` on: by our clock, by the device's own.
+        """The seconds of `count` calls on the copies from `first` on, by the host's clock and by
+        that of the device.
 
-        The device is idle before, and when they end.
+        The device is idle before and after the calls.
         """
         self._asked(f"batch {first} {count}", "ready")
         started = time.perf_counter()
@@ -151,7 +156,7 @@ class DeviceProcess:
             raise self._garbage(" ".join(words)) from None
 
     def hash(self, index: int, copy: int) -> int:
-        """Of an argument in a copy, as `values.hash_of`."""
+        """The hash of an argument in a copy, as in `values.hash_of`."""
         return self._numbers(self._asked(f"hash {index} {copy}", "hash"), 1)[0]
 
     def outputs(self, copy: int) -> dict[str, bytes]:
@@ -164,7 +169,7 @@ class DeviceProcess:
         return found
 
     def finish(self, timeout_s: float) -> None:
-        """Let the program, and what it was started by, come to their end."""
+        """Wait until the program, and the command that started it, have ended."""
         self._socket.shutdown(socket.SHUT_WR)
         try:
             self._running.wait(timeout_s)
@@ -173,7 +178,7 @@ class DeviceProcess:
             raise DeviceFailedError(Failed(self.stage, "timeout", log)) from None
 
     def free_bytes(self) -> int:
-        """Of the device's memory."""
+        """The number of free bytes of the device's memory."""
         return self._numbers(self._asked("free", "free"), 1)[0]
 
     def _asked(self, command: str, answer: str, timeout_s: float | None = None) -> list[str]:

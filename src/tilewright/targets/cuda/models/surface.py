@@ -1,7 +1,8 @@
 """What the Python of an answer may say, so that what is read is what Python would do.
 
-An answer is read and never run. Whatever could give one of its names another meaning, or do
-something while the file is imported or the model is made, is refused as not understood.
+An answer is read and never run. Statements that could give one of its names another meaning, or
+that could have an effect when the file is imported or the model is constructed, are refused as not
+understood.
 """
 
 from __future__ import annotations
