@@ -564,6 +564,18 @@ class Untimed(Protocol):
 
 
 @runtime_checkable
+class FindsBrokenRules(Protocol):
+    """A task that can run a kernel for its rules alone, without a reference."""
+
+    def broken_rule(self, artifact: Artifact) -> Failed | None:
+        """The rule of the machine that a kernel breaks when it runs, or None if none was found.
+
+        The results of the run are not compared, so its answer tells nothing about them.
+        """
+        ...
+
+
+@runtime_checkable
 class ModelsLatency(Protocol):
     """A task whose latencies are computed by a model, without data.
 

@@ -31,7 +31,8 @@ class Builds:
         self._worker: WorkerProcess | None = None
 
     def problem(self, source: str) -> Failed | None:
-        """The failure of a kernel's build, or None; raises the exceptions of the target."""
+        """The failure of a kernel's build, or the rule that it breaks when it runs, if the target
+        finds such rules; None for neither. Raises the exceptions of the target."""
         message = {"build": to_json(Candidate(source))}
         found = self._thread.submit(self._asked, message, "problem").result()
         assert found is None or isinstance(found, Failed)

@@ -10,6 +10,7 @@ from pathlib import Path
 from tilewright.core.codec import to_json
 from tilewright.core.errors import UndeclaredFailureError
 from tilewright.core.records import (
+    Artifact,
     Candidate,
     EvaluationRequest,
     Failed,
@@ -17,7 +18,14 @@ from tilewright.core.records import (
     Stage,
     content_id,
 )
-from tilewright.core.roles import Builder, Checker, Runner, Sandboxed, Task
+from tilewright.core.roles import (
+    Builder,
+    Checker,
+    FindsBrokenRules,
+    Runner,
+    Sandboxed,
+    Task,
+)
 from tilewright.core.text import plain_text
 
 OnStage = Callable[[Stage], None]
@@ -63,13 +71,17 @@ def evaluate(
 
 
 def problem(
-    builder: Builder, candidate: Candidate, kinds: Collection[str] | None = None
+    task: Task, candidate: Candidate, kinds: Collection[str] | None = None
 ) -> Failed | None:
-    """The failure of a candidate's build, or None; raises `UndeclaredFailureError` like
-    `evaluate`.
+    """The failure of a candidate's build, or the rule that it breaks when it runs, if the task can
+    find that out; None for neither. Raises `UndeclaredFailureError` like `evaluate`.
     """
-    built = builder.build(candidate)
-    return _readable(built, kinds) if isinstance(built, Failed) else None
+    built = task.evaluator[0].build(candidate)
+    if isinstance(built, Artifact):
+        found = task.broken_rule(built) if isinstance(task, FindsBrokenRules) else None
+    else:
+        found = built
+    return _readable(found, kinds) if found is not None else None
 
 
 def _readable(failed: Failed, kinds: Collection[str] | None) -> Failed:

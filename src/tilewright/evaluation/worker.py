@@ -167,9 +167,9 @@ class _Server:
         return replace(outcome, sandbox=", ".join(filter(None, names)))
 
     def _build(self, candidate: Candidate) -> Failed | None:
-        assert self._task is not None, "a request to open a task must come first"
-        builder = self._task.evaluator[0]
-        return _carried_out(lambda: problem(builder, candidate, self._kinds), lambda: "build")
+        task = self._task
+        assert task is not None, "a request to open a task must come first"
+        return _carried_out(lambda: problem(task, candidate, self._kinds), lambda: "build")
 
     def _code(self, source: str) -> CompiledCode | Failed | None:
         task = self._task

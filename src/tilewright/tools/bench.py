@@ -64,7 +64,8 @@ class Bench(Protocol):
         ...
 
     def check(self, source: str) -> Failed | None:
-        """Build a kernel without running it, and return the failure of the build, or None."""
+        """The failure of a kernel's build, or the rule that it breaks when it runs, if the target
+        can find that out without comparing results; None for neither."""
         ...
 
     def code(self, source: str) -> CompiledCode | Failed | None:

@@ -33,7 +33,8 @@ def checked(candidate: str, failed: Failed | None) -> Checked:
     """The result of a build."""
     if failed is None:
         return Checked(candidate, builds=True)
-    return Checked(candidate, False, failed.kind, failed.line, _error(failed))
+    builds = failed.stage != "build"
+    return Checked(candidate, builds, failed.kind, failed.line, _error(failed))
 
 
 def evaluated(

@@ -28,10 +28,10 @@ NOTHING = Message("user", "")
 
 
 class Compiler(Protocol):
-    """Builds kernels without running them."""
+    """Builds kernels without comparing their results."""
 
     def problem(self, source: str) -> Failed | None:
-        """The failure of a kernel's build, or None."""
+        """The failure of a kernel's build, or the rule that it breaks when it runs, or None."""
         ...
 
     def code(self, source: str) -> CompiledCode | Failed | None:

@@ -11,9 +11,11 @@ from typing import Any, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Whether a kernel compiles and obeys the rules of its target. The kernel was not run.
+    """Whether a kernel compiles and obeys the rules of its target. Its results are not compared.
 
-    `error` is the first error, at `line` of the kernel if the line is known.
+    `kind` is empty if nothing wrong was found. A kernel that builds may break a rule when it runs,
+    which only some targets can find. `error` is the first error, at `line` of the kernel if the
+    line is known.
     """
 
     candidate: str

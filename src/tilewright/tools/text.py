@@ -70,11 +70,11 @@ def said(answer: Answer) -> dict[str, Any]:
 
 
 def _checked(answer: Checked) -> str:
-    if answer.builds:
+    if not answer.kind:
         return f"kernel {answer.candidate} builds"
     place = f" at line {answer.line}" if answer.line else ""
-    kind = words(answer.kind)
-    return lines(f"kernel {answer.candidate} does not build: {kind}{place}", answer.error)
+    found = "builds, but breaks a rule when it runs" if answer.builds else "does not build"
+    return lines(f"kernel {answer.candidate} {found}: {words(answer.kind)}{place}", answer.error)
 
 
 def _evaluated(answer: Evaluated) -> str:

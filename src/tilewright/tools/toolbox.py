@@ -188,7 +188,8 @@ TOOLS: Mapping[str, Tool] = {
     for tool in (
         Tool(
             "check",
-            "Build a kernel and check it against the rules, without running it. Costs nothing.",
+            "Build a kernel and check it against the rules of the target. Its results are not "
+            "compared. Costs nothing.",
             (KERNEL, EDITS),
             _check,
         ),

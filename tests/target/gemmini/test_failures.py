@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from typing import Never
 
 import pytest
 
@@ -21,6 +23,14 @@ from .kernels import GOOD, with_line
 INT8 = create_target().instance
 SETTINGS = EvaluationSettings(input_seed=3, simulation_timeout_s=5.0)
 pytestmark = pytest.mark.toolchain
+
+
+class WithoutReference(GemmProblem):
+    def reference(self, inputs: object) -> Never:
+        raise AssertionError("the reference was asked")
+
+
+WITHOUT_REFERENCE = WithoutReference(Gemm(16, 16, 16))
 
 
 @pytest.fixture(scope="module", params=["gcc", "zig"])
@@ -113,6 +123,26 @@ def test_a_broken_kernel_fails_with_its_line(toolchain: Toolchain, name: str) ->
     if line is not None:
         assert failed.line == line, failed.log
     assert failed.log.strip()
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_rule_is_found_without_a_reference(toolchain: Toolchain, name: str) -> None:
+    """And nothing is said of wrong results, or of a kernel that takes long."""
+    number, text, kind, line = BROKEN[name]
+    gemm = Gemm(16, 16, 16)
+    workload = gemm.workload(INT8)
+    built = GemminiBuilder(toolchain, INT8, 20.0).build(Candidate(with_line(number, text)))
+    if isinstance(built, Failed):
+        return
+    settings = replace(SETTINGS, simulation_timeout_s=0.5)
+    case = Cases(workload, WITHOUT_REFERENCE, 3)[0]
+    found = Simulator(INT8, workload, settings).broken_rule(built, case)
+    if kind in ("wrong_result", "timeout"):
+        assert found is None
+    else:
+        assert found is not None
+        assert (found.stage, found.kind) == ("check", kind)
+        assert line is None or found.line == line
 
 
 # The store waits for products; the load of the same bytes, one line on, for nothing.

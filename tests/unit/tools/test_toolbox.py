@@ -10,8 +10,9 @@ import pytest
 from bench_world import BROKEN, FASTER, START, TARGET, WRONG, ToyBench
 
 from tilewright.core.errors import InputError
-from tilewright.core.records import Candidate, Cause, Gap, MachineFact, Measured, Trial
+from tilewright.core.records import Candidate, Cause, Failed, Gap, MachineFact, Measured, Trial
 from tilewright.tools.arguments import LONGEST_KERNEL, LONGEST_NOTE, MOST_KERNELS
+from tilewright.tools.comparing import checked
 from tilewright.tools.records import (
     Answer,
     Checked,
@@ -51,6 +52,9 @@ def test_check_builds_and_evaluates_nothing(bench: ToyBench) -> None:
     assert isinstance(bad, Checked)
     assert (bad.builds, bad.kind, bad.line) == (False, "compile_error", 2)
     assert "expected ')'" in bad.error
+    rule = checked("ab", Failed("check", "limit_exceeded", "too many rows", line=5))
+    assert (rule.builds, rule.line) == (True, 5)
+    assert "builds, but breaks a rule when it runs: limit exceeded at line 5" in answer_text(rule)
     assert bench.built == [FASTER, BROKEN]
     assert (len(bench.trials), bench.left) == (1, 5)
 

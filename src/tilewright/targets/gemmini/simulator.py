@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import ModuleType
@@ -32,6 +33,8 @@ GEOMETRY_FAULTS = ("limit_exceeded", "local_out_of_bounds")
 REQUEST_COUNTS = frozenset({"l2_hit", "l2_miss"})
 """Counters of the simulator that count memory requests, not cycles."""
 
+RULES_S = 5.0
+"""Seconds that a run takes at most that only looks for broken rules."""
 UNORDERED = frozenset({"unordered_dram_read", "unordered_dram_write"})
 """Faults of DRAM accesses that no fence orders, as far as a run without timing can tell."""
 
@@ -109,12 +112,31 @@ class Simulator:
             return Failed(stage, "wrong_result", f"{mismatch}.")
         return result
 
+    def broken_rule(self, artifact: Artifact, case: Case) -> Failed | None:
+        """The fault of a run without timing, whose outputs are not looked at.
+
+        None also where only a timed run can tell, and for a run that takes too long.
+        """
+        try:
+            result = self._simulate(artifact, case, False, None, RULES_S)
+        except InputError as error:
+            return Failed("check", "link_error", str(error))
+        fault = result.fault
+        if fault is None or (fault.kind in UNORDERED and self._settings.ordering == "timing"):
+            return None
+        return self._fault(artifact, "check", fault)
+
     def outputs(self, result: SimResult) -> dict[str, bytes]:
         """All arguments by name as a run left them."""
         return dict(zip((a.name for a in self._arguments), result.outputs, strict=True))
 
     def _simulate(
-        self, artifact: Artifact, case: Case, timing: bool, limit_cycles: int | None
+        self,
+        artifact: Artifact,
+        case: Case,
+        timing: bool,
+        limit_cycles: int | None,
+        most_s: float = math.inf,
     ) -> SimResult:
         result: SimResult = self._sim.run_kernel(
             self._config,
@@ -124,7 +146,7 @@ class Simulator:
             ordering=self._settings.ordering,
             limit_cycles=limit_cycles,
             max_instructions=self._max_instructions,
-            max_host_s=self._settings.simulation_timeout_s,
+            max_host_s=min(most_s, self._settings.simulation_timeout_s),
         )
         return result
 

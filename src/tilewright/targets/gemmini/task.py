@@ -160,6 +160,13 @@ class KernelTask:
         built = self.evaluator[0].build(Candidate(source))
         return built if isinstance(built, Failed) else compiled_code(built.binary)
 
+    def broken_rule(self, artifact: Artifact) -> Failed | None:
+        """What the simulator refuses in a run without timing."""
+        from tilewright.targets.gemmini.simulator import Simulator
+
+        simulator = Simulator(self._instance, self.workload, self._settings)
+        return simulator.broken_rule(artifact, self._cases[self._cases.first])
+
     @cached_property
     def evaluator(self) -> tuple[Builder, Checker, Runner]:
         """Builder, Checker and Runner, sharing inputs and expected outputs."""
