@@ -9,6 +9,7 @@ from test_nki_legality import ARGUMENTS, after, read
 from test_nki_reuse import results
 
 from tilewright.proposers.nki.analysis import NotApplicableError
+from tilewright.proposers.nki.planning import in_pieces
 from tilewright.proposers.nki.printing import print_kernel
 from tilewright.proposers.nki.steps import steps_of
 
@@ -148,3 +149,19 @@ def test_a_convolution_is_right_after_all_of_them() -> None:
     assert "tensor_tensor" not in text
     assert text.index("(128, 42, 130)") < text.index("for r")
     assert world.is_right(name, text)
+
+
+LOADS = """
+for r in nl.affine_range(4):
+    t = nl.ndarray((128, ROWS, 8), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=t, src=x.ap(pattern=[[64, 128], [8, ROWS], [1, 8]], offset=r * 64))
+    nisa.dma_copy(dst=out[r * 128 : r * 128 + 128, 0:8], src=t[:, 0])
+"""
+
+
+def test_only_large_transfers_in_loops_are_split_after_a_sequence() -> None:
+    steps, after = in_pieces((), read(LOADS.replace("ROWS", "32")))
+    assert [str(step) for step in steps] == ["pieces 1 8"]
+    assert print_kernel(after).count("for part in nl.affine_range(8)") == 1
+    for kernel in (LOADS.replace("ROWS", "31"), LOADS.replace("ROWS", "32").replace("(4)", "(1)")):
+        assert in_pieces((), read(kernel)) == ((), read(kernel))

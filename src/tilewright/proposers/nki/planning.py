@@ -10,7 +10,7 @@ from tilewright.core.records import History, MenuOption
 from tilewright.proposers.descent import descended
 from tilewright.proposers.learning import Evidence, evidence
 from tilewright.proposers.nki.cost import CHAINED
-from tilewright.proposers.nki.ir import Kernel, size_of
+from tilewright.proposers.nki.ir import Kernel, Op, size_of, walk
 from tilewright.proposers.nki.masked_plans import MASKED, masked_sequences
 from tilewright.proposers.nki.moves import DOES_NOT_FIT, Moves, carried_out, cost_of
 from tilewright.proposers.nki.rewrites.precision import operands_by_product
@@ -136,17 +136,19 @@ def complete_sequences(
         one_way = _swept if is_large(kernel) else _by_one_estimate
         for steps, after in one_way(kernel, techniques, chained):
             yield steps, after
-            if "pieces" in techniques and (more := _in_pieces(steps, after)) != (steps, after):
+            if "pieces" in techniques and (more := in_pieces(steps, after)) != (steps, after):
                 yield more
 
 
-def _in_pieces(steps: tuple[Step, ...], kernel: Kernel) -> tuple[tuple[Step, ...], Kernel]:
-    """With all transfers of many rows split, of which the estimate does not know what they delay.
+def in_pieces(steps: tuple[Step, ...], kernel: Kernel) -> tuple[tuple[Step, ...], Kernel]:
+    """With the transfers of many rows in loops split: the estimate does not know what they delay.
 
     From the last one to the first, so that the numbers of those before stay as they are.
     """
+    depths = [len(path) for path, statement in walk(kernel.body) if isinstance(statement, Op)]
     for step in reversed(possible(kernel, "pieces")):
-        if step.arguments[1] == str(SPLIT):
+        number, count = map(int, step.arguments)
+        if count == SPLIT and depths[number - 1] > 1:
             after = carried_out(kernel, step)
             if after is not None:
                 steps, kernel = (*steps, step), after
