@@ -1,4 +1,4 @@
-"""Complete sequences for kernels with a mask: what it hides is left out.
+"""Complete sequences for kernels with a mask, which leave out the columns that the mask hides.
 
 A kernel from which hidden blocks were left out has every part of a loop apart: it is large, and a
 step helps in one part only. So the steps that help all parts come before, and what follows takes

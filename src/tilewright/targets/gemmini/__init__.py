@@ -1,4 +1,4 @@
-"""The Gemmini targets: systolic arrays behind a Rocket core, on an embedded simulator."""
+"""The Gemmini targets, which simulate a systolic array that a Rocket core controls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FOLDER = Path(__file__).parent
 
 
 def create_target() -> GemminiTarget:
-    """The entry point of `gemmini`, int8 16x16; the implementation is imported only now."""
+    """The entry point of `gemmini`, int8 16x16, which imports the implementation."""
     from tilewright.targets.gemmini.target import GemminiTarget
 
     return GemminiTarget("gemmini", _FOLDER / "target.toml")

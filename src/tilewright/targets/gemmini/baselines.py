@@ -1,6 +1,6 @@
-"""The kernels a result is compared with: what speedups of published work are counted from.
+"""The baseline kernels with which results are compared, as in published work.
 
-naive:   the static loop nest that a first version by hand would have (the starting kernel).
+naive: the static loop nest that a first version by hand would have (the starting kernel).
 library: one routine for all sizes, as a vendor's library has it: fixed loop order, tiles chosen by
          a heuristic that fills the local memories, bounds and addresses computed at run time.
 tuned:   a static schedule written by hand for these sizes; missing where they do not fit it.

@@ -1,4 +1,4 @@
-"""What proposers may know about Gemmini, read from this folder's text and TOML files."""
+"""The brief for proposers, which is read from this folder's text and TOML files."""
 
 from __future__ import annotations
 
@@ -24,9 +24,11 @@ FAILURES = {
     "unordered_dram_write": "DRAM was written after an accelerator access to it, without a fence",
     "raced_dram_access": "such an access overtook the earlier one in the modelled time",
 }
-"""Kinds of failure that the simulator reports and no other target has."""
+"""Kinds of failure that only the simulator of this target reports."""
 CORE_BINDS_BELOW = 8
-"""Rows of an array that is done with a pair sooner than a core with no care sends the next one."""
+"""Number of rows of an array below which the core usually issues pairs of commands more slowly than
+the array executes them.
+"""
 
 
 def load_brief(instance: Instance) -> TargetBrief:
@@ -52,7 +54,7 @@ def load_brief(instance: Instance) -> TargetBrief:
 
 
 def words(instance: Instance) -> Mapping[str, object]:
-    """What the files may refer to: geometry, types, and what costs how much. Sizes in elements."""
+    """The values that the files may contain: geometry, types and costs, with sizes in elements."""
     config, limits, dim = instance.config, instance.limits, instance.dim
     scratchpad_rows = limits["scratchpad_banks"] * limits["scratchpad_bank_rows"]
     accumulator_rows = limits["accumulator_banks"] * limits["accumulator_bank_rows"]

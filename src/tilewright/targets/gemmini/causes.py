@@ -1,7 +1,7 @@
-"""What the entries of a breakdown count: the simulator's counters by name, in cycles.
+"""The meanings of the entries of a breakdown, which are the simulator's counters in cycles.
 
-The exclusive causes say what the array does, and add up to all cycles. The others overlap with
-them. The order of the exclusive causes is the simulator's.
+The exclusive causes describe the state of the array and add up to all cycles. The other causes
+overlap with them. The order of the exclusive causes is that of the simulator.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ CAUSES = (
     *(Cause(name, meaning) for name, meaning in _OVERLAPPING.items()),
 )
 EXCLUSIVE = tuple(_EXCLUSIVE)
-"""The causes of which every cycle has exactly one."""
+"""The causes of which each cycle has exactly one."""
 
 LOSSES: Mapping[str, str] = {
     name: meaning for name, meaning in _EXCLUSIVE.items() if name != "array_busy"

@@ -17,12 +17,14 @@ COMMANDS: Mapping[int, str] = {
     0: "config", 1: "mvin2", 2: "mvin", 3: "mvout", 4: "compute_preloaded",
     5: "compute_accumulated", 6: "preload", 7: "flush", 14: "mvin3",
 }  # fmt: skip
-"""By the funct field of the command, as runtime/gemmini.h writes it; others unroll loops."""
+"""The names of commands by their funct field, as in runtime/gemmini.h. Other values are loop
+commands.
+"""
 PRODUCTS = ("compute_preloaded", "compute_accumulated")
 
 
 def compiled_code(elf: bytes) -> CompiledCode:
-    """The loops of a linked kernel and of what it calls."""
+    """The loops of a linked kernel and of the functions that it calls."""
 
     def lines(addresses: Sequence[int]) -> Sequence[int | None]:
         return source_lines(elf, addresses, C.file)

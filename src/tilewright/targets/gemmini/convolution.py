@@ -1,11 +1,11 @@
-"""Convolution workloads: from names to arrays and operations.
+"""Converts names of convolution workloads to arrays and operations.
 
 A name gives batch, height and width of the input without its border, channels in and out, then
 kernel size, stride and padding: `conv-4x56x56x64x64-k3s1p1`. The padding may be left out when it
 is (k - 1) / 2, which at stride 1 keeps height and width.
 
 The border is part of the input array: `input` is N x (H + 2 p) x (W + 2 p) x C. Its values are
-inputs like any others, so that a kernel reads it as it reads the rest.
+drawn like all others, so a kernel needs no special case for the border.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Convolution:
 
     @property
     def reduction(self) -> int:
-        """Products that one output sums."""
+        """Number of products that one output sums."""
         return self.size * self.size * self.channels
 
     @property
@@ -98,7 +98,7 @@ class Convolution:
 def parse_convolution(spec: str, instance: Instance) -> Convolution:
     """Sizes from a name like `conv-4x56x56x64x64-k3s1` or `conv-1x32x32x16x24-k5s2p0`.
 
-    Raises `WorkloadError` when it is malformed or its sizes are impossible or too large.
+    Raises `WorkloadError` if the name is malformed, or its sizes are impossible or too large.
     """
     form = "conv-" + "x".join([r"(-?\d+)"] * 5) + r"-k(\d+)s(\d+)(?:p(\d+))?"
     match = re.fullmatch(form, spec, re.ASCII)

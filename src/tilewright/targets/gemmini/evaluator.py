@@ -47,7 +47,7 @@ def create_evaluator(
     settings: EvaluationSettings,
     baselines: Collection[str] = (),
 ) -> tuple[GemminiBuilder, GemminiChecker, GemminiRunner]:
-    """The three roles, sharing one simulator and the task's cases.
+    """The three roles, which share one simulator and the task's cases.
 
     `baselines` are the sources that may use the hardware loop unrollers.
     """
@@ -70,7 +70,7 @@ LOOPS = (
 
 
 class GemminiBuilder:
-    """Compiles a source after refusing what reaches beyond it."""
+    """Compiles a source, after refusing sources that could reach beyond themselves."""
 
     def __init__(
         self,
@@ -88,11 +88,11 @@ class GemminiBuilder:
 
     @property
     def sandbox(self) -> str:
-        """What the compiler runs in."""
+        """The sandbox of the compiler."""
         return compiler_sandbox(self._toolchain).name
 
     def build(self, candidate: Candidate) -> Artifact | Failed:
-        """An ELF file, or the compiler's complaint with its line."""
+        """An ELF file, or the compiler's error with its line."""
         headers = LOOP_HEADERS if candidate.source in self._baselines else HEADERS
         built = (
             check_source(candidate.source, headers)
@@ -107,7 +107,7 @@ class GemminiBuilder:
 
 
 class GemminiChecker:
-    """Compares cases of every distribution, and at least `checks`, without timing."""
+    """Compares at least `checks` cases, with all distributions, without timing."""
 
     def __init__(self, simulator: Simulator, cases: Cases, checks: int) -> None:
         self._simulator = simulator
@@ -119,7 +119,7 @@ class GemminiChecker:
         return self._checked(artifact, [self._cases.first], NOTHING_CHECKED)
 
     def check(self, artifact: Artifact, passed: Verdict = NOTHING_CHECKED) -> Verdict | Failed:
-        """All cases must agree; the first that does not is the failure."""
+        """Compare all cases. The first difference is the failure."""
         return self._checked(artifact, self._cases.compared(self._checks), passed)
 
     def _checked(
@@ -138,7 +138,7 @@ class GemminiChecker:
 
 
 class GemminiRunner:
-    """Simulates one further case in time; its output is compared too."""
+    """Simulates one further case with timing, and compares its output too."""
 
     def __init__(
         self,
@@ -159,7 +159,7 @@ class GemminiRunner:
     def measure(
         self, artifact: Artifact, verdict: Verdict, limit_latency: float | None
     ) -> Measured | Failed:
-        """Simulated cycles from a cold start to the last command's end."""
+        """The simulated cycles from a cold start to the end of the last command."""
         limit = None if limit_latency is None else math.ceil(limit_latency)
         case = self._cases.timed()
         result = self._simulator.run(artifact, case, "measure", limit)

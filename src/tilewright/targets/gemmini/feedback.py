@@ -1,6 +1,6 @@
-"""A measurement in words: the bound, what costs how much, when, and on which line.
+"""Describes a measurement in words: the bound, and the costs by cause, phase and source line.
 
-Written for whoever proposes the next step; all numbers are those of the timed run.
+The text is for proposers. All numbers are those of the timed run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ CORE_WAITS: Mapping[str, str] = {
     "literal_wait": "constants in memory",
     "command_wait": "room in the command queue",
 }
-"""What the core waits for, by name in the breakdown; these overlap with the array's work."""
+"""The causes for which the core waits, by their names in the breakdown. They overlap with the
+array's work.
+"""
 
 _MEANINGS = {
     **LOSSES,
@@ -49,13 +51,15 @@ _AT_BANK = {
 
 
 def least_latency(workload: Workload, config: SimConfig) -> float:
-    """Cycles that every kernel of this workload needs: those of the array, or of moving inputs."""
+    """The minimum number of cycles of any kernel for this workload, from the array or from moving
+    the inputs.
+    """
     least = bounds(workload, config, 0)
     return float(max(least["array"], least["DMA"]))
 
 
 def bounds(workload: Workload, config: SimConfig, instructions: int) -> dict[str, int]:
-    """Cycles below which no kernel of this workload, and with so many instructions, can come.
+    """Lower bounds in cycles for any kernel of this workload with this number of instructions.
 
     array: whole products back to back; DMA: every input fetched once, by the slower of DRAM and
     the bus; core: one cycle per instruction of this kernel.
@@ -75,7 +79,7 @@ def bounds(workload: Workload, config: SimConfig, instructions: int) -> dict[str
 def cycles_by_line(result: SimResult, binary: bytes) -> dict[str, dict[str, float]]:
     """Cycles by cause, and instructions, of each line of the kernel that has any.
 
-    A key is a line's number, or "elsewhere" for what the compiler brought along.
+    A key is the number of a line, or "elsewhere" for code that the compiler added.
     """
     counted = [(h.pc, h.cause, h.cycles) for h in result.hotspots]
     counted += [(pc, "instructions", count) for pc, count in result.executed]
@@ -87,7 +91,7 @@ def cycles_by_line(result: SimResult, binary: bytes) -> dict[str, dict[str, floa
 
 
 def longest_gaps(result: SimResult, binary: bytes) -> tuple[Gap, ...]:
-    """The longest stretches of cycles in which the array is idle, in order of time."""
+    """The longest periods in which the array is idle, in the order of time."""
     lines = source_lines(binary, [gap.pc for gap in result.gaps], C.file)
     return tuple(
         Gap(gap.start, gap.cycles, gap.cause, line)
@@ -102,7 +106,7 @@ def describe(
     binary: bytes,
     by_line: Mapping[str, Mapping[str, float]],
 ) -> str:
-    """The text of a timed run, a line for each thing there is to say."""
+    """The feedback on a timed run, with one line for each statement."""
     least = bounds(workload, config, result.instructions)
     parts = [
         _bound(least, result.cycles),

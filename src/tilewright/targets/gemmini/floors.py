@@ -1,7 +1,7 @@
-"""Cycles below which no correct kernel can be: what is faster is a wrong measurement.
+"""Lower bounds on the cycles of any correct kernel. A faster result is a wrong measurement.
 
-Unlike the bounds of `feedback`, which guide proposers, these refuse results, so each must hold for
-every legal kernel, however clever:
+The bounds of `feedback` only guide proposers. Results below the bounds of this module are refused,
+so each of them must hold for every correct kernel:
 
 core:    the core issues at most one instruction per cycle; the instructions are counted.
 array:   each element of the array does at most one product per cycle; the products are counted.
@@ -25,7 +25,7 @@ _CORE_PRODUCTS = 1
 
 
 def highest_floor(instance: Instance, workload: Workload, measured: Measured) -> tuple[float, str]:
-    """The highest floor in cycles, and which it is."""
+    """The highest floor in cycles, and its name."""
     if not {"instructions", "macs"} <= set(measured.details):  # whoever measured it left them out
         return math.inf, "a result without counts of its instructions and products"
     elements = instance.dim**2

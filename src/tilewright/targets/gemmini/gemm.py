@@ -1,4 +1,4 @@
-"""GEMM workloads: from names to arrays and operations."""
+"""Converts names of GEMM workloads to arrays and operations."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Gemm:
 def parse_gemm(spec: str, instance: Instance) -> Gemm:
     """Sizes from a name like `gemm-512x512x512`, for this instance.
 
-    Raises `WorkloadError` when it is malformed or its sizes are not positive or too large.
+    Raises `WorkloadError` if the name is malformed, or its sizes are not positive or too large.
     """
     match = re.fullmatch(r"gemm-(-?\d+)x(-?\d+)x(-?\d+)", spec, re.ASCII)
     if match is None:

@@ -1,4 +1,6 @@
-"""One Gemmini: the name of its target and its parameters, as the rest of this folder needs them."""
+"""One Gemmini instance: the name of its target, and its parameters in the form that this package
+needs.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from tilewright.targets.gemmini.parameters import SimConfig, chipyard_folder, lo
 
 @dataclass(frozen=True, slots=True)
 class ElementType:
-    """A type of the array's operands or sums, by its names in numpy and in C."""
+    """A type of the array's operands or sums, with its names in numpy and in C."""
 
     dtype: str
     c: str
@@ -28,7 +30,7 @@ class Instance:
     name: str
     config: SimConfig
     chipyard: Path | None = None
-    """A checkout with the real tools, where the configuration names one."""
+    """The chipyard checkout with the external tools, if the configuration names one."""
 
     @staticmethod
     def load(name: str, configuration: Path) -> Instance:
@@ -37,12 +39,14 @@ class Instance:
 
     @property
     def summary(self) -> str:
-        """Element type and array, for people: `int8 16x16`."""
+        """The element type and the array size as text: `int8 16x16`."""
         return f"{self.config.element_type} {self.dim}x{self.dim}"
 
     @property
     def dim(self) -> int:
-        """Rows and columns of the array: one tile of A, and the rows of every move."""
+        """The number of rows and columns of the array, which is also the number of rows of a
+        move.
+        """
         return self.config["array_dim"]
 
     @property
@@ -52,7 +56,7 @@ class Instance:
 
     @property
     def is_integer(self) -> bool:
-        """Whether elements are integers, so that results saturate and are compared exactly."""
+        """Whether elements are integers. Integer results saturate and are compared exactly."""
         return self.config.element_type == "int8"
 
     @property
@@ -81,7 +85,9 @@ class Instance:
 
     @property
     def constants(self) -> Mapping[str, int]:
-        """Names of gemmini.h and their values; of `SPAD(row)` and `ACC(row)`, of row 0."""
+        """The names in gemmini.h with their values. `SPAD(row)` and `ACC(row)` have the values for
+        row 0.
+        """
         return {
             "DIM": self.dim,
             "SPAD": 0,

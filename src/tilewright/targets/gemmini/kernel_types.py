@@ -1,7 +1,8 @@
 """Refuses kernels whose parameters have other element types than the workload's arrays.
 
-C links a kernel that was written for int8 to float32 arrays without a word; what comes of it is a
-wrong result or an access outside the arrays, which says little about the mistake.
+C links a kernel that was written for int8 to float32 arrays without a warning. Such a kernel would
+fail with a wrong result or an access outside the arrays, from which the mistake is hard to
+recognise.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _TYPES: Mapping[str, str] = {
 def check_types(source: str, arguments: Sequence[Argument], instance: Instance) -> Failed | None:
     """A `compile_error` naming the first parameter of a wrong type.
 
-    None where all fit, or where the parameters cannot be told by their text.
+    None if all types fit, or if the parameters cannot be found in the text.
     """
     match = _KERNEL.search(_COMMENT.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), source))
     if match is None:

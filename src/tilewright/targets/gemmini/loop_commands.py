@@ -1,7 +1,7 @@
-"""Whether a kernel had the hardware's loop unrollers do its work, however it got at the command.
+"""Detects whether a kernel used the hardware's loop unrollers.
 
-Only baselines may, which results are compared with. The header with their macros is refused in a
-candidate's source, but a command is only an instruction word: it can be written as data, too.
+Only baselines may use them. The header with their macros is refused in a candidate's source, but a
+candidate could also write the instruction word of a command as data.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _CUSTOM_3 = 0x7B
 
 
 def loop_command(elf: bytes, executed: Iterable[int]) -> int | None:
-    """The first of these addresses at which a loop command stands; None where there is none.
+    """The first of these addresses that contains a loop command; None if there is none.
 
     `executed` are addresses of instructions in the binary's code, which no kernel can change.
     """

@@ -18,7 +18,7 @@ from tilewright.targets.gemmini.possible import dotted
 from tilewright.targets.gemmini.toolchain import COMPILE_FLAGS, compiler_family
 
 STANDARD = CONFIGURATIONS["gemmini-int8-16x16"]
-"""The file whose comments say what every parameter means, and where its value is from."""
+"""The file whose comments give the meaning and the source of every parameter."""
 COSTS = STANDARD.with_name("costs.toml")
 SOURCES: Mapping[str, str] = {
     "rtl": "public RTL",
@@ -31,14 +31,16 @@ FIRST = (
     "l2.bytes", "dram.latency", "cpu.load_use", "cpu.multiply_bits", "cpu.branch_miss",
     "cpu.fetch_queue", "cpu.l1_bytes", "cpu.l1_refill", "cpu.fetch_refill", "cpu.fence_latency",
 )  # fmt: skip
-"""Parameters that decide often, and that the description of the commands does not tell."""
+"""Important parameters that the description of the commands does not contain."""
 _SECTION = re.compile(r"^\[simulator\.(\w+)\]$")
 _PARAMETER = re.compile(r"^(\w+)\s*=\s*[^#]+?(?:\s*#\s*(.*))?$")
 _MARK = re.compile(r"\s*\[(rtl|fit|estimate)\]\s*$")
 
 
 def machine_facts(instance: Instance) -> tuple[MachineFact, ...]:
-    """Parameters in the order of target.toml, costs in that of costs.toml, the compiler's flags."""
+    """The parameters in the order of target.toml, the costs in the order of costs.toml, and the
+    compiler's flags.
+    """
     return (
         *_parameters(instance),
         *_costs(instance),

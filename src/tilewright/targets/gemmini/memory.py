@@ -1,4 +1,4 @@
-"""Where a kernel's arguments lie in the simulated memory."""
+"""The addresses of a kernel's arguments in the simulated memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ PAGE_BYTES = 4096
 def argument_addresses(sizes: Sequence[int]) -> list[int]:
     """Page-aligned addresses for arrays of these byte sizes, an unmapped page after each.
 
-    A kernel that runs past the end of an array meets the unmapped page instead of the next array.
+    A kernel that accesses memory after the end of an array reaches the unmapped page instead of the
+    next array.
     """
     addresses = []
     address = ARGUMENTS_BASE

@@ -1,4 +1,5 @@
-"""The generated starting kernels: static loop nests that a first version by hand would have.
+"""Generates the starting kernels, which are static loop nests like a first version that is written
+by hand.
 
 Tiles of the array's rows by the widest move's columns (16x64 on int8 16x16), every operand loaded
 again in the inner loops, the accumulator cleared by a move of zeros, nothing overlapped, all
@@ -20,8 +21,8 @@ from tilewright.targets.gemmini.instance import Instance
 def naive_gemm(gemm: Gemm, instance: Instance) -> str:
     """C source of `C[m][n] = A[m][k] * B[k][n]` for any positive sizes, saturated if int8.
 
-    Every transfer stays inside its array. A loop that runs once is kept: its bounds document
-    the tile.
+    No transfer exceeds its array. Loops with one iteration are kept, because their bounds show the
+    size of the tile.
     """
     m, n, k = gemm.m, gemm.n, gemm.k
     tile, wide, elem = instance.dim, instance.move_columns, instance.element.c
@@ -68,8 +69,8 @@ def naive_gemm(gemm: Gemm, instance: Instance) -> str:
 def naive_convolution(conv: Convolution, instance: Instance) -> str:
     """C source of a convolution: a tile of pixels of one output row by the columns of a wide move.
 
-    The tile begins as the bias, repeated in every row by a stride of 0; then each position of the
-    kernel and each block of channels load their pixels and weights again.
+    A tile is first set to the bias, which a stride of 0 repeats in every row. Then the pixels and
+    weights of each kernel position and each block of channels are loaded and multiplied.
     """
     tile, wide, bytes_ = instance.dim, instance.move_columns, instance.config.element_bytes
     batch, height, width, filters = conv.output_shape

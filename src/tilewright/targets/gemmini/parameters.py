@@ -20,11 +20,11 @@ CONFIGURATIONS: Mapping[str, Path] = {
     "gemmini-int8-16x16": _FOLDER / "target.toml",
     "gemmini-fp32-4x4": _FOLDER / "fp32-4x4.toml",
 }
-"""The configurations that come with the package: what `base` of another file may name."""
+"""The configurations that come with the package, which `base` of another file can name."""
 
 FILE_KEYS = ("target", "name", "base", "simulator", "tools")
 ELEMENT_TYPES = ("int8", "fp32", "int32")
-"""Names of the simulator's numbers for element types, in order."""
+"""Names of the element types, in the order of the simulator's numbers."""
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "array_element_type": ("int8", "fp32"),
     "accumulator_element_type": ("int32", "fp32"),
@@ -33,7 +33,9 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class SimConfig:
-    """A complete, checked set of parameters: `SECTION_KEY` of target.toml to its whole number."""
+    """A complete and checked set of parameters, which maps `SECTION_KEY` of target.toml to a whole
+    number.
+    """
 
     parameters: Mapping[str, int]
 
@@ -42,28 +44,30 @@ class SimConfig:
 
     @property
     def element_type(self) -> str:
-        """Of the array's operands: int8 or fp32."""
+        """The element type of the array's operands: int8 or fp32."""
         return ELEMENT_TYPES[self["array_element_type"]]
 
     @property
     def element_bytes(self) -> int:
-        """Of one element in the scratchpad."""
+        """The size of one element in the scratchpad in bytes."""
         return _BYTES[self.element_type]
 
     @property
     def sum_bytes(self) -> int:
-        """Of one element in the accumulator."""
+        """The size of one element in the accumulator in bytes."""
         return _BYTES[ELEMENT_TYPES[self["accumulator_element_type"]]]
 
     @property
     def max_blocks(self) -> int:
-        """Blocks of `dim` columns in one move: as many as the largest request holds, or one."""
+        """The maximum number of blocks of `dim` columns in one move, which is the number that fits
+        the largest request, or one.
+        """
         row_bytes = self["array_dim"] * self.element_bytes
         return max(1, self["dma_max_request_bytes"] // row_bytes)
 
     @property
     def digest(self) -> str:
-        """First 16 hexadecimal digits of a hash of all parameters."""
+        """The first 16 hexadecimal digits of a hash of all parameters."""
         text = repr(sorted(self.parameters.items()))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -72,7 +76,7 @@ _BYTES = {"int8": 1, "fp32": 4, "int32": 4}
 
 
 def load_config(path: Path) -> SimConfig:
-    """The simulator's parameters in `path`, and those of its `base` where it names one.
+    """The simulator's parameters in `path`, completed by those of its `base` if it names one.
 
     Raises `ConfigurationError` for a file that cannot be read, and for a parameter that is
     missing, unknown or impossible.
@@ -86,7 +90,9 @@ def load_config(path: Path) -> SimConfig:
 
 
 def instance_name(path: Path) -> str:
-    """What the file calls itself, or its own name without the ending; part of workload names."""
+    """The name of an instance, from the file's field `name` or the name of the file. It is part of
+    workload names.
+    """
     name = _read_file(path).get("name", path.stem)
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
         raise ConfigurationError(

@@ -1,4 +1,6 @@
-"""When a run loses cycles: before the first product, in the steady state, after the last one."""
+"""Divides lost cycles into phases: before the first product, in the steady state, and after the
+last product.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ _PER_PRODUCTS = 1000
 def described_phases(phases: Sequence[Mapping[str, int]], dim: int) -> list[str]:
     """A sentence on the cycles lost in each phase; none for a run without products.
 
-    `phases` are cycles by cause of the start, of parts of equally many busy cycles, and of the end.
-    A product is taken to keep the array of `dim` rows busy for `dim` cycles.
+    `phases` are the cycles by cause of the start, of parts with equal numbers of busy cycles, and
+    of the end. A product is assumed to keep the array of `dim` rows busy for `dim` cycles.
     """
     if len(phases) < 3:
         return []
@@ -41,9 +43,10 @@ def described_phases(phases: Sequence[Mapping[str, int]], dim: int) -> list[str]
 
 
 def few_phases(phases: Sequence[Mapping[str, int]]) -> tuple[Mapping[str, float], ...]:
-    """The start, at most `_KEPT_PARTS` parts of the middle and the end, of a run with products.
+    """The phases of a run with products: the start, at most `_KEPT_PARTS` parts of the middle, and
+    the end.
 
-    Parts stand for equally many of the simulator's; the last one may be shorter. Zeros are left
+    Each part combines an equal number of the simulator's parts, except the last one. Zeros are left
     out.
     """
     if len(phases) < 3:
@@ -67,7 +70,7 @@ def largest_first(counts: Mapping[str, float]) -> list[tuple[str, float]]:
 
 
 def listed(parts: Sequence[str]) -> str:
-    """Parts of a sentence, with commas and an `and`."""
+    """Parts of a sentence, joined by commas and `and`."""
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 

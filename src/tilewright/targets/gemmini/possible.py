@@ -1,7 +1,7 @@
-"""Which machines there can be: the ranges of parameters, and what must hold between them.
+"""The allowed ranges of parameters, and the conditions between parameters.
 
-Limits are those of the public Gemmini RTL, or of the model where it says so. Every refusal is one
-sentence that names the parameter.
+The limits are those of the public Gemmini RTL, or of the model if the code says so. Every refusal
+is one sentence that names the parameter.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 
 ARRAY_SIZES = (4, 8, 16, 32)
-"""Rows and columns of the arrays that are modelled."""
+"""The numbers of rows and columns of arrays that are modelled."""
 
 _MAY_BE_ZERO = {
     "array_element_type",
@@ -72,13 +72,13 @@ _SUMS = {_INT8: _INT32, _FP32: _FP32}
 
 
 def dotted(name: str) -> str:
-    """A parameter as target.toml spells it."""
+    """A parameter as it is written in target.toml."""
     section, _, key = name.partition("_")
     return f"simulator.{section}.{key}"
 
 
 def impossible(parameters: Mapping[str, int]) -> str | None:
-    """What is wrong with a complete set of parameters, as a sentence; None for nothing."""
+    """A sentence on what is wrong with a complete set of parameters, or None."""
     for name, must in chain(_ranges(parameters), _between(parameters)):
         return f"{dotted(name)} = {_shown(name, parameters[name])} is impossible: it must {must}"
     return None

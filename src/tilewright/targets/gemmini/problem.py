@@ -1,4 +1,4 @@
-"""What a kernel must compute: how its inputs are drawn and what the answer is."""
+"""The references of workloads."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class FloatConvolutionProblem(ProductProblem):
         self._conv = conv
 
     def operands(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
-        """Patches and weights, with the bias as one more product, by one."""
+        """Patches and weights, with the bias as one more product with the factor one."""
         conv = self._conv
         windows, weights = _windows(conv, inputs["input"]), _weights(conv, inputs["weights"])
         rows = np.concatenate([windows, np.ones((len(windows), 1), windows.dtype)], axis=1)
@@ -90,7 +90,7 @@ def _weights(conv: Convolution, weights: Array) -> Array:
 
 
 def exact_product(a: NDArray[np.int8], b: NDArray[np.int8]) -> Array:
-    """a[M][K] * b[K][N] with no rounding, in the fastest type that has none.
+    """a[M][K] * b[K][N] without rounding, in the fastest type that is exact.
 
     Every partial sum is at most K * 2**14 in magnitude; float32 holds whole numbers up to 2**24
     exactly and float64 up to 2**53, whatever order and fused operations the library uses.

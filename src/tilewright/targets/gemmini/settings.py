@@ -1,4 +1,4 @@
-"""The settings of a run that decide how this target evaluates a candidate."""
+"""The settings of a run that determine how this target evaluates a candidate."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import Self
 from tilewright.core.errors import ConfigurationError, UnknownNameError
 
 ORDERINGS = ("fence", "timing")
-"""What orders two accesses to the same memory: a fence alone, or also the modelled timing."""
+"""The conditions under which two accesses to the same memory are in order: only by a fence, or also
+by the modelled timing.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationSettings:
-    """Inputs, limits and time-outs; `from_mapping` takes them out of a run's settings.
+    """Inputs, limits and time-outs, which `from_mapping` reads from a run's settings.
 
     `input_seed` is the run's private seed, `checks` the number of functional comparisons before
     the timed one. `instructions_per_operation` bounds a candidate that never ends: more than
@@ -33,9 +35,9 @@ class EvaluationSettings:
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, object]) -> Self:
-        """Known keys of `settings`; other keys belong to other parts of the run.
+        """The settings for the known keys; other keys belong to other parts of the run.
 
-        `ordering` is a setting of this target alone, in `target_settings`.
+        `ordering` is a setting of this target only, in `target_settings`.
         """
         own = settings.get("target_settings", {})
         assert isinstance(own, Mapping)

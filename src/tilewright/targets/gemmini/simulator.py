@@ -1,4 +1,4 @@
-"""Runs an artifact on one test case, and turns what the simulator reports into records."""
+"""Runs an artifact on one test case, and converts the simulator's results to records."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
     from tilewright.targets.gemmini.sim import Fault, SimResult
 
 GEOMETRY_FAULTS = ("limit_exceeded", "local_out_of_bounds")
-"""Faults of kernels that may be right on another instance."""
+"""Faults of kernels that may be correct on another instance."""
 REQUEST_COUNTS = frozenset({"l2_hit", "l2_miss"})
 """Counters of the simulator that count memory requests, not cycles."""
 
 RULES_S = 5.0
 """Seconds that a run takes at most that only looks for broken rules."""
 UNORDERED = frozenset({"unordered_dram_read", "unordered_dram_write"})
-"""Faults of DRAM accesses that no fence orders, as far as a run without timing can tell."""
+"""Faults of DRAM accesses that no fence orders, which a run without timing can detect."""
 
 
 def load_sim() -> ModuleType:
-    """The co-simulator's module; `ToolchainMissingError` when its native part is not built."""
+    """The co-simulator's module; `ToolchainMissingError` if its native part has not been built."""
     try:
         from tilewright.targets.gemmini import sim
     except ImportError as error:
@@ -57,7 +57,9 @@ def model_version() -> str:
 
 
 def versions(instance: Instance) -> dict[str, str]:
-    """Simulator model and configuration, as they go into every result."""
+    """The versions of the simulator's model and of the configuration, which are part of every
+    result.
+    """
     configuration = f"{instance.summary} {instance.config.digest}"
     return {"simulator": model_version(), "configuration": configuration}
 
@@ -73,7 +75,9 @@ class Told:
 
 
 class Simulator:
-    """Simulates one task's kernels; holds the configuration and the arguments' addresses."""
+    """Simulates the kernels of one task, with the configuration and the addresses of the
+    arguments.
+    """
 
     def __init__(
         self, instance: Instance, workload: Workload, settings: EvaluationSettings
@@ -91,7 +95,9 @@ class Simulator:
     def run(
         self, artifact: Artifact, case: Case, stage: Stage, limit_cycles: int | None = None
     ) -> SimResult | Failed:
-        """A finished run whose outputs are right, or the failure. Timed in stage "measure"."""
+        """A finished run with correct outputs, or the failure. The run is timed in the stage
+        "measure".
+        """
         try:
             result = self._simulate(artifact, case, stage == "measure", limit_cycles)
         except InputError as error:  # a candidate may well be linked into something odd
@@ -127,7 +133,7 @@ class Simulator:
         return self._fault(artifact, "check", fault)
 
     def outputs(self, result: SimResult) -> dict[str, bytes]:
-        """All arguments by name as a run left them."""
+        """All arguments by name after a run."""
         return dict(zip((a.name for a in self._arguments), result.outputs, strict=True))
 
     def _simulate(
@@ -151,7 +157,7 @@ class Simulator:
         return result
 
     def told(self, artifact: Artifact, result: SimResult) -> Told:
-        """What a timed run says to whoever proposes the next step."""
+        """The feedback of a timed run for proposers."""
         by_line = cycles_by_line(result, artifact.binary)
         text = describe(self._workload, self._config, result, artifact.binary, by_line)
         gaps = longest_gaps(result, artifact.binary)
@@ -188,7 +194,9 @@ class Simulator:
 
 
 def order_warnings(artifact: Artifact, result: SimResult) -> tuple[str, ...]:
-    """One sentence for each pair of lines whose order only this run's timing shows."""
+    """One sentence for each pair of lines that were in order only because of the timing of this
+    run.
+    """
     warnings = []
     for pair in result.unordered:
         later, earlier = source_lines(artifact.binary, [pair.pc, pair.second_pc], C.file)
@@ -200,12 +208,14 @@ def order_warnings(artifact: Artifact, result: SimResult) -> tuple[str, ...]:
 
 
 def utilization(workload: Workload, cycles: int, array_units: int) -> float:
-    """Useful operations over what the array could do in these cycles, 0..1."""
+    """Useful operations divided by those that the array could perform in these cycles, from 0 to
+    1.
+    """
     return workload.operations / (cycles * array_units)
 
 
 def cycles_by_cause(result: SimResult) -> Mapping[str, float]:
-    """Where cycles went, for `Measured.breakdown`: the simulator's counters of cycles."""
+    """The simulator's counters of cycles, for `Measured.breakdown`."""
     return {k: float(v) for k, v in result.breakdown.items() if k not in REQUEST_COUNTS}
 
 

@@ -1,4 +1,4 @@
-"""What sizes a registered workload may have; every refusal is one sentence."""
+"""Checks the sizes of a registered workload. Every refusal is one sentence."""
 
 from __future__ import annotations
 
@@ -6,19 +6,23 @@ from tilewright.core.errors import WorkloadError
 from tilewright.targets.gemmini.instance import Instance
 
 MAX_ARGUMENT_BYTES = 128 << 20
-"""All arrays together; the simulated memory holds them beside code and guard pages."""
+"""Maximum total size of all arrays, which must fit into the simulated memory together with code and
+guard pages.
+"""
 
 MAX_ARGUMENTS = 8
-"""Those that the RISC-V calling convention passes in registers."""
+"""Maximum number of arguments, which the RISC-V calling convention passes in registers."""
 
 MAX_REDUCTION = 1 << 16
-"""Most int8 products one output may sum: so many always fit the 32-bit accumulator."""
+"""Maximum number of int8 products that one output may sum, which always fit the 32-bit
+accumulator.
+"""
 
 
 def parse_size(spec: str, text: str, names: str, smallest: int = 1) -> int:
-    """The whole number in `text`; `WorkloadError` when it is less than `smallest`.
+    """The whole number in `text`; `WorkloadError` if it is less than `smallest`.
 
-    `names` says which sizes of the workload `spec` the sentence is about.
+    `names` are the sizes of the workload `spec` that the message mentions.
     """
     value = int(text) if len(text) <= 12 else 10**12
     if value < smallest:
@@ -29,7 +33,9 @@ def parse_size(spec: str, text: str, names: str, smallest: int = 1) -> int:
 
 
 def check_reduction(spec: str, products: int, formula: str, instance: Instance) -> None:
-    """Raise unless a sum of so many int8 products fits; `formula` names them (`K`, `RxSxC`)."""
+    """Raise `WorkloadError` unless a sum of this number of int8 products fits; `formula` is the
+    number in the message (`K`, `RxSxC`).
+    """
     if instance.is_integer and products > MAX_REDUCTION:
         raise WorkloadError(
             f"workload {spec!r} has {formula} = {products}: sums of more than {MAX_REDUCTION} int8 "
@@ -38,7 +44,7 @@ def check_reduction(spec: str, products: int, formula: str, instance: Instance) 
 
 
 def check_memory(spec: str, array_bytes: int) -> None:
-    """Raise unless arrays of this many bytes fit the simulated memory."""
+    """Raise `WorkloadError` unless arrays of this total size fit the simulated memory."""
     if array_bytes > MAX_ARGUMENT_BYTES:
         raise WorkloadError(
             f"workload {spec!r} needs {array_bytes >> 20} MiB of arrays: the simulated memory "

@@ -1,4 +1,4 @@
-"""What a Gemmini kernel's source may hold: the headers it may include, and no assembler."""
+"""Rules for the source of a Gemmini kernel: the headers that it may include, and no assembler."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ HEADERS = (
     "gemmini.h", "stdint.h", "stddef.h", "stdbool.h", "limits.h",
     "assert.h", "stdlib.h", "stdio.h", "string.h",
 )  # fmt: skip
-"""The only headers a candidate may include. There is no C library: runtime/ has the last four."""
+"""The only headers that a candidate may include. There is no C library, so runtime/ contains the
+last four.
+"""
 
 LOOP_HEADERS = (*HEADERS, "gemmini_loops.h")
-"""Those a baseline may include: the hardware loop unrollers are there to be compared with. As in
-the published experiments, candidates issue their commands themselves."""
+"""Further headers that a baseline may include. Results are compared with kernels that use the
+hardware loop unrollers, but candidates must issue commands themselves, as in the published
+experiments.
+"""
 
 
 def check_source(source: str, headers: Sequence[str] = HEADERS) -> Failed | None:

@@ -1,4 +1,4 @@
-"""`GemminiTarget`: opens workloads and folders as tasks, and says what is installed."""
+"""`GemminiTarget`, which opens workloads and folders as tasks and reports what is installed."""
 
 from __future__ import annotations
 
@@ -58,14 +58,16 @@ class GemminiTarget:
         return load_brief(self.instance)
 
     def configured(self, file: Path) -> GemminiTarget:
-        """The instance a user's target.toml describes; `ConfigurationError` says what is wrong."""
+        """The instance that a user's target.toml describes; `ConfigurationError` says what is
+        wrong.
+        """
         target = GemminiTarget(instance_name(file), file)
         _ = target.instance
         return target
 
     @property
     def resource(self) -> str:
-        """The co-simulator with a compiler; `versions` finds out whether they are there."""
+        """The resource of machines with the co-simulator and a compiler."""
         return "gemmini-sim"
 
     def brief(self) -> TargetBrief:
@@ -77,7 +79,7 @@ class GemminiTarget:
         return workloads.registered(self.instance)
 
     def open(self, spec: str, settings: Mapping[str, object]) -> Task:
-        """The workload named by `spec`, with its naive starting kernel."""
+        """The task of the workload `spec`, with its naive starting kernel."""
         instance = self.instance
         shape = workloads.parse_workload(spec, instance)
         chosen = EvaluationSettings.from_mapping(settings)
@@ -94,7 +96,7 @@ class GemminiTarget:
         return KernelTask(instance, workload, start, problem, chosen, kernels)
 
     def open_folder(self, folder: Path, settings: Mapping[str, object]) -> Task:
-        """A user's kernel folder; its reference runs only in the process that evaluates."""
+        """The task of a kernel folder, whose reference runs only in the evaluating process."""
         workload, start, problem = read_folder(
             folder,
             self.name,
@@ -107,11 +109,11 @@ class GemminiTarget:
         return KernelTask(self.instance, workload, start, problem, chosen)
 
     def template(self) -> FolderTemplate:
-        """What `tilewright init` writes: a matrix product."""
+        """The files that `tilewright init` writes, which describe a matrix product."""
         return load_template(FOLDER / "template.toml", words(self.instance))
 
     def versions(self) -> Mapping[str, str]:
-        """Compiler, how it is used, simulator model and configuration hash."""
+        """The compiler, its flags, the simulator's model and a hash of the configuration."""
         toolchain = find_toolchain()
         return {
             "compiler": toolchain.id,
@@ -120,7 +122,7 @@ class GemminiTarget:
         }
 
     def doctor(self) -> Sequence[tuple[str, bool | None, str]]:
-        """The compiler that would be used, the co-simulator, and the tools beside it."""
+        """The state of the compiler, the co-simulator and the external tools."""
         return [self._compiler(), self._simulator(), *self._tools()]
 
     def _compiler(self) -> tuple[str, bool, str]:

@@ -1,4 +1,4 @@
-"""A workload with its starting kernel and, on first use, what evaluates candidates for it."""
+"""A workload with its starting kernel, and its evaluator, which is constructed on first use."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
 
 class KernelTask:
-    """A task on this target; `evaluator` compiles and simulates in the process that asks for it."""
+    """A task on this target; `evaluator` compiles and simulates in the process that constructs
+    it.
+    """
 
     containable: Literal[True] = True
 
@@ -54,7 +56,7 @@ class KernelTask:
 
     @property
     def fingerprint(self) -> str:
-        """Content hash of all that decides a verdict beside the workload and the versions."""
+        """Hash of everything that determines a verdict, except the workload and the versions."""
         settings = self._settings
         return content_id(
             self._problem.fingerprint,
@@ -77,23 +79,27 @@ class KernelTask:
         return [OpenCase(case) for case in (*compared, cases.timed())]
 
     def omissions(self) -> Mapping[str, str]:
-        """Distributions of inputs that are not compared, and why."""
+        """The distributions of inputs that are not compared, with the reasons."""
         return self._cases.omissions
 
     def hostile_kernels(self) -> Mapping[str, str]:
-        """Kernels that are wrong for this task, whatever it is."""
+        """Kernels that are wrong for every task."""
         from tilewright.parts.hostile import hostile_c_kernels
 
         return hostile_c_kernels(self.workload.arguments)
 
     def floor(self, measured: Measured) -> tuple[float, str]:
-        """Cycles that no correct kernel with these counts can beat, and the bound in words."""
+        """A lower bound on the cycles of any correct kernel with these counts, and the bound in
+        words.
+        """
         from tilewright.targets.gemmini.floors import highest_floor
 
         return highest_floor(self._instance, self.workload, measured)
 
     def external(self, simulator: str) -> ExternalRun:
-        """Runs on Spike, Verilator or FireSim with the inputs of the timed run."""
+        """The function that runs a kernel on Spike, Verilator or FireSim, with the inputs of the
+        timed run.
+        """
         from tilewright.targets.gemmini.external.run import run_source
         from tilewright.targets.gemmini.external.tools import find_tool
         from tilewright.targets.gemmini.source_rules import HEADERS, LOOP_HEADERS
@@ -154,7 +160,7 @@ class KernelTask:
         return [bytes.fromhex(data) for data in answer["final"]]
 
     def code(self, source: str) -> CompiledCode | Failed:
-        """What the compiler makes of a kernel, or why it does not build."""
+        """The machine code of a kernel, or the failure of its build."""
         from tilewright.targets.gemmini.code import compiled_code
 
         built = self.evaluator[0].build(Candidate(source))
@@ -169,7 +175,7 @@ class KernelTask:
 
     @cached_property
     def evaluator(self) -> tuple[Builder, Checker, Runner]:
-        """Builder, Checker and Runner, sharing inputs and expected outputs."""
+        """Builder, Checker and Runner, which share inputs and expected outputs."""
         from tilewright.targets.gemmini.evaluator import create_evaluator
 
         return create_evaluator(

@@ -51,7 +51,7 @@ class TinyMpc:
 
     @property
     def steps(self) -> int:
-        """Steps of the recurrence."""
+        """The number of steps of the recurrence."""
         return self.horizon - 1
 
     @property
@@ -62,7 +62,7 @@ class TinyMpc:
         return self.steps * products
 
     def arguments(self) -> tuple[Argument, ...]:
-        """The arrays; the trajectory's given end is part of the array that the pass fills."""
+        """The arrays. The known end of the trajectory is part of the array that the pass fills."""
         s, i, h = self.states, self.inputs, self.horizon
         if self.direction == "forward":
             return (
@@ -90,8 +90,8 @@ class TinyMpc:
 def parse_tinympc(spec: str, instance: Instance) -> TinyMpc:
     """Sizes from a name like `tinympc-forward` or `tinympc-backward-12x4x20`.
 
-    Raises `WorkloadError` when it is malformed, its sizes are impossible or too large, or the
-    instance computes with integers.
+    Raises `WorkloadError` if the name is malformed, if its sizes are impossible or too large, or if
+    the instance computes with integers.
     """
     if instance.is_integer:
         raise WorkloadError(

@@ -1,4 +1,5 @@
-"""The starting kernels of the TinyMPC passes: each operation loads, computes and stores by itself.
+"""The starting kernels of the TinyMPC passes, in which each operation loads its operands, computes,
+and stores its result.
 
 Every matrix-vector product configures the accelerator, loads its operands block by block, stores
 its result and waits for it; signs and sums of vectors are left to the core, which reads what was

@@ -1,4 +1,4 @@
-"""The oracle of the TinyMPC passes, and the inputs they are checked on."""
+"""The reference of the TinyMPC passes, and the inputs on which they are checked."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ Floats = NDArray[np.float64]
 
 
 class TinyMpcProblem(FormulaProblem):
-    """The recurrence; sums may be taken in any order and signs moved over them.
+    """The recurrence of a pass. Kernels may compute sums in any order, and may change the signs of
+    terms instead of the sign of a sum.
 
-    The order of the steps is fixed.
+    Kernels may not change the order of the steps.
     """
 
     fingerprint = "tinympc reference 2"
@@ -44,11 +45,13 @@ class TinyMpcProblem(FormulaProblem):
         self._mpc = mpc
 
     def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:
-        """The trajectory and its inputs; given rows of the trajectory are exact."""
+        """The trajectory and its inputs. The known rows of the trajectory are exact."""
         return _forward(operands) if self._mpc.direction == "forward" else _backward(operands)
 
     def draw(self, argument: Argument, distribution: str, rng: np.random.Generator) -> Array:
-        """Values for one input; matrices have at most the gain that keeps the trajectory finite."""
+        """Values for one input. The gain of matrices is limited so that the trajectory remains
+        finite.
+        """
         is_vector = argument.name in _VECTORS[self._mpc.direction]
         if is_vector and distribution in inputs.FLOAT_DISTRIBUTIONS and distribution != "sparse":
             return inputs.draw(argument, distribution, self.reduction, rng)

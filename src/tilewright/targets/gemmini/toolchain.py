@@ -1,4 +1,4 @@
-"""The RISC-V cross compiler: finds one, and turns a kernel's C text into an ELF file.
+"""Finds a RISC-V cross compiler, and compiles a kernel's C text to an ELF file.
 
 `riscv64-unknown-elf-gcc` is used when it is on PATH, else the clang inside the `ziglang` package.
 
@@ -57,14 +57,16 @@ class Toolchain:
 
     @property
     def build(self) -> str:
-        """Content hash of all else that decides the bytes built: flags, header, runtime, script."""
+        """A hash of everything else that determines the binary: flags, header, runtime, linker
+        script.
+        """
         flags = [f.replace(str(RUNTIME), "") for f in (*self.compile_flags, *self.link_flags)]
         return content_id(*flags, *(path.read_text() for path in sorted(RUNTIME.iterdir())))
 
 
 @cache
 def find_toolchain() -> Toolchain:
-    """The compiler to use; raises `ToolchainMissingError` when there is none."""
+    """The compiler to use; `ToolchainMissingError` if there is none."""
     toolchain = find_gcc() or find_zig()
     if toolchain is None:
         raise ToolchainMissingError(f"no RISC-V cross compiler was found: {HOW_TO_GET}.")
@@ -95,7 +97,7 @@ def find_gcc() -> Toolchain | None:
 
 
 def find_zig() -> Toolchain | None:
-    """Clang as packaged in `ziglang`, run by this interpreter."""
+    """Clang from the package `ziglang`, which this Python interpreter starts."""
     spec = importlib.util.find_spec("ziglang")
     if spec is None:
         return None
@@ -123,7 +125,7 @@ def find_zig() -> Toolchain | None:
 def compile_kernel(
     toolchain: Toolchain, source: str, header: str, timeout_s: float
 ) -> bytes | Failed:
-    """The linked ELF, byte for byte the same for the same source, header and toolchain.
+    """The linked ELF file, which is identical for the same source, header and toolchain.
 
     `header` is the text of configuration.h, which describes the instance to gemmini.h.
     A `Failed` of stage "build" carries the compiler's messages and the first source line.

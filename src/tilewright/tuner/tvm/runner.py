@@ -140,7 +140,7 @@ class Runner:
     ) -> Rounds:
         """Samples of each candidate and of the reference from interleaved rounds.
 
-        A process of its own measures them, with fresh arguments. `slowest_s`, the longest of the
+        A separate process measures them, with new arguments. `slowest_s`, the longest of the
         candidates' times, gives slow ones the time that their rounds need. One that fails is left
         out, and the rounds begin again with the others: all samples are of the same rounds.
         """

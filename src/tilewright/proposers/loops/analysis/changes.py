@@ -67,7 +67,7 @@ def visible_types(kernel: Kernel, number: int) -> dict[str, Type]:
 
 
 def hidden_name(body: tuple[Statement, ...], visible: Collection[str]) -> str | None:
-    """A name that is declared where one of that name is visible already, or None.
+    """A name whose declaration hides an outer declaration of the same name, or None.
 
     Variables are known by their names, so that two of one name would be taken for the same.
     """

@@ -1,4 +1,4 @@
-"""Rewrites chosen by hand: which apply to a kernel, and carrying some of them out."""
+"""Lists the rewrites that apply to a kernel, and carries out those that a user chooses."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ MOST_TRIED = 300
 def whole_drafts(
     kernel: Kernel, machine: Machine, menu: Sequence[MenuOption], offered: Sequence[MenuOption]
 ) -> Iterator[Draft]:
-    """The sequences for a kernel of its kind, made of what is on the menu.
+    """The complete sequences for a kernel of this kind, which use only options of the menu.
 
     Each counts as a plan on one of the options offered; without any there are none.
     """

@@ -1,4 +1,6 @@
-"""Products that keep the operand that an earlier one latched: their order is part of the result."""
+"""Products that use the operand which an earlier product left in the array. The result depends on
+their order.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Runs a kernel on the real tools beside the embedded simulator: Spike, Verilator, FireSim."""
+"""Runs a kernel on external tools: Spike, Verilator and FireSim."""

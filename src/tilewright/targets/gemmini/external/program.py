@@ -1,4 +1,6 @@
-"""A candidate as a bare-metal program: the same kernel with its inputs, its own result channel."""
+"""Builds a candidate as a bare-metal program, which contains the kernel, its inputs, and code that
+prints the result.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +29,10 @@ _PRIME, _BASIS = 0x100000001B3, 0xCBF29CE484222325
 
 @dataclass(frozen=True, eq=False)
 class CorrectRun:
-    """All arguments in order: as the kernel finds them, and their bytes after a correct run.
+    """All arguments in order: their values before the call, and their bytes after a correct run.
 
-    Those `within_tolerance` need not have these very bytes: `mismatch` takes the bytes of all
-    arguments after a run and says what differs from the reference, or None.
+    Arguments in `within_tolerance` may have other bytes. For them, `mismatch` compares the bytes of
+    all arguments after a run with the reference, and returns the first difference or None.
     """
 
     initial: Sequence[Array]
@@ -41,7 +43,7 @@ class CorrectRun:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """A built program; `hashes` are those of every argument's bytes after a correct run."""
+    """A built program; `hashes` are the hashes of each argument's bytes after a correct run."""
 
     elf: Path
     nonce: int
@@ -61,7 +63,7 @@ def build_program(
     """Build `source` with the inputs of `run` in `folder`, which should be empty.
 
     `configuration` is the text of configuration.h, `headers` are those it may include.
-    Names and nonce are random, so that no two builds are alike.
+    Names and the number in the result line are random, so each build is different.
     """
     refused = check_source(source, headers)
     if refused is not None:

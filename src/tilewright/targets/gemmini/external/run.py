@@ -1,4 +1,4 @@
-"""Runs a program on a real tool and reads its result, trusting nothing that it prints."""
+"""Runs a program on an external tool and checks the result that it prints."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run_source(
     compile_timeout_s: float,
     headers: Sequence[str] = HEADERS,
 ) -> ExternalResult | Failed:
-    """Build a kernel in a folder of its own and run it."""
+    """Build a kernel in a separate folder and run it."""
     with open_folder(f"tilewright-{tool.name}-") as folder:
         program = build_program(
             find_toolchain(),

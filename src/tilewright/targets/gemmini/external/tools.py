@@ -1,4 +1,4 @@
-"""Where the real tools are, and how each is told to run a program."""
+"""Finds the external tools, and constructs the command with which each runs a program."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from pathlib import Path
 from tilewright.core.errors import ToolchainMissingError, UnknownNameError
 
 CHIPYARD = "TILEWRIGHT_CHIPYARD"
-"""Environment variable with the folder of a built chipyard checkout, for targets whose file names
-none in [tools]."""
+"""Environment variable with the folder of a chipyard checkout, for targets whose file names none in
+[tools].
+"""
 
 _NAME_IT = f"name the checkout in the target's file ([tools] chipyard = ...) or set {CHIPYARD}"
 
@@ -28,10 +29,12 @@ HOW_TO_GET: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One real simulator; `timed` ones count cycles of the chip, `contained` ones need no network.
+    """One external simulator. If it is `timed`, it counts cycles of the chip; if it is `contained`,
+    it needs no network.
 
-    Its command is `command` followed by the program's path. FireSim's goes through a script of the
-    user's, since clusters differ: it runs the program and prints the chip's console.
+    Its command is `command` followed by the path of the program. FireSim is started by a script of
+    the user, because clusters differ. The script runs the program and prints the console of the
+    chip.
     """
 
     name: str

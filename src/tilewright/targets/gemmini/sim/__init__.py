@@ -1,6 +1,6 @@
-"""The Gemmini co-simulator: runs a compiled kernel, checks it and says how long it takes.
+"""The Gemmini co-simulator, which runs a compiled kernel, checks it, and counts its cycles.
 
-A kernel is interpreted, never run natively; it can reach only the memory it is given.
+A kernel is interpreted and never runs natively. It can access only the simulated memory.
 """
 
 from tilewright.targets.gemmini.parameters import CONFIGURATIONS, SimConfig, load_config

@@ -17,12 +17,14 @@ from tilewright.targets.gemmini.sim import _cosim
 require_current(_cosim, Path(__file__).parent / "cpp")
 
 MODEL_VERSION = _cosim.SOURCE_HASH[:16]
-"""Changes with every change of the simulator's sources; goes into every result."""
+"""Version of the simulator, which changes with every change of its sources and is part of every
+result.
+"""
 
 Status: TypeAlias = Literal["ok", "fault", "slower_than_limit", "timeout"]
 Ordering: TypeAlias = Literal["fence", "timing"]
 Buffer: TypeAlias = Any
-"""Anything with a contiguous buffer: bytes, bytearray, memoryview or a numpy array."""
+"""An object with a contiguous buffer: bytes, bytearray, memoryview or a numpy array."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What a program did that the hardware does not allow, and where.
+    """An operation that the hardware does not allow, with its place in the program.
 
     `second_pc` is the other instruction involved, for instance the mvout whose bytes were read
     too early.
@@ -54,9 +56,10 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class BankLoss:
-    """Cycles that products lost at one scratchpad bank: "bank_conflict" or "write_steal".
+    """The cycles that products lost at one scratchpad bank, by "bank_conflict" or "write_steal".
 
-    `users` says who wanted it ("A and B", "a load and A"); `first_pc` is the first instruction hit.
+    `users` are the accesses to the bank ("A and B", "a load and A"); `first_pc` is the first
+    affected instruction.
     """
 
     cause: str
@@ -68,9 +71,9 @@ class BankLoss:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Cycles in a row in which the array was idle, from cycle `start` on.
+    """A period in which the array was idle, beginning at cycle `start`.
 
-    `cause` (an entry of `EXCLUSIVE`) and `pc` are those of most of them.
+    `cause` (an entry of `EXCLUSIVE`) and `pc` are those of most of its cycles.
     """
 
     start: int
@@ -81,9 +84,9 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Unordered:
-    """DRAM accesses of two instructions that no fence orders, and that came in order in this run.
+    """DRAM accesses of two instructions that no fence orders, but which were in order in this run.
 
-    `second_pc` is the earlier one; `count` how often they met.
+    `second_pc` is the earlier instruction; `count` is the number of such pairs of accesses.
     """
 
     kind: FailureKind
@@ -95,7 +98,9 @@ class Unordered:
 
 @dataclass(frozen=True, slots=True)
 class Hotspot:
-    """A cause of lost cycles (one of `causes.CAUSES`), an instruction it hit, and how often."""
+    """A cause of lost cycles (one of `causes.CAUSES`), an affected instruction, and the number of
+    cycles.
+    """
 
     cause: str
     pc: int
