@@ -35,6 +35,7 @@ CASES = {
     "double_accumulator": "double-accumulator Y c 2 in-place",
     "delayed_stores": "double-accumulator Y c 2 delayed",
     "pipeline": "pipeline W d 2",
+    "pipeline_nest": "pipeline-nest W d 2",
     "pipeline_cleared": "hoist r; pipeline Y c 2",
     "interleave": "hoist r; resident W r inside; block-load X d#2; pipeline X r 3; interleave r",
     "interleave_stores": "hoist r; retile r 2; double-accumulator Y c 2 delayed; interleave c",

@@ -41,7 +41,9 @@ def slot_term(row: Expr, buffer: Buffer) -> Expr:
     if buffer.slots == 1:
         return Expr()
     turning = tuple(
-        (a, c) for a, c in row.terms if isinstance(a, Remainder) and a.by == buffer.slots
+        (a, c)
+        for a, c in row.terms
+        if isinstance(a, Remainder) and (a.by, c) == (buffer.slots, buffer.slot_stride)
     )
     fixed = (row.const - buffer.base) // buffer.slot_stride * buffer.slot_stride
     return Expr(0 if turning else fixed, turning)

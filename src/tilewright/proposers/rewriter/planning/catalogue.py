@@ -23,6 +23,7 @@ from tilewright.proposers.rewriter.planning.sites import (
     blocks,
     each_buffer,
     each_loop,
+    loaded_in_inner_loops,
     loaded_in_loops,
     loads,
     loops_of_loads,
@@ -54,7 +55,11 @@ from tilewright.proposers.rewriter.rewrites.offload import offload
 from tilewright.proposers.rewriter.rewrites.overwrite import overwrite
 from tilewright.proposers.rewriter.rewrites.own_rows import give_own_rows
 from tilewright.proposers.rewriter.rewrites.packing import pack_blocks
-from tilewright.proposers.rewriter.rewrites.pipeline import delay_stores, prefetch
+from tilewright.proposers.rewriter.rewrites.pipeline import (
+    delay_stores,
+    prefetch,
+    prefetch_in_nest,
+)
 from tilewright.proposers.rewriter.rewrites.promote import promote
 from tilewright.proposers.rewriter.rewrites.remove import remove_settings
 from tilewright.proposers.rewriter.rewrites.retile import retile
@@ -310,6 +315,14 @@ CATALOGUE: Mapping[str, Technique] = {
         _on_slots(prefetch),
         "prefetch {0}: issue its loads for the next iteration of loop {1} before the products of "
         "the current one, into one of {2} buffers",
+        _LOADS | _BANKS | {"dependency"},
+    ),
+    "pipeline-nest": Technique(
+        loaded_in_inner_loops,
+        _on_slots(prefetch_in_nest),
+        "prefetch {0}: issue its loads for the next iteration of loop {1}, or for the first one in "
+        "the next iteration of the loops around it, before the products of the current one, into "
+        "one of {2} buffers",
         _LOADS | _BANKS | {"dependency"},
     ),
     "interleave": Technique(

@@ -148,6 +148,12 @@ def loaded_in_loops(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
             yield buffer.name, label, str(slots)
 
 
+def loaded_in_inner_loops(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
+    """The same for loops inside another one."""
+    inner = {label for label, _, above in labelled_loops(kernel.body) if above}
+    yield from (found for found in loaded_in_loops(kernel, machine) if found[1] in inner)
+
+
 def accumulator_sites(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
     """Buffers of results in loops around all their uses, with slots and ways to store."""
     for buffer, label, _, _ in _filled_in_loops(kernel, machine, "execute"):

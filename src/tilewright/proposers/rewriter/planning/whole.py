@@ -2,9 +2,9 @@
 
 A recurrence needs steps that random ones rarely make together, some of which cost time alone:
 results stay in local memory only once the core computes nothing on them, and copies between steps
-go only once nothing else moves. Tiled products take the best step of all places, by the estimate,
-again and again: random steps find the best tile, the operand to keep, and moves that run ahead of
-a tile without a burst only after many trials.
+go only once nothing else moves. Tiled products overlap all moves (`overlapped.py`), or take the
+best step of all places, by the estimate, again and again: random steps find the best tile, the
+operand to keep, and moves that run ahead of a tile without a burst only after many trials.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tilewright.proposers.rewriter.estimate.cost import estimate
 from tilewright.proposers.rewriter.ir import Kernel, Loop, commands, same_kernel
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.planning.catalogue import Step, steps_for
+from tilewright.proposers.rewriter.planning.overlapped import overlapped_sequences
 from tilewright.proposers.rewriter.planning.planner import (
     FOLLOW_UPS,
     LONGEST,
@@ -102,7 +103,7 @@ def whole_drafts(
     serial = passes_through_memory(kernel, machine)
     usual = SERIAL_FOLLOW_UPS if serial else FOLLOW_UPS
     known = {*usual, *(o.technique for o in menu if o.technique)}
-    for steps, after in (sequences if serial else tiled_sequences)(kernel, machine, known):
+    for steps, after in (sequences if serial else product_sequences)(kernel, machine, known):
         yield Draft(option_of(steps, offered), steps, after, estimate(after, machine))
 
 
@@ -117,6 +118,18 @@ def quick_drafts(
     known = sorted({o.technique for o in menu if o.technique})
     steps, after = descended(StepMoves(machine, known), (), kernel, rng, LONGEST, SAMPLE)
     return [Draft(option_of(steps, offered), steps, after, estimate(after, machine))][: len(steps)]
+
+
+def product_sequences(
+    kernel: Kernel, machine: Machine, offered: Set[str]
+) -> Iterator[tuple[tuple[Step, ...], Kernel]]:
+    """For tiled products: with all moves overlapped, and then by the best step of all places."""
+    given: list[Kernel] = []
+    for find in (overlapped_sequences, tiled_sequences):
+        for steps, after in find(kernel, machine, offered):
+            if not any(same_kernel(after, other) for other in given):
+                given.append(after)
+                yield steps, after
 
 
 def tiled_sequences(

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
-from tilewright.proposers.rewriter.analysis.ranges import at_value, trip_count, trips
+from tilewright.proposers.rewriter.analysis.ranges import at_value, env_of, trip_count, trips
 from tilewright.proposers.rewriter.expr import Expr, minimum, quotient, var
 from tilewright.proposers.rewriter.ir import (
     Body,
@@ -18,6 +18,7 @@ from tilewright.proposers.rewriter.ir import (
     fresh_name,
     has_opaque,
     rebuilt,
+    walk_paths,
 )
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.rewrites.coalesce import as_one
@@ -71,7 +72,7 @@ def _spread(
     fused = (
         _fused(kernel, stmt, burst, work)
         if _matches(burst, work)
-        else _shared_out(kernel, stmt, burst, work)
+        else _shared_out(kernel, loop, stmt, burst, work)
     )
     body = tuple(fused if s is work else s for s in loop.body if s is not stmt)
     return _replaced(kernel, loop, replace(loop, body=body))
@@ -117,15 +118,17 @@ def _fused(kernel: Kernel, moves: Stmt, burst: Loop, work: Loop) -> Loop:
     )
 
 
-def _shared_out(kernel: Kernel, moves: Stmt, burst: Loop, work: Loop) -> Loop:
+def _shared_out(kernel: Kernel, loop: Loop, moves: Stmt, burst: Loop, work: Loop) -> Loop:
     """As many of the moves in each iteration of the work as carry out all of them, evenly."""
+    above = next(a for s, a in walk_paths(kernel.body) if s is loop)
+    env = env_of((*above, loop))
     iterations = int(trips(work, {})[0])
     while (trip_count(burst, {}) or iterations) < iterations:
         try:
             burst = as_one(kernel, burst, ())
         except NotApplicable:
             break
-    fewest, most = trips(burst, {})
+    fewest, most = trips(burst, env)
     if most < 2 or not math.isfinite(most) or not iterations:
         raise NotApplicable(f"the moves beside loop {work.var} cannot be shared out")
     turn = quotient(var(work.var) - work.lower, work.step)

@@ -15,9 +15,10 @@ from tilewright.proposers.rewriter.analysis.ranges import (
     entered,
     env_of,
     same_loop,
+    trip_count,
     trips,
 )
-from tilewright.proposers.rewriter.expr import Expr, var
+from tilewright.proposers.rewriter.expr import Expr, quotient, remainder, var
 from tilewright.proposers.rewriter.ir import (
     Body,
     Command,
@@ -28,12 +29,17 @@ from tilewright.proposers.rewriter.ir import (
     Stmt,
     commands,
     rebuilt,
+    unused_name,
     walk_paths,
 )
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.rewrites.dependence import check_settings
+from tilewright.proposers.rewriter.rewrites.dependence import check_constant, check_settings
 from tilewright.proposers.rewriter.rewrites.multibuffer import multibuffer
-from tilewright.proposers.rewriter.rewrites.ordering import check_loads_ahead, check_stores_behind
+from tilewright.proposers.rewriter.rewrites.ordering import (
+    check_fences,
+    check_loads_ahead,
+    check_stores_behind,
+)
 from tilewright.proposers.rewriter.rewrites.undo import plain
 
 
@@ -45,19 +51,17 @@ def prefetch(kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop, slo
 
     Gives the buffer its slots first if it has one. Legal when the loads stand directly in the
     loop, apart from the uses, and before them: products may add to what was loaded. The loop must
-    not store what they fetch in another iteration.
+    not store what they fetch in another iteration. Where an iteration stores what the one before
+    left in the buffer, the loads come behind these stores, at the end of the iteration.
     """
+    if _stored_later(find_buffer(kernel, machine, buffer_name), loop, slots, machine):
+        return _rotated(kernel, machine, buffer_name, loop)
     kernel, loop = _with_slots(kernel, machine, buffer_name, loop, slots)
     buffer = find_buffer(kernel, machine, buffer_name)
-    loads = [a for a in buffer.writers if machine.unit(a.command.name) == "load"]
-    if not loads or list(buffer.accesses[: len(loads)]) != loads:
-        raise NotApplicable(f"{buffer_name} is not loaded before everything else")
-    if reused(buffer):
-        raise NotApplicable(f"{buffer_name} is overwritten after it was used")
-    moved = {a.command for a in loads}
+    moved = _loads_first(buffer, machine)
     check_settings(kernel, machine, moved, loop)
     check_loads_ahead(kernel, machine, moved, loop)
-    ahead, rest = _split(loop, moved, buffer)
+    ahead, rest = _split(loop, moved, buffer_name)
     first = at_value(ahead, loop.var, loop.lower)
     next_value = var(loop.var) + loop.step
     guarded = Guard(
@@ -66,6 +70,115 @@ def prefetch(kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop, slo
         notes=(f"{buffer.name} for the next iteration",),
     )
     new = replace(loop, body=(guarded, *rest))
+    return kernel.with_body(rebuilt(kernel.body, lambda s: (*first, new) if s is loop else None))
+
+
+def prefetch_in_nest(
+    kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop, slots: int
+) -> Kernel:
+    """Issue the loads of the next iteration of a loop, or of its first one in the next one around.
+
+    Before: `for i { for k { load(A[i][k], slot(i, k)); use(slot(i, k)); } store(C[i]); }`
+    After:  `load(A[0][0], slot(0)); for i { for k { n = 4 * i + k + 1; if (n < 16)
+    load(A[n / 4][n % 4], slot(n)); use(slot(n - 1)); } store(C[i]); }`
+
+    Counts over all loops around that have constant numbers of iterations. Legal as `prefetch` is,
+    where the outermost of them stores nothing that the loads fetch.
+    """
+    kernel, loop = _with_slots(kernel, machine, buffer_name, loop, slots)
+    above = next(a for s, a in walk_paths(kernel.body) if s is loop)
+    nest = _counted((*above, loop))
+    if len(nest) < 2:
+        raise NotApplicable(f"the loop around loop {loop.var} has no constant iterations")
+    moved = _loads_first(find_buffer(kernel, machine, buffer_name), machine)
+    outermost = nest[0][0]
+    check_settings(kernel, machine, moved, outermost)
+    check_constant(kernel, machine, moved, outermost)
+    check_fences(kernel, machine, moved, outermost)
+    ahead, rest = _split(loop, moved, buffer_name)
+    number, total = Expr(), 1
+    for around, count in reversed(nest):
+        number = number + quotient(var(around.var) - around.lower, around.step) * total
+        total *= count
+    name = unused_name(kernel, "next")
+    first, later, inside = ahead, ahead, total
+    for around, count in nest:
+        first = at_value(first, around.var, around.lower)
+        inside //= count
+        position = quotient(var(name), inside)
+        position = position if around is outermost else remainder(position, count)
+        later = at_value(later, around.var, position * around.step + around.lower)
+    guarded = Guard(
+        (Compare("<", number + 1, Expr(total)),),
+        at_value(later, name, number + 1),
+        notes=(f"{buffer_name} for the next iteration",),
+    )
+    new = replace(loop, body=(guarded, *rest))
+    inner = rebuilt((outermost,), lambda s: (new,) if s is loop else None)
+    return kernel.with_body(
+        rebuilt(kernel.body, lambda s: (*first, *inner) if s is outermost else None)
+    )
+
+
+def _counted(path: Body) -> list[tuple[Loop, int]]:
+    """The innermost loops of a path that run a constant number of times, with these numbers."""
+    result: list[tuple[Loop, int]] = []
+    for position, stmt in reversed(list(enumerate(path))):
+        if not isinstance(stmt, Loop) or not stmt.lower.is_const:
+            break
+        count = trip_count(stmt, env_of(path[:position]))
+        if count is None:
+            break
+        result.insert(0, (stmt, count))
+    return result
+
+
+def _loads_first(buffer: Buffer, machine: Machine) -> set[Command]:
+    """The loads of a buffer, where they stand before everything else that touches it."""
+    loads = [a for a in buffer.writers if machine.unit(a.command.name) == "load"]
+    if not loads or list(buffer.accesses[: len(loads)]) != loads:
+        raise NotApplicable(f"{buffer.name} is not loaded before everything else")
+    if reused(buffer):
+        raise NotApplicable(f"{buffer.name} is overwritten after it was used")
+    return {a.command for a in loads}
+
+
+def _stored_later(buffer: Buffer, loop: Loop, slots: int, machine: Machine) -> bool:
+    """Whether a loop stores what its iteration before left in one of so many slots."""
+    stores = [a for a in buffer.readers if machine.unit(a.command.name) == "store"]
+    return buffer.slots == slots and any(
+        isinstance(s, Guard) and Compare(">", var(loop.var), loop.lower) in s.condition
+        for a in stores
+        for s in a.above[a.above.index(loop) + 1 if loop in a.above else len(a.above) :]
+    )
+
+
+def _rotated(kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop) -> Kernel:
+    """The loads at the head of each iteration at the end of the one before: nothing else moves.
+
+    Before: `for i { load(A[i], slot(i)); add(slot(i)); if (i > 0) store(slot(i - 1)); }`
+    After:  `load(A[0], slot(0)); for i { add(slot(i)); if (i > 0) store(slot(i - 1));
+    if (i + 1 < 4) load(A[i + 1], slot(i + 1)); }`
+    """
+    buffer = find_buffer(kernel, machine, buffer_name)
+    moved = {a.command for a in buffer.writers if machine.unit(a.command.name) == "load"}
+    if not moved:
+        raise NotApplicable(f"{buffer_name} is not loaded")
+    check_settings(kernel, machine, moved, loop)
+    check_constant(kernel, machine, moved, loop)
+    ahead, rest = _split(loop, moved, buffer_name)
+    before = loop.body[: max(loop.body.index(s) for s in ahead)]
+    if {a.command for a in buffer.accesses}.intersection(set(commands(before)) - moved):
+        raise NotApplicable(f"{buffer_name} is not loaded before everything else")
+    check_fences(kernel, machine, moved, loop)
+    following = var(loop.var) + loop.step
+    guarded = Guard(
+        (Compare("<", following, loop.upper),),
+        at_value(ahead, loop.var, following),
+        notes=(f"{buffer_name} for the next iteration",),
+    )
+    new = replace(loop, body=(*rest, guarded))
+    first = at_value(ahead, loop.var, loop.lower)
     return kernel.with_body(rebuilt(kernel.body, lambda s: (*first, new) if s is loop else None))
 
 
@@ -90,7 +203,7 @@ def delay_stores(
         raise NotApplicable(f"{buffer_name} is overwritten after it was stored")
     check_settings(kernel, machine, stores, loop)
     check_stores_behind(kernel, machine, stores, loop)
-    delayed, rest = _split(loop, stores, buffer)
+    delayed, rest = _split(loop, stores, buffer_name)
     env = env_of(next(above for s, above in walk_paths(kernel.body) if s is loop))
     if not (loop.lower.is_const and loop.upper.is_const) or trips(loop, env)[0] < 2:
         raise NotApplicable(f"the number of iterations of loop {loop.var} is not known")
@@ -114,7 +227,7 @@ def _with_slots(
     return turning, same_loop(kernel, turning, loop)
 
 
-def _split(loop: Loop, moved: set[Command], buffer: Buffer) -> tuple[Body, Body]:
+def _split(loop: Loop, moved: set[Command], name: str) -> tuple[Body, Body]:
     """The statements made of `moved` commands only, and the others."""
     chosen: list[Stmt] = []
     rest: list[Stmt] = []
@@ -122,9 +235,9 @@ def _split(loop: Loop, moved: set[Command], buffer: Buffer) -> tuple[Body, Body]
         inside = set(commands((stmt,)))
         (chosen if inside and inside <= moved else rest).append(stmt)
         if inside & moved and not inside <= moved:
-            raise NotApplicable(f"moves of {buffer.name} are mixed with its uses")
+            raise NotApplicable(f"moves of {name} are mixed with its uses")
     if {c for s in chosen for c in commands((s,))} != moved or not rest:
-        raise NotApplicable(f"moves of {buffer.name} do not stand directly in loop {loop.var}")
+        raise NotApplicable(f"moves of {name} do not stand directly in loop {loop.var}")
     if any(isinstance(s, Guard) for s in chosen):
-        raise NotApplicable(f"the moves of {buffer.name} are already pipelined")
+        raise NotApplicable(f"the moves of {name} are already pipelined")
     return tuple(chosen), tuple(rest)

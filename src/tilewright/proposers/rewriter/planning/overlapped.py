@@ -1,0 +1,314 @@
+"""Sequences that overlap all moves of a kernel of tiled products with its products.
+
+The steps of such a sequence pay together, not one by one: what is loaded for a tile, when, and in
+which portions. So they are carried out wherever they apply, and only the tiles are chosen by the
+estimate: products of several tiles with one operand, loads that stay in local memory or run ahead
+over all loops around, and stores that are delayed, both distributed among the products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Set
+from typing import TypeAlias
+
+from tilewright.proposers.rewriter.analysis.buffers import find_buffers
+from tilewright.proposers.rewriter.analysis.ranges import labelled_loops, loops_in, trips
+from tilewright.proposers.rewriter.estimate.cost import estimate
+from tilewright.proposers.rewriter.ir import (
+    Body,
+    Command,
+    Kernel,
+    Loop,
+    children,
+    commands,
+    same_kernel,
+)
+from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.planning.catalogue import Step, steps_for
+
+Made: TypeAlias = "tuple[tuple[Step, ...], Kernel]"
+
+TECHNIQUES = frozenset(
+    (
+        *("keep-operand", "retile", "overwrite", "coalesce", "resident", "block-load"),
+        *("double-accumulator", "pipeline", "interleave", "unroll", "pack"),
+    )
+)
+"""What these sequences are made of; `pipeline-nest` comes with `pipeline`."""
+FIRST_TILES = 4
+"""Ways to enlarge tiles once that are enlarged a second time."""
+TILES = 4
+"""Tiles with which a sequence goes on."""
+KEPT, WIDE = 0.5, 0.25
+"""Parts of a memory that an operand takes, at most, that stays there or is loaded at once: with two
+slots for each of two operands, the memory is full."""
+LEAST = 8
+"""Products between two moves, at least: as many as hide the time of the core for a move."""
+SPREAD = 8
+"""Iterations among which moves are distributed, at least, where there are as many."""
+
+
+def overlapped_sequences(kernel: Kernel, machine: Machine, offered: Set[str]) -> Iterator[Made]:
+    """The sequences, those on the best tiles first; none without all of their techniques."""
+    if not offered >= TECHNIQUES:
+        return
+    given: list[Kernel] = []
+    for tiles in _tiled(_taken(((), kernel), machine, "overwrite"), machine)[:TILES]:
+        made = _overlapped(tiles, machine)
+        if not any(same_kernel(made[1], other) for other in given):
+            given.append(made[1])
+            yield made
+
+
+def _tiled(start: Made, machine: Machine) -> list[Made]:
+    """Tiles that keep an operand in the array, enlarged in one or two dimensions; best first."""
+    once = _ranked(_each(start, machine, ("keep-operand",)), machine)
+    twice = [
+        made
+        for first in once[:FIRST_TILES]
+        for made in _each(first, machine, ("keep-operand", "retile"))
+        if made[0][-1].arguments[0] != first[0][-1].arguments[0]
+    ]
+    best = _ranked(twice, machine)
+    return [*once[:1], *best[: TILES - len(once[:1])], *once[1:], *best[TILES:]]
+
+
+def _overlapped(made: Made, machine: Machine) -> Made:
+    """All moves of a kernel with these tiles overlapped with its products."""
+    made = _coalesced(made, machine)
+    made = _shared_loads(made, machine)
+    made = _resident(made, machine)
+    tile = _tile(made[1], machine)
+    if tile is None:
+        return made
+    made = _wide_loads(made, machine, tile)
+    made = _taps(made, machine, tile)
+    made = _accumulators(made, machine, tile)
+    for name in _loaded(made[1], machine):
+        made = _ahead(made, machine, name, tile)
+    made = _unrolled(made, machine, tile)
+    return _taken(made, machine, "pack")
+
+
+def _tile(kernel: Kernel, machine: Machine) -> str | None:
+    """The variable of the innermost loop around products and stores: an iteration is a tile."""
+    found = [
+        loop.var
+        for _, loop, _ in labelled_loops(kernel.body)
+        if _has(loop, machine, "execute") and _has(loop, machine, "store")
+    ]
+    return found[-1] if found else None
+
+
+def _label(kernel: Kernel, machine: Machine, variable: str) -> str:
+    """The label of the loop over a variable that is around products; empty if there is none."""
+    return next(
+        (
+            label
+            for label, loop, _ in labelled_loops(kernel.body)
+            if loop.var == variable and _has(loop, machine, "execute")
+        ),
+        "",
+    )
+
+
+def _work(kernel: Kernel, machine: Machine, variable: str) -> str | None:
+    """The only loop around products directly inside such a loop."""
+    label = _label(kernel, machine, variable)
+    loops = {s: found for found, s, _ in labelled_loops(kernel.body)}
+    bodies = [s.body for s, found in loops.items() if found == label]
+    inside = [s for b in bodies for s in b if isinstance(s, Loop) and _has(s, machine, "execute")]
+    return loops[inside[0]] if len(inside) == 1 else None
+
+
+def _wide_loads(made: Made, machine: Machine, tile: str) -> Made:
+    """What a tile loads piece by piece is loaded for all of the innermost loop at once.
+
+    Addresses are then worked out once for that loop, not for each product.
+    """
+    for name in _loaded(made[1], machine):
+        around = _around(made[1], machine, name)
+        if around and around[0] != _label(made[1], machine, tile):
+            wide = _with((Step("block-load", (name, around[0])),), made, machine)
+            made = wide if _takes(wide, machine, name, WIDE) else made
+    return made
+
+
+def _takes(made: Made, machine: Machine, name: str, most: float) -> bool:
+    """Whether a buffer takes at most a part of its memory."""
+    buffer = next((b for b in find_buffers(made[1], machine) if b.name == name), None)
+    return buffer is not None and buffer.rows <= most * machine.spaces[buffer.space].rows
+
+
+def _taps(made: Made, machine: Machine, tile: str) -> Made:
+    """The outermost loops around the products of a tile as one, while it can be unrolled whole."""
+    label = _work(made[1], machine, tile)
+    after = made if label is None else _with((Step("coalesce", (label,)),), made, machine)
+    if after is made or _whole(after, machine, tile) is after:
+        return made
+    return _taps(after, machine, tile)
+
+
+def _whole(made: Made, machine: Machine, tile: str) -> Made:
+    """The loop around the products of a tile unrolled whole; the same where it is too long."""
+    label = _work(made[1], machine, tile)
+    return made if label is None else _with((Step("unroll", (label, "0")),), made, machine)
+
+
+def _accumulators(made: Made, machine: Machine, tile: str) -> Made:
+    """Results are stored one tile later, and what they begin with is loaded one tile ahead."""
+    for buffer in find_buffers(made[1], machine):
+        label = _label(made[1], machine, tile)
+        later = Step("double-accumulator", (buffer.name, label, "2", "delayed"))
+        after = _with((later,), made, machine)
+        if after is not made:
+            made = _distributed(after, machine, tile)
+            made = _with((Step("pipeline", (buffer.name, label, "2")),), made, machine)
+    return made
+
+
+def _ahead(made: Made, machine: Machine, name: str, tile: str) -> Made:
+    """Loads of a buffer one iteration ahead, also where a loop inside a tile begins anew."""
+    around = _around(made[1], machine, name)
+    if not around:
+        return made
+    ways = [(Step(how, (name, around[0], "2")),) for how in ("pipeline-nest", "pipeline")]
+    if around[0] == _label(made[1], machine, tile):
+        ways.reverse()
+    loop = next(s for label, s, _ in labelled_loops(made[1].body) if label == around[0])
+    after = _first(ways, made, machine)
+    return _distributed(after, machine, loop.var) if after is not made else made
+
+
+def _distributed(made: Made, machine: Machine, variable: str) -> Made:
+    """Moves of a loop among the iterations of the loop inside it, inwards until these are many."""
+    iterations = 1.0
+    while iterations < SPREAD:
+        work = _work(made[1], machine, variable)
+        loop = next((s for found, s, _ in labelled_loops(made[1].body) if found == work), None)
+        if loop is None or _products(loop.body, machine) < LEAST:
+            break
+        label = _label(made[1], machine, variable)
+        made = _with((Step("interleave", (label,)),), made, machine)
+        iterations *= trips(loop, {})[0]
+        variable = loop.var
+    return made
+
+
+def _products(body: Body, machine: Machine) -> float:
+    """How many products a body issues, at least."""
+    count = 0.0
+    for stmt in body:
+        if isinstance(stmt, Loop):
+            count += trips(stmt, {})[0] * _products(stmt.body, machine)
+        elif isinstance(stmt, Command):
+            count += machine.attribute(stmt.name, "uses") is not None
+        else:
+            count += _products(children(stmt), machine)
+    return count
+
+
+def _resident(made: Made, machine: Machine) -> Made:
+    """Operands that every tile loads stay in local memory where half of it holds them."""
+    for step in list(steps_for(made[1], machine, "resident")):
+        outermost = [found for found, _, above in labelled_loops(made[1].body) if not above]
+        if step.arguments[1] not in outermost or step.arguments[2] != "before":
+            continue
+        after = _with((step,), made, machine)
+        made = after if _takes(after, machine, step.arguments[0], KEPT) else made
+    return made
+
+
+def _unrolled(made: Made, machine: Machine, tile: str) -> Made:
+    """The products of a tile without the loop around them where that fits, else the inner ones."""
+    after = _whole(made, machine, tile)
+    while after is made:
+        whole = [(s,) for s in steps_for(made[1], machine, "unroll") if s.arguments[1] == "0"]
+        made = _first(reversed(whole), made, machine)
+        if made is after:
+            break
+        after = made
+    return after
+
+
+def _coalesced(made: Made, machine: Machine) -> Made:
+    """Every two loops around tiles as one, from the inside out."""
+    for label, loop, _ in reversed(labelled_loops(made[1].body)):
+        inner = loop.body[0]
+        around_tiles = isinstance(inner, Loop) and len(inner.body) > 1
+        stores = any(machine.unit(c.name) == "store" for c in commands(loop.body))
+        if stores and around_tiles:
+            after = _with((Step("coalesce", (label,)),), made, machine)
+            if after is not made:
+                return _coalesced(after, machine)
+    return made
+
+
+def _loaded(kernel: Kernel, machine: Machine) -> list[str]:
+    """Buffers that hold what products only read."""
+    return [
+        b.name
+        for b in find_buffers(kernel, machine)
+        if b.writers and all(machine.unit(a.command.name) == "load" for a in b.writers)
+    ]
+
+
+def _has(loop: Loop, machine: Machine, unit: str) -> bool:
+    return any(machine.unit(c.name) == unit for c in commands(loop.body))
+
+
+def _around(kernel: Kernel, machine: Machine, name: str) -> list[str]:
+    """The loops around all uses of a buffer, innermost first; none where there is no such one."""
+    buffer = next((b for b in find_buffers(kernel, machine) if b.name == name), None)
+    if buffer is None:
+        return []
+    shared = set(loops_in(buffer.accesses[0].above))
+    for access in buffer.accesses:
+        shared &= set(loops_in(access.above))
+    return [label for label, loop, _ in reversed(labelled_loops(kernel.body)) if loop in shared]
+
+
+def _each(made: Made, machine: Machine, techniques: Iterable[str]) -> list[Made]:
+    """What each place of some techniques makes of a kernel."""
+    steps = [s for technique in techniques for s in steps_for(made[1], machine, technique)]
+    found = [_with((step,), made, machine) for step in steps]
+    return [f for f in found if f is not made]
+
+
+def _ranked(found: Iterable[Made], machine: Machine) -> list[Made]:
+    return sorted(found, key=lambda made: estimate(made[1], machine).total)
+
+
+def _shared_loads(made: Made, machine: Machine) -> Made:
+    """What iterations load again and again, such as the pixels under a filter, loaded once."""
+    while True:
+        found = _each(made, machine, ("block-load",))
+        after = min(found, key=lambda f: estimate(f[1], machine).loaded_rows, default=made)
+        if not _loads_less(after, made, machine):
+            return made
+        made = after
+
+
+def _loads_less(left: Made, right: Made, machine: Machine) -> bool:
+    return estimate(left[1], machine).loaded_rows < estimate(right[1], machine).loaded_rows
+
+
+def _taken(made: Made, machine: Machine, technique: str) -> Made:
+    """A technique at its first place, if it applies there."""
+    return _first((((s,) for s in steps_for(made[1], machine, technique))), made, machine)
+
+
+def _first(ways: Iterable[tuple[Step, ...]], made: Made, machine: Machine) -> Made:
+    """The first of some ways that applies; the same sequence if none does."""
+    return next((a for way in ways if (a := _with(way, made, machine)) is not made), made)
+
+
+def _with(steps: tuple[Step, ...], made: Made, machine: Machine) -> Made:
+    """The sequence with more steps; the same one unless all of them apply."""
+    kernel = made[1]
+    for step in steps:
+        after = step.carried_out(kernel, machine)
+        if after is None:
+            return made
+        kernel = after
+    return (*made[0], *steps), kernel

@@ -1,0 +1,179 @@
+"""First plans that overlap all moves with products, and the loads ahead that they are made of."""
+
+from __future__ import annotations
+
+import pytest
+from kernel_model import convolution_is_right, gemm, gemm_is_right
+from test_legality import PRODUCT, assert_keeps, assert_refused, floats_kernel
+
+from tilewright.core.tasks import open_task
+from tilewright.proposers.rewriter.analysis.ranges import simplify
+from tilewright.proposers.rewriter.emit import emit
+from tilewright.proposers.rewriter.estimate.cost import estimate
+from tilewright.proposers.rewriter.ir import Kernel
+from tilewright.proposers.rewriter.lifting.kernel import lift
+from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.planning.catalogue import Step
+from tilewright.proposers.rewriter.planning.overlapped import TECHNIQUES, overlapped_sequences
+from tilewright.proposers.rewriter.reading import read
+from tilewright.targets.gemmini import create_fp32_target, create_target
+from tilewright.targets.gemmini.convolution import parse_convolution
+
+
+@pytest.fixture(scope="module")
+def floats() -> Machine:
+    return Machine.of(create_fp32_target().brief())
+
+
+def after(kernel: Kernel, machine: Machine, steps: str) -> Kernel:
+    for text in steps.split("; "):
+        kernel = Step.parse(text).apply(kernel, machine)
+    return kernel
+
+
+@pytest.mark.parametrize(
+    "shape", [(64, 128, 48), (40, 64, 80)], ids=["even tiles", "a short last tile"]
+)
+def test_a_product_stays_right(machine: Machine, shape: tuple[int, int, int]) -> None:
+    kernel = simplify(lift(gemm(*shape), machine))
+    found = list(overlapped_sequences(kernel, machine, TECHNIQUES))
+    assert found
+    for steps, result in found:
+        assert gemm_is_right(result, *shape), steps
+        assert gemm_is_right(lift(emit(result), machine), *shape), steps
+
+
+@pytest.mark.parametrize("name", ["conv-2x4x14x32x128-k3s1", "conv-1x4x40x32x32-k3s1"])
+def test_a_convolution_stays_right(machine: Machine, name: str) -> None:
+    conv = parse_convolution(name, create_target().instance)
+    kernel = read(open_task(f"gemmini:{name}", {}).task.start, machine)
+    found = list(overlapped_sequences(kernel, machine, TECHNIQUES))
+    assert {s.technique for steps, _ in found for s in steps} > {"pipeline", "interleave", "pack"}
+    for steps, result in found:
+        assert convolution_is_right(result, conv), steps
+
+
+def test_weights_that_do_not_fit_are_loaded_ahead_over_all_loops(machine: Machine) -> None:
+    kernel = read(open_task("gemmini:conv-4x14x14x128x128-k3s1", {}).task.start, machine)
+    steps, result = next(overlapped_sequences(kernel, machine, TECHNIQUES))
+    techniques = [s.technique for s in steps]
+    assert techniques.count("pipeline") == 2
+    assert techniques.count("pipeline-nest") == 1
+    assert techniques[-2:] == ["unroll", "pack"]
+    assert estimate(result, machine).total < 0.3 * estimate(kernel, machine).total
+
+
+def test_without_one_of_the_techniques_there_are_no_sequences(machine: Machine) -> None:
+    kernel = simplify(lift(gemm(32, 64, 32), machine))
+    for technique in TECHNIQUES:
+        assert not list(overlapped_sequences(kernel, machine, TECHNIQUES - {technique}))
+
+
+NEST = """
+  for (int s = 0; s < 24; s += 12) {
+    BETWEEN
+    for (int t = 0; t < 12; t += 4) {
+      mvin2(&y[s + t][0], SPAD(4), 4, 4);
+      preload(SPAD(4), ACC(0), 4, 4, 4, 4);
+      compute_preloaded(SPAD(0), NONE, 4, 4, 4, 4);
+      mvout(&x[s + t][0], ACC(0), 4, 4);
+    }
+  }"""
+
+
+@pytest.mark.parametrize("slots", [2, 3])
+def test_the_first_loads_of_an_inner_loop_run_ahead_in_the_outer_one(
+    floats: Machine, slots: int
+) -> None:
+    kernel = floats_kernel(NEST.replace("BETWEEN", ""), floats)
+    step = f"pipeline-nest y t {slots}"
+    assert_keeps(kernel, floats, step)
+    result = after(kernel, floats, step)
+    assert emit(result).count("mvin2(&y") == 2  # the very first one, and those ahead
+
+
+def test_loads_do_not_run_ahead_of_stores_in_an_outer_loop(floats: Machine) -> None:
+    """The store of one iteration of s is behind the last load of the iteration before."""
+    store = "mvout(&y[s][0], ACC(4), 4, 4); fence();"
+    kernel = floats_kernel(f"{PRODUCT.format(b=0, c=4)}{NEST.replace('BETWEEN', store)}", floats)
+    assert_refused(kernel, floats, "pipeline-nest y2 t 2", "y is stored to in loop s")
+
+
+def test_loads_do_not_run_ahead_of_a_fence_that_orders_them(floats: Machine) -> None:
+    store = f"{PRODUCT.format(b=0, c=4)} mvout(&y[0][0], ACC(4), 4, 4);"
+    kernel = floats_kernel(store + NEST.replace("BETWEEN", "fence();"), floats)
+    assert_refused(kernel, floats, "pipeline-nest y2 t 2", "fences in loop s order accesses to y")
+
+
+def test_loads_stay_behind_settings_of_an_outer_loop(floats: Machine) -> None:
+    scaled = "config_ld(16, 2.0f, 4, 1);"
+    kernel = floats_kernel(NEST.replace("BETWEEN", scaled), floats)
+    assert_keeps(kernel, floats, "pipeline-nest y t 2")
+
+
+def test_a_loop_without_another_one_around_it_is_not_a_nest(floats: Machine) -> None:
+    inner = NEST.split("BETWEEN")[1].rsplit("}", 1)[0].replace("s + t", "t")
+    kernel = floats_kernel(inner, floats)
+    assert_refused(kernel, floats, "pipeline-nest y t 2", "has no constant iterations")
+
+
+SUM = """
+  for (int t = 0; t < 16; t += 4) {
+    HEAD
+    mvin2(&y[t][0], ACC(0), 4, 4);
+    preload(SPAD(0), ACC(0) | ACCUMULATE, 4, 4, 4, 4);
+    compute_preloaded(SPAD(0), NONE, 4, 4, 4, 4);
+    mvout(&x[t][0], ACC(0), 4, 4);
+    TAIL
+  }"""
+
+
+def summed(machine: Machine, head: str = "", tail: str = "") -> Kernel:
+    kernel = floats_kernel(SUM.replace("HEAD", head).replace("TAIL", tail), machine)
+    return after(kernel, machine, "double-accumulator y t 2 delayed")
+
+
+def test_sums_are_loaded_ahead_behind_the_stores_that_free_their_rows(floats: Machine) -> None:
+    kernel = summed(floats)
+    assert_keeps(kernel, floats, "pipeline y t 2")
+    text = emit(after(kernel, floats, "pipeline y t 2"))
+    assert text.index("mvout") < text.index("y for the next iteration")
+
+
+def test_sums_are_not_loaded_ahead_of_what_stores_them(floats: Machine) -> None:
+    kernel = floats_kernel(
+        f"""{PRODUCT.format(b=0, c=8)}
+  for (int t = 0; t < 16; t += 4) {{
+    mvin2(&y[t][0], ACC(4 * (t / 4 % 2)), 4, 4);
+    preload(SPAD(0), ACC(4 * (t / 4 % 2)) | ACCUMULATE, 4, 4, 4, 4);
+    compute_preloaded(SPAD(0), NONE, 4, 4, 4, 4);
+    if (t > 0) mvout(&x[t - 4][0], ACC(4 * ((t / 4 + 1) % 2)), 4, 4);
+    mvout(&y[t + 4][0], ACC(8), 4, 4);
+    fence();
+  }}
+  mvout(&x[12][0], ACC(4), 4, 4);""",
+        floats,
+    )
+    assert_refused(kernel, floats, "pipeline y2 t 2", "y is stored to in loop t")
+
+
+def test_blocks_that_a_loop_counts_are_not_slots(floats: Machine) -> None:
+    """A number that turns over like the slots of a buffer, but at another distance."""
+    kernel = floats_kernel(
+        """
+  for (int t = 0; t < 24; t += 8) {
+    for (int k = 0; k < 8; k += 4) mvin2(&y[t + k][0], ACC(k), 4, 4);
+    for (int n = 0; n < 2; n++) {
+      preload(SPAD(0), ACC(n % 2 * 4) | ACCUMULATE, 4, 4, 4, 4);
+      compute_preloaded(SPAD(0), NONE, 4, 4, 4, 4);
+    }
+    for (int n = 0; n < 6; n++) {
+      preload(SPAD(0), ACC(n % 2 * 4) | ACCUMULATE, 4, 4, 4, 4);
+      compute_preloaded(SPAD(0), NONE, 4, 4, 4, 4);
+    }
+    for (int k = 0; k < 8; k += 4) mvout(&x[t + k][0], ACC(k), 4, 4);
+  }""",
+        floats,
+    )
+    assert_keeps(kernel, floats, "double-accumulator y t 2 delayed")
+    assert_keeps(kernel, floats, "double-accumulator y t 2 in-place")
