@@ -1,4 +1,4 @@
-"""Clocks that return made-up durations with known true ratios and known noise."""
+"""Clocks that return artificial durations with known ratios and known noise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Contract suites of the `Builder`, `Checker` and `Runner` roles, over a task whose start is right.
+"""Contract suites of the `Builder`, `Checker` and `Runner` roles, for a task with a correct
+starting kernel.
 
 Subclass `EvaluatorContract` in a test module (`CheckerContract` where nothing can be measured) and
 give the fixtures `open_task` (opens a small task with the given settings) and `wrong` (a source
@@ -28,7 +29,7 @@ from tilewright.evaluation.sent_outcome import read_outcome
 
 OpenTask: TypeAlias = Callable[[Mapping[str, object]], Task]
 MEASURED_NOISE = 3.0
-"""So many times may a measured latency differ from the next one on a busy machine."""
+"""Ratio by which two measured latencies of one kernel may differ on a busy machine."""
 NO_KERNELS = ("", "this is not a kernel {", "\x00", "#include <stdio.h>")
 Evaluator: TypeAlias = tuple[Builder, Checker, Runner]
 
@@ -41,7 +42,7 @@ def built(builder: Builder, source: str) -> Artifact:
 
 
 class CheckerContract:
-    """What builder and checker of every target must do, also where nothing can be measured."""
+    """Tests of the builder and the checker of a target, even if nothing can be measured."""
 
     @pytest.fixture
     def open_task(self) -> OpenTask:

@@ -24,7 +24,9 @@ from tilewright.core.roles import Executor
 
 
 class OpenExecutor(Protocol):
-    """Opens an executor with two workers; stages that take over a second or so are killed."""
+    """Opens an executor with two workers, which kills stages that take longer than about a
+    second.
+    """
 
     def __call__(
         self,

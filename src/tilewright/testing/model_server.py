@@ -1,8 +1,8 @@
-"""A real local HTTP server that speaks the protocols of OpenAI, Anthropic, Google and Bedrock.
+"""A local HTTP server that implements the protocols of OpenAI, Anthropic, Google and Bedrock.
 
-For tests of proposers and providers. What it answers is scripted: a list of behaviours, one per
-request, the last one for all further requests; the text may come from a function of the prompt and
-the call's key, which is the same whenever the same call is made.
+It is used in tests of proposers and providers. Its answers are a list of behaviours, one per
+request, of which the last one is used for all further requests. The text of an answer can be
+computed by a function of the prompt and the call's key, which is the same for equal calls.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Behaviour:
 
 
 class ModelServer:
-    """Runs while its `with` block does.
+    """A server that runs during its `with` block.
 
     `requests` and `headers` hold what was received, `most_concurrent` the most calls at a time.
     Port 0 is any that is free.

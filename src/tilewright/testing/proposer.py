@@ -1,4 +1,4 @@
-"""Contract suites of the `Proposer` role, and of what a proposer may be beside it.
+"""Contract suites of the `Proposer` role, and of the optional roles of proposers.
 
 Subclass one of them in a test module (`StreamingPlannerContract`, `ResponderContract` and
 `SurveyorContract` hold a proposer to the contract of all proposers, too) and give the fixtures

@@ -1,4 +1,4 @@
-"""Made-up runs for tests of reports: any number of trials, with every kind of outcome."""
+"""Artificial runs for tests of reports, with any number of trials and all kinds of outcomes."""
 
 from __future__ import annotations
 

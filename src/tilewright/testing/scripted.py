@@ -1,10 +1,10 @@
-"""A target whose kernels say themselves what happens to them, for tests of executors.
+"""A target for tests of executors, whose kernels say in their text how their evaluation ends.
 
 A scripted kernel is lines of `word value`: `latency 120` measures 120 cycles (the default is 100);
 `fail STAGE KIND` fails in that stage; `sleep SECONDS`, `exit STATUS`, `signal NUMBER`, `raise TEXT`
 and `user-error TEXT` happen in the check stage, before anything is measured. `loop LINE` is a loop
-of the machine code that the task shows. Sources of a folder task are `kernel.script`, and its
-reference is not looked at.
+of the machine code that the task shows. The kernel of a folder task is `kernel.script`, and its
+reference is not used.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _script(artifact: Artifact) -> list[tuple[str, str]]:
 
 
 class ScriptedEvaluator:
-    """Builder, Checker and Runner in one: does what the kernel's text says."""
+    """Builder, Checker and Runner in one object, which does what the kernel's text says."""
 
     def build(self, candidate: Candidate) -> Artifact | Failed:
         """The text itself is the binary."""

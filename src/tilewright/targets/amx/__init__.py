@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def create_int8_target() -> AmxTarget:
-    """The entry point of `amx-int8`; the implementation is imported only now."""
+    """The entry point of `amx-int8`, which imports the implementation."""
     from tilewright.targets.amx.elements import INT8
     from tilewright.targets.amx.target import AmxTarget
 

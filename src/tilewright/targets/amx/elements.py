@@ -1,4 +1,4 @@
-"""The two element types that tiles multiply, and what follows from them."""
+"""The two element types that tiles multiply, with the properties that depend on them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tilewright.parts.inputs import Array
 
 TILE_ROWS = 16
 TILE_BYTES = 64
-"""Of a row of a tile."""
+"""The size of a row of a tile in bytes."""
 SUM_BYTES = 4
 
 
@@ -18,7 +18,7 @@ SUM_BYTES = 4
 class Element:
     """`name` of the target's suffix; arrays of elements have the numpy type `dtype`.
 
-    `group` elements of a column of B lie side by side in a packed operand: what fills four bytes.
+    In a packed operand, `group` elements of a column of B are adjacent, which fill four bytes.
     """
 
     name: str
@@ -36,23 +36,23 @@ class Element:
 
     @property
     def size_bytes(self) -> int:
-        """Of one element."""
+        """The size of one element in bytes."""
         return np.dtype(self.dtype).itemsize
 
     @property
     def group(self) -> int:
-        """Elements in four bytes."""
+        """The number of elements in four bytes."""
         return SUM_BYTES // self.size_bytes
 
     @property
     def depth(self) -> int:
-        """Products that one tile instruction sums for each output."""
+        """The number of products that one tile instruction sums for each output."""
         return TILE_BYTES // self.size_bytes
 
 
 INT8 = Element("int8", "int8", "int8_t", "int32", "int32_t", "_tile_dpbssd", "amx_int8")
 BF16 = Element("bf16", "uint16", "uint16_t", "float32", "float", "_tile_dpbf16ps", "amx_bf16")
-"""numpy has no bfloat16: arrays hold the upper halves of float32 numbers as uint16."""
+"""numpy has no bfloat16, so arrays contain the upper halves of float32 numbers as uint16."""
 
 
 def bf16_bits(values: Array) -> Array:
@@ -63,5 +63,5 @@ def bf16_bits(values: Array) -> Array:
 
 
 def bf16_values(bits: Array) -> Array:
-    """The numbers that bfloat16 bits stand for, as float64."""
+    """The values of bfloat16 bits, as float64."""
     return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)

@@ -1,4 +1,6 @@
-"""The starting kernels: one tile of the output at a time, every operand loaded when it is used."""
+"""The starting kernels, which compute one tile of the output at a time and load every operand
+immediately before it is used.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ void kernel({parameters(shape, element)}) {{
 
 
 def parameters(shape: Shape, element: Element) -> str:
-    """Those of a kernel, as C declares them."""
+    """The declaration of a kernel's parameters in C."""
     c = {element.dtype: element.c, element.sum_dtype: element.sum_c}
     return ", ".join(
         f"{'const ' * (a.role == 'input')}{c[a.dtype]} {a.name}"

@@ -1,4 +1,4 @@
-"""What a latency is worth: its share of the multiplier's peak, and which bound binds."""
+"""Compares a latency with the peak of the tile multiplier, and names the limiting bound."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tilewright.targets.amx.shapes import parse_shape
 
 
 def certain_operations(workload: Workload, element: Element) -> int:
-    """Multiply-adds that a correct kernel cannot do without, as far as this is known.
+    """The number of multiply-adds that every correct kernel needs, as far as it is known.
 
-    A registered workload's are counted. A folder says itself how many it has: it is believed as
-    far as a product of matrices of its arrays' sizes goes, which is the root of the product of the
-    three largest sizes (Loomis and Whitney), so that a slip in a file makes no correct kernel
-    impossible.
+    For a registered workload, the number follows from its sizes. A folder declares the number
+    itself. The declared number is limited to that of a matrix product with arrays of these sizes,
+    which is the root of the product of the three largest sizes (Loomis and Whitney), so that a
+    mistake in the file does not cause correct kernels to be refused.
     """
     try:
         return parse_shape(workload.source, element).operations
@@ -31,11 +31,13 @@ def certain_operations(workload: Workload, element: Element) -> int:
 
 
 LOADED = "tile_load_bytes"
-"""Name of the bytes that tile loads read in one call, among what is counted."""
+"""The name of the count of bytes that tile loads read in one call."""
 
 
 def loads_in_words(workload: Workload, counts: Counts) -> str:
-    """A clause: what tile loads read, for each operation and beside the arrays."""
+    """A clause on the bytes that tile loads read, per operation and relative to the size of the
+    arrays.
+    """
     loaded = counts[LOADED]
     each = loaded / (2 * workload.operations)
     return (
@@ -47,10 +49,11 @@ def loads_in_words(workload: Workload, counts: Counts) -> str:
 def described(
     workload: Workload, latency_s: float, peak: float, around: Peaks, counts: Counts
 ) -> tuple[float, Mapping[str, float], str]:
-    """Utilisation 0..1, numbers, and feedback in words; `peak` are multiply-adds per second.
+    """The utilisation (0 to 1), numbers, and feedback in words; `peak` is the peak rate of
+    multiply-adds per second.
 
-    Tile loads are a bound of this kernel, beside those of any kernel: they take at least their
-    bytes at the first-level cache's rate.
+    In addition to the bounds of every kernel, tile loads are a bound of this kernel, because they
+    take at least the time for their bytes at the rate of the first-level cache.
     """
     rate = workload.operations / latency_s
     bound = roofline(workload, peak, around)

@@ -1,4 +1,6 @@
-"""The oracles: exact for int8; for bfloat16 a formula, from which the error of sums follows."""
+"""The references, which are exact for int8. For bfloat16, they are formulas from which the allowed
+error of sums is computed.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,13 @@ from tilewright.targets.amx.shapes import Gemm, Shape
 
 
 class Int8Problem:
-    """A product of two int8 matrices, which a convolution is too."""
+    """A product of two int8 matrices, to which a convolution can be reduced."""
 
     fingerprint = "amx-int8 reference 3"
     distributions = ("full-range", *(n for n in inputs.DISTRIBUTIONS if n != "full-range"))
-    """The first is the timed one, which is drawn again for every call and must be cheap."""
+    """The distributions. The first one is used for timed calls, is drawn again for every call, and
+    must therefore be fast to draw.
+    """
 
     def __init__(self, shape: Shape) -> None:
         self.reduction = shape.reduction
@@ -44,7 +48,9 @@ class Bf16Problem(ProductProblem):
     distributions = tuple(
         n for n in inputs.FLOAT_DISTRIBUTIONS if n not in ("extremes", "denormals")
     )
-    """As for int8. Subnormal numbers are left out: the instruction takes them for zero."""
+    """The distributions, as for int8. Subnormal numbers are left out, because the instruction
+    treats them as zero.
+    """
 
     def __init__(self, shape: Shape) -> None:
         self.reduction = shape.reduction
@@ -70,7 +76,7 @@ class Bf16Problem(ProductProblem):
 
 
 def create_problem(shape: Shape, element: Element) -> Problem:
-    """The oracle of a shape."""
+    """The reference of a shape."""
     return Int8Problem(shape) if element is INT8 else Bf16Problem(shape)
 
 

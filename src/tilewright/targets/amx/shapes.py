@@ -1,4 +1,6 @@
-"""The registered workloads: names like `gemm-512x512x512-packed` to arrays and operations."""
+"""The registered workloads, whose names (such as `gemm-512x512x512-packed`) are converted to arrays
+and operations.
+"""
 
 from __future__ import annotations
 
@@ -37,14 +39,14 @@ REGISTERED: Mapping[str, str] = {
     **{f"gemm-{sizes}": f"{text}, weights plain" for sizes, text in _SIZES.items()},
     **{f"conv-{sizes}-k3s1": "ResNet-50 at batch 4, 3x3" for sizes in _CONVOLUTIONS},
 }
-"""Names shown by `tilewright workloads`; any other multiples of a tile work too."""
+"""The names that `tilewright workloads` lists. Any other multiples of a tile are allowed too."""
 MAX_REDUCTION = 1 << 16
-"""Most int8 products one int32 sum may hold without overflowing."""
+"""Maximum number of int8 products whose sum fits int32."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gemm:
-    """Sizes of C[m][n] = A[m][k] * B[k][n]; `packed` says how B lies in memory."""
+    """Sizes of C[m][n] = A[m][k] * B[k][n]; `packed` is true if B has the packed layout."""
 
     m: int
     n: int
@@ -104,7 +106,7 @@ class Convolution:
 
     @property
     def pixels(self) -> int:
-        """Output pixels of a tile: the most that divide a row."""
+        """The number of output pixels of a tile, which is the largest one that divides a row."""
         return max(d for d in range(1, TILE_ROWS + 1) if self.width % d == 0)
 
     def arguments(self, element: Element) -> tuple[Argument, ...]:
@@ -124,10 +126,10 @@ Shape = Gemm | Convolution
 
 
 def parse_shape(spec: str, element: Element) -> Shape:
-    """What a name stands for.
+    """The shape with this name.
 
-    Raises `UnknownNameError` when it begins like no pattern and `WorkloadError` when its sizes are
-    malformed, no multiples of a tile, or too large.
+    Raises `UnknownNameError` if the name fits no pattern, and `WorkloadError` if its sizes are
+    malformed, not multiples of a tile, or too large.
     """
     if not re.match(r"(gemm|conv)([-_x\d]|$)", spec):
         raise UnknownNameError(f"{element.target} workload", spec, REGISTERED)

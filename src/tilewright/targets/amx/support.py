@@ -1,4 +1,6 @@
-"""Whether tile instructions run here: the CPU has them, and the system saves their data."""
+"""Tests whether tile instructions can run on this machine, which requires support by the CPU and by
+the operating system.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,13 @@ _TILE_DATA = 1 << 18
 
 
 def missing_feature(element: Element) -> str | None:
-    """The CPU feature that running on hardware would need and that is not there."""
+    """The missing CPU feature without which tile instructions cannot run, or None."""
     features = processor().features
     return next((f for f in ("amx_tile", element.feature) if f not in features), None)
 
 
 def refusal(element: Element) -> str | None:
-    """Why kernels are not timed here, as a sentence, or None."""
+    """The reason why kernels cannot be timed on this machine, as a sentence, or None."""
     emulated = (
         f"kernels for {element.target} are checked with an emulation of the tile instructions "
         "and cannot be timed"
@@ -42,7 +44,7 @@ def refusal(element: Element) -> str | None:
 
 @cache
 def tile_data_refused() -> str | None:
-    """Why the system gives no process tile data, in words with what to do, or None."""
+    """The reason why the system does not permit tile data, with a remedy, or None."""
     libc = ctypes.CDLL(None, use_errno=True)
     supported = ctypes.c_uint64()
     if libc.syscall(_ARCH_PRCTL, _GET_SUPPORTED, ctypes.byref(supported)) == 0:

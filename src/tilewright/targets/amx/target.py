@@ -1,4 +1,4 @@
-"""`AmxTarget`: opens workloads and folders as tasks, and says what is there."""
+"""`AmxTarget`, which opens workloads and folders as tasks and reports what is installed."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ class AmxTarget(NativeTarget):
         )
 
     def brief(self) -> TargetBrief:
-        """What tiles are, rules, menu, effects of instructions and limits."""
+        """The brief: the tiles, the rules, the menu, the effects of instructions and the limits."""
         return self._brief
 
     def template(self) -> FolderTemplate:
-        """What `tilewright init` writes: a matrix product."""
+        """The files that `tilewright init` writes, which describe a matrix product."""
         return load_template(FOLDER / "template.toml", words(self._element))
 
     def workloads(self) -> Mapping[str, str]:
@@ -84,7 +84,7 @@ class AmxTarget(NativeTarget):
         return {**PATTERNS, **REGISTERED}
 
     def open(self, spec: str, settings: Mapping[str, object]) -> Task:
-        """The workload named by `spec`, with its naive starting kernel."""
+        """The task of the workload `spec`, with its naive starting kernel."""
         shape = parse_shape(spec, self._element)
         start = naive_kernel(shape, self._element)
         problem = create_problem(shape, self._element)
@@ -93,13 +93,13 @@ class AmxTarget(NativeTarget):
         )
 
     def versions(self) -> Mapping[str, str]:
-        """Compiler, how it is used, the processor, and whether tiles are emulated."""
+        """The compiler, its flags, the processor, and whether tiles are emulated."""
         text = content_id((FOLDER / HEADER).read_text(encoding="utf-8"))[:8]
         tiles = f"emulated {text}" if refusal(self._element) else "hardware"
         return {**super().versions(), "tiles": tiles}
 
     def doctor(self) -> Sequence[tuple[str, bool | None, str]]:
-        """Whether this CPU has tiles, and what they do at best."""
+        """Whether this CPU has tiles, and their peak rate."""
         lacking = refusal(self._element)
         if lacking is not None:
             return [("tiles", None, lacking)]
@@ -181,7 +181,7 @@ def header(tiles: Literal["hardware", "emulated", "counted"]) -> str:
 
 
 def refused(source: str) -> Failed | None:
-    """What the rules say against a source, or None."""
+    """The rule that a source violates, or None."""
     joined = re.sub(r"\\[ \t\f\v]*\r?\n", "", source)
     own = _OWN_MACROS.search(joined)
     if own is not None:
@@ -192,7 +192,7 @@ def refused(source: str) -> Failed | None:
 
 
 def words(element: Element) -> Mapping[str, object]:
-    """What the text files of this folder may refer to."""
+    """The values that the text files of this folder may contain."""
     core = processor()
     return {
         "element": "int8" if element is INT8 else "bfloat16",

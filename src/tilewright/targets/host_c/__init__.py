@@ -1,4 +1,4 @@
-"""The target `host-c`: C kernels on one core of the machine at hand, measured."""
+"""The target `host-c`, for C kernels that are measured on one core of this machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def create_target() -> HostTarget:
-    """The entry point; the implementation is imported only now."""
+    """The entry point, which imports the implementation."""
     from tilewright.targets.host_c.target import HostTarget
 
     return HostTarget()

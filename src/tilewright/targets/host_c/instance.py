@@ -1,4 +1,6 @@
-"""What a user's TOML file says of the target: its name and how many threads a kernel may run."""
+"""Reads a user's TOML file for the target, which gives its name and the number of threads of a
+kernel.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ MOST_THREADS = 64
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """The target's name, part of workload names, and the threads of a kernel, its own included."""
+    """The target's name, which is part of workload names, and the number of threads, including the
+    thread that calls the kernel.
+    """
 
     name: str
     threads: int
@@ -25,7 +29,9 @@ ONE_THREAD = Instance("host-c", 1)
 
 
 def load_instance(path: Path) -> Instance:
-    """What `path` describes; `ConfigurationError` says what is wrong with it."""
+    """The instance that the file `path` describes; `ConfigurationError` says what is wrong with
+    it.
+    """
     try:
         fields = read_toml(path)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The starting kernels: each workload as its definition reads, one loop after the other."""
+"""The starting kernels, which implement the definitions of workloads as plain loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a latency is worth on this machine: its share of the peak, and what bounds it."""
+"""Compares a latency with the peak of this machine, and names the limiting bound."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ floors refuse results, so they are taken this many times lower than the peaks sa
 
 
 def floor_ns(workload: Workload, peaks: Peaks) -> tuple[float, str]:
-    """Nanoseconds below which no correct kernel can be, and the bound in words.
+    """A lower bound on the nanoseconds of any correct kernel, and the bound in words.
 
-    Every byte of an output is written by the core. Products have no such bound: sums of operands
-    may take their place.
+    The core must write every byte of an output. There is no bound from products, because an
+    algorithm may replace products by sums of operands.
     """
     writing_s = output_bytes(workload) / peaks.l1_write_bytes_per_s
     return writing_s / _UNDERESTIMATE * 1e9, "writing the outputs"
@@ -27,7 +27,9 @@ def floor_ns(workload: Workload, peaks: Peaks) -> tuple[float, str]:
 def describe(
     workload: Workload, latency_s: float, peaks: Peaks, threads: int = 1
 ) -> tuple[float, Mapping[str, float], str]:
-    """Utilisation 0..1 of the multiply-adds of all threads, numbers, and what binds in words."""
+    """The utilisation (0 to 1) of the multiply-adds of all threads, numbers, and the limiting bound
+    in words.
+    """
     rate = workload.operations / latency_s
     bound = roofline(workload, peaks.products_per_s, peaks, threads)
     feedback = (
@@ -49,5 +51,5 @@ def describe(
 
 
 def in_words(threads: int) -> str:
-    """How many cores a number is for."""
+    """A text on the number of cores to which a number refers."""
     return "one core" if threads == 1 else f"{threads} cores, one thread each"

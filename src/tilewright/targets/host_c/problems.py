@@ -1,4 +1,6 @@
-"""The oracles: each definition as a formula, from which the error of float32 kernels follows."""
+"""The references: each definition as a formula, from which the allowed error of float32 kernels is
+computed.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from tilewright.targets.host_c.shapes import EPSILON, Shape
 
 
 class RowProblem(FormulaProblem):
-    """Softmax and normalisations: each row of the output follows from one row of the input."""
+    """Softmax and normalisations, in which each row of the output depends on one row of the
+    input.
+    """
 
     fingerprint = "host-c row reference 2"
 
@@ -88,7 +92,7 @@ class AttentionProblem(FormulaProblem):
 
 
 class MatrixProblem(ProductProblem):
-    """C = A * B, or a 3x3 convolution of stride 1 whose input brings its border of one pixel."""
+    """C = A * B, or a 3x3 convolution of stride 1 whose input includes a border of one pixel."""
 
     def __init__(self, shape: Shape) -> None:
         self.fingerprint = f"host-c {shape.kind} reference 2"
@@ -96,7 +100,9 @@ class MatrixProblem(ProductProblem):
         self.output = shape.arguments[-1].name
 
     def operands(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
-        """Both matrices; of a convolution, one row for each output pixel's patch."""
+        """Both matrices. For a convolution, the first matrix has one row for the patch of each
+        output pixel.
+        """
         if "A" in inputs:
             return {"left": inputs["A"], "right": inputs["B"]}
         weights = inputs["weights"]
@@ -107,7 +113,7 @@ class MatrixProblem(ProductProblem):
 
 
 def create_problem(shape: Shape) -> FormulaProblem:
-    """The oracle of a shape."""
+    """The reference of a shape."""
     if shape.kind in ("gemm", "conv"):
         return MatrixProblem(shape)
     return AttentionProblem(shape) if shape.kind == "attention" else RowProblem(shape)

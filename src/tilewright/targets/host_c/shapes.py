@@ -1,4 +1,6 @@
-"""The registered workloads: from names like `softmax-256x1024` to arrays and operations."""
+"""The registered workloads, whose names (such as `softmax-256x1024`) are converted to arrays and
+operations.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ PATTERNS: Mapping[Kind, tuple[str, str]] = {
     "gemm": ("MxNxK", "C[M][N] = A[M][K] * B[K][N]"),
     "conv": ("NxHxWxCxK-k3s1", "3x3 convolution of C channels, borders given, to K filters"),
 }
-"""What the sizes of each kind are called, and what it computes; all arrays are float32."""
+"""The names of the sizes of each kind, and a description; all arrays are float32."""
 
 REGISTERED = {
     "softmax-256x1024": "fits the second-level cache twice",
@@ -35,10 +37,14 @@ REGISTERED = {
     "gemm-256x256x256": "a square product",
     "conv-1x28x28x64x64-k3s1": "a middle layer of a small ResNet, 3x3",
 }
-"""Names shown by `tilewright workloads`; any other positive sizes of the patterns work too."""
+"""The names that `tilewright workloads` lists. Any other positive sizes of the patterns are allowed
+too.
+"""
 
 MAX_TERMS = 1 << 20
-"""Of a sum: after it, errors of float32 that no kernel could avoid are over 6 %."""
+"""Maximum number of terms of a sum. With more terms, float32 errors that no kernel could avoid
+would exceed 6 %.
+"""
 EPSILON = 1e-5
 """Added to a variance or mean square before its root, as usual for normalisations."""
 
@@ -58,7 +64,7 @@ class Shape:
 
     @property
     def reduction(self) -> int:
-        """How many terms each output sums."""
+        """The number of terms that each output sums."""
         if self.kind == "conv":
             return 9 * self.sizes[3]
         return self.sizes[2] if self.kind == "gemm" else self.sizes[1]
@@ -108,10 +114,10 @@ class Shape:
 
 
 def parse_shape(spec: str) -> Shape:
-    """What a name stands for.
+    """The shape with this name.
 
-    Raises `UnknownNameError` when it begins like no kind and `WorkloadError` when its sizes are
-    malformed, not positive or too large.
+    Raises `UnknownNameError` if the name does not begin with a known kind, and `WorkloadError` if
+    its sizes are malformed, not positive or too large.
     """
     kind = next((k for k in PATTERNS if re.match(rf"{k}([-_x\d]|$)", spec)), None)
     if kind is None:
@@ -152,12 +158,12 @@ def _check_size(spec: str, shape: Shape) -> None:
 
 
 def fewer_products(workload: Workload) -> str:
-    """The name of an algorithm that needs less than 1/2.5 of the products, where one is known."""
+    """The name of a known algorithm that needs less than 1/2.5 of the products, if there is one."""
     return "Winograd" if workload.source.startswith("conv-") else ""
 
 
 def output_bytes(workload: Workload) -> int:
-    """Bytes that every correct kernel must write."""
+    """The number of bytes that every correct kernel must write."""
     return bytes_of(a for a in workload.arguments if a.role == "output")
 
 

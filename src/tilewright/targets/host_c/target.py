@@ -1,4 +1,4 @@
-"""`HostTarget`: opens workloads and folders as tasks, and says what is installed."""
+"""`HostTarget`, which opens workloads and folders as tasks and reports what is installed."""
 
 from __future__ import annotations
 
@@ -28,15 +28,19 @@ from tilewright.targets.host_c.shapes import PATTERNS, REGISTERED, fewer_product
 
 FOLDER = Path(__file__).parent
 HEADERS = ("math.h", "stdint.h", "stddef.h", "stdbool.h", "float.h", "limits.h", "string.h")
-"""What a kernel may include; none of them brings a way out of its process."""
+"""The headers that a kernel may include, none of which gives access to anything outside its
+process.
+"""
 PRAGMAS = ("GCC ivdep", "omp simd")
 THREAD_HEADERS = ("pthread.h", "stdatomic.h", "omp.h")
 THREAD_PRAGMAS = ("omp ...",)
-"""Further ones where several threads are declared."""
+"""Further pragmas that are allowed if several threads are declared."""
 
 
 class HostTarget(NativeTarget):
-    """C kernels on cores of this machine, one thread each; vector extensions allowed."""
+    """C kernels on cores of this machine, with one thread per core. Vector extensions are
+    allowed.
+    """
 
     def __init__(self, instance: Instance = ONE_THREAD) -> None:
         self.name = instance.name
@@ -66,11 +70,11 @@ class HostTarget(NativeTarget):
         )
 
     def brief(self) -> TargetBrief:
-        """What the cores are, rules, menu and limits."""
+        """The brief: the cores, the rules, the menu and the limits."""
         return self._brief
 
     def template(self) -> FolderTemplate:
-        """What `tilewright init` writes: a matrix product."""
+        """The files that `tilewright init` writes, which describe a matrix product."""
         return load_template(FOLDER / "template.toml", {})
 
     def workloads(self) -> Mapping[str, str]:
@@ -79,7 +83,7 @@ class HostTarget(NativeTarget):
         return {**patterns, **REGISTERED}
 
     def open(self, spec: str, settings: Mapping[str, object]) -> Task:
-        """The workload named by `spec`, with its naive starting kernel."""
+        """The task of the workload `spec`, with its naive starting kernel."""
         shape = parse_shape(spec)
         start = naive_kernel(shape)
         return self._task(
@@ -87,7 +91,9 @@ class HostTarget(NativeTarget):
         )
 
     def doctor(self) -> Sequence[tuple[str, bool | None, str]]:
-        """The compiler that would be used, and what the machine can do, measured now."""
+        """The state of the compiler, and the peak rates of the machine, which are measured in this
+        call.
+        """
         try:
             require_linux(self.name)
             toolchain = self._toolchain
@@ -126,7 +132,7 @@ class HostTarget(NativeTarget):
 
 
 def refused(source: str, threads: int) -> Failed | None:
-    """What the rules say against a source, or None."""
+    """The rule that a source violates, or None."""
     advice = "use GCC's vector extensions and built-in functions"
     several = threads > 1
     headers, pragmas = HEADERS + THREAD_HEADERS * several, PRAGMAS + THREAD_PRAGMAS * several
@@ -134,7 +140,7 @@ def refused(source: str, threads: int) -> Failed | None:
 
 
 def limits(core: Processor, threads: int) -> dict[str, int]:
-    """Numbers of each core that proposers plan with."""
+    """Limits of each core, which proposers use for plans."""
     return {
         "vector_bytes": core.vector_bytes,
         "vector_registers": core.vector_registers,
@@ -146,7 +152,7 @@ def limits(core: Processor, threads: int) -> dict[str, int]:
 
 
 def words(core: Processor, threads: int, openmp: bool) -> Mapping[str, object]:
-    """What the text files of this folder may refer to."""
+    """The values that the text files of this folder may contain."""
     known = limits(core, threads)
     return {
         **known,
@@ -160,7 +166,7 @@ def words(core: Processor, threads: int, openmp: bool) -> Mapping[str, object]:
 
 
 def peaks_in_words(found: Peaks, threads: int) -> str:
-    """One line of rates."""
+    """The peak rates as one line of text."""
     return (
         f"{2e-9 * found.products_per_s:.0f} GFLOP/s, first-level cache "
         f"{1e-9 * found.l1_read_bytes_per_s:.0f} GB/s read, "
