@@ -449,6 +449,7 @@ def test_fields_of_structures_are_copied_to_arrays_of_their_own() -> None:
         ("P[3 * k + 1]", "P[3 * k + 3]"),  # a field of the next structure
         ("P[3 * k + 1]", "P[3 * k - 1]"),
         ("P[3 * k + 1]", "P[3 * k + n]"),  # which field, a variable says
+        ("near += dx", "for (int c = 0; c < 2; c++) near += P[3 * k + c] * P[3 * k + n] + dx"),
         ("P[3 * k + 1] - P", "(dx > 0.0f ? P[3 * k + 1] : 0.0f) - P"),  # perhaps outside P
         ("P[32]", "P[31]"),
         ("int k = 0", "int k = -1"),
@@ -458,7 +459,9 @@ def test_fields_of_structures_are_copied_to_arrays_of_their_own() -> None:
 def test_what_may_be_outside_the_structures_is_not_copied(before: str, after: str) -> None:
     assert before in STRUCTURES
     source = STRUCTURES.replace(before, after)
-    source = source.replace("float near", "int n = 1; n = n + i; float near")
+    if "P[3" in before:
+        source = source.replace("P[32]", "*P")
+    source = source.replace("float near", "int n = 1; n = Y[i] > 0.5f ? 1 : 2; float near")
     with pytest.raises(NotApplicableError):
         pack(parse(source), 1)
 
