@@ -73,6 +73,8 @@ class Case:
                 array = np.full(argument.shape, world.poison)
             elif argument.dtype == "int8":
                 array = rng.integers(-world.high, world.high, argument.shape, endpoint=True)
+            elif argument.dtype == "uint32":
+                array = rng.integers(0, world.high, argument.shape, endpoint=True)
             else:
                 array = rng.standard_normal(argument.shape) * world.high
             self.given[argument.name] = array.astype(argument.dtype).tobytes()
@@ -114,6 +116,12 @@ def test_a_sound_task_rejects_everything() -> None:
 def test_a_sound_task_of_floats() -> None:
     world = World(lambda a, bias: a * 3 + bias, dtype="float32", absolute=1e-3)
     assert accepted(world) == set()
+
+
+def test_small_results_without_a_sign_are_not_made_negative() -> None:
+    world = World(lambda a, bias: np.where(a > 100, 5000, 1).astype(a.dtype), dtype="uint32")
+    results = {r.name: r for r in examine(world)}
+    assert results["one wrong element"].verdict == "rejected"
 
 
 def test_a_check_that_compares_nothing_accepts_everything() -> None:

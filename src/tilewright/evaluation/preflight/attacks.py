@@ -390,7 +390,8 @@ def _one_wrong(views: Sequence[View], index: int) -> Outputs:
         elif step == 0:
             step = abs(high) / 100 or 1.0
         old = changed.flat[place].item()
-        changed.flat[place] = old - step if old > 0 else old + step
+        smaller = old > 0 and (array.dtype.kind != "u" or old >= step)
+        changed.flat[place] = old - step if smaller else old + step
         found[name] = changed
     return found
 
