@@ -8,7 +8,7 @@ from typing import Never
 
 import pytest
 
-from tilewright.core.records import Artifact, Candidate, Failed, Measured, Outcome
+from tilewright.core.records import Artifact, Candidate, Failed, Measured, Outcome, Verdict
 from tilewright.parts.cases import Cases
 from tilewright.targets.gemmini import create_target
 from tilewright.targets.gemmini.evaluator import GemminiBuilder, GemminiChecker, GemminiRunner
@@ -213,6 +213,43 @@ def test_huge_static_data_does_not_link(toolchain: Toolchain, size: str) -> None
     failed = failure(toolchain, source)
     assert failed.kind == "link_error"
     assert "16 MiB" in failed.log
+
+
+ONCE = GOOD.replace("void kernel", "static int called;\nvoid kernel").replace(
+    "fence();", "fence();\n  if (called++) C[1][2] += 1;"
+)
+
+
+@pytest.mark.parametrize("left", [0, 1, 2, 4])
+def test_static_variables_keep_what_a_call_writes_to_them(toolchain: Toolchain, left: int) -> None:
+    """However many cases are left to compare, there is a second call."""
+    gemm = Gemm(16, 16, 16)
+    workload = gemm.workload(INT8)
+    cases = Cases(workload, GemmProblem(gemm), SETTINGS.input_seed)
+    checker = GemminiChecker(Simulator(INT8, workload, SETTINGS), cases, SETTINGS.checks)
+    numbers = cases.compared(SETTINGS.checks)
+    passed = Verdict(tuple(cases[n].check for n in numbers[: len(numbers) - left]))
+    for source, is_right in ((GOOD, True), (ONCE, False)):
+        built = GemminiBuilder(toolchain, INT8, SETTINGS.compile_timeout_s).build(Candidate(source))
+        assert isinstance(built, Artifact)
+        outcome = checker.check(built, passed)
+        assert isinstance(outcome, Verdict) == is_right
+        if isinstance(outcome, Failed):
+            assert outcome.log.startswith("in a second call, where static variables hold what")
+        else:
+            assert len({check.seed for check in outcome.checks}) == len(outcome.checks)
+            assert len(outcome.checks) == len(numbers)
+        assert isinstance(checker.check_first(built), Verdict)
+
+
+def test_a_kernel_that_is_wrong_in_any_call_is_not_said_to_be_wrong_in_a_second_one(
+    toolchain: Toolchain,
+) -> None:
+    failed = failure(
+        toolchain, GOOD.replace("fence();", "fence();\n  if (C[0][0] == 127) C[0][0]--;")
+    )
+    assert failed.kind == "wrong_result"
+    assert "second call" not in failed.log
 
 
 def test_a_binary_that_cannot_be_loaded_is_the_candidates_failure() -> None:

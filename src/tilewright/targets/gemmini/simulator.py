@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from tilewright.core.errors import InputError, ToolchainMissingError
 from tilewright.core.records import Artifact, Failed, Gap, Stage, Workload
 from tilewright.parts.cases import Case
 from tilewright.parts.debug_lines import source_line, source_lines
+from tilewright.parts.inputs import Array
 from tilewright.parts.languages import C
 from tilewright.targets.gemmini.feedback import (
     cycles_by_line,
@@ -93,30 +94,59 @@ class Simulator:
         )
 
     def run(
-        self, artifact: Artifact, case: Case, stage: Stage, limit_cycles: int | None = None
+        self,
+        artifact: Artifact,
+        case: Case,
+        stage: Stage,
+        limit_cycles: int | None = None,
+        second: Case | None = None,
     ) -> SimResult | Failed:
-        """A finished run with correct outputs, or the failure. The run is timed in the stage
-        "measure".
+        """A finished run whose outputs are right, or the failure. Timed in stage "measure".
+
+        So must be those of a `second` call in the same memory, if one is given.
         """
         try:
-            result = self._simulate(artifact, case, stage == "measure", limit_cycles)
+            result = self._simulate(artifact, case, stage == "measure", limit_cycles, second)
         except InputError as error:  # a candidate may well be linked into something odd
             return Failed(stage, "link_error", str(error))
         if stage == "check" and result.fault is not None and result.fault.kind in UNORDERED:
             # Whether it was raced, only a timed run can tell.
-            result = self._simulate(artifact, case, True, limit_cycles)
-        if result.status == "fault":
-            assert result.fault is not None
-            return self._fault(artifact, stage, result.fault)
+            result = self._simulate(artifact, case, True, limit_cycles, second)
+        failed = self._failure(artifact, case, stage, result, limit_cycles, second)
+        if failed is None:
+            return result
+        if second is None or not result.finished_first or failed[0] is case:
+            return failed[1]
+        alone = self.run(artifact, second, stage)
+        return alone if isinstance(alone, Failed) else _only_in_a_second_call(failed[1])
+
+    def _failure(
+        self,
+        artifact: Artifact,
+        case: Case,
+        stage: Stage,
+        result: SimResult,
+        limit_cycles: int | None,
+        second: Case | None,
+    ) -> tuple[Case | None, Failed] | None:
+        """What is wrong with a result; with the case whose outputs differ, where they do."""
         if result.status == "slower_than_limit":
             log = f"stopped after {result.cycles} cycles, over the limit of {limit_cycles}."
-            return Failed(stage, "slower_than_limit", log, bound=float(result.cycles))
+            return None, Failed(stage, "slower_than_limit", log, bound=float(result.cycles))
+        if result.finished_first:
+            mismatch = case.mismatch(self.outputs(result))
+            if mismatch is not None:
+                return case, Failed(stage, "wrong_result", f"{mismatch}.")
+        if result.status == "fault":
+            assert result.fault is not None
+            return None, self._fault(artifact, stage, result.fault)
         if result.status == "timeout":
-            return self._timeout(artifact, stage, result)
-        mismatch = case.mismatch(self.outputs(result))
-        if mismatch is not None:
-            return Failed(stage, "wrong_result", f"{mismatch}.")
-        return result
+            return None, self._timeout(artifact, stage, result)
+        if second is not None:
+            mismatch = second.mismatch(self.second_outputs(result))
+            if mismatch is not None:
+                return second, Failed(stage, "wrong_result", f"{mismatch}.")
+        return None
 
     def broken_rule(self, artifact: Artifact, case: Case) -> Failed | None:
         """The fault of a run without timing, whose outputs are not looked at.
@@ -133,8 +163,15 @@ class Simulator:
         return self._fault(artifact, "check", fault)
 
     def outputs(self, result: SimResult) -> dict[str, bytes]:
-        """All arguments by name after a run."""
-        return dict(zip((a.name for a in self._arguments), result.outputs, strict=True))
+        """All arguments by name as a run left them."""
+        return self._by_name(result.outputs)
+
+    def second_outputs(self, result: SimResult) -> dict[str, bytes]:
+        """The same after a second call."""
+        return self._by_name(result.second_outputs)
+
+    def _by_name(self, contents: Sequence[bytes]) -> dict[str, bytes]:
+        return dict(zip((a.name for a in self._arguments), contents, strict=True))
 
     def _simulate(
         self,
@@ -142,12 +179,14 @@ class Simulator:
         case: Case,
         timing: bool,
         limit_cycles: int | None,
+        second: Case | None = None,
         most_s: float = math.inf,
     ) -> SimResult:
         result: SimResult = self._sim.run_kernel(
             self._config,
             artifact.binary,
             self._regions(case),
+            second=() if second is None else self._arrays(second),
             timing=timing,
             ordering=self._settings.ordering,
             limit_cycles=limit_cycles,
@@ -163,8 +202,11 @@ class Simulator:
         gaps = longest_gaps(result, artifact.binary)
         return Told(text, by_line, gaps, least_latency(self._workload, self._config))
 
+    def _arrays(self, case: Case) -> list[Array]:
+        return [np.ascontiguousarray(case.initial[a.name]) for a in self._arguments]
+
     def _regions(self, case: Case) -> list[object]:
-        arrays = [np.ascontiguousarray(case.initial[a.name]) for a in self._arguments]
+        arrays = self._arrays(case)
         addresses = argument_addresses([array.nbytes for array in arrays])
         return [
             self._sim.Region(address, array, a.is_written, a.name)
@@ -191,6 +233,11 @@ class Simulator:
             f"{self._settings.simulation_timeout_s:g} s."
         )
         return Failed(stage, "timeout", C.located(log, line), line)
+
+
+def _only_in_a_second_call(failed: Failed) -> Failed:
+    log = f"in a second call, where static variables hold what the first call left: {failed.log}"
+    return replace(failed, log=log)
 
 
 def order_warnings(artifact: Artifact, result: SimResult) -> tuple[str, ...]:

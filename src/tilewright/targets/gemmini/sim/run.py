@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -119,7 +119,8 @@ class SimResult:
     longest, at most 16, in order of time. `executed` says how often
     the instruction at an address ran, `computes` how many commands let the array compute.
     `scratchpad_kb` and `accumulator_kb` count the rows that were ever written. `pc` is the
-    instruction at which the program stopped.
+    instruction at which the program stopped. `second_outputs` are those of a second call; where
+    that failed, `finished_first` says that the first one did not.
     """
 
     status: Status
@@ -140,6 +141,8 @@ class SimResult:
     gaps: tuple[Gap, ...] = ()
     executed: tuple[tuple[int, int], ...] = ()
     computes: int = 0
+    second_outputs: tuple[bytes, ...] = ()
+    finished_first: bool = False
 
 
 def run_kernel(
@@ -147,6 +150,7 @@ def run_kernel(
     elf: bytes,
     regions: Sequence[Region],
     *,
+    second: Sequence[Buffer] = (),
     symbol: str = "kernel",
     timing: bool = True,
     ordering: Ordering = "fence",
@@ -164,6 +168,8 @@ def run_kernel(
     A run that exceeds `limit_cycles` stops with "slower_than_limit", one that exceeds
     `max_instructions` or `max_host_s` (wall seconds) with "timeout".
     `every_cycle` is that of `run_program`.
+    With the regions' contents for a `second` call, that follows in the same memory, untimed, after
+    a reset of the accelerator; its fault or timeout is that of the run.
     Raises `InputError` for an ELF file or regions that cannot be loaded.
     """
     try:
@@ -171,6 +177,7 @@ def run_kernel(
             dict(config.parameters),
             elf,
             [(r.address, r.data, r.writable, r.name) for r in regions],
+            list(second),
             symbol,
             timing,
             ordering == "timing",
@@ -183,9 +190,19 @@ def run_kernel(
         raise InputError(f"cannot load the kernel: {error}.") from error
     except RuntimeError as error:
         raise InternalError(f"the co-simulator failed: {error}.") from error
-    written = iter(raw["outputs"])
+    written, again = iter(raw["outputs"]), iter(raw["second_outputs"])
     outputs = tuple(next(written) if r.writable else bytes(r.data) for r in regions)
-    return _result(config, raw, outputs)
+    second_outputs: tuple[bytes, ...] = ()
+    if raw["second_outputs"]:
+        second_outputs = tuple(
+            next(again) if r.writable else bytes(data)
+            for r, data in zip(regions, second, strict=True)
+        )
+    return replace(
+        _result(config, raw, outputs),
+        second_outputs=second_outputs,
+        finished_first=raw["finished_first"],
+    )
 
 
 def run_program(
