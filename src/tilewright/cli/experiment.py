@@ -50,6 +50,14 @@ def experiment(
             "file.",
         ),
     ] = None,
+    trust_file: Annotated[
+        bool,
+        typer.Option(
+            "--trust-file",
+            help="Allow the file to name programs, machines, folders and addresses, which are then "
+            "used with your rights. Read the file first if somebody else wrote it.",
+        ),
+    ] = False,
     replay: model_options.Replay = None,
     jobs: options.Jobs = None,
     project: UnusedProject = Path(),
@@ -69,12 +77,15 @@ def experiment(
     from tilewright.cli.console import notes, results
     from tilewright.cli.output import check_outputs, write_json, write_text
     from tilewright.experiments import output as texts
-    from tilewright.experiments.definition import read_experiment
+    from tilewright.experiments.definition import read_experiment, shipped_names
     from tilewright.experiments.running import InterruptedExperimentError, run_experiment
     from tilewright.experiments.table import table
+    from tilewright.experiments.trust import require_harmless
 
     check_outputs(json=json)
     opened = read_experiment(file)
+    if not trust_file and file not in shipped_names():
+        require_harmless(opened)
     folder = output or Path(Path(file).stem)
     _make(folder)
     console = notes()

@@ -17,12 +17,12 @@ line.
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tilewright.core.config import is_plain_proposer
 from tilewright.core.errors import ConfigurationError, UnknownNameError
 from tilewright.core.files import read_text
 from tilewright.core.text import plain_text
@@ -41,10 +41,6 @@ OPEN = frozenset({
 """Options that a pyproject.toml may set."""
 MOST_BYTES = 1 << 20
 """Maximum size of a pyproject.toml in bytes."""
-_PLAIN_PROPOSER = re.compile(r"[A-Za-z0-9][\w./-]*", re.ASCII)
-"""Names of proposers that contain no program, folder or address: built-in ones, plug-ins, and
-models of known providers.
-"""
 
 
 def defaults(group: Command) -> dict[str, Any] | None:
@@ -113,7 +109,7 @@ def _require_open(file: Path, chosen: Mapping[str, Any]) -> None:
             )
         if name == "proposer":
             for proposer in value if isinstance(value, list) else [value]:
-                if not (isinstance(proposer, str) and _PLAIN_PROPOSER.fullmatch(proposer)):
+                if not (isinstance(proposer, str) and is_plain_proposer(proposer)):
                     raise ConfigurationError(
                         f"{file} sets the proposer {plain_text(str(proposer)[:60])!r}, but a "
                         "program, a folder or an address is named on the command line alone, "

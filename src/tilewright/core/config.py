@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -50,6 +51,17 @@ SHARES = 4
 """Number of proposals in turns among which the budget's evaluations are divided at most."""
 ALLOCATIONS = ("even", "adaptive")
 """How language models share the work: evenly, or by their measured gain per dollar."""
+
+
+_PLAIN_PROPOSER = re.compile(r"[A-Za-z0-9][\w./-]*", re.ASCII)
+
+
+def is_plain_proposer(name: str) -> bool:
+    """Whether a proposer is a built-in one, a plug-in or a model of a known provider.
+
+    All others name a program, a folder or an address.
+    """
+    return _PLAIN_PROPOSER.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True)

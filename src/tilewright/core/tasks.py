@@ -65,13 +65,13 @@ def open_task(name: str, settings: Mapping[str, object]) -> OpenTask:
     workload's, with an installed target and a colon, is opened by its path (`./target:folder`).
     """
     folder, chosen = Path(name), settings.get("target")
-    if name and not _is_registered(name) and _is(Path.is_dir, folder):
+    if name and not is_registered(name) and _is(Path.is_dir, folder):
         folder = folder.resolve()
         target = load_target(str(chosen or target_of(folder)))
         _check_settings(target, settings)
         task = target.open_folder(folder, settings)  # refuses unusable files by name
         return OpenTask(str(folder), target, task, _template_in(folder, target))
-    if name and not _is_registered(name) and folder.suffix == FILE and _is(Path.is_file, folder):
+    if name and not is_registered(name) and folder.suffix == FILE and _is(Path.is_file, folder):
         return _open_file(folder.resolve(), settings)
     return open_workload(name, settings)
 
@@ -151,7 +151,7 @@ def brief_of(run: RunRecord) -> TargetBrief | None:
         return None
 
 
-def _is_registered(name: str) -> bool:
+def is_registered(name: str) -> bool:
     """Whether a name is that of a registered workload, which has precedence over a folder with this
     name.
     """

@@ -151,6 +151,46 @@ def test_an_unusable_file_is_one_sentence(
     assert world.evaluated == []
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        ("beam = 1", 'proposers = ["command:touch proof"]', "command:touch proof"),
+        ("beam = 1", 'proposers = ["builtin", "agent:touch proof"]', "agent:touch proof"),
+        ("beam = 1", 'proposers = ["mailbox:proof"]', "mailbox:proof"),
+        ("beam = 1", 'proposers = ["openai/gpt@https://example.org"]', "openai/gpt@https"),
+        ("iterations = 2", 'iterations = 2\nproposers = ["command:touch proof"]', "command:touch"),
+        ("beam = 1", 'host = "example.org"', "example.org"),
+        ("beam = 1", "allow_unpriced = true", "allow_unpriced"),
+        ('["toy:digits"]', '["toy:digits", "folder"]', "folder"),
+        (
+            "[options]",
+            '[reuse]\nbudget = "1 evaluation"\n[reuse.from]\n"toy:digits" = "folder"\n[options]',
+            "folder",
+        ),
+    ],
+)
+def test_a_file_of_somebody_else_starts_nothing_without_consent(
+    cli: Cli, world: World, file: Path, old: str, new: str, named: str
+) -> None:
+    (file.parent / "folder").mkdir()
+    file.write_text(FILE.replace(old, new))
+    found = cli("experiment", str(file))
+    assert found.code == 2
+    assert named in found.err
+    assert "if you trust it, give --trust-file" in found.err
+    assert len(found.err.strip().splitlines()) == 1
+    assert world.evaluated == []
+    assert sorted(p.name for p in file.parent.iterdir()) == ["arms.toml", "folder"]
+
+
+@pytest.mark.parametrize("more", [(), ("--trust-file",)])
+def test_consent_is_asked_for_where_it_matters(
+    cli: Cli, world: World, file: Path, more: tuple[str, ...]
+) -> None:
+    file.write_text(FILE.replace("beam = 1", "allow_unpriced = true"))
+    assert (cli("experiment", str(file), *more).code == 0) == bool(more)
+
+
 def test_an_arm_takes_up_what_a_run_of_its_own_found_first(
     cli: Cli, world: World, file: Path
 ) -> None:

@@ -154,7 +154,7 @@ class Simulator:
         None also where only a timed run can tell, and for a run that takes too long.
         """
         try:
-            result = self._simulate(artifact, case, False, None, RULES_S)
+            result = self._simulate(artifact, case, False, None, most_s=RULES_S)
         except InputError as error:
             return Failed("check", "link_error", str(error))
         fault = result.fault

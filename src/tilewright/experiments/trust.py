@@ -1,0 +1,45 @@
+"""What the file of an experiment may start only with the user's consent.
+
+The file may be somebody else's. It chooses how a search works; programs, machines, folders and
+addresses that it names would be started, written to or sent keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tilewright.core.config import is_plain_proposer
+from tilewright.core.errors import ConfigurationError
+from tilewright.core.tasks import is_registered
+from tilewright.core.text import plain_text, shortened
+from tilewright.experiments.definition import Experiment
+
+OPTION = "--trust-file"
+
+
+def require_harmless(experiment: Experiment) -> None:
+    """`ConfigurationError` that names what the file may not start without consent."""
+    found = next(_beyond_a_search(experiment), None)
+    if found is not None:
+        what, name = found
+        raise ConfigurationError(
+            f"experiment {experiment.name}: the file names the {what} {plain_text(shortened(name))}"
+            f", which would be used with your rights. Read the file, and if you trust it, give "
+            f"{OPTION}."
+        )
+
+
+def _beyond_a_search(experiment: Experiment) -> Iterator[tuple[str, str]]:
+    """What is named, and its name."""
+    for settings in experiment.arms.values():
+        for proposer in settings.proposers:
+            if not is_plain_proposer(proposer.partition("?")[0]):
+                yield "program, folder or address", proposer
+        if settings.host:
+            yield "machine", settings.host
+        if settings.allow_unpriced:
+            yield "consent", "allow_unpriced"
+    for workload in (*experiment.workloads, *experiment.sources.values()):
+        if not is_registered(workload) and Path(workload).exists():
+            yield "kernel folder or file", workload
