@@ -23,10 +23,10 @@ from trainium_workloads import call_of, modelled
 
 from tilewright.core.records import Artifact, Failed
 from tilewright.proposers.nki.ir import Kernel
-from tilewright.proposers.nki.planning import complete_sequences, extended
+from tilewright.proposers.nki.planning.planner import complete_sequences, extended
+from tilewright.proposers.nki.planning.steps import TECHNIQUES, Step
 from tilewright.proposers.nki.printing import print_kernel
-from tilewright.proposers.nki.reading import read_kernel
-from tilewright.proposers.nki.steps import TECHNIQUES, Step
+from tilewright.proposers.nki.reading.kernel import read_kernel
 from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.evaluator import INTERPRETER
 from tilewright.targets.trainium.latency.capacity import examine

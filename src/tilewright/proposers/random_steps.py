@@ -119,8 +119,9 @@ def _read(brief: Brief, source: str) -> _Rewriter:
     """A kernel for the rewriter of its target; `InputError` where that does not read it."""
     target = brief.target
     if is_nki(target):
-        from tilewright.proposers.nki import moves, reading, steps
-        from tilewright.proposers.nki.values import UnsupportedError
+        from tilewright.proposers.nki.planning import moves, steps
+        from tilewright.proposers.nki.reading import kernel as reading
+        from tilewright.proposers.nki.reading.values import UnsupportedError
 
         try:
             kernel = reading.read(source, brief.workload, target.language)

@@ -29,7 +29,7 @@ def rewrites(source: str, target: TargetBrief, workload: Workload) -> Rewrites:
     require_readable(target)
     candidate = content_id(source)
     if is_nki(target):
-        from tilewright.proposers.nki import by_hand as of_nki
+        from tilewright.proposers.nki.planning import by_hand as of_nki
 
         found_steps, cut = _in_time(of_nki.applicable(source, workload, target.language))
         return Rewrites(candidate, tuple(Rewrite(str(s), what) for s, what in found_steps), (), cut)
@@ -77,7 +77,7 @@ def rewritten(source: str, target: TargetBrief, workload: Workload, steps: str) 
     """
     require_readable(target)
     if is_nki(target):
-        from tilewright.proposers.nki import by_hand as of_nki
+        from tilewright.proposers.nki.planning import by_hand as of_nki
 
         text, done = of_nki.carried_out(source, workload, target.language, steps)
         return Rewritten(content_id(text), tuple(done), text)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tilewright.proposers.nki.ir import Kernel
 from tilewright.proposers.nki.printing import print_kernel
-from tilewright.proposers.nki.reading import read_kernel
+from tilewright.proposers.nki.reading.kernel import read_kernel
 from tilewright.targets.trainium.latency.capacity import examine
 from tilewright.targets.trainium.machine import load_machine
 from tilewright.targets.trainium.program import (

@@ -8,10 +8,10 @@ import pytest
 from test_nki_legality import ARGUMENTS, after, read
 from test_nki_reuse import results
 
-from tilewright.proposers.nki.analysis import NotApplicableError
+from tilewright.proposers.nki.analysis.dependence import NotApplicableError
 from tilewright.proposers.nki.ir import Kernel, Loop, walk
+from tilewright.proposers.nki.planning.steps import Step
 from tilewright.proposers.nki.printing import print_kernel
-from tilewright.proposers.nki.steps import Step
 
 ROWS = """
 for r in nl.affine_range(TRIPS):

@@ -8,7 +8,7 @@ import pytest
 from test_nki_legality import ARGUMENTS, after, read
 from test_nki_reuse import results
 
-from tilewright.proposers.nki.analysis import NotApplicableError
+from tilewright.proposers.nki.analysis.dependence import NotApplicableError
 
 PART = "nl.ndarray((128, 16), dtype=nl.float32, buffer=nl.sbuf)"
 FILTER = f"""

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from tilewright.core.records import Argument
 from tilewright.proposers.nki.ir import Kernel
+from tilewright.proposers.nki.planning.steps import steps_of
 from tilewright.proposers.nki.printing import print_kernel
-from tilewright.proposers.nki.reading import read
-from tilewright.proposers.nki.steps import steps_of
+from tilewright.proposers.nki.reading.kernel import read
 from tilewright.targets.trainium.program import Call, argument_type, parse, run_program
 
 Array = NDArray[Any]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tilewright.core.records import Argument
-from tilewright.proposers.nki.analysis import NotApplicableError
+from tilewright.proposers.nki.analysis.dependence import NotApplicableError
 from tilewright.proposers.nki.ir import Kernel
+from tilewright.proposers.nki.planning.steps import Step
 from tilewright.proposers.nki.printing import print_kernel
-from tilewright.proposers.nki.reading import read_kernel
-from tilewright.proposers.nki.steps import Step
+from tilewright.proposers.nki.reading.kernel import read_kernel
 
 HEAD = """import nki
 import nki.isa as nisa

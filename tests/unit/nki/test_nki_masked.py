@@ -8,11 +8,11 @@ import pytest
 from test_nki_legality import ARGUMENTS, after, read
 from test_nki_reuse import results
 
-from tilewright.proposers.nki.analysis import NotApplicableError
-from tilewright.proposers.nki.cost import estimate
-from tilewright.proposers.nki.masked_plans import masked_sequences
+from tilewright.proposers.nki.analysis.dependence import NotApplicableError
+from tilewright.proposers.nki.estimate.cost import estimate
+from tilewright.proposers.nki.planning.masked_plans import masked_sequences
+from tilewright.proposers.nki.planning.steps import TECHNIQUES, Step
 from tilewright.proposers.nki.printing import print_kernel
-from tilewright.proposers.nki.steps import TECHNIQUES, Step
 
 SOFTMAX = """
 for r in nl.affine_range(4):

@@ -6,9 +6,9 @@ import nki_kernels as world
 import pytest
 from test_nki_legality import CHANGED, SHIFTED, after, read
 
-from tilewright.proposers.nki.analysis import NotApplicableError
+from tilewright.proposers.nki.analysis.dependence import NotApplicableError
+from tilewright.proposers.nki.planning.steps import Step
 from tilewright.proposers.nki.printing import print_kernel
-from tilewright.proposers.nki.steps import Step
 
 ATTENTION = "stay i; skip-copy 13"
 
@@ -177,7 +177,7 @@ def test_what_differs_between_iterations_is_not_computed_early() -> None:
 def test_windows_become_a_chain_only_with_one_factor_for_a_row() -> None:
     text = print_kernel(Step.parse("jam w 0").apply(world.naive("conv1d-2x128x32-k3")))
     arguments = world.opened("conv1d-2x128x32-k3").workload.arguments
-    from tilewright.proposers.nki.reading import read_kernel
+    from tilewright.proposers.nki.reading.kernel import read_kernel
 
     assert "[3, 128], [0, 32], [1, 3]" in text
     assert "scalar_tensor_tensor" in after(read_kernel(text, arguments), "unfold 5")

@@ -8,10 +8,10 @@ import pytest
 from test_nki_legality import ARGUMENTS, after, read
 from test_nki_reuse import results
 
-from tilewright.proposers.nki.analysis import NotApplicableError
-from tilewright.proposers.nki.planning import in_pieces
+from tilewright.proposers.nki.analysis.dependence import NotApplicableError
+from tilewright.proposers.nki.planning.planner import in_pieces
+from tilewright.proposers.nki.planning.steps import steps_of
 from tilewright.proposers.nki.printing import print_kernel
-from tilewright.proposers.nki.steps import steps_of
 
 PADDED = """
 for y in nl.affine_range(4):

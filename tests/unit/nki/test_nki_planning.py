@@ -6,13 +6,13 @@ import nki_kernels as world
 import pytest
 
 from tilewright.core.records import Argument
-from tilewright.proposers.nki.chain import longest_chain
-from tilewright.proposers.nki.cost import estimate
+from tilewright.proposers.nki.estimate.chain import longest_chain
+from tilewright.proposers.nki.estimate.cost import estimate
 from tilewright.proposers.nki.ir import Kernel
-from tilewright.proposers.nki.planning import complete_sequences, some_of
-from tilewright.proposers.nki.reading import read_kernel
+from tilewright.proposers.nki.planning.planner import complete_sequences, some_of
+from tilewright.proposers.nki.planning.steps import Step
+from tilewright.proposers.nki.reading.kernel import read_kernel
 from tilewright.proposers.nki.rewrites.precision import operands_by_product
-from tilewright.proposers.nki.steps import Step
 
 A, B, C = (frozenset(name) for name in "abc")
 

@@ -11,12 +11,12 @@ from test_nki_join import filtered
 from test_nki_legality import read
 
 from tilewright.core.records import History, MenuOption
-from tilewright.proposers.nki import planning
-from tilewright.proposers.nki.analysis import NotApplicableError
-from tilewright.proposers.nki.moves import cost_of
-from tilewright.proposers.nki.planning import complete_sequences, draw, varied
+from tilewright.proposers.nki.analysis.dependence import NotApplicableError
+from tilewright.proposers.nki.planning import planner as planning
+from tilewright.proposers.nki.planning.moves import cost_of
+from tilewright.proposers.nki.planning.planner import complete_sequences, draw, varied
+from tilewright.proposers.nki.planning.steps import Step
 from tilewright.proposers.nki.rewrites.jam import jam
-from tilewright.proposers.nki.steps import Step
 
 
 def test_a_complete_sequence_stands_under_the_first_technique_that_is_offered() -> None:

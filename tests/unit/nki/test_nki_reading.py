@@ -9,8 +9,8 @@ import pytest
 
 from tilewright.core.records import Argument
 from tilewright.proposers.nki.printing import print_kernel
-from tilewright.proposers.nki.reading import read, read_kernel
-from tilewright.proposers.nki.values import UnsupportedError
+from tilewright.proposers.nki.reading.kernel import read, read_kernel
+from tilewright.proposers.nki.reading.values import UnsupportedError
 from tilewright.targets.trainium.trace import Instruction
 
 

@@ -8,13 +8,13 @@ import pytest
 from test_nki_legality import ARGUMENTS, after, read
 from test_nki_reuse import results
 
-from tilewright.proposers.nki.analysis import NotApplicableError
-from tilewright.proposers.nki.cost import estimate
-from tilewright.proposers.nki.moves import carried_out
-from tilewright.proposers.nki.planning import complete_sequences
+from tilewright.proposers.nki.analysis.dependence import NotApplicableError
+from tilewright.proposers.nki.estimate.cost import estimate
+from tilewright.proposers.nki.planning.moves import carried_out
+from tilewright.proposers.nki.planning.planner import complete_sequences
+from tilewright.proposers.nki.planning.steps import TECHNIQUES, Step
 from tilewright.proposers.nki.printing import print_kernel
 from tilewright.proposers.nki.rewrites.regroup import regrouped
-from tilewright.proposers.nki.steps import TECHNIQUES, Step
 
 NAME = "transpose-2x256x256"
 BLOCKS = """

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from test_nki_legality import ARGUMENTS, after, read
 
-from tilewright.proposers.nki.analysis import NotApplicableError
+from tilewright.proposers.nki.analysis.dependence import NotApplicableError
 from tilewright.proposers.nki.ir import Kernel
 from tilewright.proposers.nki.printing import print_kernel
 from tilewright.targets.trainium.program import Call, parse, run_program

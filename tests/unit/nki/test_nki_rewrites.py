@@ -8,9 +8,9 @@ from pathlib import Path
 import nki_kernels as world
 import pytest
 
-from tilewright.proposers.nki.cost import estimate
+from tilewright.proposers.nki.estimate.cost import estimate
+from tilewright.proposers.nki.planning.steps import TECHNIQUES, Step, steps_of
 from tilewright.proposers.nki.printing import print_kernel
-from tilewright.proposers.nki.steps import TECHNIQUES, Step, steps_of
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "nki"
 MOST = 6

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from tilewright.core.records import Argument
-from tilewright.proposers.nki.analysis import NotApplicableError
+from tilewright.proposers.nki.analysis.dependence import NotApplicableError
 from tilewright.proposers.nki.ir import Kernel
+from tilewright.proposers.nki.planning.steps import Step
 from tilewright.proposers.nki.printing import print_kernel
-from tilewright.proposers.nki.reading import read_kernel
-from tilewright.proposers.nki.steps import Step
+from tilewright.proposers.nki.reading.kernel import read_kernel
 from tilewright.targets.trainium.program import Call, parse, run_program
 
 TILE = "nl.ndarray((128, 64), dtype=nl.float32, buffer=nl.sbuf)"

@@ -6,9 +6,9 @@ import nki_kernels as world
 import pytest
 from test_nki_legality import after, read
 
-from tilewright.proposers.nki.analysis import NotApplicableError
+from tilewright.proposers.nki.analysis.dependence import NotApplicableError
+from tilewright.proposers.nki.planning.steps import Step
 from tilewright.proposers.nki.printing import print_kernel
-from tilewright.proposers.nki.steps import Step
 
 COLUMN = "nl.ndarray((128, 1), dtype=nl.float32, buffer=nl.sbuf)"
 PART = "nl.ndarray((128, 16), dtype=nl.float32, buffer=nl.sbuf)"

@@ -8,14 +8,14 @@ from pathlib import Path
 import nki_kernels as world
 import pytest
 
-from tilewright.proposers.nki.cost import CHAINED
+from tilewright.proposers.nki.estimate.cost import CHAINED
 from tilewright.proposers.nki.ir import Kernel
-from tilewright.proposers.nki.moves import cost_of
-from tilewright.proposers.nki.planning import complete_sequences
+from tilewright.proposers.nki.planning.moves import cost_of
+from tilewright.proposers.nki.planning.planner import complete_sequences
+from tilewright.proposers.nki.planning.steps import TECHNIQUES
+from tilewright.proposers.nki.planning.sweeping import is_large, swept
 from tilewright.proposers.nki.printing import print_kernel
-from tilewright.proposers.nki.reading import read
-from tilewright.proposers.nki.steps import TECHNIQUES
-from tilewright.proposers.nki.sweeping import is_large, swept
+from tilewright.proposers.nki.reading.kernel import read
 
 NAME = "multihead_attention-1x512x128"
 FOREIGN = Path(__file__).parents[1] / "trainium" / "foreign"

@@ -8,9 +8,9 @@ import pytest
 from test_nki_legality import ARGUMENTS, after, read
 from test_nki_reuse import results
 
-from tilewright.proposers.nki.analysis import NotApplicableError
+from tilewright.proposers.nki.analysis.dependence import NotApplicableError
+from tilewright.proposers.nki.planning.steps import Step
 from tilewright.proposers.nki.printing import print_kernel
-from tilewright.proposers.nki.steps import Step
 
 PART = "nl.ndarray((128, 16), dtype=nl.float32, buffer=nl.sbuf)"
 TAPS = f"""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from tilewright.proposers.nki.analysis.places import printed
 from tilewright.proposers.nki.ir import (
     Alloc,
     Body,
@@ -15,7 +16,6 @@ from tilewright.proposers.nki.ir import (
     Tensor,
 )
 from tilewright.proposers.nki.linear import Linear
-from tilewright.proposers.nki.places import printed
 
 WIDTH = 100
 

@@ -19,13 +19,13 @@ from tilewright.core.records import (
     Trial,
 )
 from tilewright.proposers.nki.ir import Kernel
-from tilewright.proposers.nki.moves import carried_out, cost_of
-from tilewright.proposers.nki.planning import Draft, draw, extended, varied
+from tilewright.proposers.nki.planning.moves import carried_out, cost_of
+from tilewright.proposers.nki.planning.planner import Draft, draw, extended, varied
+from tilewright.proposers.nki.planning.steps import Step
 from tilewright.proposers.nki.printing import print_kernel
-from tilewright.proposers.nki.reading import read
-from tilewright.proposers.nki.steps import Step
-from tilewright.proposers.nki.unread import unread
-from tilewright.proposers.nki.values import UnsupportedError
+from tilewright.proposers.nki.reading.kernel import read
+from tilewright.proposers.nki.reading.unread import unread
+from tilewright.proposers.nki.reading.values import UnsupportedError
 
 
 class NkiProposer:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.proposers.nki.analysis import NotApplicableError, touches
-from tilewright.proposers.nki.cleaning import without_tensor
+from tilewright.proposers.nki.analysis.dependence import NotApplicableError, touches
 from tilewright.proposers.nki.ir import (
     Alloc,
     Body,
@@ -18,6 +17,7 @@ from tilewright.proposers.nki.ir import (
     spliced,
     whole,
 )
+from tilewright.proposers.nki.rewrites.cleaning import without_tensor
 from tilewright.proposers.nki.rewrites.joined_sums import joined, require_product, summands
 from tilewright.proposers.nki.rewrites.uses import body_of, op_at, uses
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tilewright.proposers.nki.analysis import NotApplicableError, written
+from tilewright.proposers.nki.analysis.dependence import NotApplicableError, written
+from tilewright.proposers.nki.analysis.widening import widened
 from tilewright.proposers.nki.ir import (
     Alloc,
     Kernel,
@@ -22,7 +23,6 @@ from tilewright.proposers.nki.ir import (
 from tilewright.proposers.nki.linear import Linear, variable
 from tilewright.proposers.nki.names import Names
 from tilewright.proposers.nki.rewrites.uses import body_of, is_whole, op_at, same_elements, uses
-from tilewright.proposers.nki.widening import widened
 
 REDUCTIONS = ("nl.add", "nl.maximum", "nl.minimum")
 

@@ -20,7 +20,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from tilewright.proposers.nki.analysis import NotApplicableError, World, allocated, touches
+from tilewright.proposers.nki.analysis.dependence import (
+    NotApplicableError,
+    World,
+    allocated,
+    touches,
+)
 from tilewright.proposers.nki.ir import (
     Body,
     Kernel,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.proposers.nki.analysis import NotApplicableError
+from tilewright.proposers.nki.analysis.dependence import NotApplicableError
 from tilewright.proposers.nki.ir import Alloc, Kernel, Op, Path, walk
 from tilewright.proposers.nki.rewrites.copies import forward
 from tilewright.proposers.nki.rewrites.hoist import hoist

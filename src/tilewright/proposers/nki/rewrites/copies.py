@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tilewright.proposers.nki.analysis import NotApplicableError, World, may_meet
+from tilewright.proposers.nki.analysis.dependence import NotApplicableError, World, may_meet
+from tilewright.proposers.nki.analysis.places import extents
 from tilewright.proposers.nki.ir import (
     CHANGES,
     Kernel,
@@ -18,7 +19,6 @@ from tilewright.proposers.nki.ir import (
     spliced,
     walk,
 )
-from tilewright.proposers.nki.places import extents
 from tilewright.proposers.nki.rewrites.uses import (
     between,
     body_of,

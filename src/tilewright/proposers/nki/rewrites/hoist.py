@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from tilewright.proposers.nki.analysis import (
+from tilewright.proposers.nki.analysis.dependence import (
     NotApplicableError,
     allocated,
     has_hidden_state,
@@ -17,7 +17,7 @@ from tilewright.proposers.nki.analysis import (
     touches,
     written,
 )
-from tilewright.proposers.nki.expansion import expanded, require_room, widened_tiles
+from tilewright.proposers.nki.analysis.widening import leaf
 from tilewright.proposers.nki.ir import (
     Alloc,
     Body,
@@ -33,7 +33,7 @@ from tilewright.proposers.nki.ir import (
 )
 from tilewright.proposers.nki.linear import Linear, variable
 from tilewright.proposers.nki.names import Names
-from tilewright.proposers.nki.widening import leaf
+from tilewright.proposers.nki.rewrites.expansion import expanded, require_room, widened_tiles
 
 
 def hoist(kernel: Kernel, path: Path, name: str) -> Kernel:

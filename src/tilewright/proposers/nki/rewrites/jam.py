@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tilewright.proposers.nki.analysis import (
+from tilewright.proposers.nki.analysis.dependence import (
     NotApplicableError,
     World,
     allocated,
     conflicts,
     has_hidden_state,
 )
-from tilewright.proposers.nki.expansion import expanded, require_room, widened_tiles
+from tilewright.proposers.nki.analysis.widening import leaf
 from tilewright.proposers.nki.ir import (
     Body,
     Kernel,
@@ -33,7 +33,7 @@ from tilewright.proposers.nki.ir import (
 )
 from tilewright.proposers.nki.linear import variable
 from tilewright.proposers.nki.names import Names
-from tilewright.proposers.nki.widening import leaf
+from tilewright.proposers.nki.rewrites.expansion import expanded, require_room, widened_tiles
 
 
 def jam(kernel: Kernel, path: Path, factor: int) -> Kernel:

@@ -13,8 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
-from tilewright.proposers.nki.analysis import NotApplicableError, written
-from tilewright.proposers.nki.expansion import carried, require_room
+from tilewright.proposers.nki.analysis.dependence import NotApplicableError, written
 from tilewright.proposers.nki.ir import (
     Alloc,
     Kernel,
@@ -29,6 +28,7 @@ from tilewright.proposers.nki.ir import (
 )
 from tilewright.proposers.nki.linear import Linear
 from tilewright.proposers.nki.names import Names
+from tilewright.proposers.nki.rewrites.expansion import carried, require_room
 from tilewright.proposers.nki.rewrites.renaming import with_own_tile
 from tilewright.proposers.nki.rewrites.uses import body_of, is_whole, op_at, replaced_op, uses
 

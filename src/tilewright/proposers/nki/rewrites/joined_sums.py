@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.proposers.nki.analysis import NotApplicableError, touches
-from tilewright.proposers.nki.cleaning import without_tensor
+from tilewright.proposers.nki.analysis.dependence import NotApplicableError, touches
 from tilewright.proposers.nki.ir import (
     Body,
     Kernel,
@@ -29,6 +28,7 @@ from tilewright.proposers.nki.ir import (
     spliced,
     whole,
 )
+from tilewright.proposers.nki.rewrites.cleaning import without_tensor
 from tilewright.proposers.nki.rewrites.uses import (
     Uses,
     body_of,

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from tilewright.proposers.nki.analysis import NotApplicableError, has_hidden_state
-from tilewright.proposers.nki.hidden import Follower
-from tilewright.proposers.nki.hidden_columns import KEPT, Action, Followed, cut, mask_start
+from tilewright.proposers.nki.analysis.dependence import NotApplicableError, has_hidden_state
+from tilewright.proposers.nki.analysis.hidden import Follower
+from tilewright.proposers.nki.analysis.hidden_columns import KEPT, Action, Followed, cut, mask_start
 from tilewright.proposers.nki.ir import (
     Body,
     Kernel,

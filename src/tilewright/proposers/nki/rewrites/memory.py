@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.proposers.nki.analysis import NotApplicableError
+from tilewright.proposers.nki.analysis.dependence import NotApplicableError
 from tilewright.proposers.nki.ir import Kernel, Memory, Tensor, mapped_ops, ops, with_tensor
 from tilewright.proposers.nki.rewrites.copies import may_read_psum, off_pool
 

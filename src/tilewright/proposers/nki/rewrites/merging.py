@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
-from tilewright.proposers.nki.analysis import NotApplicableError, written
+from tilewright.proposers.nki.analysis.dependence import NotApplicableError, written
 from tilewright.proposers.nki.ir import (
     Alloc,
     Kernel,

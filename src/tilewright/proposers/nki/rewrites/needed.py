@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.proposers.nki.analysis import NotApplicableError
-from tilewright.proposers.nki.hidden_columns import cut
+from tilewright.proposers.nki.analysis.dependence import NotApplicableError
+from tilewright.proposers.nki.analysis.hidden_columns import cut
 from tilewright.proposers.nki.ir import Alloc, Kernel, Region, Tensor, spliced, walk
 from tilewright.proposers.nki.rewrites.uses import is_whole, op_at, uses
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from tilewright.proposers.nki.analysis import (
+from tilewright.proposers.nki.analysis.dependence import (
     NotApplicableError,
     World,
     has_hidden_state,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.proposers.nki.analysis import NotApplicableError
+from tilewright.proposers.nki.analysis.dependence import NotApplicableError
 from tilewright.proposers.nki.ir import Kernel, Loop, Op, Path, Region, Statement, spliced
 from tilewright.proposers.nki.linear import Linear, variable
 from tilewright.proposers.nki.names import Names

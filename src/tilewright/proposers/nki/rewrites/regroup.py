@@ -16,8 +16,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tilewright.proposers.nki.analysis import NotApplicableError
-from tilewright.proposers.nki.cost import estimate
+from tilewright.proposers.nki.analysis.dependence import NotApplicableError
+from tilewright.proposers.nki.analysis.widening import run_of, widened
+from tilewright.proposers.nki.estimate.cost import estimate
 from tilewright.proposers.nki.ir import (
     Kernel,
     Loop,
@@ -33,7 +34,6 @@ from tilewright.proposers.nki.ir import (
 )
 from tilewright.proposers.nki.linear import Linear, variable
 from tilewright.proposers.nki.rewrites.uses import op_at
-from tilewright.proposers.nki.widening import run_of, widened
 
 _BY_ELEMENT = (
     "dma_copy", "tensor_copy", "memset", "tensor_tensor", "tensor_scalar", "activation",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.proposers.nki.analysis import NotApplicableError, allocated
+from tilewright.proposers.nki.analysis.dependence import NotApplicableError, allocated
 from tilewright.proposers.nki.ir import (
     CHANGES,
     Alloc,

@@ -17,9 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from tilewright.proposers.nki.analysis import NotApplicableError, World, may_meet
-from tilewright.proposers.nki.cleaning import without_tensor
-from tilewright.proposers.nki.expansion import carried, expanded, require_room, widened_tiles
+from tilewright.proposers.nki.analysis.dependence import NotApplicableError, World, may_meet
 from tilewright.proposers.nki.ir import (
     CHANGES,
     WRITTEN,
@@ -40,7 +38,14 @@ from tilewright.proposers.nki.ir import (
     whole,
 )
 from tilewright.proposers.nki.linear import Linear, variable
+from tilewright.proposers.nki.rewrites.cleaning import without_tensor
 from tilewright.proposers.nki.rewrites.copies import skip_copy
+from tilewright.proposers.nki.rewrites.expansion import (
+    carried,
+    expanded,
+    require_room,
+    widened_tiles,
+)
 from tilewright.proposers.nki.rewrites.renaming import with_own_tile
 from tilewright.proposers.nki.rewrites.uses import is_whole, op_at, replaced_op, uses
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.proposers.nki.analysis import NotApplicableError
+from tilewright.proposers.nki.analysis.dependence import NotApplicableError
 from tilewright.proposers.nki.ir import Alloc, Kernel, Op, Path, Region, Tensor, spliced
 from tilewright.proposers.nki.linear import Linear
 from tilewright.proposers.nki.names import Names

@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 
-from tilewright.proposers.nki.analysis import NotApplicableError
+from tilewright.proposers.nki.analysis.dependence import NotApplicableError
+from tilewright.proposers.nki.analysis.widening import MOST_PRODUCT_COLUMNS
 from tilewright.proposers.nki.ir import Alloc, Kernel, Op, Path, Region, Statement, Tensor, spliced
 from tilewright.proposers.nki.linear import Linear
 from tilewright.proposers.nki.names import Names
 from tilewright.proposers.nki.rewrites.copies import skip_copy
 from tilewright.proposers.nki.rewrites.uses import op_at
-from tilewright.proposers.nki.widening import MOST_PRODUCT_COLUMNS
 
 MOST_COLUMNS = 4096
 """Of the row: what PSUM holds of float32."""

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
-from tilewright.proposers.nki.analysis import NotApplicableError, World, allocated
+from tilewright.proposers.nki.analysis.dependence import NotApplicableError, World, allocated
 from tilewright.proposers.nki.ir import (
     Alloc,
     Body,

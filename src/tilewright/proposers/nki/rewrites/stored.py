@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tilewright.proposers.nki.analysis import NotApplicableError
+from tilewright.proposers.nki.analysis.dependence import NotApplicableError
 from tilewright.proposers.nki.ir import ITEM_BYTES, Kernel, Op, Path, Tensor
 from tilewright.proposers.nki.rewrites.precision import retyped
 from tilewright.proposers.nki.rewrites.renaming import with_own_tile

@@ -10,8 +10,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from tilewright.proposers.nki.analysis import NotApplicableError, World, conflicts
-from tilewright.proposers.nki.cost import estimate
+from tilewright.proposers.nki.analysis.dependence import NotApplicableError, World, conflicts
+from tilewright.proposers.nki.estimate.cost import estimate
 from tilewright.proposers.nki.ir import (
     Alloc,
     Body,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from tilewright.proposers.nki.analysis import NotApplicableError
+from tilewright.proposers.nki.analysis.dependence import NotApplicableError
+from tilewright.proposers.nki.analysis.places import extents
 from tilewright.proposers.nki.ir import (
     Alloc,
     Body,
@@ -22,7 +23,6 @@ from tilewright.proposers.nki.ir import (
     whole,
 )
 from tilewright.proposers.nki.linear import Linear
-from tilewright.proposers.nki.places import extents
 
 BY_PARTITION = (
     "dma_copy", "tensor_copy", "memset", "tensor_tensor", "tensor_scalar", "activation",

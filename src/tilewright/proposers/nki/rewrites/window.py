@@ -12,9 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from tilewright.proposers.nki.analysis import NotApplicableError, written
-from tilewright.proposers.nki.cleaning import without_tensor
-from tilewright.proposers.nki.expansion import carried, require_room
+from tilewright.proposers.nki.analysis.dependence import NotApplicableError, written
 from tilewright.proposers.nki.ir import (
     Alloc,
     Kernel,
@@ -31,6 +29,8 @@ from tilewright.proposers.nki.ir import (
     whole,
 )
 from tilewright.proposers.nki.linear import Linear, variable
+from tilewright.proposers.nki.rewrites.cleaning import without_tensor
+from tilewright.proposers.nki.rewrites.expansion import carried, require_room
 from tilewright.proposers.nki.rewrites.renaming import with_own_tile
 from tilewright.proposers.nki.rewrites.uses import is_whole, op_at, replaced_op, uses
 

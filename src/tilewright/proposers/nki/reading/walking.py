@@ -12,8 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilewright.proposers.nki.expressions import evaluated
-from tilewright.proposers.nki.functions import Items, mathematical
 from tilewright.proposers.nki.ir import (
     ITEM_BYTES,
     Alloc,
@@ -25,9 +23,11 @@ from tilewright.proposers.nki.ir import (
     whole,
 )
 from tilewright.proposers.nki.linear import Linear, variable
-from tilewright.proposers.nki.signatures import DEFAULTS, SIGNATURES
-from tilewright.proposers.nki.syntax import RANGES, carried, defaults_of, is_range, stored
-from tilewright.proposers.nki.values import (
+from tilewright.proposers.nki.reading.expressions import evaluated
+from tilewright.proposers.nki.reading.functions import Items, mathematical
+from tilewright.proposers.nki.reading.signatures import DEFAULTS, SIGNATURES
+from tilewright.proposers.nki.reading.syntax import RANGES, carried, defaults_of, is_range, stored
+from tilewright.proposers.nki.reading.values import (
     Fresh,
     Name,
     SplitError,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilewright.proposers.nki.ir import ITEM_BYTES
-from tilewright.proposers.nki.values import Fresh, Name, UnsupportedError
+from tilewright.proposers.nki.reading.values import Fresh, Name, UnsupportedError
 
 _MODULES = {"np": "np", "nl": "nl"}
 

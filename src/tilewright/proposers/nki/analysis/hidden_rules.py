@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeAlias
 
-from tilewright.proposers.nki.hidden_columns import DROPPED, FAR, Action, Span
+from tilewright.proposers.nki.analysis.hidden_columns import DROPPED, FAR, Action, Span
 from tilewright.proposers.nki.ir import Op, Region
 
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 
-from tilewright.proposers.nki.analysis import NotApplicableError
-from tilewright.proposers.nki.hidden_columns import (
+from tilewright.proposers.nki.analysis.dependence import NotApplicableError
+from tilewright.proposers.nki.analysis.hidden_columns import (
     FAR,
     KEPT,
     Action,
@@ -22,7 +22,7 @@ from tilewright.proposers.nki.hidden_columns import (
     cut,
     mask_start,
 )
-from tilewright.proposers.nki.hidden_rules import RULES
+from tilewright.proposers.nki.analysis.hidden_rules import RULES
 from tilewright.proposers.nki.ir import Alloc, Body, Loop, Op, Region, Tensor
 from tilewright.proposers.nki.linear import Linear
 

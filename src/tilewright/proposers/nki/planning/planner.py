@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from tilewright.core.records import History, MenuOption
 from tilewright.proposers.descent import descended
 from tilewright.proposers.learning import Evidence, evidence
-from tilewright.proposers.nki.cost import CHAINED
+from tilewright.proposers.nki.estimate.cost import CHAINED
 from tilewright.proposers.nki.ir import Kernel, Op, size_of, walk
-from tilewright.proposers.nki.masked_plans import MASKED, masked_sequences
-from tilewright.proposers.nki.moves import DOES_NOT_FIT, Moves, carried_out, cost_of
+from tilewright.proposers.nki.planning.masked_plans import MASKED, masked_sequences
+from tilewright.proposers.nki.planning.moves import DOES_NOT_FIT, Moves, carried_out, cost_of
+from tilewright.proposers.nki.planning.steps import FACTORS, Step, possible
+from tilewright.proposers.nki.planning.sweeping import is_large, swept
 from tilewright.proposers.nki.rewrites.precision import operands_by_product
-from tilewright.proposers.nki.steps import FACTORS, Step, possible
-from tilewright.proposers.nki.sweeping import is_large, swept
 
 POOL = 2
 """Drafts made for each plan that is asked for."""

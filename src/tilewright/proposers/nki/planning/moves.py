@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tilewright.proposers.nki.analysis import NotApplicableError
-from tilewright.proposers.nki.cost import CHAINED, estimate
+from tilewright.proposers.nki.analysis.dependence import NotApplicableError
+from tilewright.proposers.nki.estimate.cost import CHAINED, estimate
 from tilewright.proposers.nki.ir import Kernel, size_of
-from tilewright.proposers.nki.steps import Step, possible
+from tilewright.proposers.nki.planning.steps import Step, possible
 
 LARGEST = 600
 """A kernel of more statements is not rewritten further."""

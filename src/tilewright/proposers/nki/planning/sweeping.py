@@ -12,9 +12,9 @@ from functools import partial
 from typing import TypeAlias
 
 from tilewright.proposers.nki.ir import Kernel, Op, ops, size_of
-from tilewright.proposers.nki.moves import LARGEST, carried_out, cost_of
+from tilewright.proposers.nki.planning.moves import LARGEST, carried_out, cost_of
+from tilewright.proposers.nki.planning.steps import Step, possible
 from tilewright.proposers.nki.rewrites.engines import ENGINES
-from tilewright.proposers.nki.steps import Step, possible
 
 LARGE = 100
 """Statements from which on a kernel is rewritten at all like places at once."""

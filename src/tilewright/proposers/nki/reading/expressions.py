@@ -8,11 +8,18 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tilewright.proposers.nki.constants import constant
-from tilewright.proposers.nki.functions import MOST_ITEMS, Items, Reader, builtin, items_of, method
 from tilewright.proposers.nki.ir import Region
 from tilewright.proposers.nki.linear import Linear
-from tilewright.proposers.nki.values import (
+from tilewright.proposers.nki.reading.constants import constant
+from tilewright.proposers.nki.reading.functions import (
+    MOST_ITEMS,
+    Items,
+    Reader,
+    builtin,
+    items_of,
+    method,
+)
+from tilewright.proposers.nki.reading.values import (
     TILE_SIZES,
     Name,
     UnsupportedError,

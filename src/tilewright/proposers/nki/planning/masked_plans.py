@@ -14,8 +14,8 @@ from typing import TypeAlias
 
 from tilewright.proposers.descent import descended
 from tilewright.proposers.nki.ir import Kernel, Loop, ops, size_of, walk
-from tilewright.proposers.nki.moves import Moves, carried_out, cost_of
-from tilewright.proposers.nki.steps import Step, possible
+from tilewright.proposers.nki.planning.moves import Moves, carried_out, cost_of
+from tilewright.proposers.nki.planning.steps import Step, possible
 
 MASKED = "skip-masked"
 _BEFORE = ("hoist", "merge")

@@ -7,7 +7,13 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from tilewright.proposers.nki.ir import Region, Tensor
-from tilewright.proposers.nki.values import UnsupportedError, extreme, integer, linear, reshaped
+from tilewright.proposers.nki.reading.values import (
+    UnsupportedError,
+    extreme,
+    integer,
+    linear,
+    reshaped,
+)
 
 MOST_ITEMS = 4096
 """Of a comprehension, a list or a tuple."""

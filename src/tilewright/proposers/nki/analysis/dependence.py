@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tilewright.proposers.nki.analysis.places import Extent, extents
 from tilewright.proposers.nki.ir import (
     Alloc,
     Body,
@@ -19,7 +20,6 @@ from tilewright.proposers.nki.ir import (
     walk,
 )
 from tilewright.proposers.nki.linear import Linear
-from tilewright.proposers.nki.places import Extent, extents
 
 
 class NotApplicableError(Exception):

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tilewright.proposers.nki.chain import PSUM_BANKS, banks_of, longest_chain
+from tilewright.proposers.nki.analysis.widening import run_of
+from tilewright.proposers.nki.estimate.chain import PSUM_BANKS, banks_of, longest_chain
 from tilewright.proposers.nki.ir import (
     ITEM_BYTES,
     Alloc,
@@ -24,7 +25,6 @@ from tilewright.proposers.nki.ir import (
     Tensor,
     ops,
 )
-from tilewright.proposers.nki.widening import run_of
 
 GHZ = {"pe": 2.8, "dve": 1.12, "act": 1.4, "pool": 1.4}
 START, LEAST, POOL_START = 55, 64, 150

@@ -12,12 +12,12 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from tilewright.core.records import Argument, KernelLanguage, Workload
-from tilewright.proposers.nki.expressions import MODULES, evaluated
 from tilewright.proposers.nki.ir import ANY, Kernel, Region, Tensor, ops, variables, whole
 from tilewright.proposers.nki.linear import variable
-from tilewright.proposers.nki.syntax import defaults_of
-from tilewright.proposers.nki.values import Name, SplitError, UnsupportedError
-from tilewright.proposers.nki.walking import Reader
+from tilewright.proposers.nki.reading.expressions import MODULES, evaluated
+from tilewright.proposers.nki.reading.syntax import defaults_of
+from tilewright.proposers.nki.reading.values import Name, SplitError, UnsupportedError
+from tilewright.proposers.nki.reading.walking import Reader
 
 Constants: TypeAlias = tuple[tuple[str, object], ...]
 NONE: Mapping[str, object] = MappingProxyType({})

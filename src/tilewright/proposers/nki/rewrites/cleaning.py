@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.proposers.nki.analysis import has_hidden_state
+from tilewright.proposers.nki.analysis.dependence import has_hidden_state
 from tilewright.proposers.nki.ir import Alloc, Body, Kernel, Loop, Statement, ops
 
 

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from tilewright.core.records import LeftAlone
-from tilewright.proposers.nki.expressions import MODULES
-from tilewright.proposers.nki.signatures import SIGNATURES
+from tilewright.proposers.nki.reading.expressions import MODULES
+from tilewright.proposers.nki.reading.signatures import SIGNATURES
 
 _NO_INSTRUCTIONS = ("get_nc_version",)
 """Functions of the module of instructions that tell something about the machine."""

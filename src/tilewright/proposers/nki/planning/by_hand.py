@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from tilewright.core.errors import InputError
 from tilewright.core.records import KernelLanguage, Workload
-from tilewright.proposers.nki.analysis import NotApplicableError
+from tilewright.proposers.nki.analysis.dependence import NotApplicableError
 from tilewright.proposers.nki.ir import Kernel
+from tilewright.proposers.nki.planning.steps import TECHNIQUES, Step, steps_of
 from tilewright.proposers.nki.printing import print_kernel
-from tilewright.proposers.nki.reading import read
-from tilewright.proposers.nki.steps import TECHNIQUES, Step, steps_of
-from tilewright.proposers.nki.values import UnsupportedError
+from tilewright.proposers.nki.reading.kernel import read
+from tilewright.proposers.nki.reading.values import UnsupportedError
 
 
 def applicable(

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from tilewright.proposers.nki.analysis import NotApplicableError, allocated
-from tilewright.proposers.nki.cleaning import cleaned
+from tilewright.proposers.nki.analysis.dependence import NotApplicableError, allocated
 from tilewright.proposers.nki.ir import Kernel, Loop, Op, Path, at, ops, walk
 from tilewright.proposers.nki.rewrites.accumulate import accumulate
 from tilewright.proposers.nki.rewrites.along import along, folded
 from tilewright.proposers.nki.rewrites.bands import bands
 from tilewright.proposers.nki.rewrites.chains import early, stay
+from tilewright.proposers.nki.rewrites.cleaning import cleaned
 from tilewright.proposers.nki.rewrites.copies import forward, land, skip_copy, take_over
 from tilewright.proposers.nki.rewrites.defer import defer
 from tilewright.proposers.nki.rewrites.engines import ENGINES, move

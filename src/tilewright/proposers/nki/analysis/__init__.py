@@ -1,0 +1,1 @@
+"""What statements touch, hide and depend on, derived without changing a kernel."""
