@@ -104,6 +104,7 @@ class Gemmini:
         self.stride: dict[int | str, int] = {}
         self.array: np.ndarray | None = None
         self.fresh = False
+        self.transposed = (False, False)
         self.target: tuple[str, int, frozenset[str]] | None = None
 
     def run(self, kernel: Kernel) -> None:
@@ -111,7 +112,7 @@ class Gemmini:
             getattr(self, name)(*operands)
 
     def config_ex(self, *settings: Any) -> None:
-        pass
+        self.transposed = (settings[3] == 1, settings[4] == 1)
 
     def config_st(self, stride: int, *settings: Any) -> None:
         self.stride["store"] = stride
@@ -142,7 +143,7 @@ class Gemmini:
         assert max(bcols, brows, ccols, crows) <= 16
         self.fresh = b != "NONE"
         if self.fresh:
-            self.array = self.local[b[0]][b[1] : b[1] + brows, :bcols].copy()
+            self.array = self._factor(b, brows, bcols, self.transposed[1]).copy()
         self.target = c
 
     def compute_preloaded(
@@ -160,9 +161,15 @@ class Gemmini:
     def _product(self, a: Any, acols: int, arows: int) -> None:
         assert self.array is not None, "nothing is in the array"
         assert self.target is not None, "no preload before this compute"
-        operand = self.local[a[0]][a[1] : a[1] + arows, :acols]
+        operand = self._factor(a, arows, acols, self.transposed[0])
         self._write(self.target, 0, operand @ self.array[:acols])
         self.target = None
+
+    def _factor(self, at: Any, rows: int, cols: int, transposed: bool) -> np.ndarray:
+        """An operand; in local memory, columns of a transposed one are rows."""
+        rows, cols = (cols, rows) if transposed else (rows, cols)
+        found = self.local[at[0]][at[1] : at[1] + rows, :cols]
+        return found.T if transposed else found
 
     def mvout(self, to: Any, source: Any, cols: int, rows: int) -> None:
         target = self._block(to, cols, rows, self.stride["store"])

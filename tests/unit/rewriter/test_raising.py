@@ -172,3 +172,74 @@ def test_an_array_of_unknown_elements_is_refused(machine: Machine) -> None:
     source = gemm(32, 32, 32).replace("int8_t C[32][32]", "cell C[32][32]")
     with pytest.raises(NotRaised, match="array C of cell, a type that is not known"):
         raised(f"typedef struct {{ int8_t v; }} cell;\n{source}", machine)
+
+
+def product(
+    m: int, n: int, k: int, transposed: str, *, tile: int = 16, end: str = "fence();"
+) -> str:
+    """`C = A * B` where A, B or none of them lies transposed in memory, in blocks of a size."""
+    a, b = ((k, m) if "a" in transposed else (m, k)), ((n, k) if "b" in transposed else (k, n))
+    first = "&A[k][i], SPAD(0), r, d" if "a" in transposed else "&A[i][k], SPAD(0), d, r"
+    second = "&B[j][k], SPAD(64), d, c" if "b" in transposed else "&B[k][j], SPAD(64), c, d"
+    turned = f"{int('a' in transposed)}, {int('b' in transposed)}"
+    return f"""
+void kernel(const int8_t A[{a[0]}][{a[1]}], const int8_t B[{b[0]}][{b[1]}], int8_t C[{m}][{n}]) {{
+  config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, 1, {turned});
+  config_ld({a[1]}, 1.0f, 16, 0);
+  config_ld({b[1]}, 1.0f, 16, 1);
+  config_st({n});
+  for (int i = 0; i < {m}; i += {tile})
+    for (int j = 0; j < {n}; j += {tile}) {{
+      int r = {m} - i < {tile} ? {m} - i : {tile};
+      int c = {n} - j < {tile} ? {n} - j : {tile};
+      mvin3(0, ACC(0), c, r);
+      for (int k = 0; k < {k}; k += {tile}) {{
+        int d = {k} - k < {tile} ? {k} - k : {tile};
+        mvin({first});
+        mvin2({second});
+        preload(SPAD(64), ACC(0) | ACCUMULATE, c, d, c, r);
+        compute_preloaded(SPAD(0), NONE, d, r, c, r);
+      }}
+      mvout(&C[i][j], ACC(0), c, r);
+    }}
+  {end}
+}}
+"""
+
+
+@pytest.mark.parametrize("shape", [(32, 80, 48), (40, 72, 24), (20, 8, 36), (8, 24, 16)])
+@pytest.mark.parametrize("transposed", ["", "a", "b"])
+@pytest.mark.parametrize("tile", [16, 12])
+def test_transposed_operands_are_raised(
+    machine: Machine, shape: tuple[int, int, int], transposed: str, tile: int
+) -> None:
+    source = product(*shape, transposed, tile=tile)
+    naive = raised(source, machine)
+    assert same(lift(source, machine), naive)
+    if tile == 16:
+        assert emit(naive).count("mvout(") == 1
+
+
+def test_rows_that_lie_apart_in_a_transposed_operand_are_not_moved_together(
+    machine: Machine,
+) -> None:
+    source = product(48, 16, 16, "a").replace("i += 16", "i += 1").replace("48 - i < 16", "1 < 0")
+    source = source.replace("? 48 - i : 16", "? 0 : 1").replace("&A[k][i]", "&A[k][2 * i]")
+    source = source.replace("A[16][48]", "A[16][96]").replace("config_ld(48,", "config_ld(96,")
+    assert same(lift(source, machine), raised(source, machine))
+
+
+def test_a_kernel_without_a_fence_is_raised_to_one_that_ends_with_it(machine: Machine) -> None:
+    text = emit(raised(product(32, 32, 32, "", end=""), machine))
+    assert text.rstrip().endswith("fence();\n}")
+
+
+def test_what_was_kept_transposed_is_not_used_as_it_lies(machine: Machine) -> None:
+    again = (
+        "preload(NONE, ACC(0) | ACCUMULATE, c, d, c, r);"
+        "compute_accumulated(SPAD(0), NONE, d, r, c, r);"
+    )
+    plain = "config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, 1, 0, 0);"
+    source = product(16, 16, 16, "b").replace("      }\n", f"  {plain} {again}\n      }}\n", 1)
+    with pytest.raises(NotRaised, match="with another setting than it was kept"):
+        raised(source, machine)

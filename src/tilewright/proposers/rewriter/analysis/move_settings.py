@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeAlias
 
 from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.ir import (
     Body,
     Command,
+    Guard,
     Kernel,
+    Loop,
     commands,
 )
 from tilewright.proposers.rewriter.machine import Machine
@@ -43,6 +46,57 @@ def _settings_for(body: Body, machine: Machine, move: str) -> Sequence[Command]:
             if key is None or wanted is None or key == Expr(int(wanted)):
                 found.append(stmt)
     return tuple(found)
+
+
+def settings_reaching(kernel: Kernel, machine: Machine, move: Command) -> frozenset[Command]:
+    """The settings of which one is in force when a move of the kernel is issued."""
+    return _reaching(kernel.body, machine).get(move, frozenset())
+
+
+_State: TypeAlias = dict[tuple[str, str], frozenset[Command]]
+"""By a setting's command and id, those that may be in force."""
+
+
+@lru_cache(maxsize=256)
+def _reaching(body: Body, machine: Machine) -> dict[Command, frozenset[Command]]:
+    found: dict[Command, frozenset[Command]] = {}
+    _follow(body, {}, machine, found)
+    return found
+
+
+def _follow(
+    body: Body, state: _State, machine: Machine, found: dict[Command, frozenset[Command]]
+) -> _State:
+    """What may be in force behind some code; notes it for each move in it."""
+    for stmt in body:
+        match stmt:
+            case Command(name, operands) if machine.unit(name) == "config":
+                given = dict(zip(machine.effects[name].operands, operands, strict=False))
+                key = given.get("id")
+                known = key is None or (isinstance(key, Expr) and key.is_const)
+                for one in [k for k in state if k[0] == name] if not known else ():
+                    state = {**state, one: state[one] | {stmt}}
+                if known:
+                    own = str(key.const) if isinstance(key, Expr) else ""
+                    state = {**state, (name, own): frozenset((stmt,))}
+            case Command(name):
+                setting = machine.attribute(name, "configured_by") or ""
+                for own in (machine.attribute(name, "id") or "", ""):
+                    found[stmt] = found.get(stmt, frozenset()) | state.get((setting, own), set())
+            case Loop():
+                again = _either(state, _follow(stmt.body, state, machine, found))
+                state = _either(state, _follow(stmt.body, again, machine, found))
+            case Guard():
+                yes = _follow(stmt.body, state, machine, found)
+                state = _either(yes, _follow(stmt.orelse, state, machine, found))
+    return state
+
+
+def _either(left: _State, right: _State) -> _State:
+    return {
+        key: left.get(key, frozenset()) | right.get(key, frozenset())
+        for key in left.keys() | right.keys()
+    }
 
 
 def by_same_setting(left: Command, right: Command, machine: Machine) -> bool:

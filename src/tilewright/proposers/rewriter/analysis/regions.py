@@ -11,7 +11,7 @@ from tilewright.proposers.rewriter.analysis.move_settings import (
     block_stride,
     is_streamed,
     operands_of,
-    settings_for,
+    settings_reaching,
 )
 from tilewright.proposers.rewriter.analysis.region import Region
 from tilewright.proposers.rewriter.c_types import SIZES
@@ -125,9 +125,9 @@ def _elements(
 
 
 def _row_distance(command: Command, kernel: Kernel, machine: Machine) -> int | None:
-    """Bytes between the rows of a move, if every setting for it says the same."""
+    """Bytes between the rows of a move, if every setting that may be in force says the same."""
     found: set[Operand | None] = set()
-    for setting in settings_for(kernel, machine, command):
+    for setting in settings_reaching(kernel, machine, command):
         roles = machine.effects[setting.name].operands
         found.add(dict(zip(roles, setting.operands, strict=False)).get("dram_stride"))
     stride = found.pop() if len(found) == 1 else None

@@ -64,6 +64,7 @@ from tilewright.proposers.rewriter.rewrites.promote import promote
 from tilewright.proposers.rewriter.rewrites.remove import remove_settings
 from tilewright.proposers.rewriter.rewrites.retile import retile
 from tilewright.proposers.rewriter.rewrites.reuse import reuse_latched
+from tilewright.proposers.rewriter.rewrites.separate import separated
 from tilewright.proposers.rewriter.rewrites.settle import place_settings, with_forms_apart
 from tilewright.proposers.rewriter.rewrites.stagger import stagger
 from tilewright.proposers.rewriter.rewrites.strength import count_iterations
@@ -252,7 +253,7 @@ _CORE = frozenset(("cpu", "command"))
 
 def _raise(kernel: Kernel, machine: Machine) -> Kernel:
     try:
-        return raised(emit(kernel), machine)
+        return separated(raised(emit(kernel), machine), machine)
     except NotRaised as reason:
         raise NotApplicable(f"its computation is not found: {str(reason).rstrip('.')}") from reason
 

@@ -26,14 +26,19 @@ class Kind:
     """What the products of a sum have in common beside their addresses.
 
     `settings` are those of the array, `factors` the scales of the two operands' loads, `depth` and
-    `columns` the size of the second operand, whose rows lie `stride` bytes apart.
+    `columns` the size of the second operand. From term to term of a sum, the first operand's
+    elements lie `apart` bytes apart and the second one's `stride`; from column to column `across`.
+    `transposed` says which of the two operands the array transposes.
     """
 
     settings: Operands
     factors: tuple[float, float]
     depth: int
     columns: int
+    apart: int
     stride: int
+    across: int
+    transposed: tuple[bool, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,13 +309,14 @@ class _Flow:
         if not settings:
             raise NotRaised(f"{name} with sums that stay in the array, or unconfigured", self.line)
         roles = self.machine.effects[self.machine.attribute(name, "configured_by") or ""].operands
-        for role, plain in (("a_stride", 1), ("a_transpose", 0)):
-            if role in roles and settings[roles.index(role)] != plain:
-                raise NotRaised(f"{name} with {role} other than {plain}", self.line)
+        given_by = dict(zip(roles, settings, strict=False))
+        if given_by.get("a_stride", 1) != 1:
+            raise NotRaised(f"{name} with a_stride other than 1", self.line)
+        transposed = tuple(bool(given_by.get(f"{one}_transpose", 0)) for one in "ab")
         if self.located(added) is not None:
             raise NotRaised(f"{name} with a block that is added", self.line)
         if not self.machine.attribute(name, "keeps"):
-            self.active = self.latched and self._second_operand(*self.latched)
+            self.active = self.latched and self._second_operand(*self.latched, transposed[1])
         target = self.located(self.target[0]) if self.target is not None else None
         place = self.located(first)
         if target is None or place is None or self.active is None or self.target is None:
@@ -319,13 +325,28 @@ class _Flow:
         if space not in self._sum_spaces:
             raise NotRaised(f"{name} with a result that stays in {space}", self.line)
         self.used["factors"], self.used["sums"] = place[0], space
-        self._add_products(space, at, flags, place, rows, depth, settings)
+        self._add_products(
+            space, at, flags, place, rows, depth, settings, (transposed[0], transposed[1])
+        )
 
-    def _second_operand(self, local: int, columns: int, depth: int) -> tuple[Any, ...]:
+    def _second_operand(
+        self, local: int, columns: int, depth: int, transposed: bool
+    ) -> tuple[Any, ...]:
         place = self.located(local)
         assert place is not None
-        parts = list(self._blocks(place[0], place[1], depth))
-        address, stride, _, scale, phase, count = parts[0]
+        size = self.bytes_of(place[0])
+        if transposed:
+            address, across, scale, phase = self._even_rows(place, columns, depth)
+            return (address, size, across, columns, depth, scale, phase, transposed)
+        address, stride, scale, phase = self._even_rows(place, depth, columns)
+        return (address, stride, size, columns, depth, scale, phase, transposed)
+
+    def _even_rows(
+        self, place: tuple[str, int, set[str]], rows: int, columns: int
+    ) -> tuple[int, int, float, int]:
+        """Address, stride, scale and phase of a block of rows that lie evenly in memory."""
+        parts = list(self._blocks(place[0], place[1], rows))
+        address, stride, _, scale, _, count = parts[0]
         if len(parts) > 1 and count == 1:
             stride = parts[1][0] - address
         even, at = True, address
@@ -337,8 +358,7 @@ class _Flow:
             raise NotRaised("an operand's rows do not lie evenly in memory", self.line)
         if any(part[2] < columns for part in parts):
             raise NotRaised("an operand is put together from several loads", self.line)
-        phase = max(part[4] for part in parts)
-        return (0 if zero else address, stride, columns, depth, scale, phase)
+        return (0 if zero else address, stride, scale, max(part[4] for part in parts))
 
     def _blocks(
         self, space: str, first: int, count: int
@@ -359,21 +379,31 @@ class _Flow:
 
     def _add_products(
         self, space: str, at: int, flags: set[str], place: tuple[str, int, set[str]], rows: int,
-        depth: int, settings: Operands,
+        depth: int, settings: Operands, transposed: tuple[bool, bool],
     ) -> None:  # fmt: skip
         assert self.active is not None
         assert self.target is not None
-        address, stride, columns, second_depth, scale, phase = self.active
+        address, stride, across, columns, second_depth, scale, phase, latched = self.active
         _, target_columns, target_rows = self.target
         if second_depth != depth or target_columns != columns or target_rows != rows:
             raise NotRaised("a product's operands do not fit one another", self.line)
+        if latched != transposed[1]:
+            raise NotRaised("an operand is used with another setting than it was kept", self.line)
         if "accumulate" not in flags:
             self._check_rows(space, at, rows)
             self._put(Sums(at, rows, columns, [], []), space)
-        for first, step, width, factor, earlier, count in self._blocks(place[0], place[1], rows):
-            if first and address and width < depth:
+        size = self.bytes_of(place[0])
+        if transposed[0]:
+            first, apart, factor, earlier = self._even_rows(place, depth, rows)
+            parts = [(first, size, rows, factor, earlier, rows)]
+        else:
+            apart, parts = size, list(self._blocks(place[0], place[1], rows))
+        for first, step, width, factor, earlier, count in parts:
+            if first and address and width < depth and not transposed[0]:
                 raise NotRaised("a product uses more columns than were loaded", self.line)
-            described = Kind(settings, (factor, scale), depth, columns, stride)
+            described = Kind(
+                settings, (factor, scale), depth, columns, apart, stride, across, transposed
+            )
             kind = self.kinds.setdefault(described, len(self.kinds))
             later = max(phase, earlier)
             for sums in self._held(space, at, count):

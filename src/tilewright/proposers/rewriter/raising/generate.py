@@ -55,9 +55,8 @@ class _Isa:
             n for n in execute if machine.attribute(n, "uses") and not machine.attribute(n, "keeps")
         )
         store = next(n for n in names if machine.unit(n) == "store")
-        return cls(
-            machine, tuple(loads), store, latch, product, computation.sync, *computation.spaces
-        )
+        sync = computation.sync or next(n for n in names if machine.unit(n) == "sync")
+        return cls(machine, tuple(loads), store, latch, product, sync, *computation.spaces)
 
     @property
     def width(self) -> int:
@@ -143,7 +142,7 @@ class _Writer:
         across = next((d for d in others if self._is_across(nest, d)), None)
         outer = [_Dim(next(names), *d) for d in others if d is not across]
         row = _Dim(next(names), *rows)
-        block = _Dim(next(names), *(across or (_beside(isa, nest), 1)))
+        block = _Dim(next(names), *(across or (_beside(isa, nest, self.kinds), 1)))
         inner = next(names)
         width = block.count * columns + self.rest
         tile = isa.widest if columns == isa.width else columns
@@ -199,7 +198,10 @@ class _Writer:
             raise NotRaised("its products need different settings of the array")
         first = row.step[1] if row.count > 1 else 0
         loads = [
-            [isa.load_setting(0, first, k.factors[0]), isa.load_setting(1, k.stride, k.factors[1])]
+            [
+                isa.load_setting(0, k.apart if k.transposed[0] else first, k.factors[0]),
+                isa.load_setting(1, k.across if k.transposed[1] else k.stride, k.factors[1]),
+            ]
             for k in kinds
         ]
         alike = len({(a.operands, b.operands) for a, b in loads}) == 1
@@ -219,14 +221,13 @@ class _Writer:
 
     def _deepened(self, listed: Sequence[Terms]) -> list[tuple[Terms, int]]:
         """Terms, with the depth of shorter ones that go on where they end."""
-        size = self.isa.bytes_of(self.isa.factors)
         result: list[tuple[Terms, int]] = []
         for terms in listed:
             kind, (base, dims) = self.kinds[terms.kind], _parts(terms)
             if result and not result[-1][1]:
                 main = result[-1][0]
                 whole, (start, around) = self.kinds[main.kind], _parts(main)
-                step = (whole.depth * size, whole.depth * whole.stride)
+                step = (whole.depth * whole.apart, whole.depth * whole.stride)
                 count = 1
                 if around[-1:] and around[-1][0] == step:
                     count, around = around[-1][1], around[:-1]
@@ -243,16 +244,15 @@ class _Writer:
         """The products of some terms, and of `more` of their depth after the last."""
         isa, kind = self.isa, self.kinds[terms.kind]
         free = iter(names)
-        size = isa.bytes_of(isa.factors)
-        deeper = ((kind.depth * size, kind.depth * kind.stride), terms.points.dims[-1:])
+        deeper = ((kind.depth * kind.apart, kind.depth * kind.stride), terms.points.dims[-1:])
         listed, total = list(terms.points.dims), kind.depth
         if deeper[1] and deeper[1][0][0] == deeper[0]:
-            along = _Dim(next(free), (0, size, kind.stride), total * deeper[1][0][1] + more)
+            along = _Dim(next(free), (0, kind.apart, kind.stride), total * deeper[1][0][1] + more)
             if self._inside(terms, along, at):
                 total *= listed.pop()[1]
         total += more
         dims = [_Dim(next(free), (0, *step), count) for step, count in listed]
-        along = _Dim(next(free), (0, size, kind.stride), total)
+        along = _Dim(next(free), (0, kind.apart, kind.stride), total)
         depth = Expr(min(kind.depth, total))
         if total > kind.depth and total % kind.depth:
             depth = minimum(Expr(total) - var(along.name), Expr(kind.depth))
@@ -272,18 +272,29 @@ class _Writer:
                 Local(isa.factors, Expr()), isa.absent(), depth, tall, part, tall,
             )),
         )  # fmt: skip
+        base, every = terms.points.base, [*dims, along]
+        source = at(2, every, base[1])
+        if kind.transposed[1]:  # its rows are columns of the result: as many as a product has
+            moved = source if narrow else self._moved(source, inner, kind.across)
+            to = Local(isa.factors, apart + offset)
+            product = (Command(isa.loads[1], (moved, to, depth, part)), *product)
         if not narrow:
             product = (Loop(inner, Expr(), wide, isa.width, product),)
-        base, every = terms.points.base, [*dims, along]
-        body: Body = (
-            Command(isa.loads[0], (at(1, every, base[0]), first, depth, tall)),
-            Command(isa.loads[1], (at(2, every, base[1]), second, wide, depth)),
-            *product,
-        )
+        if not kind.transposed[1]:
+            product = (Command(isa.loads[1], (source, second, wide, depth)), *product)
+        size = (tall, depth) if kind.transposed[0] else (depth, tall)
+        body: Body = (Command(isa.loads[0], (at(1, every, base[0]), first, *size)), *product)
         body = (Loop(along.name, Expr(), Expr(total), kind.depth, body),)
         for dim in reversed(dims):
             body = (Loop(dim.name, Expr(), Expr(dim.count), 1, body),)
         return body
+
+    def _moved(self, source: Dram, name: str, step: int) -> Dram:
+        """An address that moves on by so many bytes with a variable."""
+        array = next(a for a in self.arrays.values() if a.name == source.array)
+        digits = _digits(step, _bytes(array), strides(array))
+        index = (e + var(name) * d for e, d in zip(source.index, digits, strict=True))
+        return Dram(source.array, tuple(index))
 
     def _inside(self, terms: Terms, along: _Dim, at: _At) -> bool:
         """Whether a loop over the depth stays within an axis of both arrays."""
@@ -312,6 +323,10 @@ class _Writer:
         dims = list(nest.points.dims)
         single = ((0,) * len(nest.points.base), 1)
         fitting = [d for d in dims if d[0][2] == 0 and not self._is_across(nest, d)]
+        kinds = [self.kinds[t.kind] for t in nest.terms]
+        if any(k.transposed[0] for k in kinds):  # its columns are rows of the result
+            size = self.isa.bytes_of(self.isa.factors)
+            fitting = [d for d in fitting if d[0][1] == size]
         if not fitting:
             return single, dims
         large = [d for d in fitting if d[1] >= self.isa.height]
@@ -323,9 +338,11 @@ class _Writer:
         step = dim[0]
         if nest.how.columns != self.isa.width or step[1] != 0:
             return False
-        if any(self._leaves_axis(s, b) for s, b in zip(step, nest.points.base, strict=True) if b):
+        down = any(self.kinds[t.kind].transposed[1] for t in nest.terms)
+        ends = enumerate(zip(step, nest.points.base, strict=True))
+        if any(self._leaves_axis(s, b) for n, (s, b) in ends if b and not (down and n == 2)):
             return False
-        wanted = _beside(self.isa, nest)
+        wanted = _beside(self.isa, nest, self.kinds)
         return step == wanted or (
             not nest.terms and step[3:] == wanted[3:] and step[0] == wanted[0]
         )
@@ -361,13 +378,13 @@ class _Writer:
         return Dram(array.name, tuple(index))
 
 
-def _beside(isa: _Isa, nest: Nest) -> Vector:
+def _beside(isa: _Isa, nest: Nest, kinds: Sequence[Kind]) -> Vector:
     """The step of a point to the next block of columns."""
     columns = nest.how.columns
-    factor = columns * isa.bytes_of(isa.factors)
     added = columns * isa.bytes_of(isa.sums)
-    first = added if nest.how.unscaled else factor
-    return (first, 0, factor if nest.terms else 0, *((added,) * len(nest.scales)))
+    first = added if nest.how.unscaled else columns * isa.bytes_of(isa.factors)
+    second = columns * kinds[nest.terms[0].kind].across if nest.terms else 0
+    return (first, 0, second, *((added,) * len(nest.scales)))
 
 
 def _packed(dim: tuple[Vector, int], base: Vector) -> tuple[Vector, int]:
@@ -441,7 +458,7 @@ def _goes_on(main: Nest, nest: Nest, isa: _Isa, kinds: Sequence[Kind]) -> bool:
     """Whether a nest is the narrower last block of columns of another one."""
     if main.how.columns != isa.width or nest.how != replace(main.how, columns=nest.how.columns):
         return False
-    step, dims, count = _beside(isa, main), list(main.points.dims), 1
+    step, dims, count = _beside(isa, main, kinds), list(main.points.dims), 1
     for dim in dims:
         if dim[0] == step:
             count = dim[1]
