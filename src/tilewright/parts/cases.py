@@ -46,9 +46,10 @@ LARGE = 1 << 26
 """Total size of the arguments in bytes, from which on fewer sets of inputs are compared. Each
 comparison of such a task takes seconds, and gigabytes for its expected outputs.
 """
-OF_LARGE = ("small", "shifted mean", "outliers")
+OF_LARGE = ("small", "shifted mean", "outliers", "shifted below")
 """Distributions on which large tasks are compared. Together, they detect rounded inputs, one-pass
-sums and omitted terms. Distributions that a task defines itself are always compared.
+sums, omitted terms and maxima that were started at 0. Distributions that a task defines itself are
+always compared.
 """
 LEAST_OF_LARGE = 2
 """Minimum number of comparisons of large tasks. A single comparison would not detect a kernel that

@@ -20,7 +20,7 @@ from tilewright.parts.element_types import is_float, limits
 Array = NDArray[Any]
 """The values of an argument."""
 
-VERSION = "10"
+VERSION = "11"
 """Version of the generation of inputs. Increment it whenever other values are drawn for the same
 seed. It is part of every cache key.
 """
@@ -39,8 +39,10 @@ FLOAT_DISTRIBUTIONS = (
     "near overflow",
     "denormals",
     "outliers",
+    "shifted below",
 )
 """Those of tasks with arguments of floating point. `shifted mean`: 1000 with a deviation of 1.
+`shifted below`: -1000 with a deviation of 1, where a maximum that was started at 0 is wrong.
 `constant rows`: one value for all of a row. `mixed scales`: twelve orders of magnitude in a row.
 `near overflow`: sums of products reach 1e36. `denormals`: the first argument has them only.
 `outliers`: `small` but for one value in about a thousand, which is a thousand times one more than
@@ -59,6 +61,7 @@ _SPARSE_PRODUCTS = 4
 _FLOAT_EXTREMES = np.array([-1e3, -1.0, -1e-3, 0.0, 1e-3, 1.0, 1e3])
 _BELOW_OVERFLOW = 8  # exponents that a sum of products stays below the largest
 _OUTLIER_EVERY, _OUTLIER = 1000, 1e3
+_FAR_BELOW = 128.0  # whose exponential with the opposite sign is zero in float32
 _DENORMAL = 1e-39 / 2.0**-126  # of the least normal number
 
 
@@ -197,6 +200,8 @@ def _draw_float(
             values *= 100.0
         if distribution == "shifted mean":
             values += 1000.0 if of_type.nmant >= 23 else 8.0
+        if distribution == "shifted below":
+            values -= 1000.0 if of_type.nmant >= 23 else _FAR_BELOW
         if distribution == "denormals":
             return (values.astype(np.float64) * denormal).astype(argument.dtype)
         if distribution == "outliers":

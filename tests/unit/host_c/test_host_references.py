@@ -121,6 +121,30 @@ def test_a_one_pass_variance_is_refused_where_the_mean_is_shifted() -> None:
     assert max(v for name, v in found.items() if name in ("small", "full-range")) < 1
 
 
+def softmax_from_zero(scores: np.ndarray) -> np.ndarray:
+    """Correct wherever the largest score of a row is not far below zero."""
+    with np.errstate(all="ignore"):
+        powers = np.exp(scores - np.maximum(scores.max(1, keepdims=True), 0), dtype=np.float32)
+        return powers / powers.sum(1, keepdims=True)
+
+
+def test_a_maximum_that_was_started_at_zero_is_refused_below_zero() -> None:
+    found = {
+        case.check.distribution: case.excess(outputs(case, softmax_from_zero(case.given["X"])))
+        for case in cases("softmax-12x40")
+    }
+    assert found["shifted below"] >= MARGIN
+    assert max(v for name, v in found.items() if name in ("small", "shifted mean")) < 1
+    found = {}
+    for case in cases("attention-24x16"):
+        q, k, v = (case.given[name] for name in "QKV")
+        with np.errstate(all="ignore"):
+            got = softmax_from_zero(q @ k.T * np.float32(0.25)) @ v
+        found[case.check.distribution] = case.excess(outputs(case, got))
+    assert found["far below"] >= MARGIN
+    assert max(v for name, v in found.items() if name in ("small", "peaked")) < 1
+
+
 def test_attention_leaves_out_what_float32_cannot_compute_and_says_why() -> None:
     shape = parse_shape("attention-24x16")
     made = Cases(shape.workload("host-c"), create_problem(shape), 7)

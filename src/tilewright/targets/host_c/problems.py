@@ -22,6 +22,8 @@ from tilewright.parts.problem import (
 )
 from tilewright.targets.host_c.shapes import EPSILON, Shape
 
+_FAR_BELOW = 200.0  # the size of scores whose exponential is zero in float32
+
 
 class RowProblem(FormulaProblem):
     """Softmax and normalisations, in which each row of the output depends on one row of the
@@ -57,9 +59,10 @@ class AttentionProblem(FormulaProblem):
     """softmax(Q K^T / sqrt(D)) V for one head."""
 
     fingerprint = "host-c attention reference 2"
-    distributions = (*inputs.FLOAT_DISTRIBUTIONS, "peaked", "tiny values")
+    distributions = (*inputs.FLOAT_DISTRIBUTIONS, "peaked", "tiny values", "far below")
     """`peaked`: one score of each row far above the others. `tiny values`: rows of V in float32's
-    subnormal range."""
+    subnormal range. `far below`: scores near -200, where a maximum that was started at 0 is
+    wrong."""
 
     def __init__(self, shape: Shape) -> None:
         self.reduction = shape.reduction
@@ -73,6 +76,9 @@ class AttentionProblem(FormulaProblem):
         values = rng.standard_normal(argument.shape)
         if distribution == "peaked" and argument.name == "Q":
             values *= 6.0
+        if distribution == "far below" and argument.name != "V":
+            shift = math.sqrt(_FAR_BELOW * self._scale)
+            values += -shift if argument.name == "Q" else shift
         if distribution == "tiny values" and argument.name == "V":
             values *= rng.choice([1e-39, 1.0], (argument.shape[0], 1))
         return values.astype(argument.dtype)

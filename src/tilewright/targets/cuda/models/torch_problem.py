@@ -27,7 +27,15 @@ _SPARE_BYTES = 1 << 20
 """That an answer may be too long by, so that a message can say how long it is."""
 _KEPT = 256 << 20
 """Bytes of inputs whose correct outputs are kept."""
-_OTHERS = ("small", "shifted mean", "sparse", "extremes", "mixed scales", "outliers")
+_OTHERS = (
+    "small",
+    "shifted mean",
+    "shifted below",
+    "sparse",
+    "extremes",
+    "mixed scales",
+    "outliers",
+)
 """Distributions of inputs that may hold any numbers, beside the problem's own."""
 
 
