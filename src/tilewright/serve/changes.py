@@ -42,7 +42,7 @@ class Changes:
         self.away = ""
         """Why the database cannot be read now, in a sentence for users."""
         self._waiting = 0
-        self._news = asyncio.Condition()
+        self._news = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
 
     async def after(self, number: int) -> int:
@@ -53,11 +53,10 @@ class Changes:
         try:
             if self._watching is None or self._watching.done():
                 self._watching = asyncio.create_task(self._watch())
-            async with self._news:
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(
-                        self._news.wait_for(lambda: self.ended or self.number > number), ALIVE_S
-                    )
+            with suppress(TimeoutError):
+                async with asyncio.timeout(ALIVE_S):
+                    while not self.ended and self.number <= number:
+                        await self._news.wait()
             return self.number
         finally:
             self._waiting -= 1
@@ -65,8 +64,11 @@ class Changes:
     async def end(self) -> None:
         """Wake all waiting streams, because the server is ending."""
         self.ended = True
-        async with self._news:
-            self._news.notify_all()
+        self._wake()
+
+    def _wake(self) -> None:
+        told, self._news = self._news, asyncio.Event()
+        told.set()
 
     async def _watch(self) -> None:
         token: object = None
@@ -78,10 +80,9 @@ class Changes:
                 found, away = None, str(error)
             if (found, away) != (token, self.away):
                 token = found
-                async with self._news:
-                    self.away = away
-                    self.number += 1
-                    self._news.notify_all()
+                self.away = away
+                self.number += 1
+                self._wake()
             await asyncio.sleep(AWAY_S if away else POLL_S)
 
 
