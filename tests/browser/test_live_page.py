@@ -226,7 +226,7 @@ def test_the_page_says_that_its_database_server_is_away_and_goes_on_when_it_is_b
         with closing(open_project(tmp_path)) as storage:
             storage.append_trial(RUN, trials[5])
         page.wait_for_function("() => document.querySelector('#trials a').textContent === '5'")
-        assert page.locator("#link").inner_text() == "live"
+        page.wait_for_function("() => document.getElementById('link').textContent === 'live'")
         page.goto("about:blank")
 
 

@@ -123,8 +123,10 @@ async def run_stream(site: Site, changes: Changes, request: Request) -> Streamin
                 number = found
                 try:
                     news = await asyncio.to_thread(run_news, site, run_id, has)
-                except StorageUnavailableError:
-                    number = -1  # the change that brings it back may have been counted already
+                except StorageUnavailableError as error:
+                    # Told here, because nothing looks at the database while no stream waits.
+                    number, told = -1, ""
+                    yield _event("away", {"why": str(error)})
                     await asyncio.sleep(AWAY_S)
                     continue
                 except TilewrightError as error:
