@@ -66,6 +66,12 @@ class Changes:
         self.ended = True
         self._wake()
 
+    def tell(self, away: str) -> None:
+        """Count a change: of the data, or of the reason `away` why they cannot be read."""
+        self.away = away
+        self.number += 1
+        self._wake()
+
     def _wake(self) -> None:
         told, self._news = self._news, asyncio.Event()
         told.set()
@@ -80,9 +86,7 @@ class Changes:
                 found, away = None, str(error)
             if (found, away) != (token, self.away):
                 token = found
-                self.away = away
-                self.number += 1
-                self._wake()
+                self.tell(away)
             await asyncio.sleep(AWAY_S if away else POLL_S)
 
 
@@ -124,10 +128,7 @@ async def run_stream(site: Site, changes: Changes, request: Request) -> Streamin
                 try:
                     news = await asyncio.to_thread(run_news, site, run_id, has)
                 except StorageUnavailableError as error:
-                    # Told here, because nothing looks at the database while no stream waits.
-                    number, told = -1, ""
-                    yield _event("away", {"why": str(error)})
-                    await asyncio.sleep(AWAY_S)
+                    changes.tell(str(error))  # the next look at the database takes it back
                     continue
                 except TilewrightError as error:
                     yield _event("lost", {"why": str(error)})
