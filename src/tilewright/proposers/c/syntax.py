@@ -111,6 +111,11 @@ def descendants(node: Node) -> Iterator[Node]:
         yield from descendants(child)
 
 
+def calls(node: Node) -> Iterator[Node]:
+    """All calls of functions in a node."""
+    return (n for n in descendants(node) if n.type == "call_expression")
+
+
 def comma_separated(node: Node) -> Iterator[Node]:
     """The parts of `a, b, c`."""
     if node.type == "comma_expression":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 
 from tilewright.proposers.loops.c_types import BYTES
@@ -277,9 +276,9 @@ def _text(name: str, lanes: int) -> str:
     if name in _CONVERSIONS:
         return _conversion(name, lanes)
     if name == "v_running":
-        return _running(lanes)
+        return _running(name, "a + {}", lanes)
     if name == "v_bits_running":
-        return _running_bits(lanes)
+        return _running(name, "v_bits_plus(a, {})", lanes)
     if name == "v_before":
         head = "/* the lane before each; 0 before the first */\nstatic inline vf v_before(vf a) {"
         return "\n".join([head, f"  return {_later(1, lanes)};", "}"])
@@ -306,21 +305,15 @@ def _conversion(name: str, lanes: int) -> str:
     return f"{head}\n{inner}\n  *(vk *)p = {whole};\n}}"
 
 
-def _running(lanes: int) -> str:
+def _running(name: str, added: str, lanes: int) -> str:
     """Each lane gets the sum of itself and all before: those 1 before are added, then 2, 4, ..."""
     lines = []
     distance = 1
     while distance < lanes:
-        lines.append(f"  a = a + {_later(distance, lanes)};")
+        lines.append(f"  a = {added.format(_later(distance, lanes))};")
         distance *= 2
-    head = "/* sums of the lanes up to each */\nstatic inline vf v_running(vf a) {"
+    head = f"/* sums of the lanes up to each */\nstatic inline vf {name}(vf a) {{"
     return "\n".join([head, *lines, "  return a;", "}"])
-
-
-def _running_bits(lanes: int) -> str:
-    """The same of the whole numbers whose bits the lanes hold."""
-    text = _running(lanes).replace("v_running", "v_bits_running")
-    return re.sub(r"a = a \+ (.*);", r"a = v_bits_plus(a, \1);", text)
 
 
 def _later(distance: int, lanes: int) -> str:

@@ -16,7 +16,7 @@ from tree_sitter import Node
 from tilewright.core.errors import InputError
 from tilewright.core.records import TargetBrief
 from tilewright.proposers.c.preprocess import expanded
-from tilewright.proposers.c.syntax import declared_name, descendants, parse, text_of
+from tilewright.proposers.c.syntax import calls, declared_name, descendants, parse, text_of
 from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
 from tilewright.proposers.rewriter.ir import has_opaque
 from tilewright.proposers.rewriter.machine import Machine
@@ -83,7 +83,7 @@ class _Facts:
             for node in descendants(root)
             if node.type == "function_definition"
         }
-        self._calls = [n for n in descendants(root) if n.type == "call_expression"]
+        self._calls = list(calls(root))
         self._units: dict[int, frozenset[str]] = {}
 
     def found(self, source: str) -> Iterator[str]:

@@ -44,6 +44,11 @@ class Reduction:
     type: Type
 
 
+def array_types(kernel: Kernel) -> dict[str, Type]:
+    """Types of the elements of parameters and static arrays, by their names."""
+    return {p.name: p.type for p in (*kernel.parameters, *kernel.scratch)}
+
+
 def visible_types(kernel: Kernel, number: int) -> dict[str, Type]:
     """Types of the variables that are declared where loop `number` begins."""
     count = -1

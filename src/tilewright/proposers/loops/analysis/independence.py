@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from tilewright.proposers.loops.analysis.changes import NotApplicableError, changed_by
+from tilewright.proposers.loops.analysis.changes import NotApplicableError, array_types, changed_by
 from tilewright.proposers.loops.ir import (
     Address,
     Assign,
@@ -224,8 +224,7 @@ def _extent(access: Access, dimension: int, kernel: Kernel) -> int:
 
 def element_bytes(array: str, kernel: Kernel) -> int:
     """Of an element of a parameter or a static array."""
-    types = {p.name: p.type for p in (*kernel.parameters, *kernel.scratch)}
-    return _ELEMENT_BYTES.get(types.get(array, "float"), 4)
+    return _ELEMENT_BYTES.get(array_types(kernel).get(array, "float"), 4)
 
 
 def _accesses(

@@ -13,7 +13,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewright.proposers.loops.analysis.changes import NotApplicableError, fresh, names_in
+from tilewright.proposers.loops.analysis.changes import (
+    NotApplicableError,
+    array_types,
+    fresh,
+    names_in,
+)
 from tilewright.proposers.loops.analysis.independence import extremes, linear
 from tilewright.proposers.loops.c_types import RANGES, common, is_whole
 from tilewright.proposers.loops.functions import type_of_call
@@ -191,11 +196,6 @@ def _holds(value: Expr | None, best: str, at: str) -> bool:
 
 def _without_cast(place: Expr) -> Expr:
     return place.value if isinstance(place, Cast) and place.type in _PLACES else place
-
-
-def array_types(kernel: Kernel) -> dict[str, Type]:
-    """Types of the elements of parameters and static arrays, by their names."""
-    return {p.name: p.type for p in (*kernel.parameters, *kernel.scratch)}
 
 
 def _element_type(expr: Expr, kernel: Kernel) -> Type | None:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright.proposers.loops.analysis.changes import array_types
 from tilewright.proposers.loops.c_types import BYTES, RANGES, is_whole
 from tilewright.proposers.loops.ir import (
     Assign,
@@ -144,5 +145,4 @@ def _type_of_index(index: Expr, kernel: Kernel) -> str:
         index = values[0]
     if not isinstance(index, Element):
         return ""
-    types = {p.name: p.type for p in (*kernel.parameters, *kernel.scratch)}
-    return types.get(index.array, "")
+    return array_types(kernel).get(index.array, "")

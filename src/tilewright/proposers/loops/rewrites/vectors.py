@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 
-from tilewright.proposers.loops.analysis.changes import NotApplicableError, coefficient
+from tilewright.proposers.loops.analysis.changes import NotApplicableError, array_types, coefficient
 from tilewright.proposers.loops.analysis.independence import is_inside
 from tilewright.proposers.loops.c_types import is_whole
 from tilewright.proposers.loops.functions import (
@@ -67,8 +67,7 @@ class Converter:
         self._loops = loops
         self._variable = loops[0].variable
         self._types = types
-        arrays = (*kernel.parameters, *kernel.scratch)
-        self._arrays: dict[str, Type] = {p.name: p.type for p in arrays}
+        self._arrays = array_types(kernel)
         for statement in statements(kernel.body):
             if isinstance(statement, Declare) and statement.sizes:
                 self._arrays[statement.name] = statement.type

@@ -34,13 +34,14 @@ from dataclasses import replace
 
 from tilewright.proposers.loops.analysis.changes import (
     NotApplicableError,
+    array_types,
     fresh,
     names_in,
     reduction_of,
     visible_types,
 )
 from tilewright.proposers.loops.analysis.independence import require_independent
-from tilewright.proposers.loops.analysis.searches import array_types, type_of
+from tilewright.proposers.loops.analysis.searches import type_of
 from tilewright.proposers.loops.c_types import is_whole
 from tilewright.proposers.loops.ir import (
     Assign,

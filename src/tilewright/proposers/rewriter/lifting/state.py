@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
-from tilewright.proposers.c.syntax import assigned, descendants, identifiers, text_of
+from tilewright.proposers.c.syntax import assigned, calls, identifiers, text_of
 from tilewright.proposers.rewriter.expr import Atom, Expr
 from tilewright.proposers.rewriter.ir import Body, Opaque
 from tilewright.proposers.rewriter.lifting.braces import initial
@@ -84,7 +84,7 @@ class Lifting(ABC):
         if self._calls:  # the names in this text mean nothing outside its function
             raise NotModelled(f"call of {self._calls[-1]} ({reason})")
         names = frozenset(identifiers(node))
-        if names & self.outermost.functions.keys() or _calls(node):  # they may use them
+        if names & self.outermost.functions.keys() or any(calls(node)):  # they may use them
             names |= {a.name for a in self.outermost.arrays.values() if a.outside}
         reason = self.reasons.setdefault((node.start_byte, node.end_byte), reason)
         result = Opaque(text_of(node), names, reason, line=node.start_point[0] + 1)
@@ -97,10 +97,6 @@ class Lifting(ABC):
             atom, coefficient = value.terms[0]
             if coefficient == 1:
                 self.names.setdefault(atom, name)
-
-
-def _calls(node: Node) -> bool:
-    return any(n.type == "call_expression" for n in descendants(node))
 
 
 def _braces(reader: Reader, kind: str, given: Node) -> Value:

@@ -21,7 +21,6 @@ from tilewright.proposers.rewriter.ir import (
     Loop,
     children,
     commands,
-    same_kernel,
 )
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.planning.catalogue import Step, steps_for
@@ -52,12 +51,8 @@ def overlapped_sequences(kernel: Kernel, machine: Machine, offered: Set[str]) ->
     """The sequences, those on the best tiles first; none without all of their techniques."""
     if not offered >= TECHNIQUES:
         return
-    given: list[Kernel] = []
     for tiles in _tiled(_taken(((), kernel), machine, "overwrite"), machine)[:TILES]:
-        made = _overlapped(tiles, machine)
-        if not any(same_kernel(made[1], other) for other in given):
-            given.append(made[1])
-            yield made
+        yield _overlapped(tiles, machine)
 
 
 def _tiled(start: Made, machine: Machine) -> list[Made]:

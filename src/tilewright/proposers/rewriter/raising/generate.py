@@ -289,9 +289,12 @@ class _Writer:
             body = (Loop(dim.name, Expr(), Expr(dim.count), 1, body),)
         return body
 
+    def _array(self, place: Dram) -> Array:
+        return next(a for a in self.arrays.values() if a.name == place.array)
+
     def _moved(self, source: Dram, name: str, step: int) -> Dram:
         """An address that moves on by so many bytes with a variable."""
-        array = next(a for a in self.arrays.values() if a.name == source.array)
+        array = self._array(source)
         digits = _digits(step, _bytes(array), strides(array))
         index = (e + var(name) * d for e, d in zip(source.index, digits, strict=True))
         return Dram(source.array, tuple(index))
@@ -309,7 +312,7 @@ class _Writer:
         """A dimension as several, so that none walks over the end of an array's axis."""
         step, count = dim
         for array_step, place in zip(step, places, strict=True):
-            array = next(a for a in self.arrays.values() if a.name == place.array)
+            array = self._array(place)
             size = _bytes(array)
             for axis, digit in enumerate(_digits(array_step, size, strides(array))):
                 most = array.shape[axis] // digit if axis and digit else count

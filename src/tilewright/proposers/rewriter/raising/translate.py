@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from tilewright.proposers.c.syntax import text_of
+from tilewright.proposers.c.syntax import calls, text_of
 from tilewright.proposers.rewriter.raising.translation.parts import (
     ENTRY,
     Function,
     Place,
     Untranslated,
     addressed,
-    calls,
     field_of,
 )
 from tilewright.proposers.rewriter.raising.translation.statements import Statements

@@ -57,19 +57,12 @@ def prefetch(kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop, slo
     if _stored_later(find_buffer(kernel, machine, buffer_name), loop, slots, machine):
         return _rotated(kernel, machine, buffer_name, loop)
     kernel, loop = _with_slots(kernel, machine, buffer_name, loop, slots)
-    buffer = find_buffer(kernel, machine, buffer_name)
-    moved = _loads_first(buffer, machine)
+    moved = _loads_first(find_buffer(kernel, machine, buffer_name), machine)
     check_settings(kernel, machine, moved, loop)
     check_loads_ahead(kernel, machine, moved, loop)
     ahead, rest = _split(loop, moved, buffer_name)
     first = at_value(ahead, loop.var, loop.lower)
-    next_value = var(loop.var) + loop.step
-    guarded = Guard(
-        (Compare("<", next_value, loop.upper),),
-        at_value(ahead, loop.var, next_value),
-        notes=(f"{buffer.name} for the next iteration",),
-    )
-    new = replace(loop, body=(guarded, *rest))
+    new = replace(loop, body=(_one_ahead(ahead, loop, buffer_name), *rest))
     return kernel.with_body(rebuilt(kernel.body, lambda s: (*first, new) if s is loop else None))
 
 
@@ -171,15 +164,19 @@ def _rotated(kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop) -> 
     if {a.command for a in buffer.accesses}.intersection(set(commands(before)) - moved):
         raise NotApplicable(f"{buffer_name} is not loaded before everything else")
     check_fences(kernel, machine, moved, loop)
-    following = var(loop.var) + loop.step
-    guarded = Guard(
-        (Compare("<", following, loop.upper),),
-        at_value(ahead, loop.var, following),
-        notes=(f"{buffer_name} for the next iteration",),
-    )
-    new = replace(loop, body=(*rest, guarded))
+    new = replace(loop, body=(*rest, _one_ahead(ahead, loop, buffer_name)))
     first = at_value(ahead, loop.var, loop.lower)
     return kernel.with_body(rebuilt(kernel.body, lambda s: (*first, new) if s is loop else None))
+
+
+def _one_ahead(moves: Body, loop: Loop, name: str) -> Guard:
+    """The moves of the next iteration, where there is one."""
+    following = var(loop.var) + loop.step
+    return Guard(
+        (Compare("<", following, loop.upper),),
+        at_value(moves, loop.var, following),
+        notes=(f"{name} for the next iteration",),
+    )
 
 
 def delay_stores(

@@ -323,4 +323,4 @@ def _key_text(part: Any) -> str:
 def _picked(array: HostArray, key: tuple[Any, ...]) -> int:
     """At most so many elements are picked."""
     arrays = [part for part in key if isinstance(part, (np.ndarray, list))]
-    return int(array.values.size) * max(1, *(int(np.size(part)) for part in arrays), 1)
+    return int(array.values.size) * max([1, *(int(np.size(part)) for part in arrays)])

@@ -113,11 +113,6 @@ def pointee(kind: Type | None, node: Node) -> Type:
     raise Untranslated(node, f"{text_of(node)!r}, which is not a pointer")
 
 
-def calls(root: Node) -> Iterator[Node]:
-    """All calls of functions below a node."""
-    return (n for n in descendants(root) if n.type == "call_expression")
-
-
 def addressed(body: Node) -> Iterator[str]:
     """Variables whose address is taken."""
     for node in descendants(body):
