@@ -1,8 +1,8 @@
 """Contract suite of the `CallStore` role.
 
-Subclass `CallStoreContract` in a test module and give the fixture `open_store`, which opens the
-same store each time it is called, for runs of the ids "run" and "other"; pytest collects the
-inherited tests.
+Subclass `CallStoreContract` in a test module and define the fixture `open_store`. It returns a
+function that opens the same store each time it is called, for runs with the ids "run" and "other".
+Pytest collects the inherited tests.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ CALL = CallRecord("run", "key", "openai/a", "plan")
 
 
 class CallStoreContract:
-    """What every store of calls must do."""
+    """Tests that every store of calls must pass."""
 
     @pytest.fixture
     def open_store(self) -> OpenStore:
-        """Given by the subclass."""
+        """Opens the store under test; defined by the subclass."""
         raise NotImplementedError
 
     @pytest.fixture
     def store(self, open_store: OpenStore) -> Iterator[CallStore]:
-        """The store under test, empty."""
+        """The store under test, which is empty."""
         opened = open_store()
         yield opened
         opened.close()
@@ -40,7 +40,8 @@ class CallStoreContract:
     def test_an_intent_is_there_before_its_reply(
         self, store: CallStore, open_store: OpenStore
     ) -> None:
-        """Another opening sees it at once, as after a kill."""
+        """An intended call is visible to a second connection at once, so that it survives a killed
+        process."""
         store.intend(CALL, {"question": 1})
         again = open_store()
         assert again.calls("run") == [CALL]
@@ -48,7 +49,7 @@ class CallStoreContract:
         again.close()
 
     def test_a_reply_answers_the_same_call_of_any_run(self, store: CallStore) -> None:
-        """And no other call."""
+        """A stored reply answers the same call in any run, and no other call."""
         store.intend(CALL, {"question": 1})
         finished = replace(CALL, state="replied", usd=0.5, input_tokens=7, counted_tokens=9)
         store.finish(finished, {"text": "yes"})
@@ -59,7 +60,7 @@ class CallStoreContract:
         assert store.exchanges("run") == [("key", {"question": 1}, {"text": "yes"})]
 
     def test_a_failed_call_may_be_intended_again(self, store: CallStore) -> None:
-        """It takes the place of the failed one."""
+        """A call that failed may be intended again; the new record replaces the failed one."""
         store.intend(CALL, {})
         store.finish(replace(CALL, state="failed", note="no key"), None)
         assert store.reply("key") is None
@@ -68,7 +69,7 @@ class CallStoreContract:
         assert store.calls("run") == [CALL]
 
     def test_runs_keep_their_own_rows(self, store: CallStore) -> None:
-        """What is noted of a call in one run is not noted in another."""
+        """A record that one run makes of a call does not appear in another run."""
         store.intend(CALL, {})
         store.finish(replace(CALL, state="replied"), {"text": "a"})
         mine = replace(CALL, run_id="other", cached=True, state="replied")
@@ -82,7 +83,7 @@ class CallStoreContract:
     def test_a_call_that_failed_in_one_run_is_answered_by_another_runs_reply(
         self, store: CallStore, failed: str
     ) -> None:
-        """Whichever of the two was first."""
+        """It makes no difference which of the two runs made the call first."""
         for run_id in ("run", "other"):
             call = replace(CALL, run_id=run_id)
             store.intend(call, {})
@@ -93,7 +94,8 @@ class CallStoreContract:
         assert store.reply("key") == {"text": "paid"}
 
     def test_calls_are_in_the_order_of_their_intents(self, store: CallStore) -> None:
-        """Whichever is answered first."""
+        """Calls are returned in the order in which they were intended, not in the order of their
+        replies."""
         calls = [replace(CALL, key=f"key {n}") for n in (2, 0, 1)]
         for call in calls:
             store.intend(call, {"of": call.key})
@@ -103,7 +105,7 @@ class CallStoreContract:
         assert [key for key, _, _ in store.exchanges("run")] == [call.key for call in calls]
 
     def test_it_may_be_used_from_several_threads(self, store: CallStore) -> None:
-        """At the same time."""
+        """Several threads may use the store at the same time."""
 
         def call(number: int) -> None:
             for n in range(10):
@@ -121,6 +123,6 @@ class CallStoreContract:
         assert all(call.state == "replied" for call in store.calls("run"))
 
     def test_closing_twice_is_harmless(self, store: CallStore) -> None:
-        """`close` is idempotent."""
+        """`close` may be called more than once."""
         store.close()
         store.close()

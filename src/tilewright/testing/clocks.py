@@ -25,7 +25,7 @@ class Noise:
 
 
 def synthetic_clock(ratio: float, noise: Noise, seed: int) -> TimeCall:
-    """A baseline of 1 ms against a candidate that truly takes 1 ms / `ratio`."""
+    """Simulates a baseline of 1 ms and a candidate that takes 1 ms / `ratio`."""
     draw = np.random.default_rng(seed)
     level, calls = 0.0, 0
 

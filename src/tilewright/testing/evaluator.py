@@ -1,9 +1,9 @@
 """Contract suites of the `Builder`, `Checker` and `Runner` roles, for a task with a correct
 starting kernel.
 
-Subclass `EvaluatorContract` in a test module (`CheckerContract` where nothing can be measured) and
-give the fixtures `open_task` (opens a small task with the given settings) and `wrong` (a source
-that builds and runs but computes something else).
+Subclass `EvaluatorContract` in a test module, or `CheckerContract` if kernels cannot be measured.
+Define the fixtures `open_task` (opens a small task with the given settings) and `wrong` (a source
+that builds and runs but computes a wrong result).
 """
 
 from __future__ import annotations
@@ -42,48 +42,50 @@ def built(builder: Builder, source: str) -> Artifact:
 
 
 class CheckerContract:
-    """Tests of the builder and the checker of a target, even if nothing can be measured."""
+    """Tests of a target's builder and checker, which also work if kernels cannot be measured."""
 
     @pytest.fixture
     def open_task(self) -> OpenTask:
-        """Given by the subclass."""
+        """Opens a small task; defined by the subclass."""
         raise NotImplementedError
 
     @pytest.fixture
     def wrong(self) -> str:
-        """Given by the subclass."""
+        """A source that computes a wrong result; defined by the subclass."""
         raise NotImplementedError
 
     @pytest.fixture
     def task(self, open_task: OpenTask) -> Task:
-        """The task of input seed 1."""
+        """The task with input seed 1."""
         return open_task({"input_seed": 1})
 
     @pytest.fixture
     def evaluator(self, task: Task) -> Evaluator:
-        """The roles of `task`."""
+        """The builder, checker and runner of `task`."""
         return task.evaluator
 
     @pytest.fixture
     def artifact(self, task: Task, evaluator: Evaluator) -> Artifact:
-        """The starting kernel, built."""
+        """The compiled starting kernel."""
         return built(evaluator[0], task.start)
 
     @pytest.fixture
     def verdict(self, artifact: Artifact, evaluator: Evaluator) -> Verdict:
-        """The starting kernel, checked."""
+        """The verdict on the starting kernel."""
         verdict = evaluator[1].check(artifact)
         assert isinstance(verdict, Verdict), verdict
         return verdict
 
     def test_the_evaluator_is_made_once(self, task: Task) -> None:
-        """Inputs and expected outputs are kept in it."""
+        """A task creates its evaluator once, because it holds the inputs and the expected
+        outputs."""
         assert task.evaluator is task.evaluator
 
     def test_builds_are_reproducible(
         self, task: Task, evaluator: Evaluator, artifact: Artifact
     ) -> None:
-        """The same source gives the same bytes, and says what built them."""
+        """Building the same source twice gives the same bytes, and the artifact records the
+        compiler."""
         again = built(evaluator[0], task.start)
         assert again == artifact
         assert artifact.candidate_id == Candidate(task.start).id
@@ -91,7 +93,7 @@ class CheckerContract:
 
     @pytest.mark.parametrize("source", NO_KERNELS)
     def test_what_is_no_kernel_is_a_failed_build(self, evaluator: Evaluator, source: str) -> None:
-        """A record with a log, never an exception."""
+        """A text that is not a kernel gives a failure record with a log, never an exception."""
         failed = evaluator[0].build(Candidate(source))
         assert isinstance(failed, Failed)
         assert failed.stage == "build"
@@ -100,27 +102,28 @@ class CheckerContract:
     def test_failures_are_of_a_declared_kind(
         self, task: Task, evaluator: Evaluator, wrong: str
     ) -> None:
-        """The general ones and those of the target's brief; `UndeclaredFailureError` for others."""
+        """A failure has a general kind or one that the target's brief declares. Other kinds raise
+        `UndeclaredFailureError`."""
         kinds = load_target(task.workload.target).brief().failure_kinds
         for source in (*NO_KERNELS, wrong):
             outcome = evaluate(evaluator, EvaluationRequest(Candidate(source)), kinds=kinds)
             assert isinstance(outcome, Failed)
 
     def test_checks_use_several_seeds_and_distributions(self, verdict: Verdict) -> None:
-        """At least three of each."""
+        """A check uses at least three seeds and three input distributions."""
         assert len({check.seed for check in verdict.checks}) >= 3
         assert len({check.distribution for check in verdict.checks}) >= 3
 
     def test_another_input_seed_gives_other_checks(
         self, open_task: OpenTask, artifact: Artifact, verdict: Verdict
     ) -> None:
-        """Inputs are private to a run."""
+        """Another input seed gives other inputs, because the inputs are private to a run."""
         other = open_task({"input_seed": 2}).evaluator[1].check(artifact)
         assert isinstance(other, Verdict)
         assert not {c.seed for c in other.checks} & {c.seed for c in verdict.checks}
 
     def test_a_wrong_result_fails_the_check(self, evaluator: Evaluator, wrong: str) -> None:
-        """With the first mismatch."""
+        """A wrong result fails the check, and the failure names the first element that differs."""
         failed = evaluator[1].check(built(evaluator[0], wrong))
         assert isinstance(failed, Failed)
         assert (failed.stage, failed.kind) == ("check", "wrong_result")
@@ -129,12 +132,13 @@ class CheckerContract:
 
 
 class EvaluatorContract(CheckerContract):
-    """What the three roles of every target must do."""
+    """Tests that the builder, checker and runner of every target must pass."""
 
     def test_a_wrong_result_is_also_noticed_while_measuring(
         self, evaluator: Evaluator, verdict: Verdict, wrong: str
     ) -> None:
-        """A verdict for other bytes does not help."""
+        """A wrong kernel is also rejected during measurement, even with the verdict of another
+        artifact."""
         failed = evaluator[2].measure(built(evaluator[0], wrong), verdict, None)
         assert isinstance(failed, Failed)
         assert (failed.stage, failed.kind) == ("measure", "wrong_result")
@@ -142,9 +146,10 @@ class EvaluatorContract(CheckerContract):
     def test_a_measurement_is_complete(
         self, task: Task, evaluator: Evaluator, artifact: Artifact, verdict: Verdict
     ) -> None:
-        """Latency with unit and kind, utilisation, verdict, versions, the measured bytes' hash.
+        """A measurement has a latency with unit and kind, the utilisation, the verdict, versions,
+        and the hash of the measured artifact.
 
-        The target's brief says what each entry of the breakdown counts.
+        The target's brief explains each entry of the breakdown.
         """
         measured = evaluator[2].measure(artifact, verdict, None)
         assert isinstance(measured, Measured), measured
@@ -161,14 +166,15 @@ class EvaluatorContract(CheckerContract):
     def test_a_measurement_may_be_sent_by_another_process(
         self, evaluator: Evaluator, artifact: Artifact, verdict: Verdict
     ) -> None:
-        """None of its fields is taken for forged."""
+        """A measurement that another process sends is accepted: none of its fields is rejected as
+        forged."""
         measured = evaluator[2].measure(artifact, verdict, None)
         assert read_outcome(to_json(measured)) == measured
 
     def test_a_simulation_repeats_exactly(
         self, evaluator: Evaluator, artifact: Artifact, verdict: Verdict
     ) -> None:
-        """Measured times may vary; simulated ones may not."""
+        """Simulated latencies are the same in every run. Measured times may vary."""
         first = evaluator[2].measure(artifact, verdict, None)
         assert isinstance(first, Measured)
         if first.quantity == "simulated":
@@ -177,7 +183,8 @@ class EvaluatorContract(CheckerContract):
     def test_what_exceeds_the_limit_is_stopped_with_its_bound(
         self, evaluator: Evaluator, artifact: Artifact, verdict: Verdict
     ) -> None:
-        """The bound is at least the limit and at most the true latency, as far as it repeats."""
+        """A kernel slower than the limit is stopped. The reported bound is at least the limit and
+        at most the true latency, apart from noise."""
         full = evaluator[2].measure(artifact, verdict, None)
         assert isinstance(full, Measured)
         noise = 1.0 if full.quantity == "simulated" else MEASURED_NOISE
@@ -190,7 +197,7 @@ class EvaluatorContract(CheckerContract):
     def test_a_limit_above_the_latency_changes_nothing(
         self, evaluator: Evaluator, artifact: Artifact, verdict: Verdict
     ) -> None:
-        """The full measurement comes back; a measured one as far as it repeats."""
+        """A limit above the latency does not change the measurement, apart from noise."""
         full = evaluator[2].measure(artifact, verdict, None)
         assert isinstance(full, Measured)
         again = evaluator[2].measure(artifact, verdict, full.latency * 2 * MEASURED_NOISE)

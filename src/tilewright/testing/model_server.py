@@ -1,8 +1,8 @@
 """A local HTTP server that implements the protocols of OpenAI, Anthropic, Google and Bedrock.
 
 It is used in tests of proposers and providers. Its answers are a list of behaviours, one per
-request, of which the last one is used for all further requests. The text of an answer can be
-computed by a function of the prompt and the call's key, which is the same for equal calls.
+request; the last one is used for all further requests. The text of an answer can be computed from
+the prompt and the call's key, which is the same for equal calls.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ THOUGHT, SIGNATURE = "a thought of its own", "c2lnbmVk"
 
 @dataclass(frozen=True)
 class Said:
-    """What a function answers that calls tools by the provider's protocol."""
+    """The answer of a function that calls tools through the provider's protocol."""
 
     text: str
     calls: tuple[Call, ...] = ()
@@ -34,7 +34,8 @@ Answer = Callable[[str, str], str | Said]
 
 @dataclass(frozen=True)
 class Behaviour:
-    """One HTTP answer. `kind` is how it goes wrong, "ok" if it does not; `calls` are of tools."""
+    """One HTTP answer. `kind` names the fault that is simulated, or is "ok". `calls` are tool
+    calls."""
 
     kind: str = "ok"
     text: str = "hello"
@@ -50,8 +51,8 @@ class Behaviour:
 class ModelServer:
     """A server that runs during its `with` block.
 
-    `requests` and `headers` hold what was received, `most_concurrent` the most calls at a time.
-    Port 0 is any that is free.
+    `requests` and `headers` contain what was received. `most_concurrent` is the largest number of
+    simultaneous calls. With port 0, the system chooses a free port.
     """
 
     def __init__(self, *script: Behaviour, answer: Answer | None = None, port: int = 0) -> None:
@@ -83,7 +84,7 @@ class ModelServer:
         return self.url.removesuffix("/v1")
 
     def begin(self, body: dict[str, Any], headers: dict[str, str]) -> Behaviour:
-        """A request is there: what to do with it."""
+        """Record the start of a request, and return the behaviour that answers it."""
         with self._lock:
             number = len(self.requests)
             self.requests.append(body)
@@ -93,13 +94,13 @@ class ModelServer:
         return self.script[min(number, len(self.script) - 1)]
 
     def end(self) -> None:
-        """A request is answered."""
+        """Record the end of a request."""
         with self._lock:
             self.concurrent -= 1
 
 
 def prompt_of(body: dict[str, Any]) -> str:
-    """All messages of a request as one text, with the results of tools."""
+    """All messages of a request as one text, including the results of tools."""
     parts: list[str] = []
     for message in body.get("messages") or body["contents"]:
         content = message.get("content") or message.get("parts") or []
@@ -110,7 +111,7 @@ def prompt_of(body: dict[str, Any]) -> str:
 
 
 def _texts(block: dict[str, Any]) -> list[str]:
-    """The text of one block of any protocol."""
+    """The text of one content block in any protocol."""
     if "toolResult" in block:
         return [part["text"] for part in block["toolResult"]["content"]]
     if "functionResponse" in block:
@@ -141,7 +142,7 @@ def _handler(server: ModelServer) -> type[BaseHTTPRequestHandler]:
                 return
             if behaviour.status != 200:
                 error = {
-                    "message": behaviour.text,  # where Bedrock has it
+                    "message": behaviour.text,  # where Bedrock puts the text
                     "error": {"message": behaviour.text, "code": behaviour.kind},
                 }
                 self._send(behaviour.status, json.dumps(error).encode(), behaviour.headers)
@@ -287,7 +288,7 @@ def _bedrock(behaviour: Behaviour, body: dict[str, Any], text: str) -> dict[str,
     blocks: list[dict[str, Any]] = [{"text": text}]
     if behaviour.calls:
         thinking = {"text": THOUGHT, "signature": SIGNATURE}
-        hidden = {"redactedContent": SIGNATURE}  # bytes, which travel in base64
+        hidden = {"redactedContent": SIGNATURE}  # bytes are sent in base64
         uses = [
             {"toolUse": {"toolUseId": f"call-{number}", "name": name, "input": arguments}}
             for number, (name, arguments) in enumerate(behaviour.calls)

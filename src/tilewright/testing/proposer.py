@@ -1,9 +1,8 @@
 """Contract suites of the `Proposer` role, and of the optional roles of proposers.
 
-Subclass one of them in a test module (`StreamingPlannerContract`, `ResponderContract` and
-`SurveyorContract` hold a proposer to the contract of all proposers, too) and give the fixtures
-`proposer`, `brief` and `parent` (a measured trial that the proposer can improve); pytest collects
-the inherited tests.
+Subclass one of them in a test module and define the fixtures `proposer`, `brief` and `parent` (a
+measured trial that the proposer can improve). `StreamingPlannerContract`, `ResponderContract` and
+`SurveyorContract` include the tests of all proposers. Pytest collects the inherited tests.
 """
 
 from __future__ import annotations
@@ -18,36 +17,37 @@ from tilewright.core.roles import Proposer, Responder, StreamingPlanner, Surveyo
 
 
 class ProposerContract:
-    """What every proposer must do."""
+    """Tests that every proposer must pass."""
 
     @pytest.fixture
     def proposer(self) -> Proposer:
-        """Given by the subclass."""
+        """The proposer under test; defined by the subclass."""
         raise NotImplementedError
 
     @pytest.fixture
     def brief(self) -> Brief:
-        """Given by the subclass."""
+        """The target's brief; defined by the subclass."""
         raise NotImplementedError
 
     @pytest.fixture
     def parent(self) -> Trial:
-        """Given by the subclass."""
+        """A trial that the proposer can improve; defined by the subclass."""
         raise NotImplementedError
 
     @pytest.fixture
     def history(self, parent: Trial) -> History:
-        """Only the parent so far."""
+        """A history that contains only the parent."""
         return History([parent])
 
     def test_it_has_a_name(self, proposer: Proposer) -> None:
-        """Provenance of every candidate."""
+        """A proposer has a name, which is stored with every candidate."""
         assert proposer.name
 
     def test_plans_are_distinct_and_on_the_menu(
         self, proposer: Proposer, brief: Brief, parent: Trial, history: History
     ) -> None:
-        """At most as many as asked for, each on the parent and on an offered option."""
+        """There are at most as many plans as requested. Each refers to the parent and to an offered
+        option."""
         plans = proposer.plan(brief, parent, history, 4, seed=1)
         assert 0 < len(plans) <= 4
         assert len({plan.id for plan in plans}) == len(plans)
@@ -60,7 +60,7 @@ class ProposerContract:
     def test_the_menu_is_respected(
         self, proposer: Proposer, brief: Brief, parent: Trial, history: History
     ) -> None:
-        """An option that was dropped is not planned."""
+        """A proposer makes no plan with an option that was dropped from the menu."""
         for option in brief.menu:
             only = Brief(brief.workload, brief.target, (option,), brief.iteration, brief.iterations)
             plans = proposer.plan(only, parent, history, 4, seed=1)
@@ -69,7 +69,7 @@ class ProposerContract:
     def test_candidates_name_their_parent_and_plan(
         self, proposer: Proposer, brief: Brief, parent: Trial, history: History
     ) -> None:
-        """At most as many as asked for; none equals its parent."""
+        """There are at most as many candidates as requested, and none equals its parent."""
         found: list[Candidate] = []
         for plan in proposer.plan(brief, parent, history, 8, seed=1):
             candidates = proposer.implement(brief, parent, plan, 2, seed=1)
@@ -77,7 +77,7 @@ class ProposerContract:
             for candidate in candidates:
                 assert candidate.parent_id == parent.candidate.id
                 assert candidate.plan is not None
-                # The parameters may say how a variant of the plan was made.
+                # The parameters may record how a variant of the plan was made.
                 assert replace(candidate.plan, parameters=plan.parameters) == plan
                 normal = proposer.normalize(candidate.source, brief.target)
                 assert normal != proposer.normalize(parent.candidate.source, brief.target)
@@ -87,7 +87,7 @@ class ProposerContract:
     def test_the_same_seed_proposes_the_same(
         self, proposer: Proposer, brief: Brief, parent: Trial, history: History
     ) -> None:
-        """Plans and candidates."""
+        """The same seed gives the same plans and candidates."""
         first = proposer.plan(brief, parent, history, 4, seed=3)
         assert proposer.plan(brief, parent, history, 4, seed=3) == first
         for plan in first:
@@ -95,19 +95,19 @@ class ProposerContract:
             assert proposer.implement(brief, parent, plan, 2, seed=3) == candidates
 
     def test_normal_forms_are_stable(self, proposer: Proposer, brief: Brief, parent: Trial) -> None:
-        """The same text has the same form, however often it is asked for."""
+        """The same text always has the same normal form."""
         source = parent.candidate.source
         first = proposer.normalize(source, brief.target)
         assert proposer.normalize(source, brief.target) == first
 
 
 class StreamingPlannerContract(ProposerContract):
-    """What a proposer must do whose plans become known one by one."""
+    """Tests for proposers that return plans one by one."""
 
     def test_plans_that_come_one_by_one_are_the_same(
         self, proposer: Proposer, brief: Brief, parent: Trial, history: History
     ) -> None:
-        """In the same order."""
+        """Plans that are returned one by one are the same plans in the same order."""
         assert isinstance(proposer, StreamingPlanner)
         whole = proposer.plan(brief, parent, history, 4, seed=2)
         assert list(proposer.each_plan(brief, parent, history, 4, seed=2)) == whole
@@ -115,7 +115,7 @@ class StreamingPlannerContract(ProposerContract):
     def test_whoever_stops_listening_gets_the_first_ones(
         self, proposer: Proposer, brief: Brief, parent: Trial, history: History
     ) -> None:
-        """And may ask again."""
+        """A caller that stops early gets the first plans, and may ask again."""
         assert isinstance(proposer, StreamingPlanner)
         whole = proposer.plan(brief, parent, history, 4, seed=2)
         for count in range(len(whole) + 1):
@@ -124,13 +124,13 @@ class StreamingPlannerContract(ProposerContract):
 
 
 class ResponderContract(ProposerContract):
-    """What a proposer must do that can correct its own candidates."""
+    """Tests for proposers that can correct their own failed candidates."""
 
     FAILURE = Failed("check", "wrong_result", "C[0][0]: got 1, expected 2", line=1)
 
     @pytest.fixture
     def failed(self, proposer: Proposer, brief: Brief, parent: Trial, history: History) -> Trial:
-        """A candidate of the proposer that did not pass."""
+        """A candidate of the proposer that failed."""
         for plan in proposer.plan(brief, parent, history, 4, seed=1):
             for candidate in proposer.implement(brief, parent, plan, 1, seed=1):
                 return Trial(1, 1, candidate, self.FAILURE)
@@ -139,7 +139,7 @@ class ResponderContract(ProposerContract):
     def test_corrections_are_children_of_the_same_parent(
         self, proposer: Proposer, brief: Brief, parent: Trial, failed: Trial, history: History
     ) -> None:
-        """Not the failed kernel again."""
+        """A correction has the parent of the failed kernel and differs from the failed kernel."""
         assert isinstance(proposer, Responder)
         for corrected in proposer.respond(brief, parent, [failed], history, seed=1):
             assert corrected.parent_id == parent.candidate.id
@@ -149,7 +149,7 @@ class ResponderContract(ProposerContract):
     def test_the_same_seed_corrects_the_same(
         self, proposer: Proposer, brief: Brief, parent: Trial, failed: Trial, history: History
     ) -> None:
-        """With the same seed, it gives the same answer again."""
+        """The same seed gives the same correction."""
         assert isinstance(proposer, Responder)
         first = proposer.respond(brief, parent, [failed], history, seed=1)
         assert proposer.respond(brief, parent, [failed], history, seed=1) == first
@@ -157,7 +157,7 @@ class ResponderContract(ProposerContract):
     def test_what_others_wrote_is_left_to_them(
         self, proposer: Proposer, brief: Brief, parent: Trial, failed: Trial, history: History
     ) -> None:
-        """It corrects no candidate of another proposer."""
+        """A proposer does not correct candidates of other proposers."""
         assert isinstance(proposer, Responder)
         other = replace(failed.candidate, proposer="somebody else")
         trials = [replace(failed, candidate=other)]
@@ -165,12 +165,13 @@ class ResponderContract(ProposerContract):
 
 
 class SurveyorContract(ProposerContract):
-    """What a proposer must do that names the code it will not change."""
+    """Tests for proposers that list the code that they will not change."""
 
     def test_what_is_left_alone_is_a_line_of_the_kernel(
         self, proposer: Proposer, brief: Brief, parent: Trial
     ) -> None:
-        """With the reason, in textual order, and always the same."""
+        """Each entry names a line of the kernel and the reason, in the order of the text, and is
+        always the same."""
         assert isinstance(proposer, Surveyor)
         source = parent.candidate.source
         found = proposer.left_alone(brief.target, source)
@@ -185,7 +186,8 @@ class SurveyorContract(ProposerContract):
     def test_where_it_understands_nothing_it_says_so(
         self, proposer: Proposer, brief: Brief, source: str
     ) -> None:
-        """Whatever the text is: never an exception."""
+        """If the proposer does not understand a text, it reports this and never raises an
+        exception."""
         assert isinstance(proposer, Surveyor)
         for part in proposer.left_alone(brief.target, source):
             assert part.reason.strip()

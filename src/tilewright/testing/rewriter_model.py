@@ -1,4 +1,4 @@
-"""A scripted model that answers real prompts with real rewrites, those of the built-in rewriter."""
+"""A scripted language model that answers real prompts with rewrites of the built-in rewriter."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _ITERATION = re.compile(r"iteration (\d+) of (\d+)")
 class RewriterModel:
     """Answers plan, implement and repair prompts for one target.
 
-    A reply depends on prompt and key only. Plans say how to carry themselves out in a line of
-    `STEPS`, as a model may say anything; the implement prompt brings it back.
+    A reply depends only on the prompt and the key. A plan contains its steps in a line that begins
+    with `STEPS`; the implement prompt contains the plan, so the steps can be read from it.
     """
 
     def __init__(self, target: TargetBrief, workload: Workload) -> None:
@@ -36,7 +36,7 @@ class RewriterModel:
         self._turn = threading.Lock()
 
     def answer(self, prompt: str, key: str) -> str:
-        """The reply to a prompt; a repair prompt gets the kernel before the change."""
+        """The reply to a prompt. A repair prompt is answered with the kernel before the change."""
         with self._turn:
             return self._answer(prompt, key)
 

@@ -33,7 +33,8 @@ CAUSES = ("array_busy", "dma_wait", "bank_conflict", "cpu", "fence")
 
 
 def source(size: int, version: int) -> str:
-    """A kernel-like C text of `size` loop lines that differs in a few places per version."""
+    """C text that resembles a kernel with `size` loop lines and differs in a few places per
+    version."""
     chosen = random.Random(version)
     body = [f"    mvin(&A[i + {n}][k], SPAD({n * 16}), 64, 16);  // tile {n}" for n in range(size)]
     for _ in range(3):
@@ -59,7 +60,7 @@ def run_record(**changes: object) -> RunRecord:
 
 
 def measured(latency: float) -> Measured:
-    """A correct kernel of this many simulated cycles."""
+    """A measurement of a correct kernel with this many simulated cycles."""
     verdict = Verdict((Check(1, "small"), Check(2, "full range"), Check(3, "sparse")))
     shares = (0.3, 0.35, 0.15, 0.12, 0.08)
     return Measured(
@@ -75,7 +76,8 @@ def measured(latency: float) -> Measured:
 
 
 def history(count: int, *, per_iteration: int = 60, lines: int = 60, seed: int = 0) -> History:
-    """`count` trials: a starting kernel and iterations of children of random good parents."""
+    """A history of `count` trials: a starting kernel, and iterations whose parents are random fast
+    kernels."""
     chance = random.Random(seed)
     trials = [Trial(0, 0, Candidate(source(lines, 0)), measured(2_900_000.0), 1.2)]
     for index in range(1, count):

@@ -1,9 +1,9 @@
-"""A target for tests of executors, whose kernels say in their text how their evaluation ends.
+"""A target for tests of executors, whose kernels are scripts that say how their evaluation ends.
 
-A scripted kernel is lines of `word value`: `latency 120` measures 120 cycles (the default is 100);
-`fail STAGE KIND` fails in that stage; `sleep SECONDS`, `exit STATUS`, `signal NUMBER`, `raise TEXT`
-and `user-error TEXT` happen in the check stage, before anything is measured. `loop LINE` is a loop
-of the machine code that the task shows. The kernel of a folder task is `kernel.script`, and its
+A script consists of lines `word value`. `latency 120` measures 120 cycles (the default is 100).
+`fail STAGE KIND` fails in that stage. `sleep SECONDS`, `exit STATUS`, `signal NUMBER`, `raise TEXT`
+and `user-error TEXT` act in the check stage, before anything is measured. `loop LINE` adds a loop
+to the machine code that the task shows. The kernel of a folder task is `kernel.script`; its
 reference is not used.
 """
 
@@ -41,7 +41,7 @@ def create_target() -> ScriptedTarget:
 
 
 def write_entry_point(folder: Path) -> None:
-    """Make the target installed for every process that has `folder` on its import path."""
+    """Install the target for every process that has `folder` on its import path."""
     package = folder / "tilewright_scripted-1.dist-info"
     package.mkdir()
     (package / "METADATA").write_text(
@@ -58,19 +58,19 @@ def _script(artifact: Artifact) -> list[tuple[str, str]]:
 
 
 class ScriptedEvaluator:
-    """Builder, Checker and Runner in one object, which does what the kernel's text says."""
+    """The builder, checker and runner in one object, which carries out the kernel's text."""
 
     def build(self, candidate: Candidate) -> Artifact | Failed:
-        """The text itself is the binary."""
+        """The artifact is the text itself."""
         artifact = Artifact(candidate.id, candidate.source.encode(), "script 1")
         return self._failure(artifact, "build") or artifact
 
     def check_first(self, artifact: Artifact) -> Verdict | Failed:
-        """All there is."""
+        """The whole check; there is no faster first part."""
         return self.check(artifact)
 
     def check(self, artifact: Artifact, passed: Verdict = NOTHING_CHECKED) -> Verdict | Failed:
-        """Carries out what happens in this stage, once."""
+        """Carry out the lines that act in this stage, once."""
         if passed.checks:
             return passed
         for word, value in _script(artifact):
@@ -109,7 +109,7 @@ class ScriptedEvaluator:
 
 
 class ScriptedTask:
-    """The only task; `settings` are part of its fingerprint."""
+    """The only task. Its `settings` are part of its fingerprint."""
 
     def __init__(self, settings: Mapping[str, object]) -> None:
         self.workload = Workload(
@@ -120,7 +120,7 @@ class ScriptedTask:
         self.fingerprint = content_id(repr(sorted(settings.items())))
 
     def code(self, source: str) -> CompiledCode | Failed:
-        """A loop for each line that asks for one."""
+        """A loop for each line that requests one."""
         built = ScriptedEvaluator().build(Candidate(source))
         if isinstance(built, Failed):
             return built
@@ -134,26 +134,26 @@ class ScriptedTask:
 
     @property
     def evaluator(self) -> tuple[Builder, Checker, Runner]:
-        """One object in three roles."""
+        """The same object in all three roles."""
         evaluator = ScriptedEvaluator()
         return evaluator, evaluator, evaluator
 
 
 class ScriptedTarget:
-    """The `Target` role over scripts."""
+    """A target whose kernels are scripts."""
 
     name = NAME
 
     def brief(self) -> TargetBrief:
-        """Nothing to know."""
+        """A brief without any content."""
         return TargetBrief(NAME, "", "", (), (), {}, {}, LANGUAGE)
 
     def workloads(self) -> Mapping[str, str]:
-        """One name."""
+        """The name of the only workload."""
         return {"any": "does what the kernel says"}
 
     def open(self, spec: str, settings: Mapping[str, object]) -> ScriptedTask:
-        """The task; the spec `missing` is a user's error."""
+        """The task. Opening `missing` raises a user error."""
         if spec == "missing":
             raise WorkloadError("workload 'missing' does not exist.")
         return ScriptedTask(settings)
@@ -163,7 +163,7 @@ class ScriptedTarget:
         return ScriptedTask(settings)
 
     def versions(self) -> Mapping[str, str]:
-        """The one version there is."""
+        """The only version."""
         return {"scripted": "1"}
 
     def doctor(self) -> list[tuple[str, bool | None, str]]:

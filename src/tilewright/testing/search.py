@@ -1,7 +1,7 @@
 """Contract suite of the `SearchStrategy` role.
 
-Subclass `SearchStrategyContract` in a test module and give the fixture `strategy`; pytest
-collects the inherited tests. They run searches in the toy world of `testing.toy`.
+Subclass `SearchStrategyContract` in a test module and define the fixture `strategy`. Pytest
+collects the inherited tests. They run searches with the toy target of `testing.toy`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from tilewright.testing.toy import DIGITS, START, digits_of, toy_outcome
 
 
 def toy_history(seed: int, trials: int) -> History:
-    """A random search's history: several iterations, failures, duplicates and worse children."""
+    """The history of a random search, with several iterations, failures, duplicates and worse
+    kernels."""
     rng = random.Random(seed)
     history = History([Trial(0, 0, Candidate(START), toy_outcome(START))])
     while len(history) < trials:
@@ -32,13 +33,13 @@ def toy_history(seed: int, trials: int) -> History:
 
 
 def histories() -> Iterator[History]:
-    """Histories of many sizes, the smallest first."""
+    """Histories of many sizes, in order of size."""
     for seed in range(40):
         yield toy_history(seed, 1 + 2 * seed)
 
 
 class SearchStrategyContract:
-    """What every search strategy must do."""
+    """Tests that every search strategy must pass."""
 
     @pytest.fixture
     def strategy(self) -> SearchStrategy:
@@ -48,25 +49,25 @@ class SearchStrategyContract:
     def test_parents_are_distinct_measured_trials_of_the_history(
         self, strategy: SearchStrategy
     ) -> None:
-        """Never a failed kernel, one from elsewhere, or the same one twice."""
+        """Parents are distinct measured trials of the history, never failed ones."""
         for history in histories():
             parents = strategy.select(history)
             assert all(p.latency is not None and p in list(history) for p in parents)
             assert len({p.candidate.id for p in parents}) == len(parents)
 
     def test_there_is_a_parent_once_a_trial_is_measured(self, strategy: SearchStrategy) -> None:
-        """A search with a measured start always has something to expand."""
+        """A search whose starting kernel was measured always has a parent to continue from."""
         assert all(strategy.select(history) for history in histories())
 
     def test_nothing_measured_gives_no_parent(self, strategy: SearchStrategy) -> None:
-        """An empty history and one whose start failed have no parents."""
+        """An empty history, and one whose starting kernel failed, have no parents."""
         wrong = "toy " + " ".join(["-1"] * DIGITS)
         failed = History([Trial(0, 0, Candidate(wrong), toy_outcome(wrong))])
         assert strategy.select(History()) == []
         assert strategy.select(failed) == []
 
     def test_the_history_alone_decides(self, strategy: SearchStrategy) -> None:
-        """Asked again, in another order of calls, it answers the same."""
+        """The result depends only on the history, not on the order of the calls."""
         first = [strategy.select(h) for h in histories()]
         again = [strategy.select(h) for h in reversed(list(histories()))]
         assert first == again[::-1]
@@ -74,7 +75,7 @@ class SearchStrategyContract:
         assert stops == [strategy.should_stop(h, 3) for h in histories()]
 
     def test_how_the_history_came_about_does_not_matter(self, strategy: SearchStrategy) -> None:
-        """Asked after every trial, as a search asks, it answers as if it had never been asked."""
+        """The result is the same whether the strategy was called after every trial or only once."""
         for seed in range(5):
             whole = toy_history(seed, 60)
             grown = History()
@@ -87,7 +88,7 @@ class SearchStrategyContract:
                 assert stops[0] == stops[1]
 
     def test_an_earlier_history_gives_what_it_gave(self, strategy: SearchStrategy) -> None:
-        """Also once a later one was asked."""
+        """The result for an earlier history does not change after a call with a later one."""
         history = toy_history(2, 60)
         cuts = [history.before(iteration) for iteration in range(1, 8)]
         first = [strategy.select(cut) for cut in cuts]
@@ -95,7 +96,7 @@ class SearchStrategyContract:
         assert [strategy.select(cut) for cut in cuts] == first
 
     def test_a_child_at_its_limit_is_not_kept(self, strategy: SearchStrategy) -> None:
-        """What the limit cuts off would not have been selected anyway."""
+        """A child that was stopped at its limit would not have been selected."""
         for history in histories():
             for parent in strategy.select(history):
                 limit = strategy.limit_latency(parent)
@@ -106,6 +107,6 @@ class SearchStrategyContract:
                         assert limit is None or (child.latency or 0.0) < limit
 
     def test_a_search_without_progress_ends(self, strategy: SearchStrategy) -> None:
-        """Some number of iterations without a better kernel is enough."""
+        """After some number of iterations without a faster kernel, the search ends."""
         history = toy_history(1, 20)
         assert any(strategy.should_stop(history, i) for i in range(1, 10_000))

@@ -1,7 +1,7 @@
 """Contract suite of the `Storage` role.
 
-Subclass `StorageContract` in a test module and give the fixture `open_storage`, which opens the
-same storage each time it is called; pytest collects the inherited tests.
+Subclass `StorageContract` in a test module and define the fixture `open_storage`, which opens the
+same storage each time it is called. Pytest collects the inherited tests.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def run_record(run_id: str = "run-1", **changes: object) -> RunRecord:
 
 
 def trial(index: int, outcome: Outcome = MEASURED, source: str = "") -> Trial:
-    """A trial to store; its source has what text columns tend to break on."""
+    """A trial whose source contains characters that text columns often store wrongly."""
     plan = Plan("parent", "unroll", "unroll j", "toy", {"factor": 4, "loop": "j"}, "cpu 10 %")
     text = source or f"/* kernel {index} */\r\n\tx = 'é'; // \u2028 \"quoted\"\n"
     candidate = Candidate(text, "parent" if index else None, plan if index else None, "toy")
@@ -64,39 +64,39 @@ def trial(index: int, outcome: Outcome = MEASURED, source: str = "") -> Trial:
 
 
 class StorageContract:
-    """What every storage must do."""
+    """Tests that every storage must pass."""
 
     @pytest.fixture
     def open_storage(self) -> OpenStorage:
-        """Opens the storage under test; every call reaches the same data."""
+        """Opens the storage under test; every call opens the same data."""
         raise NotImplementedError
 
     @pytest.fixture
     def storage(self, open_storage: OpenStorage) -> Iterator[Storage]:
-        """The storage under test, empty."""
+        """The storage under test, which is empty."""
         opened = open_storage()
         yield opened
         opened.close()
 
     def test_a_run_comes_back_equal(self, storage: Storage) -> None:
-        """Every field of a run and its identity survive."""
+        """A run is read with the same fields and identity with which it was stored."""
         run = run_record()
         storage.create_run(run)
         assert storage.run("run-1") == run
         assert storage.run("run-1").identity == run.identity
 
     def test_runs_are_listed_newest_first(self, storage: Storage) -> None:
-        """In the order of creation, whatever the ids."""
+        """Runs are listed in the order of their creation, whatever their ids are."""
         for run_id in ("b", "c", "a"):
             storage.create_run(run_record(run_id))
         assert [r.id for r in storage.runs()] == ["a", "c", "b"]
         assert storage.run("latest").id == "a"
 
     def test_a_run_is_found_by_unique_prefix(self, storage: Storage) -> None:
-        """An ambiguous, unknown or empty prefix is an error; an exact id never is."""
+        """An ambiguous, unknown or empty prefix is an error. A complete id is always accepted."""
         storage.create_run(run_record("abc1"))
         with pytest.raises(UnknownNameError):
-            storage.run("")  # it begins every id, and `runs delete ""` is a script's mistake
+            storage.run("")  # `runs delete ""` would be a mistake in a script
         for run_id in ("abd2", "abd22"):
             storage.create_run(run_record(run_id))
         assert storage.run("abc").id == "abc1"
@@ -112,14 +112,15 @@ class StorageContract:
             storage.run("latest")
 
     def test_status_is_updated(self, storage: Storage) -> None:
-        """Status, stop reason and wall seconds change; the rest stays."""
+        """Status, stop reason and wall time change; all other fields stay the same."""
         storage.create_run(run_record())
         storage.update_run("run-1", status="finished", stop_reason="done", wall_s=2.5)
         expected = run_record(status="finished", stop_reason="done", wall_s=2.5)
         assert storage.run("run-1") == expected
 
     def test_unfinished_finds_the_newest_of_the_same_identity(self, storage: Storage) -> None:
-        """Finished runs and runs with other settings are passed over."""
+        """`unfinished` returns the newest unfinished run of an identity, and ignores finished runs
+        and runs with other settings."""
         identity = run_record().identity
         assert storage.unfinished(identity) is None
         storage.create_run(run_record("old"))
@@ -135,7 +136,7 @@ class StorageContract:
         assert found.id == "old"
 
     def test_trials_come_back_equal_and_in_order(self, storage: Storage) -> None:
-        """Measured and failed ones, of several runs, with every field."""
+        """Measured and failed trials of several runs are read with every field."""
         storage.create_run(run_record("a"))
         storage.create_run(run_record("b"))
         outcomes: list[Outcome] = [MEASURED, FAILED, BOUND]
@@ -149,7 +150,7 @@ class StorageContract:
 
     @pytest.mark.parametrize("index", [0, 2])
     def test_a_trial_out_of_order_is_refused(self, storage: Storage, index: int) -> None:
-        """Neither a repeated nor a skipped index gets in."""
+        """A trial whose index is repeated or leaves a gap is refused."""
         storage.create_run(run_record())
         storage.append_trial("run-1", trial(0))
         with pytest.raises(InternalError):
@@ -157,7 +158,7 @@ class StorageContract:
         assert len(storage.history("run-1")) == 1
 
     def test_a_trial_is_amended(self, storage: Storage) -> None:
-        """A refuted measurement is not a measurement any more; the rest of the trial stays."""
+        """A measurement that was refuted is replaced; the rest of the trial stays the same."""
         storage.create_run(run_record())
         storage.append_trial("run-1", trial(0))
         storage.amend_trial("run-1", 0, FAILED)
@@ -167,7 +168,8 @@ class StorageContract:
             storage.amend_trial("run-1", 7, FAILED)
 
     def test_the_first_outcome_under_a_key_wins(self, storage: Storage) -> None:
-        """Outcomes come back equal and are not overwritten."""
+        """Outcomes are read as they were stored, and a later outcome does not overwrite an earlier
+        one."""
         assert storage.cached_outcome("key") is None
         storage.store_outcome("key", MEASURED)
         storage.store_outcome("key", FAILED)
@@ -176,7 +178,7 @@ class StorageContract:
         assert storage.cached_outcome("ke") is None
 
     def test_a_bound_gives_way_to_more_knowledge(self, storage: Storage) -> None:
-        """To a higher bound, then to a full outcome, never back."""
+        """A bound is replaced by a higher bound or by a full outcome, never by less."""
         higher = replace(BOUND, bound=200.0)
         storage.store_outcome("key", BOUND)
         storage.store_outcome("key", higher)
@@ -187,7 +189,7 @@ class StorageContract:
         assert storage.cached_outcome("key") == MEASURED
 
     def test_artifacts_are_stored_by_content(self, storage: Storage) -> None:
-        """Equal bytes have one digest; the empty artifact is one too."""
+        """Equal bytes have the same digest. An artifact may be empty."""
         data = bytes(range(256)) * 100
         digest = storage.put_artifact(data, "binary")
         assert storage.put_artifact(data, "binary") == digest
@@ -197,7 +199,7 @@ class StorageContract:
             storage.artifact("0" * 64)
 
     def test_events_come_back_in_order(self, storage: Storage) -> None:
-        """Each run has its own log."""
+        """Events are returned in their order, separately for each run."""
         storage.create_run(run_record("a"))
         storage.create_run(run_record("b"))
         storage.append_event("a", "started", {"process": 1})
@@ -209,7 +211,8 @@ class StorageContract:
         assert times == sorted(times)
 
     def test_notes_come_back_equal_by_their_class(self, storage: Storage) -> None:
-        """Oldest first, each run's own, with the records they hold."""
+        """Notes are returned oldest first, for one run and one class, with the records they
+        contain."""
         storage.create_run(run_record("a"))
         storage.create_run(run_record("b"))
         baselines = Baselines((Baseline("naive", "id", MEASURED), Baseline("library", "x", FAILED)))
@@ -226,7 +229,8 @@ class StorageContract:
         assert prices.usd_per_mtok == {"openai/m": {"input": 1.5}, "command:x": None}
 
     def test_a_deleted_run_is_gone_and_others_stay(self, storage: Storage) -> None:
-        """With its trials, events, notes and sources; cached outcomes belong to all runs."""
+        """Deleting a run deletes its trials, events, notes and sources. Cached outcomes stay,
+        because all runs share them."""
         for name in ("run-1", "run-2"):
             storage.create_run(run_record(name))
             storage.append_trial(name, trial(0))
@@ -251,7 +255,8 @@ class StorageContract:
     def test_everything_is_there_for_another_process(
         self, storage: Storage, open_storage: OpenStorage
     ) -> None:
-        """What a call wrote is visible to a second opening without closing the first."""
+        """Data are visible to a second connection after the call that wrote them, before the first
+        is closed."""
         storage.create_run(run_record())
         storage.append_trial("run-1", trial(0))
         storage.store_outcome("key", FAILED)
@@ -269,6 +274,6 @@ class StorageContract:
             second.close()
 
     def test_closing_twice_is_harmless(self, storage: Storage) -> None:
-        """`close` is idempotent."""
+        """`close` may be called more than once."""
         storage.close()
         storage.close()

@@ -1,7 +1,7 @@
 """Contract suites of the `Target` and `Task` roles.
 
-Subclass `TargetContract` in a test module and give the fixtures `target` and `spec` (the part
-after the colon of the name of a small workload); pytest collects the inherited tests. Nothing is
+Subclass `TargetContract` in a test module and define the fixtures `target` and `spec` (the part
+after the colon in the name of a small workload). Pytest collects the inherited tests. Nothing is
 built.
 """
 
@@ -16,16 +16,16 @@ from tilewright.core.roles import Target, Task
 
 
 class TargetContract:
-    """What every target must do, and the tasks it opens."""
+    """Tests that every target and its tasks must pass."""
 
     @pytest.fixture
     def target(self) -> Target:
-        """Given by the subclass."""
+        """The target under test; defined by the subclass."""
         raise NotImplementedError
 
     @pytest.fixture
     def spec(self) -> str:
-        """Given by the subclass."""
+        """The name of a workload without the target's name; defined by the subclass."""
         raise NotImplementedError
 
     @pytest.fixture
@@ -35,18 +35,19 @@ class TargetContract:
 
     @pytest.fixture
     def brief(self, target: Target) -> TargetBrief:
-        """What proposers may know."""
+        """The brief, which is the information that proposers get about the target."""
         return target.brief()
 
     def test_the_brief_is_of_the_target_and_always_the_same(
         self, target: Target, brief: TargetBrief
     ) -> None:
-        """A proposer may remember what it made of one."""
+        """The brief belongs to the target and is always equal, so that proposers may cache data
+        about it."""
         assert brief.name == target.name
         assert target.brief() == brief
 
     def test_options_and_commands_are_named_once(self, brief: TargetBrief) -> None:
-        """Each option has an id and a text, each command a unit."""
+        """Each option has its own id and a text, and each command a unit."""
         options = [option.id for option in brief.menu]
         assert len(set(options)) == len(options)
         assert all(option.id and option.text.strip() for option in brief.menu)
@@ -54,11 +55,11 @@ class TargetContract:
         assert len(set(commands)) == len(commands)
 
     def test_every_workload_has_an_option(self, brief: TargetBrief, task: Task) -> None:
-        """Where the target has any: a kind that no option is for could not be improved."""
+        """If the target has a menu, each of its workloads has an option that applies to it."""
         assert bool(brief.menu_for(task.workload)) == bool(brief.menu)
 
     def test_workloads_are_described(self, target: Target) -> None:
-        """One line each."""
+        """Each workload has a description of one line."""
         assert target.workloads()
         for name, text in target.workloads().items():
             assert name.strip()
@@ -67,28 +68,30 @@ class TargetContract:
 
     @pytest.mark.parametrize("spec", ["", "no-such-workload", "gemm", "gemm-0x0x0", "../gemm"])
     def test_what_is_no_workload_is_told_in_one_line(self, target: Target, spec: str) -> None:
-        """An input error, whatever the name."""
+        """An unknown workload is an input error with a message of one line, whatever its name."""
         with pytest.raises(InputError) as told:
             target.open(spec, {})
         assert str(told.value).strip()
         assert "\n" not in str(told.value)
 
     def test_versions_are_texts(self, target: Target) -> None:
-        """They go into results and cache keys."""
+        """Versions are texts, which are stored in results and in cache keys."""
         for name, version in target.versions().items():
             assert name
             assert isinstance(version, str)
             assert version
 
     def test_the_doctor_says_what_is_there(self, target: Target) -> None:
-        """A name, whether it can be used (None: missing, but not needed), and a text."""
+        """`doctor` returns a name, whether the part can be used (None: missing, but not needed),
+        and a text."""
         for name, usable, text in target.doctor():
             assert name
             assert usable in (True, False, None)
             assert text
 
     def test_a_workload_says_what_to_compute(self, target: Target, spec: str, task: Task) -> None:
-        """Arrays of a size, at least one of them written, and useful operations."""
+        """A task has arrays with a size, of which at least one is written, and a number of
+        operations."""
         workload = task.workload
         assert workload.target == target.name
         assert workload.source == spec
@@ -100,14 +103,15 @@ class TargetContract:
         assert from_json(to_json(workload)) == workload
 
     def test_there_is_a_kernel_to_begin_with(self, task: Task) -> None:
-        """Baselines are kernels, too."""
+        """A task has a starting kernel and baselines, which are kernels too."""
         assert task.start.strip()
         for name, source in task.baselines.items():
             assert name
             assert source.strip()
 
     def test_opening_again_opens_the_same_task(self, target: Target, spec: str, task: Task) -> None:
-        """Also in another process: the fingerprint is part of cache keys."""
+        """Opening a task again, in another process too, gives an equal fingerprint, which is part
+        of cache keys."""
         again = target.open(spec, {"input_seed": 1})
         assert again.workload == task.workload
         assert again.start == task.start
@@ -116,5 +120,5 @@ class TargetContract:
     def test_what_decides_an_outcome_is_in_the_fingerprint(
         self, target: Target, spec: str, task: Task
     ) -> None:
-        """Other inputs are another task."""
+        """Everything that decides an outcome, such as the inputs, is part of the fingerprint."""
         assert target.open(spec, {"input_seed": 2}).fingerprint != task.fingerprint

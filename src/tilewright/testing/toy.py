@@ -1,7 +1,8 @@
-"""A whole toy world in memory, for tests of search, storage and run without any hardware.
+"""A small target, proposer and executor in memory, for tests of search, storage and runs.
 
-A toy kernel is a list of digits such as ``toy 9 9 9 9``; its latency falls with every digit, and
-a digit below zero computes a wrong result. Target, proposer and executor are deterministic.
+A toy kernel is a list of digits such as ``toy 9 9 9 9``. The lower its digits, the lower its
+latency; a digit below zero computes a wrong result. Target, proposer and executor are
+deterministic.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def digits_of(source: str) -> list[int]:
 
 
 def normal_form(source: str) -> str:
-    """The digits alone."""
+    """The digits without comments."""
     return repr(digits_of(source))
 
 
@@ -53,7 +54,7 @@ LANGUAGE = KernelLanguage("toy", "kernel.toy", "toy", "#", "text", normal_form, 
 
 
 def toy_outcome(source: str, limit_latency: float | None = None) -> Outcome:
-    """What evaluating a toy kernel gives."""
+    """The outcome of evaluating a toy kernel."""
     digits = digits_of(source)
     if min(digits) < 0:
         return Failed("check", "wrong_result", "a digit is below zero", line=1)
@@ -80,7 +81,7 @@ class ToyTask:
 
     @property
     def evaluator(self) -> tuple[Builder, Checker, Runner]:
-        """Toy kernels are evaluated by `ToyExecutor` only."""
+        """Not used: toy kernels are evaluated only by `ToyExecutor`."""
         raise NotImplementedError
 
 

@@ -45,9 +45,9 @@ IDENTIFIERS: tuple[str, ...] = (*MATMULS, *CONVOLUTIONS)
 
 
 def benchmark_workload(identifier: str) -> TensorWorkload:
-    """The workload of the paper with this identifier, such as `M0` or `R11`.
+    """The workload with this identifier in the paper, such as `M0` or `R11`.
 
-    `UnknownNameError` suggests the nearest one.
+    For an unknown identifier, `UnknownNameError` suggests the most similar one.
     """
     if identifier in MATMULS:
         m, n, k = MATMULS[identifier]

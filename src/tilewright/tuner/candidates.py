@@ -1,4 +1,4 @@
-"""A batch of candidates: integers only, the unit in which everything here is vectorised."""
+"""A batch of candidates, stored as integer arrays so that all operations are vectorised."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ class Candidates:
         return len(self.tiles)
 
     def __getitem__(self, rows: slice | Sequence[int] | Integers | Booleans) -> Candidates:
-        """The candidates of these rows, as a batch."""
+        """The candidates in these rows, as a batch."""
         return Candidates(self.tiles[rows], self.knobs[rows])
 
     def row_keys(self) -> list[bytes]:
-        """One hashable key for each candidate, equal exactly where the candidates are."""
+        """One hashable key for each candidate. Equal candidates have equal keys, and others do
+        not."""
         count = len(self)
         width = self.tiles[0].size if count else 0
         flat = np.concatenate([self.tiles.reshape(count, width), self.knobs], axis=1)
@@ -41,7 +42,7 @@ class Candidates:
 
     @staticmethod
     def concatenate(batches: Sequence[Candidates]) -> Candidates:
-        """All candidates of at least one batch of the same space, in order."""
+        """All candidates of one or more batches of the same space, in order."""
         return Candidates(
             np.concatenate([batch.tiles for batch in batches]),
             np.concatenate([batch.knobs for batch in batches]),

@@ -1,10 +1,11 @@
-"""Tiles constructed by rules alone, after ROLLER (OSDI'22): no cost model and no search.
+"""Tiles that are constructed by rules, after ROLLER (OSDI'22), without a cost model or a search.
 
-A tile grows from the inside out, one level of memory after the other. It starts aligned: along the
-loop that becomes vectors it covers whole vectors, elsewhere one iteration. At each step one loop
-grows by a prime factor of what is left of its extent: the one that saves the most traffic for each
-byte that the tile grows by. A level is saturated when no growth fits into its memory; then the tile
-grows in the next level. Taking the second-best growth, the third-best and so on gives more tiles.
+A tile grows from the innermost level of memory to the outermost. At the start, it covers whole
+vectors along the loop that is vectorised, and one iteration of each other loop. In each step, one
+loop grows by a prime factor of the rest of its extent. The loop is the one that saves the most
+traffic for each byte by which the tile grows. When the tile can no longer grow without exceeding
+the memory of a level, it grows in the next level. More tiles result from taking the second-best
+loop, the third-best one and so on.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ Tile = tuple[int, ...]
 
 
 class ConstructedTiles(KnownPoints):
-    """Up to 50 points of the SSRSRS template on a processor, those of the best growths first.
+    """Up to 50 points of the SSRSRS template on a processor, in the order of the best growth steps.
 
-    Levels as in `CpuFeatures`: the register tile is S3 without a reduction, the L1 tile S2 R1 S3,
-    the L2 tile S1 with all of the reduction. The output is flushed after each L2 tile, and an input
-    is padded before the nest. No tile grows so far that a core has no job.
+    The levels are those of `CpuFeatures`: the register tile is S3 without a reduction, the L1 tile
+    S2 R1 S3, and the L2 tile S1 with the whole reduction. The output is flushed after each L2 tile,
+    and inputs are padded before the loop nest. A tile never grows so large that a core has no work.
     """
 
     def __init__(self, space: TileSpace, device: CpuDevice, trials: int, batch: int = 10) -> None:
@@ -52,7 +53,7 @@ class ConstructedTiles(KnownPoints):
         return points[self._space.valid(points)]
 
     def _aligned(self) -> Tile:
-        """Whole vectors of the vector loop, or as much of one vector as its extent allows."""
+        """Whole vectors of the vectorised loop, or part of one vector if its extent is smaller."""
         loop = self._workload.vector_loop
         lanes = self._device.lanes(self._element)
         sizes = divisors(self._workload.extents[loop])
@@ -61,7 +62,7 @@ class ConstructedTiles(KnownPoints):
         return tuple(columns if n == loop else 1 for n in range(len(self._workload.loops)))
 
     def _saturated(self, tile: Tile, level: int) -> list[Tile]:
-        """Tiles that no growth of this level fits, by the better growths first."""
+        """Tiles that cannot grow further in this level, those of the best growth steps first."""
         found: list[Tile] = []
         seen: set[Tile] = set()
 
@@ -79,7 +80,8 @@ class ConstructedTiles(KnownPoints):
         return found
 
     def _larger(self, tile: Tile, level: int) -> list[Tile]:
-        """The tile with one of the level's loops longer by a prime factor of what is left."""
+        """The tile after one of the level's loops has grown by a prime factor of the rest of its
+        extent."""
         loops = range(len(tile) if level == 1 else self._workload.spatial)
         return [
             (*tile[:loop], tile[loop] * prime, *tile[loop + 1 :])
@@ -88,7 +90,7 @@ class ConstructedTiles(KnownPoints):
         ]
 
     def _fits(self, tile: Tile, level: int) -> bool:
-        """Whether the level's memory holds the tile, and each core still has a job."""
+        """Whether the tile fits into the level's memory, and each core still has work."""
         spatial = self._workload.spatial
         jobs = math.prod(self._workload.extents[:spatial]) // math.prod(tile[:spatial])
         if jobs < self._device.cores:
@@ -109,7 +111,7 @@ class ConstructedTiles(KnownPoints):
         return self._workload.macs * (traffic[0] - traffic[1]) / growth
 
     def _elements(self, tile: Tile) -> float:
-        """Elements of all buffers that a tile touches."""
+        """Number of elements of all buffers that a tile accesses."""
         sizes = np.array([tile])
         accesses = (*self._workload.inputs, self._workload.output)
         return float(sum(footprint(access, sizes)[0] for access in accesses))

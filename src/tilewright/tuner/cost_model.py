@@ -1,4 +1,5 @@
-"""Predicts a candidate's throughput from its features: gradient-boosted trees, as in the paper."""
+"""Predicts the throughput of candidates from their features with gradient-boosted trees, as in the
+paper."""
 
 from __future__ import annotations
 
@@ -24,10 +25,10 @@ class Features(Protocol):
 
 
 class CostModel(Protocol):
-    """Scores candidates; learns from what was measured."""
+    """Predicts throughput, and learns from measurements."""
 
     def update(self, candidates: Candidates, seconds: Sequence[float | None]) -> None:
-        """Add measurements (`None` where a candidate failed) and learn from all seen so far."""
+        """Add measurements (`None` if a candidate failed) and train on all measurements so far."""
         ...
 
     def predict(self, candidates: Candidates) -> Floats:
@@ -47,11 +48,11 @@ _PARAMETERS = {
 }
 _MOST_ROUNDS = 10_000
 _STOPPING_ROUNDS = 50
-# Failed candidates would weigh nothing, and the model would send the search back to them.
+# Failed candidates would have no weight, and the model would lead the search back to them.
 _LEAST_WEIGHT = 0.1
-# Of the model of other workloads: on parts of the data and with fewer leaves, since it must hold
-# for workloads that it has not seen, where the one above may learn its few samples by heart.
-# Chosen by leaving out one workload of the shipped set after the other.
+# For the model of other workloads: each tree sees part of the data and has fewer leaves, because
+# the model must generalise to workloads it has not seen. The parameters were chosen by
+# cross-validation that leaves out one workload of the shipped set at a time.
 _PRETRAINED_PARAMETERS = {
     **_PARAMETERS,
     "max_depth": 8,
@@ -64,14 +65,15 @@ _PRETRAINED_ROUNDS = 200
 
 
 class BoostedTrees:
-    """XGBoost on features; the label is throughput relative to the best measured, 0 if failed.
+    """XGBoost on features. The label is the throughput relative to the best measured one, or 0 for
+    a failure.
 
-    Every update trains anew on everything measured. As in the paper each sample weighs as much as
-    its throughput (at least a tenth of the best), so that the fast ones are ranked well; training
-    stops when the error on the training samples has not fallen for 50 rounds.
+    Every update trains a new model on all measurements. As in the paper, the weight of a sample is
+    its throughput (at least a tenth of the best), so that fast candidates are ranked well. Training
+    stops when the error on the training samples has not decreased for 50 rounds.
 
-    With `known`, what other workloads taught is predicted from the start, and the trees of an
-    update learn what is left: how this workload differs.
+    With `known`, predictions start from a model of other workloads, and the trees of an update
+    learn the difference to it.
     """
 
     def __init__(
@@ -115,7 +117,7 @@ class BoostedTrees:
         )
 
     def predict(self, candidates: Candidates) -> Floats:
-        """Predicted relative throughput, (n,); zeros before anything was learned."""
+        """Predicted relative throughput, (n,); zeros before any training."""
         if len(candidates) == 0:
             return np.zeros(0)
         rows = self._features(candidates)
@@ -128,14 +130,14 @@ class BoostedTrees:
         return np.asarray(scores, dtype=np.float64)
 
     def _base(self, rows: Floats) -> Floats | None:
-        """What other workloads say of these features, (n,); None where none are known."""
+        """The prediction of the model of other workloads, (n,); None if there is no such model."""
         if self._pretrained is None:
             return None
         return self._pretrained(rows)
 
 
 def fit_known(known: TrainingSet, seed: int, threads: int) -> Callable[[Floats], Floats]:
-    """Trains trees on measured candidates; the result predicts (n,) from features (n, features)."""
+    """Train trees on measured candidates. The result predicts (n,) from features (n, features)."""
     xgboost = _load_xgboost()
     trees = xgboost.train(
         {**_PRETRAINED_PARAMETERS, "seed": seed, "nthread": threads},
@@ -150,7 +152,7 @@ def fit_known(known: TrainingSet, seed: int, threads: int) -> Callable[[Floats],
 
 
 def _load_xgboost() -> ModuleType:
-    """The xgboost package; it takes a second to import, so only a search that needs it does."""
+    """Import xgboost. The import takes a second, so it happens only when a search needs it."""
     try:
         import xgboost
     except ImportError as error:

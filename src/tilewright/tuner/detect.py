@@ -1,4 +1,4 @@
-"""Device models of the machine at hand: caches from sysfs, GPUs from the CUDA driver."""
+"""Detects the devices of this machine: caches from sysfs, GPUs from the CUDA driver."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def detect_cpu(
 ) -> CpuDevice:
     """This machine's processor with `cores` cores (default: those this process may use).
 
-    What the system does not tell falls back to a small common core: 32 KiB and 256 KiB of cache,
-    16-byte vectors, 16 registers.
+    For values that the system does not report, a small common core is assumed: 32 KiB and 256 KiB
+    of cache, 16-byte vectors, 16 registers.
     """
     name, flags = _cpuinfo(cpuinfo)
     caches = _caches(sysfs / "cpu0" / "cache")
@@ -57,10 +57,10 @@ def detect_cpu(
 
 
 def detect_gpu(ordinal: int = 0) -> GpuDevice | None:
-    """The CUDA device with this number, or `None` where there is no driver or no such device.
+    """The CUDA device with this number, or `None` if there is no driver or no such device.
 
-    A device that `devices/` describes gets its measured peak and bandwidth from there; of others
-    both are derived from clocks and bus width.
+    If `devices/` has a file for the device, its measured peak and bandwidth are used. Otherwise,
+    both are computed from clock rates and bus width.
     """
     try:
         driver = ctypes.CDLL("libcuda.so.1")
@@ -112,7 +112,7 @@ def _cpuinfo(file: Path) -> tuple[str, frozenset[str]]:
 
 
 def _caches(folder: Path) -> dict[int, int]:
-    """Bytes of each level of cache that holds data, from a sysfs folder of `index*` folders."""
+    """Size in bytes of each level of data cache, from a sysfs folder of `index*` folders."""
     sizes: dict[int, int] = {}
     for index in sorted(folder.glob("index*")):
         try:

@@ -1,7 +1,7 @@
-"""What a device offers to a kernel: the numbers that features and validity checks are made of.
+"""Properties of a device, from which features and validity checks are computed.
 
-A device is one TOML file in `devices/`; adding hardware adds a file. `detect.py` fills the same
-records from the machine at hand.
+Each device is described by one TOML file in `devices/`, so a new device needs only a new file.
+`detect.py` creates the same records for the devices of this machine.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _OPERAND_REGISTERS = 4
 
 @dataclass(frozen=True)
 class GpuDevice:
-    """A CUDA device. Bytes, counts; bandwidth in GB/s and peak in GFLOP/s are 0 where unknown."""
+    """A CUDA device. Sizes are in bytes; bandwidth in GB/s and peak in GFLOP/s are 0 if unknown."""
 
     name: str
     arch: str
@@ -50,7 +50,7 @@ class GpuDevice:
 
 @dataclass(frozen=True)
 class CpuDevice:
-    """Cores of one processor. Caches are per core, in bytes; 0 where unknown."""
+    """Cores of one processor. Caches are per core, in bytes, and 0 if unknown."""
 
     name: str
     cores: int
@@ -64,11 +64,11 @@ class CpuDevice:
 
     @property
     def accumulators(self) -> int:
-        """Vector registers that can accumulate while the others hold operands."""
+        """Number of vector registers that can be accumulators while the others hold operands."""
         return self.vector_registers - _OPERAND_REGISTERS
 
     def lanes(self, element_bytes: int) -> int:
-        """Elements of a vector."""
+        """Number of elements in a vector."""
         return max(self.vector_bytes // element_bytes, 1)
 
 
@@ -76,14 +76,14 @@ DeviceModel = GpuDevice | CpuDevice
 
 
 def device_names() -> list[str]:
-    """Names of the devices that are described here."""
+    """Names of the devices that have a file here."""
     return sorted(file.stem for file in _FOLDER.glob("*.toml"))
 
 
 def named_device(name: str) -> DeviceModel:
-    """The described device of this name, such as `h100`; any case, vendor prefixes allowed.
+    """The device with this name, such as `h100`. Case and vendor prefixes are ignored.
 
-    `UnknownNameError` suggests the nearest name.
+    For an unknown name, `UnknownNameError` suggests the most similar one.
     """
     stem = name.lower().rsplit("/", 1)[-1]
     for known in device_names():
@@ -93,7 +93,7 @@ def named_device(name: str) -> DeviceModel:
 
 
 def read_device(file: Path) -> DeviceModel:
-    """The device that a TOML file describes; its `kind` is `gpu` or `cpu`.
+    """The device that a TOML file describes. Its `kind` is `gpu` or `cpu`.
 
     `ConfigurationError` names the file and the field.
     """

@@ -1,4 +1,4 @@
-"""Dynamic gradient descent over tile sizes (ICS'24), as a search that is asked and told."""
+"""Dynamic gradient descent over tile sizes (ICS'24), as a search with `ask` and `tell`."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from tilewright.tuner.space import TileSpace
 
 @dataclass(frozen=True)
 class GradientSettings:
-    """Parameters of the descent; the defaults are the paper's.
+    """Parameters of the descent. The defaults are those of the paper.
 
-    `initial` random points are measured first. A base point's neighbours are ranked by predicted
-    throughput, one group of `hops` after the other, and measured `window` at a time. A group ends
-    when the next prediction is below `tolerance` of the base's own, or when, with at least
-    `patience` of its neighbours seen, a window's best is below `tolerance` of the best measured.
+    First, `initial` random points are measured. The neighbours of a base point are ranked by
+    predicted throughput, for each number of `hops` in turn, and measured in windows of `window`
+    points. A group ends when the next prediction is below `tolerance` times the base's prediction.
+    It also ends when at least `patience` neighbours were measured and the best of a window is below
+    `tolerance` times the best measured throughput.
 
-    With a `pool`, starts are not random: of that many random points those are taken that the model
-    predicts to be fastest, `apart` hops from each other at least. That needs a model which knows
-    something before the first measurement.
+    With a `pool`, the starting points are not random. They are the points with the best predictions
+    among that many random points, at least `apart` hops from each other. This requires a model that
+    was trained before the first measurement.
     """
 
     initial: int = 64
@@ -40,11 +41,12 @@ PRETRAINED = GradientSettings(initial=16, pool=4096)
 
 
 class GradientSearch:
-    """Moves to the first window with a faster neighbour; restarts where there is none.
+    """Moves to the best point of the first window with a faster neighbour, and restarts if there is
+    none.
 
-    The base points to descend from are the initial points, fastest first, then further starts. The
-    cost model learns once for each base point, not for each window: all windows of a base point
-    are known when the first is measured, so the next can be built meanwhile.
+    The base points are the initial points, fastest first, and then further starting points. The
+    cost model is trained once for each base point and not for each window. Therefore, all windows
+    of a base point are known when the first is measured, and the next one can be built meanwhile.
     """
 
     def __init__(
@@ -56,7 +58,8 @@ class GradientSearch:
         settings: GradientSettings | None = None,
         starts: Candidates | None = None,
     ) -> None:
-        """`starts` (what is known of similar workloads) are measured first, as initial points."""
+        """`starts` are points found for similar workloads; they are measured first, as initial
+        points."""
         self._space = space
         self._model = model
         self._left = trials
@@ -70,15 +73,15 @@ class GradientSearch:
         self._pending = next(self._steps, self._none)
 
     def ask(self) -> Candidates:
-        """The next window (or the initial points, or a random start); empty at the end."""
+        """The next window, the initial points or a random starting point; empty at the end."""
         return self._pending
 
     def upcoming(self) -> Candidates:
-        """The window that follows if the pending one holds no faster point."""
+        """The window that follows if the pending one contains no faster point."""
         return self._upcoming
 
     def tell(self, seconds: Sequence[float | None]) -> None:
-        """Times of the pending batch; moves the search on."""
+        """Pass the times of the pending batch to the search."""
         if len(seconds) != len(self._pending):
             raise ValueError(f"{len(seconds)} times told of {len(self._pending)} candidates asked")
         for key, value in zip(self._pending.row_keys(), seconds, strict=True):
@@ -88,7 +91,7 @@ class GradientSearch:
         self._pending = next(self._steps, self._none)
 
     def _run(self, starts: Candidates) -> Generator[Candidates, None, None]:
-        """Yields batches to measure; what they took is in `_measured` when it goes on."""
+        """Yields batches to measure. When it continues, their times are in `_measured`."""
         bases = self._initial(starts)
         if len(bases) == 0:
             return
@@ -115,7 +118,8 @@ class GradientSearch:
                 at = yield from self._descend(at, visited)
 
     def _initial(self, starts: Candidates) -> Candidates:
-        """Given starts without repetition, filled up with drawn points."""
+        """The given starting points without duplicates, and random ones up to the required
+        number."""
         count = min(self._settings.initial, self._left)
         first = {key: row for row, key in reversed(list(enumerate(starts.row_keys())))}
         starts = starts[sorted(first.values())][:count]
@@ -123,7 +127,8 @@ class GradientSearch:
         return Candidates.concatenate([starts, more])
 
     def _draw(self, count: int, exclude: frozenset[bytes]) -> Candidates:
-        """Up to `count` new points: random ones, or the best predicted of a random pool."""
+        """Up to `count` new points: random ones, or those of a random pool with the best
+        predictions."""
         if self._settings.pool == 0 or count == 0:
             return self._space.random(count, self._rng, exclude)
         pool = self._space.random(self._settings.pool, self._rng, exclude)
@@ -139,7 +144,7 @@ class GradientSearch:
     def _descend(
         self, base: Candidates, visited: set[bytes]
     ) -> Generator[Candidates, None, Candidates | None]:
-        """One step from a base point: yields windows, returns the next base point or None."""
+        """One step from a base point: yields windows, and returns the next base point or None."""
         settings = self._settings
         base_time = self._times(base)[0]
         threshold = settings.tolerance * self._model.predict(base)[0]
@@ -163,28 +168,29 @@ class GradientSearch:
         return None
 
     def _ranked(self, base: Candidates, hops: tuple[int, ...], threshold: float) -> Candidates:
-        """Neighbours predicted to reach the threshold, best first."""
+        """Neighbours whose prediction reaches the threshold, best first."""
         near = Candidates.concatenate([self._space.neighbours(base, hop) for hop in hops])
         scores = self._model.predict(near)
         order = np.argsort(-scores, kind="stable")
         return near[order[scores[order] >= threshold]]
 
     def _slow(self) -> float:
-        """Seconds above which a window's best is too far from the best measured."""
+        """The time above which the best of a window is too slow compared to the best measured
+        time."""
         return min(self._measured.values()) / self._settings.tolerance
 
     def _times(self, candidates: Candidates) -> Floats:
-        """Measured seconds of each candidate, infinite where it failed or was not measured."""
+        """Measured seconds of each candidate; infinite if it failed or was not measured."""
         return np.array([self._measured.get(key, np.inf) for key in candidates.row_keys()])
 
     def _new(self, candidates: Candidates) -> Candidates:
-        """Those of the candidates that were not measured yet."""
+        """The candidates that have not been measured yet."""
         return candidates[
             [n for n, key in enumerate(candidates.row_keys()) if key not in self._measured]
         ]
 
     def _learn(self) -> None:
-        """Give the model what was measured since it last learned."""
+        """Train the model with the measurements made since its last training."""
         if self._unlearned:
             batches = [batch for batch, _ in self._unlearned]
             times = [time for _, told in self._unlearned for time in told]

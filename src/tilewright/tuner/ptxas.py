@@ -1,4 +1,5 @@
-"""What the CUDA compiler says a kernel needs: registers, spills, shared memory. No GPU needed."""
+"""The resources of a kernel as the CUDA compiler reports them: registers, spills, shared memory.
+Needs no GPU."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ _COMPILE_S = 120
 
 @dataclass(frozen=True)
 class KernelResources:
-    """What ptxas reports of one kernel, for each thread; shared memory for each block, in bytes."""
+    """The report of ptxas on one kernel: values per thread, and shared memory in bytes per
+    block."""
 
     registers: int
     spill_store_bytes: int
@@ -29,10 +31,10 @@ class KernelResources:
     shared_bytes: int
 
     def fits(self, device: GpuDevice, threads: int) -> bool:
-        """Whether a block of this many threads launches and none of its registers spills.
+        """Whether a block of this many threads can be launched and no register spills.
 
-        A kernel that spills runs, but its accumulators live in memory: it is never worth a
-        measurement next to the ones that do not.
+        A kernel that spills can run, but its accumulators are in memory, so measuring it is never
+        worthwhile.
         """
         padded = -(-threads // device.warp_size) * device.warp_size
         launches = self.registers * padded <= device.registers_per_sm
@@ -41,13 +43,13 @@ class KernelResources:
 
 @dataclass(frozen=True)
 class Rejected:
-    """The compiler refused the source; `log` is the end of what it said."""
+    """The compiler rejected the source; `log` is the end of its output."""
 
     log: str
 
 
 def nvcc_path() -> str:
-    """The CUDA compiler; `ToolchainMissingError` where there is none."""
+    """The CUDA compiler; `ToolchainMissingError` if there is none."""
     found = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
     if found is None:
         raise ToolchainMissingError(
@@ -95,7 +97,7 @@ def read_resources(report: str) -> KernelResources | Rejected:
 def misfit(source: str, device: GpuDevice) -> str | None:
     """Why a kernel is not worth measuring on a device, by its registers and spills; None if it is.
 
-    This is the part of a candidate's validity that has no closed form.
+    This part of a candidate's validity has no closed form.
     """
     found = compile_resources(source, device.arch)
     if isinstance(found, Rejected):

@@ -1,4 +1,5 @@
-"""What a tile search is: it is asked for candidates to measure and told what they took."""
+"""The interface of tile searches: `ask` returns candidates to measure, and `tell` receives their
+times."""
 
 from __future__ import annotations
 
@@ -14,28 +15,31 @@ from tilewright.tuner.space import TileSpace
 class TileSearch(Protocol):
     """Ask, measure, tell, until `ask` returns an empty batch.
 
-    What is asked depends only on the seed and on what was told, so a run resumes by answering the
-    same questions from what is stored. `upcoming` may be built while a batch is measured.
+    The candidates depend only on the seed and on the reported times, so a run is resumed by
+    repeating the search with the stored times. The candidates that `upcoming` returns may be built
+    while a batch is measured.
     """
 
     def ask(self) -> Candidates:
-        """The next candidates to measure, each one new; the same batch until `tell` is called."""
+        """The next candidates to measure, all new; the same batch until `tell` is called."""
         ...
 
     def upcoming(self) -> Candidates:
-        """What will be asked next unless the pending batch changes the search's mind.
+        """The candidates that `ask` will return next unless the times of the pending batch change
+        this.
 
-        Looking changes nothing. Empty where it cannot be known before the answer.
+        The call does not change the search. The result is empty if the next candidates depend on
+        the pending times.
         """
         ...
 
     def tell(self, seconds: Sequence[float | None]) -> None:
-        """Times of the batch last asked, in its order; `None` for a candidate that failed."""
+        """Report the times of the latest batch in its order; `None` for a candidate that failed."""
         ...
 
 
 class KnownPoints:
-    """Points that are all known before the first measurement, `batch` at a time."""
+    """Points that are all known before the first measurement, in batches of `batch` points."""
 
     def __init__(self, points: Candidates, batch: int) -> None:
         self._points = points
@@ -47,16 +51,16 @@ class KnownPoints:
         return self._points[self._at : self._at + self._batch]
 
     def upcoming(self) -> Candidates:
-        """The batch after the pending one; always what will be asked."""
+        """The batch after the pending one, which `ask` will always return."""
         return self._points[self._at + self._batch : self._at + 2 * self._batch]
 
     def tell(self, seconds: Sequence[float | None]) -> None:
-        """Step to the next batch; what the candidates took does not matter here."""
+        """Go to the next batch. The times have no influence."""
         self._at += len(seconds)
 
 
 class RandomSearch(KnownPoints):
-    """Uniformly random valid candidates, without repetition: the baseline of every comparison."""
+    """Uniformly random valid candidates without repetition, the baseline of every comparison."""
 
     def __init__(self, space: TileSpace, trials: int, seed: int = 0, batch: int = 64) -> None:
         super().__init__(space.random(trials, np.random.default_rng(seed)), batch)

@@ -1,4 +1,4 @@
-"""The space of tilings of a workload: random points, neighbours and distances, vectorised."""
+"""The space of a workload's tilings: random points, neighbours and distances, vectorised."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def divisors(number: int) -> list[int]:
 class TileSpace:
     """Perfect tilings of a workload's loops in one structure, with the structure's knobs.
 
-    `valid` is the closed-form check of a device (`features.gpu`, `features.cpu`): points it
-    rejects are neither drawn nor returned as neighbours. Without it every perfect tiling is valid.
+    `valid` is the closed-form check of a device (`features.gpu`, `features.cpu`). Points that it
+    rejects are neither drawn nor returned as neighbours. Without it, every perfect tiling is valid.
     """
 
     def __init__(
@@ -54,18 +54,18 @@ class TileSpace:
 
     @property
     def nothing(self) -> Candidates:
-        """A batch without candidates."""
+        """An empty batch."""
         return self._draw(0, np.random.default_rng(0))
 
     def levels_of(self, loop: int) -> int:
-        """How many levels this loop is split into."""
+        """The number of levels into which this loop is split."""
         return self._levels[loop]
 
     @cached_property
     def coordinates(self) -> list[tuple[int, int]]:
-        """What a hop may move: (loop, level) for tiles, (-1, knob) for knobs.
+        """The coordinates that a hop can change: (loop, level) for tiles, (-1, knob) for knobs.
 
-        A loop's outermost level is not a coordinate, since it absorbs the other levels' moves.
+        A loop's outermost level is not a coordinate, because it is determined by the other levels.
         """
         tiles = [
             (loop, level)
@@ -78,7 +78,7 @@ class TileSpace:
 
     @cached_property
     def size(self) -> int:
-        """How many points there are before any validity check (innermost bounds included)."""
+        """Number of points before the device's check (but with the bounds on innermost levels)."""
         count = math.prod(len(knob.choices) for knob in self.structure.knobs)
         for loop, extent in enumerate(self.workload.extents):
             innermost = [d for d in divisors(extent) if d <= self.structure.max_innermost]
@@ -87,7 +87,7 @@ class TileSpace:
         return count
 
     def valid(self, candidates: Candidates) -> Booleans:
-        """Which candidates (n,) keep the bound of innermost levels and pass the device's check."""
+        """Which candidates (n,) satisfy the bound on innermost levels and the device's check."""
         innermost = np.stack(
             [candidates.tiles[:, loop, levels - 1] for loop, levels in enumerate(self._levels)],
             axis=1,
@@ -100,12 +100,13 @@ class TileSpace:
     def random(
         self, count: int, rng: np.random.Generator, exclude: frozenset[bytes] = frozenset()
     ) -> Candidates:
-        """Up to `count` distinct valid points, uniform among the valid ones not excluded.
+        """Up to `count` distinct valid points, uniform among the valid points that are not
+        excluded.
 
         Tiles are drawn uniformly among ordered factorisations and filtered by the closed-form
-        check, so nothing is compiled or replayed. Fewer come back where the space has no more (or
-        so few that two million draws did not find them). Raises `WorkloadError` when there is no
-        valid point at all among them and nothing was excluded.
+        check, so nothing is compiled or replayed. Fewer points are returned if the space has no
+        more, or if two million draws find no more. Raises `WorkloadError` if no valid point was
+        found and none was excluded.
         """
         batches: list[Candidates] = []
         seen = set(exclude)
@@ -132,9 +133,9 @@ class TileSpace:
     def neighbours(self, point: Candidates, hops: int) -> Candidates:
         """All valid points exactly `hops` coordinates away from the one candidate in `point`.
 
-        Each of the coordinates moves to the next smaller or larger divisor of its loop's extent
-        (the next choice of its knob); the loop's outermost level absorbs the change, and moves it
-        cannot absorb are left out. Order is deterministic. Shape (m, ...); m may be 0.
+        Each coordinate moves to the next smaller or larger divisor of its loop's extent (or the
+        next choice of its knob). The loop's outermost level is adjusted; moves for which this is
+        not possible are left out. The order is deterministic. Shape (m, ...); m may be 0.
         """
         coordinates = self.coordinates
         if hops > len(coordinates):
@@ -165,9 +166,10 @@ class TileSpace:
         return found[self.valid(found)]
 
     def distance(self, a: Candidates, b: Candidates) -> Integers:
-        """Hops between candidates row by row, (n,): steps along divisors and choices, summed.
+        """Hops between the candidates of each row, (n,): the sum of the steps along divisors and
+        choices.
 
-        The outermost levels are not counted: they follow from the others.
+        The outermost levels are not counted, because the other levels determine them.
         """
         total = np.abs(a.knobs - b.knobs).sum(axis=1)
         for loop, values in enumerate(self._divisors):
@@ -178,11 +180,13 @@ class TileSpace:
         return np.asarray(total, dtype=np.int64)
 
     def nearest(self, tiles: Integers, knobs: Integers) -> Candidates:
-        """The tilings of this space that resemble tiles of another workload of the same loops.
+        """The tilings of this space that are most similar to tiles of another workload with the
+        same loops.
 
-        `tiles` (n, loops, levels) may have other products; each inner level becomes the largest
-        divisor of what is left of the extent that does not exceed it, innermost first. `knobs`
-        (n, knobs) are clipped to the choices. Points that are not valid here are left out.
+        `tiles` (n, loops, levels) may have other products. From the innermost level outwards, each
+        inner level becomes the largest divisor of the remaining extent that does not exceed the
+        given value. `knobs` (n, knobs) are clipped to the choices. Points that are not valid here
+        are left out.
         """
         found = np.ones_like(tiles)
         for row, candidate in enumerate(tiles):
@@ -203,7 +207,7 @@ class TileSpace:
         return kind is LoopKind.SPATIAL and level in self.structure.frozen
 
     def _steps(self, point: Candidates) -> tuple[Integers, Integers]:
-        """For each coordinate the value one step down and one step up, -1 where there is none."""
+        """The value one step down and one step up for each coordinate; -1 if there is none."""
         down, up = [], []
         for loop, level in self.coordinates:
             if loop < 0:
@@ -218,7 +222,7 @@ class TileSpace:
         return np.array(down, dtype=np.int64), np.array(up, dtype=np.int64)
 
     def _draw(self, count: int, rng: np.random.Generator) -> Candidates:
-        """`count` points, every loop's ordered factorisation and every knob uniform."""
+        """`count` random points, uniform in each loop's ordered factorisations and in each knob."""
         tiles = np.ones((count, len(self.workload.loops), self.levels), dtype=np.int64)
         for loop, extent in enumerate(self.workload.extents):
             free = [lv for lv in range(self._levels[loop]) if not self._frozen(loop, lv)]
@@ -238,7 +242,7 @@ class TileSpace:
 
 
 def prime_factors(number: int) -> list[tuple[int, int]]:
-    """Primes of a positive integer with their exponents."""
+    """Prime factors of a positive integer with their exponents."""
     factors, prime = [], 2
     while prime * prime <= number:
         exponent = 0
@@ -262,7 +266,7 @@ def _compositions(total: int, parts: int) -> Integers:
 
 
 def _ordered_factorisations(number: int, parts: int) -> int:
-    """How many ordered factorisations of a number into this many factors there are."""
+    """Number of ordered factorisations of a number into this many factors."""
     if parts == 0:
         return int(number == 1)
     return math.prod(math.comb(e + parts - 1, parts - 1) for _, e in prime_factors(number))

@@ -1,4 +1,4 @@
-"""How a schedule template nests the levels of tiles, and which of them a search may move."""
+"""How a schedule template nests the levels of tiles, and which of them a search may change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from tilewright.tuner.workload import TensorWorkload
 
 @dataclass(frozen=True)
 class Knob:
-    """A choice beside the tiles, such as how far to unroll. A hop moves to an adjacent choice."""
+    """A choice in addition to the tiles, such as the unrolling limit. A hop moves to an adjacent
+    choice."""
 
     name: str
     choices: tuple[int, ...]
@@ -22,8 +23,8 @@ class Knob:
 class Structure:
     """A multi-level tiling: bands of spatial (S) and reduction (R) loops, outermost first.
 
-    `frozen` are spatial levels that are kept at 1; `max_innermost` bounds the innermost level of
-    every loop. `knobs` are the template's further choices.
+    `frozen` are spatial levels that stay 1. `max_innermost` bounds the innermost level of every
+    loop. `knobs` are the template's further choices.
     """
 
     bands: str
@@ -33,23 +34,24 @@ class Structure:
 
     @property
     def spatial_levels(self) -> int:
-        """Levels of tiles of a spatial loop."""
+        """Number of tile levels of a spatial loop."""
         return self.bands.count("S")
 
     @property
     def reduction_levels(self) -> int:
-        """Levels of tiles of a reduction loop."""
+        """Number of tile levels of a reduction loop."""
         return self.bands.count("R")
 
     def knob(self, name: str) -> int:
-        """Position of the knob of this name; `KeyError` where the structure has none."""
+        """Position of the knob with this name; `KeyError` if the structure has none."""
         for position, knob in enumerate(self.knobs):
             if knob.name == name:
                 return position
         raise KeyError(name)
 
     def values(self, candidates: Candidates, name: str) -> Integers:
-        """What each candidate chose for the knob of this name, (n,); `KeyError` as in `knob`."""
+        """The value that each candidate chose for the knob with this name, (n,); `KeyError` as in
+        `knob`."""
         position = self.knob(name)
         choices = np.array(self.knobs[position].choices, dtype=np.int64)
         return np.asarray(choices[candidates.knobs[:, position]])
@@ -60,7 +62,7 @@ THREAD_LEVEL = 2
 
 
 def gpu_structure(workload: TensorWorkload, *, restricted: bool = False) -> Structure:
-    """SSSRRSRS: block, virtual thread, thread; two reduction bands around the register tile.
+    """SSSRRSRS: block, virtual thread and thread, and two reduction bands around the register tile.
 
     Knobs: how many elements each thread copies at once for every input (`fetch_NAME`), the limit
     of explicit unrolling (`unroll`), and how many versions of the shared tiles are in flight

@@ -1,4 +1,4 @@
-"""What a cost model may know before a run: how fast tilings of other workloads were."""
+"""Measurements of other workloads, with which a cost model can be trained before a run."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _FOLDER = Path(__file__).parent / "training_sets"
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """Measured candidates of any workloads, by their features.
+    """Measured candidates of any workloads with their features.
 
-    `workloads` (n,) is the signature of each candidate's workload; `rows` (n, len(names)) are its
-    closed-form features; `throughput` (n,) is relative to the best that was measured of its
-    workload, 0 for a candidate that failed.
+    `workloads` (n,) is the signature of each candidate's workload. `rows` (n, len(names)) are its
+    closed-form features. `throughput` (n,) is relative to the best measured throughput of its
+    workload, and 0 for a failed candidate.
     """
 
     names: tuple[str, ...]
@@ -36,21 +36,21 @@ class TrainingSet:
     throughput: Floats
 
     def __getitem__(self, rows: Booleans | Integers) -> TrainingSet:
-        """The candidates of these rows."""
+        """The candidates in these rows."""
         workloads = tuple(str(name) for name in np.array(self.workloads, dtype=object)[rows])
         return TrainingSet(self.names, workloads, self.rows[rows], self.throughput[rows])
 
     def without(self, workload: TensorWorkload) -> TrainingSet:
-        """All but the candidates of one workload, whatever its name."""
+        """The set without the candidates of one workload, whatever its name."""
         return self[np.array([known != workload.signature for known in self.workloads], bool)]
 
     def without_family(self, family: str) -> TrainingSet:
-        """All but the candidates of the workloads of a family."""
+        """The set without the candidates of all workloads of a family."""
         return self[np.array([known.split()[0] != family for known in self.workloads], bool)]
 
     @staticmethod
     def concatenate(sets: Sequence[TrainingSet]) -> TrainingSet:
-        """All candidates of at least one set of the same features, in order."""
+        """All candidates of one or more sets with the same features, in order."""
         return TrainingSet(
             sets[0].names,
             tuple(name for known in sets for name in known.workloads),
@@ -61,7 +61,7 @@ class TrainingSet:
 
 @cache
 def shipped_training_set(names: tuple[str, ...]) -> TrainingSet | None:
-    """What comes with the package for the features of these names; None where nothing does."""
+    """The measurements in the package for the features with these names; None if there are none."""
     for file in sorted(_FOLDER.glob("*.csv.gz")):
         known = read_training_set(file)
         if known.names == names:
@@ -70,7 +70,7 @@ def shipped_training_set(names: tuple[str, ...]) -> TrainingSet | None:
 
 
 def shipped_digest() -> str:
-    """Changes with anything that comes with the package."""
+    """A digest that changes with any of the measurements in the package."""
     found = hashlib.sha256()
     for file in sorted(_FOLDER.glob("*.csv.gz")):
         found.update(file.read_bytes())
@@ -103,7 +103,7 @@ def read_training_set(file: Path) -> TrainingSet:
 
 
 def write_training_set(file: Path, known: TrainingSet) -> None:
-    """Write candidates as CSV, compressed: equal candidates give equal bytes."""
+    """Write candidates as compressed CSV. Equal candidates give equal bytes."""
     with (
         file.open("wb") as raw,
         gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed,

@@ -1,4 +1,5 @@
-"""A tensor computation as the tuner sees it: loops, affine accesses, bytes per element."""
+"""A tensor computation in the form that the tuner uses: loops, affine accesses, bytes per
+element."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from tilewright.core.errors import WorkloadError
 
 
 class LoopKind(Enum):
-    """What iterating a loop does to the output."""
+    """The role of a loop for the output."""
 
     SPATIAL = "spatial"
     REDUCTION = "reduction"
@@ -19,7 +20,7 @@ class LoopKind(Enum):
 
 @dataclass(frozen=True)
 class Loop:
-    """One loop of the computation; `extent` iterations from zero in steps of one."""
+    """One loop of the computation, with `extent` iterations from zero in steps of one."""
 
     name: str
     extent: int
@@ -32,11 +33,12 @@ class Loop:
 
 @dataclass(frozen=True)
 class Access:
-    """How the innermost statement touches one buffer.
+    """How the innermost statement accesses one buffer.
 
-    `dims` holds, for each dimension of the buffer, outermost first, the terms `(loop, coefficient)`
-    of its index: `index = sum(coefficient * loop)`, constants left out since they do not change a
-    tile's footprint. A loop's place is its position in `TensorWorkload.loops`.
+    `dims` contains, for each dimension of the buffer, outermost first, the terms `(loop,
+    coefficient)` of its index: `index = sum(coefficient * loop)`. Constants are left out because
+    they do not change a tile's footprint. A loop is given by its position in
+    `TensorWorkload.loops`.
     """
 
     buffer: str
@@ -45,7 +47,7 @@ class Access:
 
     @property
     def loops(self) -> frozenset[int]:
-        """Positions of the loops that any of the indices depends on."""
+        """Positions of the loops on which an index depends."""
         return frozenset(loop for terms in self.dims for loop, _ in terms)
 
 
@@ -53,11 +55,11 @@ class Access:
 class TensorWorkload:
     """A perfect loop nest `output[...] += product of inputs[...]`.
 
-    Loops stand in the order in which the schedule template splits them: spatial loops first, in
-    the order of the output's dimensions, then reductions. `padded` names the inputs that are read
-    through a stage which adds a border of zeros: their accesses are in coordinates of the padded
-    buffer, so a tile's footprint includes the border. On a GPU that stage is inlined into the copy
-    to shared memory; on a CPU it is a stage of its own with a place to be computed at.
+    Loops are in the order in which the schedule template splits them: first the spatial loops, in
+    the order of the output's dimensions, and then the reductions. `padded` names the inputs that
+    are read through a stage which adds a border of zeros. Their accesses use coordinates of the
+    padded buffer, so a tile's footprint includes the border. On a GPU, that stage is inlined into
+    the copy to shared memory; on a CPU, it is a separate stage whose position can be chosen.
     """
 
     name: str
@@ -82,7 +84,7 @@ class TensorWorkload:
 
     @property
     def extents(self) -> tuple[int, ...]:
-        """Iterations of each loop."""
+        """Number of iterations of each loop."""
         return tuple(loop.extent for loop in self.loops)
 
     def resized(self, extents: Sequence[int]) -> TensorWorkload:
@@ -92,11 +94,11 @@ class TensorWorkload:
 
     @property
     def family(self) -> str:
-        """What is computed, whatever the sizes: `ac,cb->ab` is a matrix product.
+        """The kind of computation without its sizes; for example, `ac,cb->ab` is a matrix product.
 
-        Loops are letters in their order, those of one iteration left out; a sum stands for an index
-        of several loops, as in a 3x3 or 5x5 convolution of one image, `adef,d(b+e)(c+f)->abc`.
-        Strides, padding, types, names and the order of the inputs make no difference.
+        Loops are letters in their order, without those of one iteration. A sum is an index of
+        several loops, as in a 3x3 or 5x5 convolution of one image, `adef,d(b+e)(c+f)->abc`.
+        Strides, padding, types, names and the order of the inputs are ignored.
         """
         letters: dict[int, str] = {}
         for loop, extent in enumerate(self.extents):
@@ -107,34 +109,36 @@ class TensorWorkload:
 
     @property
     def signature(self) -> str:
-        """The family and its sizes, `ac,cb->ab 512x4096x1024`: equal for equal computations."""
+        """The family and its sizes, for example `ac,cb->ab 512x4096x1024`. Equal computations have
+        equal signatures."""
         sizes = "x".join(str(extent) for extent in self.extents if extent > 1)
         return f"{self.family} {sizes}"
 
     @property
     def spatial(self) -> int:
-        """How many of the loops are spatial; they are the first ones."""
+        """The number of spatial loops, which are the first ones."""
         return sum(loop.kind is LoopKind.SPATIAL for loop in self.loops)
 
     @property
     def vector_loop(self) -> int:
-        """The loop that becomes vectors: the last spatial one of more than one iteration."""
+        """The loop that is vectorised: the last spatial loop with more than one iteration."""
         moving = [loop for loop in range(self.spatial) if self.extents[loop] > 1]
         return moving[-1] if moving else self.spatial - 1
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulate operations of the whole computation."""
+        """Number of multiply-accumulate operations of the whole computation."""
         return math.prod(self.extents)
 
     @property
     def flops(self) -> int:
-        """Floating-point operations of the whole computation: two for each multiply-accumulate."""
+        """Number of floating-point operations of the whole computation, two for each
+        multiply-accumulate."""
         return 2 * self.macs
 
 
 def _indices(access: Access, letters: dict[int, str]) -> str:
-    """The indices of an access, each a letter or a sum of letters in parentheses."""
+    """The indices of an access, each as a letter or as a sum of letters in parentheses."""
     dims = []
     for terms in access.dims:
         names = sorted(letters[loop] for loop, _ in terms if loop in letters)
@@ -172,7 +176,7 @@ def conv2d(
 ) -> TensorWorkload:
     """A square-kernel NCHW convolution in fp32 with zero padding on all four sides.
 
-    Raises `WorkloadError` where the kernel does not fit into the padded input.
+    Raises `WorkloadError` if the kernel is larger than the padded input.
     """
     rows = (height + 2 * padding - kernel) // stride + 1
     columns = (width + 2 * padding - kernel) // stride + 1

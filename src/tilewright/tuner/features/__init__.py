@@ -1,1 +1,1 @@
-"""Closed-form features and validity of candidates, one module for each kind of device."""
+"""Closed-form features and validity of candidates, with one module for each kind of device."""

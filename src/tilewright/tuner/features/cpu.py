@@ -1,4 +1,5 @@
-"""Features of a CPU candidate in the SSRSRS template: intensity, cache fit, vectors, balance."""
+"""Features of a CPU candidate in the SSRSRS template: intensity, cache use, vectors, load
+balance."""
 
 from __future__ import annotations
 
@@ -30,15 +31,17 @@ FEATURES = (
     "pad_band",
 )
 
-# Independent chains that keep two fused multiply-add pipes of four cycles latency busy.
+# Number of independent chains that keep two fused multiply-add pipes with a latency of four cycles
+# busy.
 _CHAINS = 8
 
 
 class CpuFeatures:
     """Features of SSRSRS candidates of one workload on one processor.
 
-    Bands, outermost first: S0 (parallel) S1 R0 S2 R1 S3. The register tile is S3; the L1 tile is
-    what runs under one iteration of R0 (S2 R1 S3); the L2 tile what runs under S1 (all of R).
+    The bands of loops, outermost first, are S0 (parallel) S1 R0 S2 R1 S3. The register tile is S3.
+    The L1 tile contains the loops inside one iteration of R0 (S2 R1 S3), and the L2 tile those
+    inside S1 (with all of R).
     """
 
     names: tuple[str, ...] = FEATURES
@@ -110,13 +113,13 @@ class CpuFeatures:
         )
 
     def _inputs(self, tile: Integers) -> Floats:
-        """Elements of all inputs that a tile touches, (n,)."""
+        """Number of elements of all inputs that a tile accesses, (n,)."""
         return np.asarray(
             np.sum([footprint(access, tile) for access in self.workload.inputs], axis=0)
         )
 
     def _knob(self, candidates: Candidates, name: str) -> Floats:
-        """Values of the choices of a knob, (n,); zeros where the structure has no such knob."""
+        """The chosen values of a knob, (n,); zeros if the structure has no such knob."""
         try:
             return self.structure.values(candidates, name).astype(np.float64)
         except KeyError:

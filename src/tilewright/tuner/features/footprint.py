@@ -1,4 +1,4 @@
-"""How much of a buffer a tile touches."""
+"""The part of a buffer that a tile accesses."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tilewright.tuner.workload import Access
 
 
 def tile_shape(access: Access, tile: Integers) -> Integers:
-    """Bounding box of what a tile touches in a buffer.
+    """Bounding box of the elements of a buffer that a tile accesses.
 
-    `tile` (n, loops) is how many consecutive iterations of each loop the tile covers; a loop that
-    does not move inside the tile counts 1. Each dimension spans `1 + sum(c * (t - 1))` elements.
-    Returns (n, dims).
+    `tile` (n, loops) is the number of consecutive iterations of each loop in the tile; it is 1 for
+    a loop that does not advance inside the tile. Each dimension spans `1 + sum(c * (t - 1))`
+    elements. Returns (n, dims).
     """
     shape = np.ones((len(tile), len(access.dims)), dtype=np.int64)
     for dim, terms in enumerate(access.dims):
@@ -23,5 +23,5 @@ def tile_shape(access: Access, tile: Integers) -> Integers:
 
 
 def footprint(access: Access, tile: Integers) -> Floats:
-    """Elements of the bounding box that a tile touches in a buffer, (n,)."""
+    """Number of elements in the bounding box that a tile accesses in a buffer, (n,)."""
     return np.asarray(tile_shape(access, tile).prod(axis=1), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""The seven features of a CUDA candidate, and which candidates a device can hold.
+"""The seven features of a CUDA candidate, and which candidates can run on a device.
 
 Source: C. Li, Y. Xu, S. M. Saravani, P. Sadayappan, "Accelerated Auto-Tuning of GPU Kernels for
 Tensor Computations", ICS 2024. Symbols, all per candidate: `TB` threads of a block, `nw =
@@ -22,24 +22,26 @@ from tilewright.tuner.workload import Access, TensorWorkload
 FEATURES = ("oi_global", "oi_shared", "reg_reuse", "ilp", "wlp", "occupancy", "wave")
 
 _BANKS = 32
-# Registers of addresses and loop counters beside the tiles that a thread holds.
+# Registers for addresses and loop counters, in addition to the tiles of a thread.
 _OVERHEAD_REGISTERS = 25
-# More accumulators than a thread has registers always spill; the code generator accepts them.
+# A kernel with more accumulators than a thread has registers always spills; the code generator does
+# not reject it.
 _MOST_ACCUMULATORS = 256
-# Most virtual threads that TVM's VerifyGPUCode accepts.
+# Maximum number of virtual threads that TVM's VerifyGPUCode accepts.
 _MOST_VTHREADS = 8
 _ALIGNMENT = 64
-# Compute capability from which shared memory can be filled asynchronously.
+# Compute capability since which shared memory can be filled asynchronously.
 _ASYNCHRONOUS_COPY = 80
 
 
 @dataclass(frozen=True)
 class KernelShape:
-    """What the generated kernel looks like, (n,) each; checked against TVM's lowered code.
+    """Launch shape and tiles of the generated kernel, (n,) each, which tests compare with TVM's
+    lowered code.
 
-    `shared` and `register_inputs` have one entry for each input: elements of its tile in shared
-    memory (whose shape is in `shared_shapes`, (n, dims)) and of the part a thread reads at once.
-    `shared_bytes` counts all stages.
+    `shared` and `register_inputs` have one entry for each input: the number of elements of its tile
+    in shared memory (of shape `shared_shapes`, (n, dims)), and of the part that a thread reads at
+    once. `shared_bytes` is the total of all stages.
     """
 
     grid: Integers
@@ -57,10 +59,9 @@ class KernelShape:
 class FeatureTerms:
     """Parts of the features, (n,) each; tuples have one entry for each input.
 
-    `fetches` are copies from global memory by each thread for one step, before rounding up,
-    of `fetch_widths` elements each;
-    `loads` are elements a thread reads from shared memory in one step, `degrees` the bank
-    conflicts they meet.
+    `fetches` is the number of copies from global memory by each thread in one step, before rounding
+    up, of `fetch_widths` elements each; `loads` is the number of elements that a thread reads from
+    shared memory in one step, and `degrees` is the degree of their bank conflicts.
     """
 
     shape: KernelShape
@@ -86,7 +87,7 @@ class GpuFeatures:
         self.workload = workload
         self.structure = structure
         self.device = device
-        # What the seven features cannot see of a structure that may move it.
+        # Knobs that the seven features do not reflect; a structure may let the search change them.
         self._extra = [
             knob.name
             for knob in structure.knobs
@@ -120,16 +121,17 @@ class GpuFeatures:
         )
 
     def valid(self, candidates: Candidates) -> Booleans:
-        """Which candidates launch, fit shared memory and can keep their accumulators, (n,)."""
+        """Which candidates can be launched, fit into shared memory and keep their accumulators in
+        registers, (n,)."""
         shape = self.shape(candidates)
         device = self.device
         ok = (shape.threads >= device.warp_size) & (shape.threads <= device.threads_per_block)
-        # The code generator aligns every shared tile; the last one's end does not matter.
+        # The code generator aligns every shared tile; padding after the last tile is not needed.
         padding = (len(shape.shared_shapes) - 1) * (_ALIGNMENT - 1)
         ok &= shape.shared_bytes + padding <= device.shared_bytes_per_block
         ok &= shape.vthreads <= _MOST_VTHREADS
         ok &= shape.register_tile <= _MOST_ACCUMULATORS
-        # A pipeline of one step is none, and TVM cannot lower it.
+        # TVM cannot lower a pipeline that has only one step.
         pipelines = shape.steps > 1
         if device.compute_capability < _ASYNCHRONOUS_COPY:
             pipelines[:] = False
@@ -166,7 +168,7 @@ class GpuFeatures:
         return np.stack(columns, axis=1)
 
     def terms(self, candidates: Candidates) -> FeatureTerms:
-        """What the features are made of, for every candidate."""
+        """The terms of which the features are computed, for every candidate."""
         shape = self.shape(candidates)
         spatial = self.workload.spatial
         reg = shape.register_tile.astype(np.float64)
@@ -201,14 +203,16 @@ class GpuFeatures:
         return np.asarray(self.workload.macs / (32.0 * terms.shape.grid * transactions))
 
     def tile_of_thread(self, candidates: Candidates) -> Integers:
-        """Iterations of each loop that one thread covers in one step of reduction, (n, loops)."""
+        """Iterations of each loop that one thread executes in one step of the reduction, (n,
+        loops)."""
         spatial = candidates.tiles[:, : self.workload.spatial]
         covered = np.ones(candidates.tiles.shape[:2], dtype=np.int64)
         covered[:, : self.workload.spatial] = spatial[:, :, 1] * spatial[:, :, 3] * spatial[:, :, 4]
         return covered
 
     def tile_of_block(self, candidates: Candidates) -> Integers:
-        """Iterations of each loop that one block covers in one step of reduction, (n, loops)."""
+        """Iterations of each loop that one block executes in one step of the reduction, (n,
+        loops)."""
         spatial = self.workload.spatial
         covered = self.tile_of_thread(candidates)
         covered[:, :spatial] *= candidates.tiles[:, :spatial, 2]
@@ -216,7 +220,8 @@ class GpuFeatures:
         return covered
 
     def _blocks_per_sm(self, shape: KernelShape) -> Integers:
-        """Blocks that one SM holds at once, limited by threads, shared memory and registers."""
+        """Number of blocks that one SM holds at once, limited by threads, shared memory and
+        registers."""
         device = self.device
         threads = -(-shape.threads // device.warp_size) * device.warp_size
         inputs = np.sum(shape.register_inputs, axis=0)
@@ -235,9 +240,11 @@ class GpuFeatures:
     def _bank_conflicts(
         self, access: Access, box: Integers, tiles: Integers, threads: Integers
     ) -> Floats:
-        """Degree of bank conflict of warp 0 reading its first element of an input's shared tile.
+        """Degree of the bank conflict when warp 0 reads its first element of an input's shared
+        tile.
 
-        The largest number of distinct words that lanes want from one of 32 banks at once, (n,).
+        This is the largest number of distinct words that its lanes request from one of the 32 banks
+        at once, (n,).
         """
         spatial = self.workload.spatial
         lanes = np.arange(_BANKS)[None, :] % np.minimum(threads, _BANKS)[:, None]

@@ -1,4 +1,4 @@
-"""The features as the paper's published code computes them, to compare with the corrected set.
+"""The features as the paper's published code computes them, for comparison with the corrected set.
 
 Source: the auto-scheduler fork that goes with the paper (github.com/HPCRL/ics24tvm,
 src/auto_scheduler/feature.cc). Where it departs from the paper's definitions:
@@ -35,14 +35,14 @@ _BANKS = 32
 
 
 class PublishedGpuFeatures(GpuFeatures):
-    """The published set on SSSRRSRS candidates; validity is that of `GpuFeatures`."""
+    """The published features of SSSRRSRS candidates. Validity is that of `GpuFeatures`."""
 
     def __init__(self, workload: TensorWorkload, structure: Structure, device: GpuDevice) -> None:
         super().__init__(workload, structure, device)
         self.names = FEATURES
 
     def __call__(self, candidates: Candidates) -> Floats:
-        """The as-published features of each candidate, (n, 8), in the order of `names`."""
+        """The published features of each candidate, (n, 8), in the order of `names`."""
         terms = self.terms(candidates)
         shape, device = terms.shape, self.device
         per_thread, per_block = self.tile_of_thread(candidates), self.tile_of_block(candidates)

@@ -1,9 +1,9 @@
 """A cost model that learns from a few dozen measurements: a Gaussian process in numpy.
 
-Boosted trees, which the tuner's search of tilings learns with, need hundreds of samples before they
-rank well; here every instance is a kernel that is built, checked and measured. Method: Rasmussen
-and Williams, *Gaussian Processes for Machine Learning*, algorithm 2.1, a Matern kernel (5/2) with a
-length for each parameter.
+The boosted trees of the tile search need hundreds of samples before they rank well, but each sample
+here is a kernel that must be built, checked and measured. The method is algorithm 2.1 of Rasmussen
+and Williams, *Gaussian Processes for Machine Learning*, with a Matern kernel (5/2) that has a
+length scale for each parameter.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class GaussianProcess:
         return mean, self._scale * np.sqrt(variance)
 
     def with_guess(self, row: Floats, value: float) -> GaussianProcess:
-        """The same model with one more point, its parameters as they are."""
+        """The same model with one more point and unchanged parameters."""
         guessed = copy(self)
         guessed._rows = np.concatenate([self._rows, row[None, :]])
         guessed._values = np.append(self._values, (value - self._mean) / self._scale)
@@ -59,7 +59,8 @@ class GaussianProcess:
         return guessed
 
     def _fitted(self) -> tuple[Floats, float]:
-        """The likeliest lengths and noise after the measurements, one parameter after the other."""
+        """The most likely length scales and noise given the measurements, optimised one parameter
+        at a time."""
         best, noise = np.full(self._rows.shape[1], 0.6), _NOISES[1]
         likelihood = self._likelihood(best, noise)
         for _ in range(_ROUNDS):
@@ -77,7 +78,7 @@ class GaussianProcess:
         return best, noise
 
     def _likelihood(self, lengths: Floats, noise: float) -> float:
-        """Logarithm of the posterior density of these parameters, but for a constant."""
+        """Logarithm of the posterior density of these parameters, up to a constant."""
         before = -0.5 * float(np.square(np.log(lengths / _LIKELY_LENGTH)).sum())
         return self._solved(lengths, noise)[2] + before
 
@@ -93,7 +94,7 @@ class GaussianProcess:
 
 
 def _matern(left: Floats, right: Floats, lengths: Floats) -> Floats:
-    """Covariance (5/2) of (n, d) with (m, d) points: 1 where they are equal."""
+    """Matern covariance (5/2) of (n, d) with (m, d) points, which is 1 for equal points."""
     a, b = left / lengths, right / lengths
     square = np.square(a).sum(axis=1)[:, None] + np.square(b).sum(axis=1) - 2 * a @ b.T
     far = np.sqrt(5 * np.maximum(square, 0.0))

@@ -1,4 +1,4 @@
-"""A space's points as a lattice: places of values, coordinates for a model, neighbours."""
+"""The points of a space as a lattice: positions of values, coordinates for a model, neighbours."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ OCTAVES = 0.5
 
 
 class Lattice:
-    """All points of a template that satisfy its constraints, as rows in a fixed order.
+    """All points of a template (or another space) that satisfy its constraints, as rows in a fixed
+    order.
 
-    Or of another space. `places` (n, parameters) holds each value's place among its parameter's
-    values, ascending; `estimates` (n,) the logarithms of the estimated latencies.
+    `places` (n, parameters) is the position of each value among its parameter's values in ascending
+    order. `estimates` (n,) are the logarithms of the estimated latencies.
     """
 
     def __init__(self, space: ParameterSpace) -> None:
@@ -47,9 +48,10 @@ class Lattice:
     def coordinates(self) -> Floats:
         """Each parameter from 0 to 1 by the logarithm of its values, (n, parameters that vary).
 
-        Sizes act by their ratios: 16 to 32 is the step that 32 to 64 is. Where a value is not above
-        0 (a switch, say) its place counts instead. The values of a template say in what range they
-        matter; those near a kernel's own do not, and have coordinates of one length for all.
+        Sizes have effects by their ratios, so the step from 16 to 32 equals that from 32 to 64. If
+        a value is not above 0 (a switch, for example), its position is used instead. The values of
+        a template show the range in which they matter. The values near those of a kernel do not, so
+        their coordinates all have the same scale.
         """
         columns = []
         for number, values in enumerate(self._ascending):
@@ -62,5 +64,5 @@ class Lattice:
         return np.stack(columns, axis=1) if columns else np.zeros((len(self), 1))
 
     def hops(self, row: int, rows: Integers) -> Integers:
-        """How many steps between neighbouring values lie between a point and others, (n,)."""
+        """Number of steps between neighbouring values from a point to each of the others, (n,)."""
         return np.asarray(np.abs(self.places[rows] - self.places[row]).sum(axis=1), dtype=np.int64)

@@ -1,4 +1,5 @@
-"""Which instances of a template are evaluated next: by a model of those before, or at random."""
+"""Choose the instances of a template to evaluate next, at random or with a model of earlier
+results."""
 
 from __future__ import annotations
 
@@ -33,12 +34,12 @@ _BEYOND = 1.1
 
 
 class RandomParameters:
-    """Points in random order: the baseline of every comparison."""
+    """Points in random order, the baseline of every comparison."""
 
     def next_points(
         self, space: ParameterSpace, tried: Sequence[TriedPoint], count: int, seed: int
     ) -> list[Point]:
-        """The next `count` random points that were not tried."""
+        """The next `count` random points that were not evaluated."""
         known = {found.point for found in tried}
         free = [point for point in space.points() if point not in known]
         order = np.random.default_rng(seed).permutation(len(free))[:count]
@@ -46,19 +47,20 @@ class RandomParameters:
 
 
 class GuidedParameters:
-    """Descent over the lattice of a template's values, guided by a model of what was measured.
+    """Descent over the values of a template, guided by a model of the measurements.
 
-    The first points try all values about equally often. After that a Gaussian process on the
-    logarithm of latencies predicts the neighbours of the fastest points, and random others; those
-    of the largest expected improvement are next. Points of one batch lie apart: each is taken to be
-    as slow as predicted before the next is chosen. Where latencies are estimated, the process
-    predicts by how much the estimate is off, and there are no first points.
+    The first points use all values about equally often. Afterwards, a Gaussian process predicts the
+    logarithms of the latencies of the neighbours of the fastest points and of random points, and
+    the points with the largest expected improvement are evaluated next. To keep the points of one
+    batch apart, each chosen point is assumed to be as slow as predicted before the next one is
+    chosen. If latency estimates exist, the process predicts their error, and no first points are
+    needed.
     """
 
     def next_points(
         self, space: ParameterSpace, tried: Sequence[TriedPoint], count: int, seed: int
     ) -> list[Point]:
-        """The `count` points that may improve most on the fastest one."""
+        """The `count` points with the largest expected improvement over the fastest one."""
         lattice, rng = _lattice(space), np.random.default_rng(seed)
         taken = lattice.rows_of([found.point for found in tried])
         free = np.setdiff1d(np.arange(len(lattice)), taken)
@@ -79,12 +81,13 @@ def _lattice(space: ParameterSpace) -> Lattice:
 
 
 def _spread(lattice: Lattice) -> int:
-    """Points of the first design: a few more than there are parameters; none with estimates."""
+    """The points of the initial design, a few more than there are parameters; none if there are
+    estimates."""
     return 0 if lattice.estimates is not None else int(lattice.coordinates.shape[1]) + 3
 
 
 def _values(tried: Sequence[TriedPoint]) -> Floats | None:
-    """Logarithms of latencies, with guesses where there is none; None before any is known."""
+    """Logarithms of latencies, with guesses for missing ones; None before any is known."""
     known = [t.latency or t.bound for t in tried]
     measured = [value for value in known if value]
     if not measured:
@@ -101,18 +104,18 @@ def _values(tried: Sequence[TriedPoint]) -> Floats | None:
 def _balanced(
     lattice: Lattice, taken: Integers, free: Integers, count: int, rng: np.random.Generator
 ) -> list[int]:
-    """Points that try every value of every parameter about as often, out of a random pool.
+    """Points from a random pool that use every value of every parameter about equally often.
 
-    Points as far apart as can be would lie in the corners: among the extreme values, few of which
-    are any good.
+    Points as far apart as possible would be in the corners, that is at extreme values, few of which
+    are fast.
     """
     values = lattice.places.max(axis=0) + 1
-    offset = np.concatenate([[0], np.cumsum(values)[:-1]])  # of a parameter among all values
+    offset = np.concatenate([[0], np.cumsum(values)[:-1]])  # of a parameter, among all values
     used = np.bincount((lattice.places[taken] + offset).ravel(), minlength=int(values.sum()))
     chosen: list[int] = []
     pool = rng.permutation(free)[:POOL]
     while len(chosen) < count and len(pool):
-        share = used[lattice.places[pool] + offset] * values  # 1 where it is used once in a turn
+        share = used[lattice.places[pool] + offset] * values  # 1 if it is used once in each turn
         at = int(np.argmin(share.sum(axis=1)))
         chosen.append(int(pool[at]))
         used[lattice.places[pool[at]] + offset] += 1
@@ -128,7 +131,8 @@ def _promising(
     count: int,
     rng: np.random.Generator,
 ) -> list[int]:
-    """Points of the largest expected improvement, each taken as predicted before the next."""
+    """Points with the largest expected improvement; each is assumed to be as predicted before the
+    next."""
     order = np.argsort(values, kind="stable")
     recent = np.arange(len(values))[-LEARNED // 2 :]
     kept = np.unique(np.concatenate([order[: LEARNED - len(recent)], recent]))
@@ -149,7 +153,7 @@ def _promising(
 
 
 def _expected(lattice: Lattice, fastest: int) -> Floats:
-    """Logarithms of latencies as far as they are known without measurements, (n,)."""
+    """The logarithms of latencies that are known without measurements, (n,)."""
     if lattice.estimates is None:
         return np.zeros(len(lattice))
     away = np.abs(lattice.coordinates - lattice.coordinates[fastest]).sum(axis=1)

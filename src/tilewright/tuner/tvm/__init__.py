@@ -1,5 +1,5 @@
 """The tuner's side of TVM: programs, schedule spaces, building, measuring, MetaSchedule plug-ins.
 
-The only package here that imports TVM. Every module of it is imported late, behind `loading`,
-which says what to install where TVM is missing.
+Only this package imports TVM. Its modules are imported only when they are needed, through
+`loading`, which explains how to install TVM if it is missing.
 """

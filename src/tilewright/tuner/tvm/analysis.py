@@ -1,4 +1,4 @@
-"""Reads a PrimFunc: which block the template tiles, its loops, and its affine accesses."""
+"""Reads a PrimFunc: the block that the template tiles, its loops, and its affine accesses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REMEDY = (
 
 @dataclass(frozen=True)
 class Anatomy:
-    """What the tuner needs to know of a function.
+    """The parts of a function that the tuner needs.
 
     `block` is the name of the block that is tiled. `loops[i]` is the position, among the block's
     own loops, of the workload's loop i, which has spatial loops first.
@@ -30,7 +30,7 @@ class Anatomy:
 
 
 def analyse(function: Any, name: str) -> Anatomy:
-    """The anatomy of an unscheduled PrimFunc; `WorkloadError` where the rules cannot tile it."""
+    """The anatomy of an unscheduled PrimFunc; `WorkloadError` if the rules cannot tile it."""
     _check_parameters(function, name)
     blocks = list(_blocks(function.body))
     reductions = [found for found in blocks if found.reduces]
@@ -82,17 +82,17 @@ def _check_parameters(function: Any, name: str) -> None:
 
 
 def blocks_of(function: Any) -> list[Any]:
-    """Blocks of a function that compute something, in program order."""
+    """The blocks of a function that compute something, in program order."""
     return [found.block for found in _blocks(function.body)]
 
 
 def dtype_of(buffer: Any) -> str:
-    """A buffer's element type as numpy names it."""
+    """The element type of a buffer as numpy names it."""
     return str(buffer.dtype)
 
 
 def output_position(function: Any) -> int:
-    """Which of the arguments the function writes; `WorkloadError` unless it is exactly one."""
+    """The argument that the function writes; `WorkloadError` unless there is exactly one."""
     written = [block.writes[0].source for block in blocks_of(function)]
     positions = [
         n
@@ -131,7 +131,8 @@ class _Block:
 
     @property
     def branches(self) -> bool:
-        """Whether it selects by a condition, as padding does: such a stage is not inlined."""
+        """Whether the block selects by a condition, as padding does. Such a stage is not
+        inlined."""
         return "if_then_else" in str(self.block.body) or "Select" in str(self.block.body)
 
 

@@ -1,6 +1,8 @@
-"""A process that answers requests, one JSON message each way; whatever befalls it is told.
+"""A process that answers requests with one JSON message each. If it crashes or hangs, the caller
+gets an exception.
 
-It is a `sandbox.child.Child`: ending it ends the compilers and candidates that it started.
+The process is a `sandbox.child.Child`: when it is ended, the compilers and candidates that it
+started are ended too.
 """
 
 from __future__ import annotations
@@ -22,22 +24,25 @@ class NoAnswerError(Exception):
 
 
 class LateAnswerError(Exception):
-    """There was no answer in time; the process was ended."""
+    """The process did not answer in time and was ended."""
 
 
 class AnsweringProcess:
-    """Started when first asked, and again after it was lost."""
+    """A process that is started with the first request, and again after it was lost."""
 
     def __init__(
         self, module: str, environment: Mapping[str, str], opening: Mapping[str, Any]
     ) -> None:
-        """`module` is run with `environment` added, and asked `opening` before all else."""
+        """The process runs `module` with the variables in `environment`, and `opening` is its first
+        request."""
         self._module, self._environment, self._opening = module, environment, opening
         self._child: Child | None = None
 
     def start(self) -> None:
-        """Have it ready to answer; `InternalError` if it does not start."""
-        if self._child is not None and not self._child.has_message(0):  # else: that of its end
+        """Start the process and wait until it can answer; `InternalError` if it does not start."""
+        if self._child is not None and not self._child.has_message(
+            0
+        ):  # otherwise the thread that waits for its end
             return
         self.close()
         environment = {**without_secrets(os.environ), **self._environment}
@@ -51,7 +56,8 @@ class AnsweringProcess:
             ) from error
 
     def ask(self, request: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
-        """Its answer; raises `NoAnswerError` or `LateAnswerError`, with the process ended."""
+        """The answer to a request. Raises `NoAnswerError` or `LateAnswerError` after ending the
+        process."""
         self.start()
         try:
             return self._exchange(request, timeout_s)
@@ -60,12 +66,13 @@ class AnsweringProcess:
             raise
 
     def kill(self) -> None:
-        """End the process and all it started; who waits for its answer is told. Any thread may."""
+        """End the process and its children. A caller that waits for an answer gets an exception.
+        Can be called by any thread."""
         if (child := self._child) is not None:
             child.signal_end()
 
     def close(self) -> None:
-        """End the process and all it started. Idempotent."""
+        """End the process and its children. May be called more than once."""
         child, self._child = self._child, None
         if child is not None:
             child.kill()

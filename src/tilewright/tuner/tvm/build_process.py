@@ -1,7 +1,7 @@
-"""The process that compiles candidates; started by `builder`, protocol in `answering`.
+"""The process that compiles candidates. `builder` starts it; `answering` defines the protocol.
 
-Every candidate is compiled in a child process: LLVM ends its process on what it takes for its own
-error, and cannot be stopped from within.
+Every candidate is compiled in a child process, because LLVM ends its process when it finds an
+internal error, and a compilation cannot be stopped from within.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LATE = ("tvm.contrib.tvmjs", "tvm.support.cc", "tvm.support.tar")
 
 
 class Compiler:
-    """A target, and where it is a GPU, the device that kernels must fit."""
+    """A TVM target and, for a GPU, the device on which kernels must fit."""
 
     def __init__(self, request: dict[str, Any]) -> None:
         from tvm.ir import load_json
@@ -37,12 +37,12 @@ class Compiler:
         self.device = GpuDevice(**request["device"]) if request["device"] else None
 
     def build(self, request: dict[str, Any]) -> Answer:
-        """The path of the library, or the compiler's complaint."""
+        """The path of the library, or the compiler's error message."""
         from tvm.ir import load_json
 
         from tilewright.tuner.tvm.builder import compile_module
 
-        # A compiler whose user was killed is stopped by nobody else.
+        # If the process that started this compiler was killed, nothing else stops it.
         limit = int(request["timeout_s"]) + _GRACE_S
         resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
         built = compile_module(

@@ -1,4 +1,5 @@
-"""Compiles schedules in other processes: one that crashes or hangs ends nothing but itself."""
+"""Compiles schedules in other processes, so that a crash or a hang of the compiler affects only one
+candidate."""
 
 from __future__ import annotations
 
@@ -18,12 +19,15 @@ from tilewright.tuner.tvm.answering import AnsweringProcess, LateAnswerError, No
 from tilewright.tuner.tvm.targets import TuningTarget
 
 BUILD_TIMEOUT_S = 60.0
-_LINKED = ["-Wl,--no-as-needed", "-lm"]  # stands before the objects, where linkers may drop it
+_LINKED = [
+    "-Wl,--no-as-needed",
+    "-lm",
+]  # before the object files, because linkers may ignore it elsewhere
 
 
 @dataclass(frozen=True)
 class Built:
-    """A library file, or why there is none."""
+    """A library file, or the reason why there is none."""
 
     library: Path | None
     log: str = ""
@@ -31,7 +35,7 @@ class Built:
 
 
 class Builder:
-    """Builds shared libraries into a folder of its own."""
+    """Builds shared libraries into its own folder."""
 
     def __init__(
         self,
@@ -40,7 +44,7 @@ class Builder:
         device: GpuDevice | None = None,
         timeout_s: float = BUILD_TIMEOUT_S,
     ) -> None:
-        """Kernels that do not fit `device`, if it is given, fail to build."""
+        """If `device` is given, building a kernel that does not fit on it fails."""
         self._target, self._device, self._timeout_s = target, device, timeout_s
         self._folder = tempfile.TemporaryDirectory(prefix="tilewright-tune-")
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="build")
@@ -56,7 +60,7 @@ class Builder:
         self.close()
 
     def submit(self, schedule: Any) -> Future[Built]:
-        """Start building one schedule's module."""
+        """Start building the module of one schedule."""
         from tvm.ir import save_json
 
         if not self._processes:
@@ -66,11 +70,11 @@ class Builder:
         return self._threads.submit(self._build, str(save_json(schedule.mod)), path)
 
     def build(self, schedules: Sequence[Any]) -> list[Built]:
-        """Build all; a failure is a result."""
+        """Build all schedules. A failure is a result."""
         return [future.result() for future in [self.submit(s) for s in schedules]]
 
     def close(self) -> None:
-        """Stop the compilers and forget the libraries. Idempotent."""
+        """Stop the compilers and delete the libraries. May be called more than once."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         for process in self._processes:
             process.kill()
@@ -86,7 +90,7 @@ class Builder:
             "target": str(save_json(self._target)),
             "device": asdict(self._device) if self._device else None,
         }
-        # Forked children must find no thread of a library holding a lock.
+        # The children are forked, so no other thread may hold a lock of a library.
         environment = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         for _ in range(self._workers):
             process = AnsweringProcess("tilewright.tuner.tvm.build_process", environment, opening)
@@ -110,10 +114,10 @@ class Builder:
 
 
 def open_builder(target: TuningTarget) -> Builder:
-    """The builder of a target: for a GPU on all cores, and with what ptxas says as a check.
+    """The builder of a target. For a GPU, it uses all cores and checks kernels with ptxas.
 
-    Without nvcc there is no such check. For a CPU the cores build that measuring leaves free; if
-    there are none, all of them before it.
+    Without nvcc, kernels are not checked. For a CPU, the builder uses the cores that are not used
+    for measuring. If there are none, it builds on all cores before measuring begins.
     """
     device, cores = target.device, len(os.sched_getaffinity(0))
     if not isinstance(device, GpuDevice):
@@ -122,21 +126,21 @@ def open_builder(target: TuningTarget) -> Builder:
 
 
 def compile_module(module: Any, target: Any, path: Path, device: GpuDevice | None = None) -> Built:
-    """Compile one scheduled module into a library file, in this process.
+    """Compile one scheduled module into a library file in this process.
 
-    A kernel that does not fit `device`, by what ptxas says, is not worth a library.
+    No library is created for a kernel that does not fit on `device` according to ptxas.
     """
     import tvm
 
     try:
-        # Where a CUDA runtime is loaded, TVM compiles for the architecture of the current target.
+        # If a CUDA runtime is loaded, TVM compiles for the architecture of the current target.
         with target:
             compiled = tvm.compile(module, target=target)
         if device is not None:
             reason = misfit(str(compiled.mod.imports[0].inspect_source()), device)
             if reason is not None:
                 return Built(None, reason, "build")
-        # The C++ driver takes twice as long to link, for libraries that no kernel needs.
+        # The C++ driver takes twice as long to link, because of libraries that kernels do not need.
         compiled.export_library(str(path), cc=shutil.which("gcc"), options=_LINKED)
     except Exception as error:  # every error of TVM's passes and of the linker
         return Built(None, str(error).strip()[-2000:], "build")

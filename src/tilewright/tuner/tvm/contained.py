@@ -1,6 +1,7 @@
-"""The answering side of `answering`: each request in a child process, whose end takes nothing else.
+"""The answering side of `answering`. Each request is processed in a child process, so that a crash
+does not affect other requests.
 
-Imports nothing that starts threads: the children are forked.
+This module imports nothing that starts threads, because the children are forked.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ Answer = dict[str, Any]
 
 
 def contained(answer: Callable[[], Answer], out: Channel, what: str) -> None:
-    """Send what `answer` returns in a child; `what` is what a child does that ends without.
+    """Send the result of `answer`, computed in a child process. `what` describes the child's work
+    if it ends without a result.
 
-    A child may set itself a profiling timer (`setitimer`): to be ended by it is a time-out.
+    The child may set itself a profiling timer (`setitimer`). If the timer ends it, the result is a
+    time-out.
     """
     reading, writing = os.pipe()
     child = os.fork()
@@ -39,7 +42,7 @@ def contained(answer: Callable[[], Answer], out: Channel, what: str) -> None:
 
 
 def _ended(status: int, what: str) -> Answer:
-    """The answer in place of a child's that ended without one."""
+    """The answer for a child that ended without a result."""
     if not os.WIFSIGNALED(status):
         return {"failure": "crashed", "log": f"{what} ended its process"}
     if os.WTERMSIG(status) == signal.SIGPROF:

@@ -18,7 +18,7 @@ from tilewright.tuner.tvm.template import Template
 
 @dataclass(frozen=True)
 class CudaSpace:
-    """A program's schedules on a GPU and their closed forms."""
+    """A program's schedules on a GPU and their closed-form features."""
 
     template: Template
     features: GpuFeatures
@@ -45,7 +45,7 @@ def cuda_space(program: Program, target: TuningTarget, *, restricted: bool = Fal
 
 
 def cuda_source(module: Any, target: Any) -> str:
-    """The CUDA C++ source of a scheduled module; needs neither a GPU nor a CUDA compiler."""
+    """The CUDA C++ source of a scheduled module. Needs neither a GPU nor a CUDA compiler."""
     import tvm
 
     (device_code,) = tvm.compile(module, target=target).mod.imports

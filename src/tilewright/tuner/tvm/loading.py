@@ -1,4 +1,4 @@
-"""Imports TVM quietly and without its tensor intrinsics, or says how to install it."""
+"""Imports TVM without its log output and its tensor intrinsics, or explains how to install it."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _INTRINSICS = "tvm.s_tir.tensor_intrin"
 
 
 def require_tvm() -> None:
-    """Import TVM; `ToolchainMissingError` where it, or the cost model, is not installed."""
+    """Import TVM; `ToolchainMissingError` if TVM or xgboost is not installed."""
     for module in ("tvm", "xgboost"):
         if importlib.util.find_spec(module) is None:
             raise ToolchainMissingError(
                 f"`tilewright tune` needs {module}, which is not installed: {INSTALL}."
             )
-    # TVM's own worker processes and thread pools are not used; its log is noise for a user.
+    # TVM's own worker processes and thread pools are not used, and its log does not help users.
     os.environ.setdefault("TVM_LOG_DEBUG", "")
-    # CUDA sources are compiled with NVRTC unless told otherwise, which needs one more package.
+    # By default, CUDA sources are compiled with NVRTC, which needs one more package.
     if importlib.util.find_spec("cuda") is None:
         os.environ.setdefault("TVM_CUDA_COMPILE_MODE", "nvcc")
     try:
@@ -40,10 +40,10 @@ def require_tvm() -> None:
 
 
 def load_device_runtime(device: str) -> None:
-    """Load the part of TVM's runtime that drives "cuda"; "cpu" needs none. Idempotent.
+    """Load the part of TVM's runtime that controls "cuda" devices; "cpu" needs none. Idempotent.
 
-    TVM does so by itself only together with its compiler, which a measuring process leaves out.
-    `ToolchainMissingError` names the library that is missing.
+    TVM loads it only together with its compiler, which a measuring process does not load.
+    `ToolchainMissingError` names the missing library.
     """
     if device != "cuda":
         return
@@ -68,7 +68,7 @@ def load_device_runtime(device: str) -> None:
 
 
 def tvm_version() -> str:
-    """Version of the installed TVM."""
+    """The version of the installed TVM."""
     from importlib.metadata import version
 
     return version("apache-tvm")
@@ -76,9 +76,9 @@ def tvm_version() -> str:
 
 @contextmanager
 def without_intrinsics() -> Iterator[None]:
-    """Keeps TVM from parsing its tensor intrinsics, which takes longer than a short search.
+    """Prevent TVM from parsing its tensor intrinsics, which takes longer than a short search.
 
-    A tune context imports them whatever its rules are; the rules used here name none.
+    A tune context imports them regardless of its rules; the rules used here need none of them.
     """
     present = _INTRINSICS in sys.modules
     if not present:

@@ -1,4 +1,4 @@
-"""What a scheduled GPU function looks like after lowering: launch shape and memories."""
+"""The result of lowering a scheduled GPU function: its launch shape and its buffers."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class LoweredKernel:
-    """Read from TVM's own lowering, to compare with the closed forms of `features.gpu`.
+    """The kernel as TVM lowers it, for comparison with the closed forms of `features.gpu`.
 
-    `shared` and `local` hold the shape of each buffer: `shared` with the stages of a pipeline
-    first, `local` for one virtual thread.
+    `shared` and `local` contain the shape of each buffer. In `shared`, the first dimension is the
+    stages of a pipeline; `local` is for one virtual thread.
     """
 
     grid: int
@@ -24,7 +24,7 @@ class LoweredKernel:
 
     @property
     def register_tile(self) -> int:
-        """Accumulators of a thread, those of all its virtual threads."""
+        """Number of accumulators of a thread, including all its virtual threads."""
         return self.vthreads * sum(math.prod(shape) for shape in self.local)
 
 
@@ -37,9 +37,10 @@ class _Seen:
 
 
 def lowered_kernel(module: Any) -> LoweredKernel:
-    """The kernel that a scheduled module with one GPU kernel becomes.
+    """The lowered form of a scheduled module with one GPU kernel.
 
-    Runs the passes that place, compact and version buffers, not code generation: milliseconds.
+    Runs the passes that place, compact and version buffers, but not code generation. This takes
+    milliseconds.
     """
     import tvm
     from tvm import s_tir
@@ -71,7 +72,8 @@ def lowered_kernel(module: Any) -> LoweredKernel:
 
 
 def _walk(statement: Any, seen: _Seen) -> None:
-    """Plain recursion over statements: this TVM has no statement visitor in Python."""
+    """A plain recursion over statements, because this version of TVM has no statement visitor in
+    Python."""
     from tvm import runtime, tirx
 
     if isinstance(statement, tirx.For) and statement.thread_binding is not None:

@@ -1,8 +1,8 @@
-"""The process that loads built candidates and times them; started by `runner`.
+"""The process that loads compiled candidates and times them. `runner` starts it.
 
-Protocol in `answering`. On a CPU every candidate gets a child process of its own, so that a crash
-takes nothing else with it; a CUDA context does not survive a fork, so there the whole process ends
-and the runner starts another.
+`answering` defines the protocol. On a CPU, every candidate runs in its own child process, so that a
+crash affects only this candidate. A CUDA context does not survive a fork, so on a GPU the whole
+process ends, and the runner starts another.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tilewright.tuner.tvm.contained import Answer, contained
 
 
 class Session:
-    """Inputs, expected outputs and rules of timing of one function."""
+    """Inputs, expected outputs and timing rules of one function."""
 
     def __init__(self, request: dict[str, Any]) -> None:
         self.device = request["device"]
@@ -33,15 +33,15 @@ class Session:
         self.bound = float(request["bound"])
 
     def measure(self, request: dict[str, Any]) -> Answer:
-        """Warm up, check, time, and check what the timed calls left."""
+        """Warm up, check, measure, and check the outputs of the timed calls."""
         kernel, sample_s = Kernel(self, request["library"]), float(request["sample_s"])
         with _ended_after(request["hopeless_cpu_s"] if self.device == "cpu" else None):
             first = kernel.time(1)
         if (wrong := kernel.verdict()) is not None:
             return {"failure": "wrong", "log": wrong}
-        if first < sample_s:  # cold caches show in a short call
+        if first < sample_s:  # the influence of cold caches, which is visible in short calls
             first = min(first, kernel.time(2))
-        # A candidate far slower than the best is not worth more of the device's time.
+        # A candidate far slower than the best is not measured again, to save time on the device.
         if first > float(request["slow_s"]):
             return {"samples": [first], "calls": 1}
         kernel.poison()
@@ -51,11 +51,11 @@ class Session:
         return {"samples": samples, "calls": calls}
 
     def interleave(self, request: dict[str, Any]) -> Answer:
-        """Rounds in which every contender is timed once, in a new random order each.
+        """Rounds in which every contender is timed once, each in a new random order.
 
-        Each sample follows an untimed call, as in a search: the caches hold the contender's own
-        arrays, not those of whoever had the turn before. The file `at` says which contender has its
-        turn: a crash or a hang is put down to it.
+        Before each sample, there is an untimed call, as in a search, so that the caches contain the
+        arrays of this contender and not those of the previous one. The file `at` says which
+        contender is running, so that a crash or a hang can be attributed to it.
         """
         turn = _Turn(request.get("at"))
         draw = np.random.default_rng(request["seed"])
@@ -84,19 +84,19 @@ class Session:
 
 
 class _Turn:
-    """Notes in a file whose turn it is; nowhere without a file."""
+    """Writes the running contender's position to a file, if a file is given."""
 
     def __init__(self, file: str | None) -> None:
         self._file = None if file is None else os.open(file, os.O_WRONLY)
 
     def of(self, position: int) -> None:
-        """The contender at `position` is next."""
+        """The contender at `position` runs next."""
         if self._file is not None:
             os.pwrite(self._file, f"{position:8d}".encode(), 0)
 
 
 class Kernel:
-    """A loaded candidate with arguments of its own."""
+    """A loaded candidate with its own arguments."""
 
     def __init__(self, session: Session, library: str) -> None:
         import tvm
@@ -113,25 +113,26 @@ class Kernel:
         self.poison()
 
     def poison(self) -> None:
-        """Fill the output with NaN: a kernel that leaves part of it out is seen."""
+        """Fill the output with NaN, so that a kernel that does not write all of it is found."""
         shape, kind = self._session.expected.shape, self._session.inputs[self._session.output].dtype
         fill = np.nan if np.issubdtype(kind, np.floating) else np.iinfo(kind).max
         self._out.copyfrom(np.full(shape, fill, kind))
 
     def warm_up(self) -> None:
-        """One call that is not timed."""
+        """Make one untimed call."""
         self._main(*self._arguments)
         self._device.sync()
 
     def time(self, calls: int) -> float:
-        """Mean seconds of `calls` calls in a row."""
+        """Mean seconds of `calls` consecutive calls."""
         return self.times(calls, 1)[0]
 
     def times(self, calls: int, repeats: int) -> list[float]:
-        """Mean seconds of `calls` calls in a row, `repeats` times.
+        """Mean seconds of `calls` consecutive calls, measured `repeats` times.
 
-        By TVM's own timer of the device, which makes one more call first. Single calls on a CPU are
-        timed here, without that: they serve where a call is long, and would take twice the time.
+        Uses TVM's own timer of the device, which makes one more call first. Single calls on a CPU
+        are timed here without this extra call, because they are used for long calls, which would
+        take twice the time.
         """
         if calls == 1 and self._session.device == "cpu":
             return [_wall_s(lambda: self._main(*self._arguments)) for _ in range(repeats)]
@@ -139,12 +140,12 @@ class Kernel:
         return [float(seconds) for seconds in evaluator(*self._arguments).results]
 
     def verdict(self) -> str | None:
-        """What is wrong with the output, or None."""
+        """The error in the output, or None."""
         return _difference(self._out.numpy(), self._session.expected, self._session.bound)
 
 
 class Reference:
-    """A library's answer to the same task, timed beside the candidates."""
+    """A library function for the same task, timed in the same rounds as the candidates."""
 
     def __init__(self, session: Session, kind: str) -> None:
         from tilewright.tuner.tvm.references import reference_call
@@ -154,25 +155,25 @@ class Reference:
 
     @classmethod
     def of(cls, session: Session, kind: str) -> Reference | None:
-        """The library's call; None if it does not give this task's result.
+        """The library's call; None if its result differs from the result of this task.
 
-        It is chosen by the reduction's accesses alone: stages after it (a bias, an activation),
-        the order of the arguments and their types show in the result.
+        The call is chosen only by the accesses of the reduction. Whether later stages (a bias, an
+        activation), the order of the arguments and their types also match is seen in the result.
         """
         try:
             reference = cls(session, kind)
             reference.time(1)
             wrong = reference.verdict()
-        except Exception:  # shapes or types that the library does not take
+        except Exception:  # the library does not accept these shapes or types
             return None
         return reference if wrong is None else None
 
     def warm_up(self) -> None:
-        """One call that is not timed."""
+        """Make one untimed call."""
         self._again(1)
 
     def time(self, calls: int) -> float:
-        """Mean seconds of `calls` calls in a row."""
+        """Mean seconds of `calls` consecutive calls."""
         return _wall_s(lambda: self._again(calls)) / calls
 
     def _again(self, calls: int) -> None:
@@ -183,7 +184,7 @@ class Reference:
         wait_for_gpu(self._kind)
 
     def verdict(self) -> str | None:
-        """What is wrong with the last call's result, or None."""
+        """The error in the result of the last call, or None."""
         shape = self._session.expected.shape
         result = self._result
         on_host = np.asarray(result.cpu() if hasattr(result, "cpu") else result).reshape(shape)
@@ -192,9 +193,9 @@ class Reference:
 
 @contextmanager
 def _ended_after(seconds: float | None) -> Iterator[None]:
-    """End this process, which is a candidate's own, if the block takes more CPU seconds.
+    """End this process, which runs only one candidate, if the block uses more CPU seconds.
 
-    Not by the clock: where the machine does other work, that would end good candidates.
+    The limit is not wall time, because a busy machine would then end good candidates.
     """
     signal.setitimer(signal.ITIMER_PROF, seconds or 0.0)
     yield
@@ -202,7 +203,7 @@ def _ended_after(seconds: float | None) -> Iterator[None]:
 
 
 def _wall_s(call: Callable[[], object]) -> float:
-    """Seconds of one call, by the clock."""
+    """Seconds of one call in wall time."""
     started = time.perf_counter()
     call()
     return time.perf_counter() - started
@@ -211,9 +212,10 @@ def _wall_s(call: Callable[[], object]) -> float:
 def _samples(
     kernel: Kernel, repeats: int, sample_s: float, first_s: float
 ) -> tuple[list[float], int]:
-    """Samples of about `sample_s` and the calls in each, `first_s` being what one call took.
+    """Samples of about `sample_s` seconds and the number of calls in each; `first_s` is the time of
+    one call.
 
-    A first call that was interrupted would make samples short: they are taken again.
+    If the first call was interrupted, the samples are too short and are measured again.
     """
     shortest = first_s
     while True:
@@ -224,16 +226,17 @@ def _samples(
 
 
 def _calls(contender: Any, sample_s: float, first_s: float) -> int:
-    """How many calls fill a sample; an interrupted call must not make samples short."""
+    """The number of calls that fill a sample. An interrupted call must not make samples too
+    short."""
     shortest = min(first_s, contender.time(1))
     return max(1, int(np.ceil(sample_s / max(shortest, 1e-9))))
 
 
 def _difference(found: np.ndarray, expected: np.ndarray, bound: float) -> str | None:
-    """Compare with a bound on the error that does not depend on the values' own scale."""
+    """Compare with a bound on the error that does not depend on the scale of the values."""
     error = np.subtract(found, expected, dtype=np.float64)
     np.abs(error, out=error)
-    if error.max() <= bound:  # false for NaN
+    if error.max() <= bound:  # this is false for NaN
         return None
     worst = int(np.argmax(np.where(np.isnan(error), np.inf, error)))
     place = ", ".join(str(int(i)) for i in np.unravel_index(worst, expected.shape))
@@ -244,7 +247,7 @@ def _difference(found: np.ndarray, expected: np.ndarray, bound: float) -> str | 
 
 
 def answer(session: Session, request: dict[str, Any]) -> Answer:
-    """Carry out one request; an exception of the candidate becomes a failure."""
+    """Process one request. An exception of the candidate becomes a failure."""
     try:
         return (
             session.interleave(request)

@@ -1,8 +1,9 @@
-"""Evaluates a PrimFunc with numpy in double precision: what every candidate is checked against.
+"""Evaluates a PrimFunc with numpy in double precision, which gives the expected outputs of all
+candidates.
 
-Independent of TVM's lowering and code generation: blocks are evaluated one after the other from
-their definitions, element-wise ones over their whole domain at once, sums of products through
-`numpy.einsum` on windows of the operands, other reductions one step after the other.
+It does not use TVM's lowering or code generation. The blocks are evaluated one after the other from
+their definitions: element-wise ones for all elements at once, sums of products with `numpy.einsum`
+on windows of the operands, and other reductions step by step.
 """
 
 from __future__ import annotations
@@ -57,11 +58,11 @@ _CALLS: dict[str, Callable[..., Any]] = {
 
 @dataclass(frozen=True)
 class Expectation:
-    """Arguments of a function, what its output must be, and by how much it may be off.
+    """The arguments of a function, the expected output, and the maximum error.
 
-    `arguments` are the function's buffers in order, the output among them with anything in it.
-    `bound` is 64 times the error of the same evaluation in the function's own precision, which
-    sums in another order: a wrong element is off by far more.
+    `arguments` are the function's buffers in order, including the output with arbitrary values.
+    `bound` is 64 times the error of the same evaluation in the function's own precision with
+    another order of summation. The error of a wrong element is far larger.
     """
 
     arguments: list[Array]
@@ -71,10 +72,10 @@ class Expectation:
 
 
 def expectation(function: Any, seed: int) -> Expectation:
-    """Random arguments, uniform in (-1, 1), and the result that they must give.
+    """Random arguments, uniform in (-1, 1), and the expected result.
 
-    `WorkloadError` names an operation that has no numpy counterpart here, or says that this
-    machine's memory cannot hold the buffers.
+    `WorkloadError` names an operation that has no numpy counterpart here, or says that this machine
+    has too little memory for the buffers.
     """
     _check_memory(function)
     rng = np.random.default_rng(seed)
@@ -107,7 +108,7 @@ def _check_memory(function: Any) -> None:
 
 
 def evaluate(function: Any, arguments: list[Array], kind: type) -> list[Array]:
-    """All buffers of the arguments after the function ran on them in precision `kind`."""
+    """All buffers of the arguments after the function was applied to them in precision `kind`."""
     buffers: dict[Any, Array] = {}
     for parameter, value in zip(function.params, arguments, strict=True):
         floating = np.issubdtype(value.dtype, np.floating)
@@ -152,7 +153,7 @@ def _run(block: Any, buffers: dict[Any, Array], kind: type) -> None:
         assign(store, grid)
         return
     assign(block.init, grid)
-    # The contraction is in the order of the axes: it must fill the whole buffer in that order.
+    # The contraction follows the order of the axes, so it must fill the whole buffer in that order.
     in_order = all(i.same_as(v) for i, v in zip(store.indices, spatial, strict=False))
     whole = buffers[out].shape == shape and in_order
     if whole and (operands := _product(store)) is not None:
@@ -165,7 +166,7 @@ def _run(block: Any, buffers: dict[Any, Array], kind: type) -> None:
 
 
 def _product(store: Any) -> list[Any] | None:
-    """The two loads x, y of an update `c[...] = c[...] + x * y`; None for any other."""
+    """The two loads x, y of an update `c[...] = c[...] + x * y`; None for any other statement."""
     total = store.value
     if type(total).__name__ != "Add" or type(total.b).__name__ != "Mul":
         return None
@@ -224,9 +225,11 @@ def _window(buffer: Array, indices: Any, domain: dict[Any, int]) -> tuple[Array,
 
 
 def _value(node: Any, values: dict[Any, Any], buffers: dict[Any, Array]) -> Any:
-    """An expression over arrays of indices; loads beyond a buffer's end read its edge.
+    """The value of an expression on arrays of indices. Loads beyond a buffer's end read its last
+    element.
 
-    Such loads are those that a condition rules out, as in padding: both sides are evaluated.
+    Only loads that a condition excludes, as in padding, are beyond the end: both branches are
+    evaluated.
     """
     name = type(node).__name__
     if name == "Var":

@@ -1,4 +1,4 @@
-"""Measures how fast this processor multiplies and adds when nothing else is in the way."""
+"""Measures the maximum rate of multiply-adds of this processor without memory accesses."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ _REPEATS = 7
 
 
 def measured_peak_gflops(target: Any, device: CpuDevice) -> float:
-    """Peak fp32 GFLOP/s of all of the device's cores, from one core's, as measured now.
+    """Peak fp32 GFLOP/s of all of the device's cores, computed from a measurement on one core.
 
-    As many independent chains of fused multiply-adds as fill the pipes and fit the vector
-    registers; the fastest of some repeats. 0 where it cannot be built.
+    The kernel has as many independent chains of fused multiply-adds as the pipelines need and the
+    vector registers can hold. The result is the fastest of several repetitions, or 0 if the kernel
+    cannot be built.
     """
     import numpy as np
     import tvm
@@ -39,7 +40,7 @@ def measured_peak_gflops(target: Any, device: CpuDevice) -> float:
 
 
 def _chains(chains: int, lanes: int) -> Any:
-    """`state[c] = state[c] * factor + addend`, again and again, for independent vectors."""
+    """Repeats `state[c] = state[c] * factor + addend` for independent vectors."""
     from tvm import te, tirx
     from tvm.s_tir import Schedule
 

@@ -1,7 +1,7 @@
 """MetaSchedule plug-ins: analytical features, tile searches, the builder and the runner.
 
-Each also works in MetaSchedule's own task scheduler. `derived_object` classes keep their Python
-state; `clone` is asked for by the tuner for each of its threads.
+Each plug-in also works in MetaSchedule's own task scheduler. `derived_object` classes keep their
+Python state. The tuner calls `clone` for each of its threads.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from tilewright.tuner.tvm.template import Template
 
 @derived_object
 class AnalyticalFeatures(ms.feature_extractor.PyFeatureExtractor):  # type: ignore[misc]
-    """Closed-form features, one row for each candidate, read from its trace's decisions."""
+    """Closed-form features, with one row for each candidate, computed from the decisions in its
+    trace."""
 
     def __init__(self, template: Template, features: Features) -> None:
         super().__init__()
@@ -41,10 +42,10 @@ class AnalyticalFeatures(ms.feature_extractor.PyFeatureExtractor):  # type: igno
 
 @derived_object
 class TileSearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
-    """A tile search as MetaSchedule's search strategy.
+    """Offers a tile search as a search strategy of MetaSchedule.
 
-    The model that the search itself asks learns from what MetaSchedule reports back; the cost
-    model of the task scheduler is not used.
+    The search's own model learns from the results that MetaSchedule reports; the cost model of the
+    task scheduler is not used.
     """
 
     def __init__(self, search: TileSearch, template: Template) -> None:
@@ -56,13 +57,14 @@ class TileSearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[m
         self.context = context
 
     def pre_tuning(self, *arguments: Any) -> None:
-        """Nothing to prepare: the search knows its space."""
+        """Does nothing, because the search already has its space."""
 
     def post_tuning(self) -> None:
-        """Nothing to finish."""
+        """Does nothing."""
 
     def generate_measure_candidates(self) -> list[Any] | None:
-        """The next batch with at least one schedule that TVM accepts; None at the end."""
+        """The next batch with at least one schedule that TVM accepts; None at the end of the
+        search."""
         while len(points := self.search.ask()):
             schedules = [self.template.schedule(points[[n]]) for n in range(len(points))]
             self.missing = [schedule is None for schedule in schedules]
@@ -72,7 +74,8 @@ class TileSearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[m
         return None
 
     def notify_runner_results(self, candidates: Sequence[Any], results: Sequence[Any]) -> None:
-        """Tell the search the medians; what TVM rejected or could not run failed."""
+        """Report the median times to the search. Schedules that TVM rejected or could not run are
+        failures."""
         medians = iter(
             None
             if result.run_secs is None
@@ -82,20 +85,20 @@ class TileSearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[m
         self.search.tell([None if gone else next(medians) for gone in self.missing])
 
     def clone(self) -> TileSearchStrategy:
-        """The same search: it is asked from one place only."""
+        """The same search, because it is called from one place only."""
         return TileSearchStrategy(self.search, self.template)
 
 
 @derived_object
 class ThreadedBuilder(ms.builder.PyBuilder):  # type: ignore[misc]
-    """Compiles in threads of this process into `folder`: no worker to start, no archive to pack."""
+    """Compiles in threads of this process into `folder`, without worker processes and archives."""
 
     def __init__(self, folder: Path, workers: int = 1) -> None:
         super().__init__()
         self.folder, self.workers, self.count = folder, workers, 0
 
     def build(self, build_inputs: Sequence[Any]) -> list[Any]:
-        """One library for each input, or the compiler's complaint."""
+        """One library for each input, or the compiler's error message."""
         paths = [self.folder / f"plugin-{self.count + n}.so" for n in range(len(build_inputs))]
         self.count += len(paths)
         with ThreadPoolExecutor(self.workers) as threads:
@@ -111,14 +114,14 @@ class ThreadedBuilder(ms.builder.PyBuilder):  # type: ignore[misc]
 
 @derived_object
 class _Finished(ms.runner.PyRunnerFuture):  # type: ignore[misc]
-    """A result that is there already."""
+    """A result that is already available."""
 
     def __init__(self, answer: Any) -> None:
         super().__init__()
         self.answer = answer
 
     def done(self) -> bool:
-        """Always."""
+        """Always true."""
         return True
 
     def result(self) -> Any:
@@ -128,7 +131,7 @@ class _Finished(ms.runner.PyRunnerFuture):  # type: ignore[misc]
 
 @derived_object
 class IsolatedRunner(ms.runner.PyRunner):  # type: ignore[misc]
-    """Measures through `runner.Runner`: checked outputs, candidates that may crash."""
+    """Measures with `runner.Runner`, which checks outputs and survives crashes of candidates."""
 
     def __init__(self, runner: Runner) -> None:
         super().__init__()
@@ -136,7 +139,7 @@ class IsolatedRunner(ms.runner.PyRunner):  # type: ignore[misc]
         self.best: float | None = None
 
     def run(self, runner_inputs: Sequence[Any]) -> list[Any]:
-        """One finished future for each library."""
+        """One completed future for each library."""
         futures = []
         for given in runner_inputs:
             result = self.runner.measure(Path(str(given.artifact_path)), self.best)
@@ -150,8 +153,8 @@ class IsolatedRunner(ms.runner.PyRunner):  # type: ignore[misc]
 class TvmFeatureModel:
     """MetaSchedule's 164 features and its boosted trees, as the cost model of a tile search.
 
-    Every prediction replays the candidates and lowers them: slow, and what the paper's comparison
-    calls dynamic gradient descent without analytical features.
+    Every prediction replays and lowers the candidates, which is slow. In the paper's comparison,
+    this is dynamic gradient descent without analytical features.
     """
 
     def __init__(self, template: Template, seed: int) -> None:
@@ -185,13 +188,14 @@ class TvmFeatureModel:
 
 
 def boosted_trees(extractor: Any, seed: int) -> Any:
-    """MetaSchedule's XGBoost model as the paper uses it: no random warm-up, trained every time."""
+    """MetaSchedule's XGBoost model as the paper uses it: without random warm-up, and trained after
+    every batch."""
     model = ms.cost_model.XGBModel
     config = ms.cost_model.xgb_model.XGBConfig(seed=seed, nthread=1)
     return model(extractor=extractor, config=config, num_warmup_samples=0, adaptive_training=False)
 
 
 def measure_candidate(schedule: Any) -> Any:
-    """A schedule as MetaSchedule's search strategies hand it out."""
+    """A schedule in the form in which MetaSchedule's search strategies return it."""
     arguments = ms.arg_info.ArgInfo.from_entry_func(schedule.mod, remove_preproc=True)
     return ms.MeasureCandidate(schedule, arguments)

@@ -10,8 +10,8 @@ from typing import Any
 from tilewright.core.errors import ConfigurationError
 from tilewright.tuner.detect import detect_cpu
 
-# Names of features that compilers turn into instructions of a kernel. Others (protection keys,
-# monitors, cache control) are the system's, and hidden from most virtual machines.
+# Names of features that compilers use for instructions of a kernel. Others (protection keys,
+# monitors, cache control) concern the operating system, and most virtual machines hide them.
 _COMPUTING = (
     *("sse", "ssse", "avx", "amx-", "fma", "f16c", "xop", "tbm"),
     *("bmi", "adx", "lzcnt", "popcnt", "movbe"),
@@ -22,9 +22,9 @@ _ALIASES |= dict.fromkeys(("armv6", "armv7", "armv7a", "armv7l", "armv8"), "arm"
 
 
 def host_fields() -> dict[str, Any]:
-    """A target's fields for this processor: LLVM's name of it, less what it does not have.
+    """The fields of a target for this processor: LLVM's name of it, and the features it lacks.
 
-    A virtual machine may hide instructions that processors of this name have.
+    A virtual machine may hide instructions that processors with this name have.
     """
     from tvm.target import Target, codegen
 
@@ -34,10 +34,11 @@ def host_fields() -> dict[str, Any]:
 
 
 def check_processor(fields: Mapping[str, Any]) -> None:
-    """`ConfigurationError` unless LLVM knows the triple and processor of an LLVM target's fields.
+    """`ConfigurationError` unless LLVM knows the triple and the processor in the fields of an LLVM
+    target.
 
-    To be called before a target is made of them: TVM logs unknown processors itself, and ends the
-    whole process when it looks up processors of an architecture that it does not know.
+    This must be called before a target is created from the fields, because TVM logs unknown
+    processors and ends the whole process when it looks up processors of an unknown architecture.
     """
     from tvm.target import Target, codegen
 
@@ -64,7 +65,7 @@ def check_processor(fields: Mapping[str, Any]) -> None:
 
 
 def why_foreign(target: Any) -> str | None:
-    """Why code for an LLVM target does not run on this machine; None if it does."""
+    """Why code for an LLVM target does not run on this machine; None if it runs."""
     attributes = target.attrs
     triple = str(attributes.get("mtriple", ""))
     here = f"{platform.machine()} {platform.system()}"
@@ -90,20 +91,21 @@ def _missing_features(target: Any) -> list[str]:
 
 
 def _is_native(triple: str) -> bool:
-    """Whether a triple names this machine's architecture and, if any, its operating system."""
+    """Whether a triple names this machine's architecture and, if it names one, its operating
+    system."""
     _, *rest = triple.split("-")
     same = _architecture(triple) == _architecture(platform.machine())
     return same and (not rest or platform.system().lower() in rest)
 
 
 def _architecture(triple: str) -> str:
-    """LLVM's name of a triple's architecture, whichever of its usual names the triple uses."""
+    """LLVM's name of a triple's architecture, for any of the usual names."""
     name = triple.split("-")[0]
     return _ALIASES.get(name, name)
 
 
 def _host_features() -> dict[str, bool]:
-    """Instruction-set features that LLVM looks for, and whether this processor has each."""
+    """Instruction-set features that LLVM detects, and whether this processor has each of them."""
     import tvm_ffi
 
     found = tvm_ffi.get_global_func("tvm.codegen.llvm.GetHostCPUFeatures")()

@@ -15,7 +15,7 @@ from tilewright.tuner.tvm.loading import require_tvm
 
 @dataclass(frozen=True)
 class Program:
-    """A function to tune and the name its results are kept under."""
+    """A function to tune, and the name under which its results are stored."""
 
     name: str
     function: Any
@@ -44,7 +44,8 @@ def conv2d(
     padding: int = 0,
     name: str | None = None,
 ) -> Program:
-    """A square-kernel NCHW convolution in fp32; `WorkloadError` where the kernel does not fit."""
+    """A square-kernel NCHW convolution in fp32; `WorkloadError` if the kernel is larger than the
+    input."""
     if min(height, width) + 2 * padding < kernel:
         raise WorkloadError(
             f"conv2d: a {kernel}x{kernel} kernel does not fit into {height}x{width} padded by "
@@ -63,7 +64,7 @@ def conv2d(
 
 
 def benchmark_program(identifier: str) -> Program:
-    """The program of one of the paper's workloads, by an identifier of `benchmark_set`."""
+    """The program of one of the paper's workloads, by its identifier in `benchmark_set`."""
     if identifier in MATMULS:
         return matmul(*MATMULS[identifier], name=identifier)
     out_channels, in_channels, size, kernel, stride = CONVOLUTIONS[identifier]
@@ -73,10 +74,11 @@ def benchmark_program(identifier: str) -> Program:
 
 
 def program_from_file(file: Path, maker: str) -> Program:
-    """The PrimFunc that `maker()` of a Python file returns (or that it is).
+    """The PrimFunc in a Python file: the result of its function `maker()`, or the value of that
+    name.
 
-    The file is the user's own code and runs in this process. Raises `InputError` where it cannot
-    be read, does not define the name, fails, or returns something else.
+    The file is the user's own code and runs in this process. Raises `InputError` if it cannot be
+    read, does not define the name, fails, or returns something else.
     """
     require_tvm()
     from tvm.ir import IRModule

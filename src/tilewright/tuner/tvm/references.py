@@ -1,7 +1,8 @@
-"""Libraries that answer the same task, timed beside the tuner's kernels.
+"""Libraries for the same task, which are timed in the same rounds as the tuner's kernels.
 
-On a CPU numpy's matrix product, which is OpenBLAS (or what numpy was built with), and torch for
-convolutions with larger kernels; on a GPU cuBLAS and cuDNN through torch, in fp32 without TF32.
+On a CPU, these are numpy's matrix product, which uses OpenBLAS (or the library with which numpy was
+built), and torch for convolutions with larger kernels. On a GPU, they are cuBLAS and cuDNN through
+torch, in fp32 without TF32.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ Arrays = list[np.ndarray[Any, Any]]
 
 
 def reference_kind(workload: TensorWorkload, gpu: bool = False) -> str | None:
-    """Which library call computes this workload, as text for `reference_call`; None if none does.
+    """The library call for this workload, as text for `reference_call`; None if there is none.
 
-    None also where torch is needed and not installed: `missing_library` says so.
+    The result is also None if torch is needed and not installed; `missing_library` reports this.
     """
     call = _library_call(workload, gpu)
     if call is None or (_needs_torch(call) and importlib.util.find_spec("torch") is None):
@@ -30,7 +31,8 @@ def reference_kind(workload: TensorWorkload, gpu: bool = False) -> str | None:
 
 
 def missing_library(workload: TensorWorkload, gpu: bool = False) -> str | None:
-    """A sentence where a library would be timed beside this workload if it were installed."""
+    """A sentence that names the library that could be compared on this workload if it were
+    installed."""
     call = _library_call(workload, gpu)
     if call is None or reference_kind(workload, gpu) is not None:
         return None
@@ -41,7 +43,7 @@ def missing_library(workload: TensorWorkload, gpu: bool = False) -> str | None:
 
 
 def reference_name(kind: str) -> str:
-    """What a reference is called in tables."""
+    """The name of a reference in tables."""
     call = json.loads(kind)
     return _NAMES[call["call"], call["gpu"]]
 
@@ -61,11 +63,11 @@ def _needs_torch(call: dict[str, Any]) -> bool:
 
 
 def _library_call(workload: TensorWorkload, gpu: bool) -> dict[str, Any] | None:
-    """The call and its settings, installed or not.
+    """The call and its settings, whether its library is installed or not.
 
-    Recognised by the reduction's accesses, not by name: a matrix product over the last two loops, a
-    pointwise or a general NCHW convolution. Other stages are not looked at: whether the call gives
-    the task's result is seen when it is measured.
+    It is recognised by the accesses of the reduction and not by name: a matrix product over the
+    last two loops, a pointwise convolution, or a general NCHW convolution. Other stages are not
+    examined; whether the call gives the task's result is found when it is measured.
     """
     if len(workload.inputs) != 2 or workload.spatial not in (2, 4):
         return None
@@ -120,7 +122,7 @@ def _torch_call(settings: dict[str, Any], first: Any, second: Any) -> Callable[[
 
 
 def wait_for_gpu(kind: str) -> None:
-    """Return when what a call started is done; at once for a call on a CPU."""
+    """Wait until the work that a call started is finished. Returns at once for a call on a CPU."""
     if json.loads(kind)["gpu"]:
         import torch
 

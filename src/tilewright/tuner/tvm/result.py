@@ -1,4 +1,5 @@
-"""A finished run as a folder: library, trace, generated source, and Python that runs it."""
+"""Writes a finished run to a folder: library, trace, generated source, and Python code that runs
+it."""
 
 from __future__ import annotations
 
@@ -62,7 +63,7 @@ if __name__ == "__main__":
 
 
 def check_folder(folder: Path) -> None:
-    """`OutputError` unless results can be written to `folder`, which may not exist yet."""
+    """`OutputError` unless results can be written to `folder`. The folder need not exist yet."""
     existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not existing.is_dir():
         raise OutputError(f"cannot write -o {folder}: {existing} is not a folder. Give another.")
@@ -77,7 +78,7 @@ def check_folder(folder: Path) -> None:
 
 
 def finished_schedule(module: Any, trace: str, target: Any) -> Any:
-    """The schedule of a stored trace, ready to be built."""
+    """The schedule of a stored trace, which can be built."""
     schedule = schedule_from_trace(module, trace)
     _postprocess(schedule, target)
     return schedule
@@ -112,7 +113,7 @@ def write_result(
 def export_database(
     folder: Path, module: Any, target: Any, trials: Sequence[tuple[str, Sequence[float]]]
 ) -> None:
-    """Write a TVM JSON database of (trace, samples) that stock MetaSchedule loads."""
+    """Write a TVM JSON database of (trace, samples) that an unmodified MetaSchedule can load."""
     from tvm.s_tir import meta_schedule as ms
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -135,7 +136,7 @@ def export_database(
 
 
 def _postprocess(schedule: Any, target: Any) -> None:
-    """Apply MetaSchedule's postprocessors of this kind of target."""
+    """Apply MetaSchedule's postprocessors for this kind of target."""
     from tvm.s_tir import meta_schedule as ms
 
     from tilewright.tuner.tvm.loading import without_intrinsics
@@ -152,7 +153,8 @@ def _postprocess(schedule: Any, target: Any) -> None:
 
 
 def _source(module: Any, target: Any) -> tuple[str, str]:
-    """Extension and text of what TVM generates: CUDA C for a GPU, LLVM IR for a CPU."""
+    """File name extension and text of the code that TVM generates: CUDA C for a GPU, LLVM IR for a
+    CPU."""
     import tvm
 
     built = tvm.compile(module, target=target).mod

@@ -1,8 +1,8 @@
 """Schedule rules, postprocessors and mutators, named explicitly for each kind of device.
 
-MetaSchedule's own defaults for a target load its tensor intrinsics first; the rules here are the
-same without those. `full` is MetaSchedule's default space; `template` holds exactly the tilings
-of a `Structure`, from which a tile search draws.
+MetaSchedule's defaults for a target first load its tensor intrinsics; the rules here are the same
+without them. `full` is MetaSchedule's default space. `template` contains exactly the tilings of a
+`Structure`, from which a tile search draws points.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def context(
 ) -> Any:
     """A MetaSchedule tune context of a PrimFunc; `seed` decides all its random choices.
 
-    `unrolls` tells whether the rules leave a choice of unrolling: without one, MetaSchedule's
-    mutator of it fails instead of doing nothing.
+    `unrolls` says whether the rules leave a choice of unrolling. If they do not, MetaSchedule's
+    mutator for it would fail instead of doing nothing.
     """
     from tvm.s_tir import meta_schedule as ms
 
@@ -46,12 +46,12 @@ def context(
             space_generator=generator,
             search_strategy=strategy,
             num_threads=1,
-            rand_state=seed + 1,  # zero is no state
+            rand_state=seed + 1,  # zero would not be a valid state
         )
 
 
 def normalised(function: Any) -> Any:
-    """The module that MetaSchedule makes of a PrimFunc: what stored traces apply to."""
+    """The module that MetaSchedule makes from a PrimFunc, to which stored traces apply."""
     from tvm.s_tir import meta_schedule as ms
 
     with without_intrinsics():
@@ -59,14 +59,14 @@ def normalised(function: Any) -> Any:
 
 
 def full(target: TuningTarget) -> list[Any]:
-    """MetaSchedule's default rules for this kind of device, tensor intrinsics aside."""
+    """MetaSchedule's default rules for this kind of device, without tensor intrinsics."""
     from tvm.s_tir import meta_schedule as ms
 
     return list(ms.ScheduleRule.create("cuda" if target.is_gpu else "llvm"))
 
 
 def template(target: TuningTarget, structure: Structure) -> list[Any]:
-    """Rules whose design spaces hold the tilings of `structure` and nothing else."""
+    """Rules whose design spaces contain only the tilings of `structure`."""
     return _gpu(structure) if target.is_gpu else _cpu(structure)
 
 
@@ -100,7 +100,8 @@ def _cpu(structure: Structure) -> list[Any]:
 
 
 def _gpu(structure: Structure) -> list[Any]:
-    """The default GPU rules; a frozen level is left out of the tiling instead of kept at 1."""
+    """The default GPU rules. A frozen level is left out of the tiling instead of being kept at
+    1."""
     from tvm.s_tir.meta_schedule import schedule_rule as rule
 
     binds = ["blockIdx.x", "vthread.x", "threadIdx.x"]

@@ -1,4 +1,5 @@
-"""Measures built candidates in another process; a crash or a hang is an answer, never an end."""
+"""Measures compiled candidates in another process, so that a crash or a hang is only a failed
+measurement."""
 
 from __future__ import annotations
 
@@ -20,10 +21,10 @@ _THREADS = ("TVM_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_N
 
 @dataclass(frozen=True)
 class Measurement:
-    """What became of one candidate: seconds per call, or why there are none.
+    """The result of one candidate: seconds per call, or the reason why there is none.
 
-    `samples` are mean seconds of runs of `calls` calls each. One sample of one call means that the
-    candidate was so slow that it was not repeated.
+    `samples` are mean seconds of `calls` consecutive calls. If there is one sample of one call, the
+    candidate was so slow that it was not measured again.
     """
 
     samples: tuple[float, ...] = ()
@@ -33,19 +34,20 @@ class Measurement:
 
     @property
     def seconds(self) -> float | None:
-        """The median sample, None for a failure."""
+        """The median sample; None for a failure."""
         return float(np.median(self.samples)) if self.failure is None else None
 
 
 @dataclass(frozen=True)
 class MeasuringRules:
-    """How a candidate is timed during a search.
+    """The rules by which a candidate is timed during a search.
 
     After one warm-up call, whose output is checked, `repeats` samples of at least `sample_s`
-    seconds each. A candidate whose first call takes more than `slow_ratio` times the best known is
-    not repeated. One whose first call, on a CPU, has not returned after `hopeless_ratio` times the
-    best known, and after `hopeless_s`, is ended (both of CPU time on each thread). So is any
-    after `timeout_s`; waiting for the device does not count.
+    seconds are taken. If the first call takes more than `slow_ratio` times the best known time, it
+    is the only sample. On a CPU, a candidate is ended if its first call takes more than
+    `hopeless_ratio` times the best known time and more than `hopeless_s` (both in CPU time of each
+    thread). Every candidate is ended after `timeout_s`, which does not include waiting for the
+    device.
     """
 
     repeats: int = 3
@@ -58,7 +60,7 @@ class MeasuringRules:
 
 @dataclass(frozen=True)
 class Task:
-    """Files with a function's arguments and what its output must be; see `oracle`."""
+    """Files with a function's arguments and expected output; see `oracle`."""
 
     inputs: tuple[Path, ...]
     output: int
@@ -68,10 +70,10 @@ class Task:
 
 @dataclass(frozen=True)
 class Rounds:
-    """Samples of interleaved rounds: seconds, by the candidate's position.
+    """The samples of interleaved rounds in seconds, by the candidate's position.
 
-    A candidate is either in `samples` or in `failures`. `reference` is None without a library that
-    gives the task's result.
+    Each candidate is either in `samples` or in `failures`. `reference` is None if no library gives
+    the task's result.
     """
 
     samples: dict[int, tuple[float, ...]]
@@ -80,13 +82,14 @@ class Rounds:
 
 
 class Runner:
-    """One measuring process for one task, started when needed and again after it was lost."""
+    """One measuring process for one task, which is started when needed and again after it was
+    lost."""
 
     def __init__(self, task: Task, device: str, threads: int, rules: MeasuringRules) -> None:
-        """`device` is TVM's name for it, "cpu" or "cuda"."""
+        """`device` is TVM's name of the device, "cpu" or "cuda"."""
         self._device, self._threads, self.rules = device, threads, rules
         environment = {
-            # The runtime alone starts in a third of the time, and compiles nothing.
+            # Loading only the runtime takes a third of the time, and nothing is compiled.
             "TVM_USE_RUNTIME_LIB": "1",
             **dict.fromkeys(_THREADS, str(threads)),
         }
@@ -108,7 +111,7 @@ class Runner:
         self.close()
 
     def measure(self, library: Path, best_s: float | None) -> Measurement:
-        """Check and time one candidate; `best_s` is the best time known, if any."""
+        """Check and time one candidate; `best_s` is the best time known so far, if any."""
         rules, best = self.rules, float("inf") if best_s is None else best_s
         hopeless = max(rules.hopeless_ratio * best, rules.hopeless_s)
         answer = self._ask(
@@ -118,13 +121,13 @@ class Runner:
                 "repeats": rules.repeats,
                 "sample_s": rules.sample_s,
                 "slow_s": min(rules.slow_ratio * best, 1e9),
-                # Beyond the time-out there is nothing to end.
+                # A limit above the time-out is not needed.
                 "hopeless_cpu_s": hopeless * self._threads if hopeless < rules.timeout_s else None,
             },
             rules.timeout_s,
         )
         if answer.get("failure") == "run" and self._device != "cpu":
-            # An illegal access spoils the CUDA context: all that follow would fail in it.
+            # After an illegal access, all further calls in the CUDA context would fail.
             self.close()
         if "failure" in answer:
             return Measurement(failure=answer["failure"], log=answer["log"])
@@ -138,11 +141,12 @@ class Runner:
         reference: str | None = None,
         slowest_s: float = 0.0,
     ) -> Rounds:
-        """Samples of each candidate and of the reference from interleaved rounds.
+        """Samples of each candidate and of the reference in interleaved rounds.
 
-        A separate process measures them, with new arguments. `slowest_s`, the longest of the
-        candidates' times, gives slow ones the time that their rounds need. One that fails is left
-        out, and the rounds begin again with the others: all samples are of the same rounds.
+        They are measured by a separate process with new arguments. `slowest_s`, the longest of the
+        candidates' times, sets the time limit so that slow candidates can finish their rounds. A
+        candidate that fails is left out, and the rounds start again with the others, so that all
+        samples come from the same rounds.
         """
         failures: dict[int, Measurement] = {}
         while left := [n for n in range(len(libraries)) if n not in failures]:
@@ -171,10 +175,10 @@ class Runner:
         reference: str | None,
         slowest_s: float,
     ) -> tuple[dict[str, Any], int | None]:
-        """The answer of one fresh process, and the position of the last contender it turned to."""
+        """The answer of one new process, and the position of the last contender that ran."""
         self.close()
         count = len(libraries) + (reference is not None)
-        # A sample may take twice as long as it was to last, and a call goes before it.
+        # A sample may take twice as long as planned, and there is one call before it.
         rounds_s = 3 * rounds * count * max(self.rules.sample_s, slowest_s)
         with tempfile.NamedTemporaryFile(prefix="tilewright-at-") as at:
             answer = self._ask(
@@ -193,7 +197,7 @@ class Runner:
         return answer, int(reached) if reached else None
 
     def close(self) -> None:
-        """End the process and all it started. Idempotent."""
+        """End the process and its children. May be called more than once."""
         self._process.close()
 
     def _ask(self, request: dict[str, Any], timeout_s: float) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""One tuning run: asks a search, builds ahead, measures, checks, tells; stops at any moment."""
+"""One tuning run: asks a search for candidates, builds ahead, measures, checks, and reports the
+times. Can be stopped at any moment."""
 
 from __future__ import annotations
 
@@ -17,19 +18,19 @@ OnTrial = Callable[[Trial], None]
 
 @dataclass(frozen=True)
 class Budget:
-    """When a run ends: after this many trials or, if given, this many seconds."""
+    """A run ends after this number of trials or, if given, after this number of seconds."""
 
     trials: int
     seconds: float | None = None
 
 
 class Tuning:
-    """A search under way, one batch per `step`.
+    """A search in progress, which makes one batch per `step`.
 
-    The trajectory depends only on the search's seed and on what was measured: building ahead does
-    not change it, and a run resumes by being told the outcomes in `known`, by candidate key,
-    without measuring again. `spent` is what the run had taken until then: the time of being told
-    again is not counted.
+    The order of candidates depends only on the search's seed and on the measurements; building
+    ahead does not change it. To resume a run, the outcomes in `known`, by candidate key, are
+    reported to the search again without measuring. `spent` is the time that the run had taken
+    before; the time for reporting known outcomes is not counted.
     """
 
     def __init__(
@@ -51,25 +52,26 @@ class Tuning:
         self._build_ahead = build_ahead
         self._building: dict[str, Future[Built]] = {}
         self._spent = spent if self._known else None
-        self._spent_s = search.ledger.search_s  # a model may have been trained already
+        self._spent_s = search.ledger.search_s  # a model may already have been trained
         self._started = 0.0
         self.measured = 0
 
     @property
     def best(self) -> Trial | None:
-        """The fastest trial by median; None while all failed."""
+        """The trial with the lowest median time; None if all failed."""
         timed = [trial for trial in self.trials if trial.seconds is not None]
         return min(timed, key=lambda trial: (trial.seconds or 0.0, trial.index), default=None)
 
     def run(self) -> None:
-        """All steps."""
+        """Make all steps."""
         while self.step():
             pass
 
     def step(self, stop: Callable[[], bool] = lambda: False) -> bool:
-        """One batch; False when the search or the budget is at its end, or `stop()` says so.
+        """Make one batch. False if the search or the budget has ended, or `stop()` returns true.
 
-        A batch that is stopped half-way keeps its trials, but the search is not told of them.
+        The trials of a batch that is stopped before its end are kept, but are not reported to the
+        search.
         """
         self._started = time.perf_counter()
         if self._exhausted() or stop():
@@ -85,7 +87,8 @@ class Tuning:
         return self._spent_s + time.perf_counter() - self._started
 
     def _exhausted(self) -> bool:
-        # Being told again what is known must not end a run before it has its best again.
+        # A resumed run must not end before its known outcomes, including its best, have been
+        # reported.
         seconds = self._budget.seconds if self._spent is None else None
         over = seconds is not None and self._elapsed_s() >= seconds
         return over or len(self.trials) >= self._budget.trials
@@ -100,7 +103,7 @@ class Tuning:
         if self._build_ahead:
             ahead = [p for p in self.search.strategy.upcoming() if p.key not in self._building]
             self._building = {p.key: b for p in ahead if (b := self._build(p)) is not None}
-        else:  # the compiler would disturb what is measured beside it
+        else:  # the compiler would disturb measurements that run at the same time
             self._wait_for(builds)
         results: list[Measurement] = []
         for proposal, build in zip(proposals, builds, strict=True):
@@ -111,7 +114,7 @@ class Tuning:
             new = proposal.key not in self._known
             if new and result.failure == "build" and stop():
                 self._drop([*builds, *self._building.values()])
-                return False  # perhaps the compiler was ended too: says nothing of the candidate
+                return False  # perhaps the compiler was ended too
             self.measured += new
             results.append(result)
             self._record(proposal, result)
@@ -119,7 +122,8 @@ class Tuning:
         return True
 
     def _drop(self, builds: Iterable[Future[Built] | None]) -> None:
-        """Leave out builds that nobody waits for: those of the finalists come next."""
+        """Cancel builds whose results are no longer needed, because those of the finalists come
+        next."""
         for build in builds:
             if build is not None:
                 build.cancel()
@@ -131,7 +135,7 @@ class Tuning:
         self.search.ledger.build_s += time.perf_counter() - started
 
     def _build(self, proposal: Proposal) -> Future[Built] | None:
-        """Its build under way; None for what needs none."""
+        """The build of a candidate, which may still be in progress; None if it needs no build."""
         if proposal.schedule is None or proposal.key in self._known:
             return None
         under_way = self._building.pop(proposal.key, None)
@@ -153,7 +157,8 @@ class Tuning:
         return result
 
     def _go_on(self) -> None:
-        """Before the first new measurement of a resumed run: the clock goes on where it stopped."""
+        """Called before the first new measurement of a resumed run: the clock continues from the
+        time at which the run stopped."""
         if self._spent is None:
             return
         for name, value in asdict(self._spent).items():

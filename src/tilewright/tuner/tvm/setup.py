@@ -1,4 +1,4 @@
-"""Puts a search together: program, target, space, features, model and strategy."""
+"""Assembles a search from program, target, space, features, model and strategy."""
 
 from __future__ import annotations
 
@@ -38,17 +38,18 @@ SpaceName = Literal["template", "restricted", "full"]
 class Method:
     """How a space is searched.
 
-    `space`: "template", the tilings of the structure with all its knobs; "restricted", the same
-    with unrolling (and virtual threads) frozen, as in the paper; "full", MetaSchedule's own.
-    `pretrained`: the cost model knows measurements of other workloads from the start, and the
-    descent starts where it predicts to. `unrelated`: of the measurements that come with the
-    package, it knows only those of other families, as for a workload like none of them.
+    `space` is "template" (the tilings of the structure with all its knobs), "restricted" (the same,
+    but with fixed unrolling and without virtual threads, as in the paper), or "full"
+    (MetaSchedule's own space). With `pretrained`, the cost model is trained on measurements of
+    other workloads from the start, and the descent starts from points with good predictions. With
+    `unrelated`, of the measurements in the package, it uses only those of other families, as for a
+    workload that resembles none of them.
     """
 
     search: SearchName = "gradient"
     features: FeatureName = "analytical"
     space: SpaceName = "restricted"
-    pretrained: bool = field(default=False, repr=False)  # runs of before have the same names
+    pretrained: bool = field(default=False, repr=False)  # earlier runs used the same names
     unrelated: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -95,9 +96,10 @@ is what any search has to beat."""
 
 
 def comes_pretrained(target: TuningTarget, search: str, features: str) -> bool:
-    """Whether a search's cost model is trained on what the package brings, unless told otherwise.
+    """Whether a search's cost model is by default trained on the measurements in the package.
 
-    What it brings was measured on one thread; how work is shared among several is not in it.
+    These were measured with one thread, so they do not show how work is divided among several
+    threads.
     """
     return (
         isinstance(target.device, CpuDevice)
@@ -109,7 +111,7 @@ def comes_pretrained(target: TuningTarget, search: str, features: str) -> bool:
 
 @dataclass(frozen=True)
 class Earlier:
-    """What earlier runs know of a space: points to start from, and what a cost model learns."""
+    """Results of earlier runs in a space: starting points, and training data for the cost model."""
 
     starts: Candidates
     trials: TrainingSet | None = None
@@ -117,7 +119,7 @@ class Earlier:
 
 @dataclass
 class Search:
-    """A search that is ready to be asked."""
+    """A search that can be started."""
 
     program: Program
     target: TuningTarget
@@ -136,9 +138,9 @@ def open_search(
     seed: int,
     earlier: Callable[[TileSpace], Earlier] | None = None,
 ) -> Search:
-    """The search that `method` names. `earlier` tells a gradient search what is known, if anything.
+    """The search that `method` names. A gradient search uses the results in `earlier`, if given.
 
-    Raises `WorkloadError` for a program that the rules cannot tile, `ConfigurationError` for
+    Raises `WorkloadError` for a program that the rules cannot tile, and `ConfigurationError` for
     features that the device does not have.
     """
     anatomy = analyse(program.function, program.name)
@@ -180,7 +182,7 @@ def open_search(
 def features_of(
     workload: TensorWorkload, structure: Structure, target: TuningTarget, method: Method
 ) -> Features:
-    """The closed-form features of this device that the method names."""
+    """The closed-form features of this device for the method."""
     if isinstance(target.device, GpuDevice):
         kind = PublishedGpuFeatures if method.features == "published" else GpuFeatures
         return kind(workload, structure, target.device)
@@ -247,7 +249,7 @@ def _model(
             "--pretrained: no cost model was trained before for this target, only for CPUs. "
             "Leave out --pretrained."
         )
-    # What is compared on a workload must not have been told of it.
+    # In a comparison, the model must not have been trained on the same workload.
     known = [
         shipped.without_family(workload.family) if method.unrelated else shipped.without(workload)
     ]
@@ -265,7 +267,8 @@ def _evolution() -> Any:
 def _evolution_model(
     method: Method, template: Template | None, features: Features, seed: int
 ) -> Any:
-    """MetaSchedule's own model with its own settings, or the paper's on analytical features."""
+    """MetaSchedule's own model with its own settings, or the paper's model on analytical
+    features."""
     from tvm.s_tir import meta_schedule as ms
 
     from tilewright.tuner.tvm.plugins import AnalyticalFeatures, boosted_trees

@@ -1,4 +1,4 @@
-"""What proposes candidates to a tuning session: a tile search, or MetaSchedule's evolution."""
+"""Propose candidates to a tuning session, by a tile search or by MetaSchedule's evolution."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ FAILED_S = 1e10
 
 
 class Strategy(Protocol):
-    """Asked for batches and told their outcomes, until a batch is empty."""
+    """Returns batches of candidates and receives their outcomes, until a batch is empty."""
 
     def ask(self) -> list[Proposal]:
         """The next candidates to measure."""
         ...
 
     def upcoming(self) -> list[Proposal]:
-        """What will probably be asked next; may be built ahead."""
+        """The candidates that `ask` will probably return next; they may be built ahead."""
         ...
 
     def tell(self, proposals: Sequence[Proposal], results: Sequence[Measurement]) -> None:
-        """Outcomes of the batch last asked, in its order."""
+        """Report the outcomes of the latest batch in its order."""
         ...
 
 
 class TileStrategy:
-    """A tile search whose points become schedules through a template."""
+    """A tile search whose points are converted to schedules by a template."""
 
     def __init__(
         self, search: TileSearch, template: Template, model: CostModel | None, ledger: Ledger
@@ -61,14 +61,14 @@ class TileStrategy:
         return proposals
 
     def upcoming(self) -> list[Proposal]:
-        """The window after this one, replayed already."""
+        """The schedules of the next window."""
         points = self._search.upcoming()
         ahead = [self._proposal(points[[n]], None) for n in range(len(points))]
         self._ready = {proposal.key: proposal for proposal in ahead}
         return ahead
 
     def tell(self, proposals: Sequence[Proposal], results: Sequence[Measurement]) -> None:
-        """Pass the times on."""
+        """Report the times to the search."""
         started = time.perf_counter()
         self._search.tell([result.seconds for result in results])
         self._ledger.search_s += time.perf_counter() - started
@@ -84,10 +84,10 @@ class TileStrategy:
 
 
 class EvolutionaryStrategy:
-    """MetaSchedule's own evolutionary search, driven batch by batch.
+    """MetaSchedule's own evolutionary search, run one batch at a time.
 
-    Its cost model guesses with numpy's global generator until it is trained. That is seeded while
-    the search is asked, so that the same seed gives the same run and a run can be resumed.
+    Before its cost model is trained, it uses numpy's global random generator. This generator is
+    seeded for each batch, so that the same seed gives the same run and a run can be resumed.
     """
 
     def __init__(
@@ -99,7 +99,8 @@ class EvolutionaryStrategy:
         template: Template | None,
         seed: int,
     ) -> None:
-        """`model` is a MetaSchedule cost model; `template` reads points where the space has any."""
+        """`model` is a MetaSchedule cost model; `template` converts schedules to points if the
+        space has points."""
         from tvm.s_tir import meta_schedule as ms
 
         self._context, self._model, self._ledger = context, model, ledger
@@ -117,7 +118,7 @@ class EvolutionaryStrategy:
         )
 
     def ask(self) -> list[Proposal]:
-        """One generation's candidates."""
+        """The candidates of one generation."""
         started = time.perf_counter()
         with _global_seed(self._seed, len(self._database)):
             self._candidates = list(self._context.generate_measure_candidates() or [])
@@ -131,11 +132,11 @@ class EvolutionaryStrategy:
         ]
 
     def upcoming(self) -> list[Proposal]:
-        """Nothing: a generation depends on all of the one before."""
+        """Empty, because a generation depends on the whole previous one."""
         return []
 
     def tell(self, proposals: Sequence[Proposal], results: Sequence[Measurement]) -> None:
-        """Store the records, let the search and the model learn, as MetaSchedule's callbacks do."""
+        """Store the records and update the search and the model, as MetaSchedule's callbacks do."""
         from tvm.s_tir import meta_schedule as ms
 
         started = time.perf_counter()
@@ -164,7 +165,7 @@ class EvolutionaryStrategy:
 
 @contextmanager
 def _global_seed(*parts: int) -> Iterator[None]:
-    """numpy's global generator in a state that depends on `parts` only, restored afterwards."""
+    """Seed numpy's global generator from `parts` only, and restore its state afterwards."""
     state = np.random.get_state()
     np.random.seed(np.random.SeedSequence(parts).generate_state(1))
     try:

@@ -1,4 +1,4 @@
-"""What `--target` says: a TVM target that this TVM can compile for, and its device model."""
+"""The meaning of `--target`: a TVM target that this TVM can compile for, and its device model."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _FORMS = 'cpu, cuda, nvidia/NAME or a JSON object like {"kind": "llvm", "mcpu": 
 
 @dataclass(frozen=True)
 class TuningTarget:
-    """A target to compile for and the device that measures.
+    """A target to compile for, and the device on which kernels are measured.
 
-    `present` tells whether kernels can run here: one can generate code for a GPU that is not
-    there, but not tune on it. `instead` names the GPU that is here in place of another one,
-    `foreign` says why code for a processor does not run on the one that is here.
+    `present` says whether kernels can run here; code can be generated for a GPU that this machine
+    does not have, but not tuned. `instead` names the GPU of this machine if it is another one.
+    `foreign` says why code for a processor does not run on this one.
     """
 
     target: Any
@@ -33,7 +33,7 @@ class TuningTarget:
     foreign: str | None = None
 
     def require_present(self) -> None:
-        """`InputError` unless the device is here to measure on."""
+        """`InputError` unless this machine has the device, so that kernels can be measured."""
         if self.present:
             return
         remedy = "run this on a machine that has it, or leave --target out for this processor"
@@ -51,26 +51,27 @@ class TuningTarget:
 
     @property
     def device_kind(self) -> str:
-        """TVM's name of the kind of device that runs the kernels."""
+        """TVM's name of the kind of device on which kernels run."""
         return "cuda" if self.is_gpu else "cpu"
 
     @property
     def spare_cores(self) -> int:
-        """Cores that compile while kernels are measured; 0 if that would disturb them."""
+        """Number of cores that compile while kernels are measured; 0 if compiling would disturb
+        measurements."""
         return max(detect_cpu().cores - (0 if self.is_gpu else self.threads), 0)
 
     @property
     def text(self) -> str:
-        """The target as canonical JSON: what results are stored under."""
+        """The target as canonical JSON, under which results are stored."""
         exported = {key: _plain(value) for key, value in dict(self.target.export()).items()}
         return json.dumps({k: exported[k] for k in sorted(exported)}, sort_keys=True)
 
 
 def parse_target(text: str, threads: int | None = None) -> TuningTarget:
-    """The target that `text` names, with `threads` CPU threads (1 unless given).
+    """The target with the name `text`, with `threads` CPU threads (1 if not given).
 
-    Raises `InputError` for what is not a target and for threads of a GPU, `UnknownNameError` for an
-    unknown device, `ConfigurationError` for a target that this TVM cannot compile for.
+    Raises `InputError` for a text that is not a target and for threads of a GPU, `UnknownNameError`
+    for an unknown device, and `ConfigurationError` for a target that this TVM cannot compile for.
     """
     require_tvm()
     target = _parsed(text, threads or 1)
@@ -162,9 +163,9 @@ def _gpu(
 
 
 def _same(device: GpuDevice, found: GpuDevice) -> bool:
-    """Whether `device` is the one found: drivers name the model among other words.
+    """Whether `device` is the one of this machine. Drivers add other words to the model name.
 
-    Devices of one architecture run each other's code, but their measurements are not the same.
+    Devices of one architecture can run the same code, but their measurements differ.
     """
     if device == found:
         return True
@@ -186,7 +187,7 @@ def _target(fields: dict[str, Any]) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A TVM attribute as something JSON holds."""
+    """A TVM attribute as a value that JSON can represent."""
     if isinstance(value, bool | int | float | str) or value is None:
         return value
     if hasattr(value, "items"):

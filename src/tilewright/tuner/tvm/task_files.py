@@ -1,4 +1,4 @@
-"""Arguments and expected outputs as files, for the process that measures."""
+"""Writes arguments and expected outputs to files for the measuring process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tilewright.tuner.tvm.runner import Task
 
 @contextmanager
 def task_files(program: Program, seed: int) -> Iterator[Task]:
-    """Arguments and the expected output of a program, as files for the measuring process."""
+    """The arguments and the expected output of a program as files for the measuring process."""
     wanted = expectation(program.function, seed)
     with tempfile.TemporaryDirectory(prefix="tilewright-task-") as name:
         folder = Path(name)

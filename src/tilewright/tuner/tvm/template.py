@@ -1,4 +1,4 @@
-"""Turns points of a tile space into TVM schedules, and TVM's traces back into points."""
+"""Converts points of a tile space to TVM schedules, and TVM's traces to points."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _PIPELINE = "software_pipeline_stage"
 
 
 class Template:
-    """The design spaces of one function: traces whose sampled decisions a point fills in.
+    """The design spaces of one function: traces whose sampled decisions are set by a point.
 
     There is one space for each depth at which the output's write cache (or the element-wise stage
-    after it) is flushed, chosen by the knob `write_cache`, and one for each number of versions of
-    a shared tile in flight, chosen by `stages`. The other knobs become
-    categorical decisions and the place of a padded input's stage.
+    after it) is flushed, chosen by the knob `write_cache`. There is also one for each number of
+    versions of a shared tile in flight, chosen by `stages`. The other knobs become categorical
+    decisions and the position of a padded input's stage.
     """
 
     def __init__(self, context: Any, anatomy: Anatomy, structure: Structure) -> None:
-        """`context` must generate its spaces by `rules.template(target, structure)`."""
+        """`context` must generate its spaces with `rules.template(target, structure)`."""
         self.context = context
         self.anatomy = anatomy
         self.structure = structure
@@ -47,11 +47,11 @@ class Template:
 
     @property
     def flush_levels(self) -> list[int]:
-        """Bands after which the output can be flushed: the choices the spaces offer."""
+        """The bands after which the output can be flushed, which are the choices of the spaces."""
         return sorted({flush for flush, _ in self._spaces})
 
     def schedule(self, point: Candidates) -> Any | None:
-        """The schedule of the one candidate in `point`; None where TVM rejects it."""
+        """The schedule of the single candidate in `point`; None if TVM rejects it."""
         from tvm.s_tir import Schedule, Trace
 
         space = self._spaces.get((self._flush(point), self._value(point, "stages") or 1))
@@ -63,12 +63,12 @@ class Template:
             Trace(space.instructions, decisions).apply_to_schedule(schedule, remove_postproc=True)
             schedule.enter_postproc()
             accepted = all(postproc.apply(schedule) for postproc in self._postprocs)
-        except Exception:  # TVM raises its errors as several Python types
+        except Exception:  # TVM raises errors of several Python types
             return None
         return schedule if accepted else None
 
     def points(self, traces: list[Any]) -> Candidates:
-        """The points (n, ...) that traces of this template's spaces stand for."""
+        """The points (n, ...) of traces in this template's spaces."""
         workload = self.anatomy.workload
         tiles = np.ones(
             (len(traces), len(workload.loops), self.structure.spatial_levels), dtype=np.int64
@@ -83,7 +83,7 @@ class Template:
         return Candidates(tiles, knobs)
 
     def _flush(self, point: Candidates) -> int:
-        """The band after which the output is flushed; the nearest the spaces offer."""
+        """The band after which the output is flushed; the nearest that the spaces offer."""
         wanted = self._value(point, "write_cache")
         if wanted is None:
             return self.flush_levels[0]
@@ -113,11 +113,11 @@ class Template:
         return [n for n in names if n.startswith("fetch_")] + [n for n in names if n == "unroll"]
 
     def _place(self, band: int) -> int:
-        """The loop, by its position among the tiled nest's, that a stage is computed inside of."""
+        """The loop inside which a stage is computed, by its position in the tiled nest."""
         return band if band < 0 else self._band_ends()[band] - 1
 
     def _band_ends(self) -> list[int]:
-        """How many loops the nest has down to the end of each band."""
+        """The number of loops down to the end of each band."""
         workload = self.anatomy.workload
         counts = {"S": workload.spatial, "R": len(workload.loops) - workload.spatial}
         return list(accumulate(counts[band] for band in self.structure.bands))
@@ -139,7 +139,7 @@ class Template:
 
 
 class _Space:
-    """A trace's sampling instructions, sorted by what they decide."""
+    """The sampling instructions of a trace, sorted by what they decide."""
 
     def __init__(self, trace: Any, anatomy: Anatomy) -> None:
         simplified = trace.simplified(remove_postproc=True)
@@ -154,7 +154,8 @@ class _Space:
         self.stages = self._stages()
 
     def _flush_band(self, anatomy: Anatomy) -> int:
-        """How many bands of spatial loops lie around the flush of the output; 0: no write cache."""
+        """Number of bands of spatial loops around the flush of the output; 0 without a write
+        cache."""
         nest: list[Any] = []
         for instruction in self.instructions:
             if instruction.kind.name == "Reorder":
@@ -166,7 +167,8 @@ class _Space:
         return 0
 
     def _stages(self) -> int:
-        """Versions of each shared tile that a software pipeline keeps in flight; 1 without one."""
+        """Number of versions of each shared tile that a software pipeline keeps in flight; 1
+        without a pipeline."""
         for instruction in self.instructions:
             if instruction.kind.name == "Annotate" and instruction.attrs[0] == _PIPELINE:
                 return int(max(instruction.inputs[1])) + 1

@@ -1,4 +1,4 @@
-"""Records of a search: what was proposed, what became of it, and what the time went into."""
+"""Records of a search: its proposals, their outcomes, and the time that each part took."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from tilewright.tuner.tvm.runner import Measurement
 class Proposal:
     """A candidate to measure.
 
-    `schedule` is None for a tile point that TVM rejected. `predicted` is the model's score, the
-    throughput relative to the best measured when it was proposed; None where no model was asked.
+    `schedule` is None for a tile point that TVM rejected. `predicted` is the model's score, that is
+    the throughput relative to the best measured one at the time of the proposal; None if no model
+    was used.
     """
 
     key: str
@@ -27,7 +28,8 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Trial:
-    """One measured candidate. `trace` is the schedule's trace as JSON, "" for a rejected one."""
+    """One measured candidate. `trace` is the schedule's trace as JSON, or "" for a rejected
+    schedule."""
 
     index: int
     key: str
@@ -39,17 +41,17 @@ class Trial:
 
     @property
     def seconds(self) -> float | None:
-        """Median seconds per call, None for a failure."""
+        """Median seconds per call; None for a failure."""
         return self.measurement.seconds
 
 
 @dataclass
 class Ledger:
-    """Where the wall time of a search went, in seconds.
+    """The wall time of a search, in seconds, by activity.
 
-    `search_s`: asking the search, predictions and learning; `replay_s`: turning points into
-    schedules; `build_s`: waiting for the compiler; `measure_s`: waiting for the device. What is
-    left of `wall_s` is bookkeeping.
+    `search_s` is the time for the search itself, predictions and training; `replay_s` for
+    converting points to schedules; `build_s` for waiting for the compiler; `measure_s` for waiting
+    for the device. The rest of `wall_s` is bookkeeping.
     """
 
     wall_s: float = 0.0
@@ -60,28 +62,28 @@ class Ledger:
 
     @property
     def overhead(self) -> float:
-        """Share of the wall time that prediction and replay take, 0 to 1."""
+        """Share of the wall time that predictions and replay take, 0 to 1."""
         return (self.search_s + self.replay_s) / self.wall_s if self.wall_s else 0.0
 
 
 def trace_text(schedule: Any) -> str:
-    """A schedule's trace, without postprocessing, as one line of JSON."""
+    """The trace of a schedule, without postprocessing, as one line of JSON."""
     trace = schedule.trace.simplified(remove_postproc=True)
     return json.dumps(_plain(trace.as_json()), separators=(",", ":"))
 
 
 def trace_key(text: str) -> str:
-    """A short name of a trace."""
+    """A short name for a trace."""
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def point_key(point: Candidates) -> str:
-    """A short name of the one candidate in `point`."""
+    """A short name for the single candidate in `point`."""
     return hashlib.sha256(point.row_keys()[0]).hexdigest()[:32]
 
 
 def schedule_from_trace(module: Any, text: str) -> Any:
-    """The schedule that a stored trace leads to on an unscheduled module, before postprocessing."""
+    """The schedule that a stored trace produces on an unscheduled module, before postprocessing."""
     from tvm.s_tir import Schedule, Trace
 
     schedule = Schedule(module, seed=1, error_render_level="none")
@@ -90,7 +92,7 @@ def schedule_from_trace(module: Any, text: str) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """TVM's JSON-like objects as Python's own."""
+    """Converts TVM's JSON-like objects to Python's own."""
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, str):
