@@ -23,7 +23,7 @@ HOW_TO_GET = (
     "Triton's wheel; no GPU is needed)"
 )
 COMPUTES = ("floating-point arithmetic", "commands")
-"""Classes of instructions that compute; the latter are those of tensor cores."""
+"""Classes of instructions that compute. Those of the second set run on tensor cores."""
 _LOAD = re.compile(r"\b(?:LDG(?!DEP)|LDS)[A-Z.\d]*")
 _USUAL = "/usr/local/cuda/bin"
 _IN_TRITON = "backends/nvidia/bin"
@@ -56,7 +56,8 @@ def compiled_code(cubins: Sequence[bytes], architecture: str, file: str) -> Comp
 
 
 def _note(loop: CodeLoop) -> str:
-    """What an iteration of an innermost loop computes for what it loads; empty where nothing."""
+    """The ratio of arithmetic to loads in an innermost loop, as a sentence; empty if it computes
+    nothing."""
     computes = sum(loop.instructions.get(kind, 0) for kind in COMPUTES)
     if not computes:
         return ""
@@ -107,7 +108,7 @@ def _disassembler() -> tuple[str, Sandbox]:
 
 
 def _found() -> str | None:
-    """On PATH, where the toolkit usually lies, or in Triton's package if that is installed here."""
+    """The first one found on PATH, in the toolkit's usual folder, or in Triton's package."""
     triton = importlib.util.find_spec("triton")
     folders = triton.submodule_search_locations if triton is not None else None
     places = [None, _USUAL, *(f"{folder}/{_IN_TRITON}" for folder in folders or ())]

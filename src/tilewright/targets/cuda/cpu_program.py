@@ -38,7 +38,8 @@ _KERNEL = (
     "-U_FORTIFY_SOURCE", "-ffp-contract=off", "-fsanitize=alignment",
     "-fsanitize-undefined-trap-on-error", "-ftrivial-auto-var-init=pattern", "-fdata-sections",
 )  # fmt: skip
-"""Misaligned vectors end a kernel as on a GPU; what was never set holds no plausible value."""
+"""Compiler flags: a misaligned vector access ends the kernel, as on a GPU, and uninitialised
+variables get implausible values."""
 _SANITIZER = ("-fsanitize=address", "-fsanitize-sections=tw_shared")
 _SHARED = """SECTIONS {
   tw_shared : {
@@ -48,7 +49,8 @@ _SHARED = """SECTIONS {
   }
 } INSERT AFTER .data;
 """
-"""For the linker: what begins anew with each block (`__shared__` in device.h)."""
+"""A linker script that collects the variables that are reset for each block (`__shared__` in
+device.h)."""
 _RACES = ("-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0")
 _HEADERS = {
     "cuda_runtime.h": "device.h", "cuda.h": "device.h", "cuda_pipeline.h": "device.h",
@@ -56,7 +58,7 @@ _HEADERS = {
     "cuda_runtime_api.h": "device.h", "math_constants.h": "device.h", "vector_types.h": "device.h",
     "cooperative_groups/reduce.h": "cooperative_groups.h",
 }  # fmt: skip
-"""Of the toolkit, by what stands for them."""
+"""Headers of the toolkit, with the headers that replace them."""
 _OWN_CALLS = re.compile(
     r"tw_(?!call)\w+|threadIdx|blockIdx|blockDim|gridDim|__[at]san_\w+|__(?:start|stop)_tw_shared|"
     r"_GLOBAL_OFFSET_TABLE_|exp10f?|erfc?f|nearbyint|__cxa_atexit|__dso_handle"
@@ -122,7 +124,7 @@ class CpuCompiler:
             return read_output(folder / "program", _MOST_BYTES)
 
     def _run(self, folder: Path, words: list[str], timeout_s: float) -> str | None:
-        """What the compiler said against its input, or None."""
+        """The compiler's complaint about the source, or None."""
         environment = {"PATH": os.environ.get("PATH", "")}
         finished = self.sandbox.run([self.path, *words], folder, Limits(timeout_s), environment)
         if finished.status is None:
@@ -166,7 +168,7 @@ def find_cpu_compiler() -> CpuCompiler:
 
 @cache
 def _runtime(compiler: CpuCompiler, races: bool) -> bytes:
-    """The object file of this package's own part, the same for every kernel."""
+    """The object file of the emulator's own code, which is the same for every kernel."""
     with open_folder("tilewright-cpu-") as name:
         folder = Path(name)
         _write_headers(folder)

@@ -1,4 +1,4 @@
-"""Runs a kernel on the CPU in a contained process, and reads what came of it."""
+"""Runs a kernel on the CPU in a sandboxed process, and reads the results."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from tilewright.sandbox import Limits, Sandbox, open_folder, read_output
 from tilewright.targets.cuda.faults import failed_by
 
 ORDERS = ("forward", "reversed", "shuffled")
-"""In which the threads of a block, and the blocks of a launch, run."""
+"""The orders in which the threads of a block and the blocks of a launch can run."""
 _ADDRESSES = 1 << 46
-"""Bytes of address space: the address sanitizer maps all of it, and uses little."""
+"""Bytes of address space. The address sanitizer reserves all of it and uses only a little."""
 _MEMORY = 3 << 30
 _MOST_REPORT = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One call of a kernel: every argument as it finds it, and the order of its threads.
+    """One call of a kernel: the values of all arguments before the call, and the order of its
+    threads.
 
-    `share` of its blocks are run, chosen by the seed. `fill` is a byte that changes what every
-    element of an output holds before the call, by exclusive or with its highest byte.
+    The run has this `share` of the blocks, chosen by the seed. Before the call, each element of an
+    output is changed with the byte `fill`, by exclusive or with its highest byte.
     """
 
     initial: Mapping[str, Array]
@@ -39,7 +40,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One launch, as the launcher made it."""
+    """The parameters of one launch."""
 
     name: str
     line: int
@@ -49,13 +50,14 @@ class Launch:
 
     @property
     def threads(self) -> int:
-        """Of a block."""
+        """Number of threads of a block."""
         return self.block[0] * self.block[1] * self.block[2]
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """How many of a launch's blocks a run had, and the most elements of outputs by one block."""
+    """The number of a launch's blocks that were run, and the maximum number of output elements that
+    one block wrote."""
 
     blocks: int
     of: int
@@ -64,9 +66,9 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """Outputs of every run that came to its end by name, launches of the first, what ended them.
+    """Outputs of every completed run by name, the launches of the first run, and the failure.
 
-    `failed` is None where all runs came to their end, `part` where the first had all blocks.
+    `failed` is None if all runs were completed, and `part` is None if the first run had all blocks.
     """
 
     outputs: tuple[Mapping[str, bytes], ...]
@@ -83,7 +85,7 @@ def run_on_cpu(
     runs: Sequence[Run],
     timeout_s: float,
 ) -> Ran:
-    """All runs in one process, one after the other."""
+    """Execute all runs in one process, one after the other."""
     with open_folder("tilewright-cuda-") as name:
         folder = Path(name)
         (folder / "program").write_bytes(program)
@@ -129,7 +131,7 @@ def _itemsize(argument: Argument) -> int:
 
 
 def _part(report: Sequence[Sequence[str]], arguments: Sequence[Argument]) -> Part | None:
-    """Of the first run, where that had some of the blocks only."""
+    """The part of the first run, if it had only some of the blocks."""
     numbers = {row[0]: row[1:] for row in report if row[0] == "part" and len(row) == 3}
     if not numbers:
         return None
@@ -139,7 +141,8 @@ def _part(report: Sequence[Sequence[str]], arguments: Sequence[Argument]) -> Par
 
 
 def write_inputs(path: Path, arguments: Sequence[Argument], runs: Sequence[Run]) -> list[int]:
-    """Where the arrays of each run begin; runs on the same arrays share them."""
+    """Write the arrays and return their offsets for each run. Runs with the same arrays share
+    them."""
     at: dict[int, int] = {}
     offsets = []
     with path.open("wb") as file:
@@ -153,7 +156,7 @@ def write_inputs(path: Path, arguments: Sequence[Argument], runs: Sequence[Run])
 
 
 def _report(path: Path) -> list[list[str]]:
-    """Rows of words; empty where there is none that can be read."""
+    """The words of each row of a report; empty if it cannot be read."""
     try:
         text = read_output(path, _MOST_REPORT).decode(errors="replace")
     except OSError:
@@ -162,7 +165,7 @@ def _report(path: Path) -> list[list[str]]:
 
 
 def read_outputs(path: Path, arguments: Sequence[Argument], most: int) -> list[dict[str, bytes]]:
-    """Outputs of the runs that came to their end, in order."""
+    """Outputs of the completed runs, in order."""
     try:
         data = read_output(path, most)
     except OSError:
@@ -179,7 +182,7 @@ def read_outputs(path: Path, arguments: Sequence[Argument], most: int) -> list[d
 
 
 def _launches(report: Sequence[Sequence[str]]) -> tuple[Launch, ...]:
-    """Of the first run."""
+    """The launches of the first run."""
     found = []
     for row in report:
         if row[0] == "run" and row[1] != "0":

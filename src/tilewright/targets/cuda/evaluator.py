@@ -1,6 +1,7 @@
 """Builder, Checker and Runner of a CUDA task on a machine without a GPU.
 
-Compiled for an architecture by nvcc; run on the CPU, at reduced sizes, and compared; not timed.
+Kernels are compiled for an architecture with nvcc, run on the CPU at reduced sizes, and compared
+with the reference. They are not timed.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from tilewright.targets.cuda.resources import in_words, refused_launch
 from tilewright.targets.cuda.source import NO_KERNEL, only_a_gpu, refused
 
 MOST_OPERATIONS = 1 << 28
-"""Multiply-adds of one comparison on the CPU: a dozen of them take about a minute. Of kernels with
-more, some blocks are run (`part`)."""
+"""Maximum number of multiply-adds of one comparison on the CPU, so that a dozen comparisons take
+about a minute. Of larger kernels, only some blocks are run (`part`)."""
 NO_GPU = (
     "no NVIDIA GPU can be used on this machine, and without one kernels cannot be timed. "
     "`tilewright check` and `tilewright evaluate` compile and check kernels on any machine. "
@@ -50,11 +51,11 @@ def other_gpu(gpu: Gpu, architecture: Architecture) -> str | None:
 
 @dataclass(frozen=True)
 class CudaEvaluation:
-    """What the three roles share.
+    """The data that the three roles share.
 
-    `workload` is what a GPU would time; `compared` is what is run here, at `sizes` that a
-    launcher is given after the arrays. `lowest` is the class of precision that is good enough,
-    `full_sizes` are those at which a GPU times.
+    `workload` is the workload that a GPU would time. `compared` is the one that is run here, with
+    the `sizes` that the launcher gets after the arrays. `lowest` is the lowest precision class that
+    is accepted. `full_sizes` are the sizes at which a GPU times kernels.
     """
 
     workload: Workload
@@ -67,39 +68,39 @@ class CudaEvaluation:
     full_sizes: Mapping[str, int] = field(default_factory=dict)
     launches: dict[str, tuple[Launch, ...]] = field(default_factory=dict)
     parts: dict[str, Part] = field(default_factory=dict)
-    """By source, what of a kernel was run where that was not all of it."""
+    """By source, the part of the kernel that was run, if it was not the whole kernel."""
     _compiled: dict[str, Compiled | Failed] = field(default_factory=dict)
     _programs: dict[str, bytes | Failed] = field(default_factory=dict)
 
     @cached_property
     def cases(self) -> Cases:
-        """Private inputs of what is compared."""
+        """Private inputs of the workload that is compared."""
         seed = self.settings.input_seed
         return Cases(self.compared, self.problem, seed, self.lowest, costly=self.share < 1)
 
     @property
     def share(self) -> float:
-        """Of the blocks that a run on the CPU has; 1 for all."""
+        """Share of the blocks that a run on the CPU executes; 1 for all."""
         operations = self.compared.operations
         return part.share_of(operations) if operations > MOST_OPERATIONS else 1.0
 
     @cached_property
     def nvcc(self) -> Nvcc:
-        """Raises `ToolchainMissingError`."""
+        """The CUDA compiler. Raises `ToolchainMissingError`."""
         return find_nvcc()
 
     @cached_property
     def cpu_compiler(self) -> CpuCompiler:
-        """Raises `ToolchainMissingError`."""
+        """The C++ compiler. Raises `ToolchainMissingError`."""
         return find_cpu_compiler()
 
     @cached_property
     def sandbox(self) -> Sandbox:
-        """What kernels run in."""
+        """The sandbox in which kernels run."""
         return find_sandbox()
 
     def compiled(self, source: str) -> Compiled | Failed:
-        """A kernel's machine code; the last one is kept."""
+        """The machine code of a kernel. The code of the last kernel is kept."""
         if source not in self._compiled:
             self._compiled.clear()
             self._compiled[source] = self.nvcc.compile(
@@ -108,19 +109,19 @@ class CudaEvaluation:
         return self._compiled[source]
 
     def program(self, source: str) -> bytes | Failed:
-        """What runs a kernel on the CPU; the last one is kept."""
+        """The program that runs a kernel on the CPU. The program of the last kernel is kept."""
         if source not in self._programs:
             self._programs.clear()
             self._programs[source] = self.cpu_compiler.compile(source, self._call, self._compile_s)
         return self._programs[source]
 
     def race(self, source: str, run: Run) -> Failed | None:
-        """The data race that a run on the CPU has, or None."""
+        """The data race in a run on the CPU, or None."""
         program = self.cpu_compiler.compile(source, self._call, self._compile_s, races=True)
         return program if isinstance(program, Failed) else self.ran(program, [run]).failed
 
     def ran(self, program: bytes, runs: Sequence[Run]) -> Ran:
-        """What came of runs on the CPU."""
+        """The results of runs on the CPU."""
         return run_on_cpu(
             program,
             self.sandbox,
@@ -131,11 +132,12 @@ class CudaEvaluation:
         )
 
     def refused_part(self) -> Failed | None:
-        """Why nothing can be told from some of a kernel's blocks, or None."""
+        """Why running only some of a kernel's blocks would show nothing, or None."""
         return part.refused_task(self.compared)
 
     def only_a_gpu(self, source: str) -> tuple[str, int] | None:
-        """What of a source the CPU cannot run, with its line; None where nothing is known to be."""
+        """The part of a source that the CPU cannot run, with its line; None if no such part is
+        known."""
         return only_a_gpu(source)
 
     @property
@@ -148,7 +150,8 @@ class CudaEvaluation:
 
 
 class CudaBuilder:
-    """Compiles for the GPU after refusing what reaches beyond the source, by `rules`."""
+    """Compiles for the GPU after the `rules` have rejected sources that access more than their
+    arguments."""
 
     def __init__(
         self, evaluation: CudaEvaluation, rules: Callable[[str], Failed | None] = refused
@@ -157,11 +160,11 @@ class CudaBuilder:
 
     @property
     def sandbox(self) -> str:
-        """What the compilers run in."""
+        """The sandbox in which the compilers run."""
         return self._evaluation.nvcc.sandbox.name
 
     def build(self, candidate: Candidate) -> Artifact | Failed:
-        """Machine code, or the compiler's complaint with its line."""
+        """Machine code, or the compiler's error with its line."""
         evaluation = self._evaluation
         problem = self._rules(candidate.source)
         if problem is not None:
@@ -177,17 +180,18 @@ class CudaBuilder:
 
 
 class CudaChecker:
-    """Runs kernels on the CPU and compares: the first case with threads in every order."""
+    """Runs kernels on the CPU and compares the results. The first case is run with threads in every
+    order."""
 
     def __init__(self, evaluation: CudaEvaluation) -> None:
         self._evaluation = evaluation
 
     def check_first(self, artifact: Artifact) -> Verdict | Failed:
-        """The first case, in every order."""
+        """The first case with threads in every order."""
         return self._checked(artifact, lambda cases: [cases.first], NOTHING_CHECKED)
 
     def check(self, artifact: Artifact, passed: Verdict = NOTHING_CHECKED) -> Verdict | Failed:
-        """Every case, in turn in each order."""
+        """Every case, with the orders in turn."""
         checks = self._evaluation.settings.checks
         return self._checked(artifact, lambda cases: cases.compared(checks), passed)
 
@@ -235,7 +239,8 @@ class CudaChecker:
 
 
 def _turns(cases: Sequence[Case], share: float) -> list[tuple[Case, Run]]:
-    """Which case is run in which order; those of some blocks also with different outputs before."""
+    """The order of threads for each case. If only some blocks are run, the outputs also have
+    different contents before the call."""
     first = [(case, i) for case in cases[:1] for i in range(len(ORDERS))]
     turns = first + [(case, i % len(ORDERS)) for i, case in enumerate(cases[1:], 1)]
     fills = part.FILLS if share < 1 else (0,)
@@ -246,7 +251,7 @@ def _turns(cases: Sequence[Case], share: float) -> list[tuple[Case, Run]]:
 
 
 def _compared(runs: Sequence[tuple[Case, Run]], ran: Ran) -> list[Check] | Failed:
-    """The checks of the runs that came to their end, or how the first wrong one differs."""
+    """The checks of the completed runs, or how the first wrong run differs."""
     checks = list[Check]()
     ended = list(zip(runs, ran.outputs, strict=False))
     for case in dict.fromkeys(case for (case, _), _ in ended):
@@ -270,14 +275,14 @@ def _compared(runs: Sequence[tuple[Case, Run]], ran: Ran) -> list[Check] | Faile
 
 
 def _of_part(failed: Failed) -> Failed:
-    """Some blocks may wait for ever for others, which are not run."""
+    """A failure of some blocks may only mean that they wait for others, which are not run."""
     if failed.kind != "timeout":
         return failed
     return not_checked("some of its blocks were run, and did not come to their end on the CPU")
 
 
 class CudaRunner:
-    """Times nothing: there is no GPU that could."""
+    """Times nothing, because there is no suitable GPU."""
 
     def __init__(self, evaluation: CudaEvaluation, reason: str = NO_GPU) -> None:
         self._evaluation, self._reason = evaluation, reason
@@ -285,7 +290,7 @@ class CudaRunner:
     def measure(
         self, artifact: Artifact, verdict: Verdict, limit_latency: float | None
     ) -> Measured | Failed:
-        """Raises `NotTimedError`, which says what is known of the kernel."""
+        """Raises `NotTimedError` with the facts that are known about the kernel."""
         evaluation = self._evaluation
         compiled = evaluation.compiled(artifact.source)
         if isinstance(compiled, Failed):

@@ -74,7 +74,8 @@ _AT_A_LINE: dict[str, tuple[str, str]] = {
         "the kernel stopped with __trap, or an assertion of its host code failed",
     ),
 }
-"""Rules by the runtime's names for them, with the kind of failure; the line comes first."""
+"""Rules by the name that the runtime uses for them, with the kind of failure. The line is the first
+argument."""
 _OF_THE_HOST: dict[str, tuple[str, str]] = {
     "bad_free": ("illegal_address", "host code frees memory that it did not allocate"),
     "keeps_memory": (
@@ -95,7 +96,7 @@ _RACES = {
     "atomic_write": ("writes", "changes by an atomic operation"),
     "write_atomic": ("changes by an atomic operation", "writes"),
 }
-"""What both threads do, the one that is named and the other."""
+"""The access of the thread that is named, and that of the other thread."""
 _RACED = {-2: "an element of shared memory", -3: "a variable of the device"}
 _SCRATCH = "an element of an allocated array"
 _FAULTS = {

@@ -1,7 +1,7 @@
-"""KernelBench's own rule of correctness, under its name and beside ours.
+"""KernelBench's own rule of correctness, reported under its name in addition to our verdict.
 
-Its inputs are uniform on [0, 1), and outputs are right where |got - expected| <= t + t |expected|
-with t = 1e-2 (versions 0 and 0.1), since then 1e-4 for float32 and 1e-2 for half types. Source:
+Its inputs are uniform on [0, 1). Outputs are accepted if |got - expected| <= t + t |expected|. In
+versions 0 and 0.1, t = 1e-2; since then, 1e-4 for float32 and 1e-2 for half types. Source:
 github.com/ScalingIntelligence/KernelBench at 423217d (src/kernelbench/eval.py).
 """
 
@@ -19,13 +19,14 @@ from tilewright.parts.inputs import Array
 from tilewright.targets.cuda.shapes import Shape
 
 TOLERANCES = {"1e-2": 1e-2, "1e-4": 1e-4}
-"""As messages write them: the first versions', and today's for float32."""
+"""Tolerances as messages write them: the one of the first versions, and the present one for
+float32."""
 _SIDE = 16
-"""Rows and columns of a product that are enough to see what the rule makes of it."""
+"""Numbers of rows and columns of a product that are sufficient to test the rule."""
 
 
 def accepts(got: Array, expected: Array, tolerance: float) -> bool:
-    """Whether the rule takes outputs for right, with this absolute and relative tolerance."""
+    """Whether the rule accepts outputs with this absolute and relative tolerance."""
     exact = expected.astype(np.float64)
     off = np.abs(got.astype(np.float64) - exact)
     return bool(np.all(off <= tolerance + tolerance * np.abs(exact)))
@@ -43,7 +44,7 @@ def uniform(case: Case, seed: int) -> Case:
 
 
 def accepted_at(case: Case, outputs: Mapping[str, bytes]) -> dict[str, bool]:
-    """By tolerance, whether the rule accepts the outputs of a case."""
+    """For each tolerance, whether the rule accepts the outputs of a case."""
     found = {}
     for words, tolerance in TOLERANCES.items():
         found[words] = all(
@@ -58,7 +59,8 @@ def accepted_at(case: Case, outputs: Mapping[str, bytes]) -> dict[str, bool]:
 
 
 def wrong_products(shape: Shape, seed: int) -> list[AttackResult]:
-    """What the rule makes of kernels that compute no product, at the full number of terms."""
+    """Whether the rule accepts kernels that do not compute the product, at the full number of
+    terms."""
     if shape.kind not in ("gemm", "matmul3d"):
         return []
     rng, terms = np.random.default_rng(seed), shape.reduction

@@ -20,13 +20,13 @@ POINTERS = {
     "int64": "long long",
     "uint64": "unsigned long long",
 }
-"""What elements of each type are in CUDA C++."""
+"""The C++ type of elements of each type."""
 
 
 def parameters(arguments: Sequence[Argument], sizes: Mapping[str, int]) -> str:
     """The declaration of a launcher's parameters: a pointer for each array, then the sizes.
 
-    Those of the workload are the defaults.
+    The sizes of the workload are the default values.
     """
     arrays = (f"{_pointer(a)}{a.name}" for a in arguments)
     return ", ".join([*arrays, *(f"int {name} = {size}" for name, size in sizes.items())])

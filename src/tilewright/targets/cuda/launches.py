@@ -1,4 +1,4 @@
-"""Rewrites what only a CUDA compiler reads, so that a C++ compiler of the CPU does too.
+"""Rewrites the syntax that only a CUDA compiler accepts, so that a C++ compiler can compile it.
 
     tile<16><<<grid, block>>>(A, B);   tw::launch("tile", ..., [&] { tile<16>(A, B); });
     extern __shared__ float rows[];    float *const rows = ...;
@@ -14,7 +14,8 @@ _SKIPPED = re.compile(
     r"//[^\n]*|/\*.*?(?:\*/|\Z)|\"(?:\\.|[^\"\\\n])*\"?|'(?:\\.|[^'\\\n])'", re.DOTALL
 )
 _DYNAMIC = re.compile(r"\bextern\s+__shared__(?P<declared>\s[^;\[\]]{1,300})\[\s{0,99}\]\s{0,99};")
-"""Repetitions are bounded here and below: the time that a text takes grows as it does."""
+"""Repetitions are bounded here and below, so that the time is proportional to the length of the
+text."""
 _DECLARED = re.compile(r"(.*\W)(\w+)", re.DOTALL)
 _STATIC = re.compile(r"\bstatic[ \t]+__shared__|\b__shared__[ \t]+static\b")
 """Shared memory of a function is static, said or not; the macro for the CPU says so itself."""
@@ -27,7 +28,7 @@ _OPEN, _CLOSE = "([{", ")]}"
 
 
 class NotReadError(Exception):
-    """A launch that this module does not understand; `line` is where it begins."""
+    """A launch that this module does not understand, which begins at `line`."""
 
     def __init__(self, line: int) -> None:
         super().__init__("a launch <<<...>>> is written in a way that is not understood")
@@ -51,7 +52,7 @@ def _pointer(found: re.Match[str]) -> str:
 
 
 def _templates(blank: str) -> set[str]:
-    """Names of kernels that are templates, in a text without comments and strings."""
+    """Names of kernels that are templates, from a text without comments and strings."""
     names = set[str]()
     for head in re.split("[{;]", blank):
         template = _TEMPLATE.search(head)
@@ -66,7 +67,7 @@ def _templates(blank: str) -> set[str]:
 
 
 def _name(text: str, end: int, done: int) -> str:
-    """The name that ends there, its namespaces included; empty where there is none."""
+    """The qualified name that ends at this position; empty if there is none."""
     start = end
     while start > done and (text[start - 1] in "_:" or text[start - 1].isalnum()):
         start -= 1
@@ -89,7 +90,7 @@ def _without_launches(source: str) -> str:
         callee = source[start:at].strip()
         name = callee.partition("<")[0]
         settings, given = source[at + 3 : closing], source[opened + 1 : end]
-        # Of a template whose arguments the call tells, there is no address without the call.
+        # A template whose arguments are deduced from the call has no address without the call.
         address = "nullptr" if callee in templates else f"&{callee}"
         parts += [
             source[done:start],
@@ -101,7 +102,8 @@ def _without_launches(source: str) -> str:
 
 
 def _callee(text: str, at: int, done: int, line: int) -> int:
-    """Where the name before `<<<` begins, its template's arguments included; after `done`."""
+    """Where the name before `<<<` begins, including the arguments of a template. It is after
+    `done`."""
     end = _before_spaces(text, at, done)
     if end > done and text[end - 1] == ">":
         depth = 0
@@ -118,7 +120,7 @@ def _callee(text: str, at: int, done: int, line: int) -> int:
 
 
 def _matching_chevrons(text: str, at: int, line: int) -> int:
-    """Where the `>>>` of a `<<<` is, outside parentheses."""
+    """The position of the `>>>` that belongs to a `<<<`, outside parentheses."""
     depth, place = 0, at + 3
     while place < len(text):
         if text[place] in _OPEN:

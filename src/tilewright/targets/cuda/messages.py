@@ -16,7 +16,7 @@ _HEADERS = re.compile(
     r"^[ \t]*#[ \t]*include[ \t]*[<\"](?:c?(?:stdio|stdlib|assert|string)(?:\.h)?|iostream)[>\"]",
     re.MULTILINE,
 )
-"""Of what is taken out; nothing else in them is of use to a kernel."""
+"""Names in the headers of the removed calls. Kernels need nothing else from these headers."""
 _NAMES = "printf|fprintf|puts|fputs|perror|fflush|exit|abort|assert"
 _CALL = re.compile(rf"(?<![\w.>:])(?:std\s*::\s*)?({_NAMES})\s*(?=\()")
 _OWN = re.compile(
@@ -24,7 +24,7 @@ _OWN = re.compile(
     rf"\b(?!return\b|else\b|do\b)[A-Za-z_]\w*[\s*&]+({_NAMES})\s*\(",
     re.MULTILINE,
 )
-"""Names that a kernel gives a meaning of its own, to a macro or to a function."""
+"""Names that a kernel redefines, as a macro or as a function."""
 _STREAM = re.compile(r"(?<![\w.>:])(?:std\s*::\s*)?(?:cerr|cout|clog)\s*(?=<<(?!=))")
 _PLACE = re.compile(r"\b__(?:FILE|FUNCTION|PRETTY_FUNCTION)__\b")
 _LINE = re.compile(r"\b__LINE__\b")
@@ -58,14 +58,14 @@ def without_messages(source: str) -> str:
     parts, done = list[str](), 0
     for start, end, instead in sorted(found):
         if start < done:
-            continue  # within something that is taken out
+            continue  # inside a call that is removed
         parts += [source[done:start], instead, *re.findall(r"\\?\n", source[start:end])]
         done = end
     return "".join([*parts, source[done:]])
 
 
 def _closed(code: str, opened: int) -> int:
-    """Behind the parenthesis that closes the one there."""
+    """The position after the parenthesis that closes the one at this position."""
     depth, place = 0, opened
     while place < len(code):
         depth += (code[place] == "(") - (code[place] == ")")
@@ -76,7 +76,7 @@ def _closed(code: str, opened: int) -> int:
 
 
 def _ends_a_macro(code: str, line_end: int) -> bool:
-    """Whether the line that ends there is the last one of a macro's definition."""
+    """Whether the line that ends at this position is the last one of a macro's definition."""
     if code[line_end - 1] == "\\":
         return False
     start = line_end
@@ -86,7 +86,8 @@ def _ends_a_macro(code: str, line_end: int) -> bool:
 
 
 def _statement_end(code: str, place: int) -> int:
-    """Where the statement that goes on there ends: before its semicolon, or with its macro."""
+    """Where the statement at this position ends: before its semicolon, or at the end of its
+    macro."""
     depth = 0
     while place < len(code):
         depth += (code[place] in "({[") - (code[place] in ")}]")

@@ -1,4 +1,5 @@
-"""The CUDA compiler, contained: machine code for an architecture, and what each kernel needs."""
+"""The CUDA compiler in a sandbox: machine code for an architecture, and the resources of each
+kernel."""
 
 from __future__ import annotations
 
@@ -38,10 +39,10 @@ _SHARED = re.compile(r"(\d+) bytes smem")
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Of one `__global__` function, as ptxas reports it.
+    """The resources of one `__global__` function as ptxas reports them.
 
-    `registers` and spilled bytes are of each thread, `shared_bytes` of each block, without what a
-    launch adds. `symbol` is its mangled name.
+    `registers` and spilled bytes are per thread. `shared_bytes` is per block, without dynamic
+    shared memory. `symbol` is the mangled name.
     """
 
     symbol: str
@@ -60,7 +61,7 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class Nvcc:
-    """One usable compiler; `id` names its version."""
+    """A usable compiler; `id` names its version."""
 
     path: str
     id: str
@@ -69,7 +70,7 @@ class Nvcc:
     def compile(
         self, source: str, call: str, architecture: str, timeout_s: float
     ) -> Compiled | Failed:
-        """The machine code of a source, followed by `call`, which calls its launcher."""
+        """The machine code of a source followed by `call`, the code that calls its launcher."""
         text = f'#line 1 "kernel.cu"\n{without_messages(source)}\n#line 1 "call.cu"\n{call}'
         words = [*FLAGS, f"-arch={architecture}", "program.cu", "-o", "kernel.cubin"]
         made = self.run({"program.cu": text}, words, "kernel.cubin", timeout_s)
@@ -78,7 +79,7 @@ class Nvcc:
     def run(
         self, files: Mapping[str, str | bytes], words: Sequence[str], output: str, timeout_s: float
     ) -> tuple[bytes, str] | Failed:
-        """The file that a call of nvcc leaves, and what it printed."""
+        """The file that a run of nvcc creates, and its output."""
         with open_folder("tilewright-nvcc-") as name:
             folder = Path(name)
             own = {name: path.read_bytes() for name, path in OWN_HEADERS.items()}
@@ -103,7 +104,7 @@ class Nvcc:
 
 
 def read_resources(report: str) -> tuple[Resources, ...]:
-    """What `ptxas -v` says of every function that can be launched."""
+    """The report of `ptxas -v` on every function that can be launched."""
     parts = _ENTRY.split(report)
     found = []
     for symbol, text in zip(parts[1::2], parts[2::2], strict=True):
@@ -121,9 +122,9 @@ def read_resources(report: str) -> tuple[Resources, ...]:
 
 @cache
 def find_nvcc() -> Nvcc:
-    """The compiler on PATH, or where the toolkit usually lies.
+    """The compiler on PATH or in the toolkit's usual folder.
 
-    Raises `ToolchainMissingError` where there is none that starts.
+    Raises `ToolchainMissingError` if there is none that can be started.
     """
     path = shutil.which("nvcc") or shutil.which(_USUAL)
     if path is None:

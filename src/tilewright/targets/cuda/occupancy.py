@@ -1,4 +1,5 @@
-"""How many warps of a kernel a multiprocessor holds at once, by the documented limits."""
+"""Computes how many warps of a kernel a multiprocessor holds at once, from the documented
+limits."""
 
 from __future__ import annotations
 
@@ -31,9 +32,11 @@ class Architecture:
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """Resident `blocks` and `warps` of one multiprocessor, and what limits them.
+    """The numbers of `blocks` and `warps` that are resident on one multiprocessor, and the limiting
+    resource.
 
-    `share` is warps over those that it could hold, 0..1. No block fits where `blocks` is 0.
+    `share` is the number of warps divided by the maximum number, 0 to 1. If `blocks` is 0, no block
+    fits.
     """
 
     blocks: int
@@ -44,14 +47,15 @@ class Occupancy:
 
 @cache
 def architectures() -> dict[str, Architecture]:
-    """All that are described, by the name nvcc has for them."""
+    """All described architectures, by the name that nvcc uses."""
     return {name: Architecture(name, **fields) for name, fields in read_toml(_FILE).items()}
 
 
 def occupancy(
     architecture: Architecture, threads: int, registers: int, shared_bytes: int
 ) -> Occupancy:
-    """Of blocks of `threads`, each with so many registers, and so much shared memory per block."""
+    """The occupancy for blocks of `threads` threads with these numbers of registers per thread and
+    bytes of shared memory per block."""
     warps = -(-threads // _WARP)
     per_warp = _rounded(registers * _WARP, architecture.register_unit)
     used = shared_bytes + architecture.block_shared_reserved

@@ -1,4 +1,5 @@
-"""Finds a Python that has a package which tilewright itself does not need, and contains it."""
+"""Finds a Python that has a package which tilewright itself does not need, and runs it in a
+sandbox."""
 
 from __future__ import annotations
 
@@ -25,9 +26,9 @@ class FoundPython:
 
 
 def find_python(package: str, variable: str, why: str, how_to_get: str) -> FoundPython:
-    """The Python that the variable names, else this one.
+    """The Python that the variable names, otherwise this one.
 
-    Raises `ToolchainMissingError`, which says `why` the package is needed, and how to get it.
+    Raises `ToolchainMissingError`, which says `why` the package is needed and how to install it.
     """
     named = os.environ.get(variable)
     if named is None and importlib.util.find_spec(package) is None:
@@ -54,7 +55,7 @@ def find_python(package: str, variable: str, why: str, how_to_get: str) -> Found
 
 
 def environment() -> dict[str, str]:
-    """What such a Python finds in its environment: nothing of this one but PATH."""
+    """The environment of such a Python, which contains only PATH from this process."""
     return {
         "PATH": os.environ.get("PATH", ""),
         "USER": "nobody",

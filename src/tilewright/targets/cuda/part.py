@@ -1,8 +1,9 @@
-"""Some blocks of a kernel that is too large for the CPU: which, and what they say of it.
+"""Chooses and evaluates some blocks of a kernel that is too large to run completely on the CPU.
 
-Each run has a random choice of the blocks of the only launch. What the chosen blocks wrote is found
-by comparing the outputs with what they held before, and only that is compared with the reference.
-Elements that no block writes do not show there; they are looked for by counting.
+Each run executes a random choice of the blocks of the only launch. To find the elements that these
+blocks wrote, the outputs are compared with their contents before the call. Only these elements are
+compared with the reference. Elements that no block writes are not found in this way; they are found
+by counting.
 """
 
 from __future__ import annotations
@@ -33,12 +34,13 @@ _ENOUGH = 0.98
 
 
 def share_of(operations: int) -> float:
-    """Of the blocks, for a call of so many multiply-adds."""
+    """The share of the blocks for a call with this number of multiply-adds."""
     return min(1.0, MOST_OF_A_RUN / operations)
 
 
 def refused_task(workload: Workload) -> Failed | None:
-    """Why a part of the blocks would tell nothing, whatever the kernel is; or None."""
+    """Why running some of the blocks would show nothing for any kernel; None if it shows
+    something."""
     operations, automatic = workload.operations, workload.tolerance == Tolerance()
     most = MOST_OF_A_REFERENCE if automatic else MOST_WITH_TOLERANCE
     if operations > most:
@@ -59,7 +61,8 @@ def refused_task(workload: Workload) -> Failed | None:
 
 
 def written_in_any(case: Case, runs: Sequence[tuple[int, Mapping[str, bytes]]]) -> Only:
-    """Elements of each output that one of the runs changed; each has its fill and its outputs."""
+    """The elements of each output that changed in one of the runs, each with its fill and its
+    outputs."""
     found: dict[str, NDArray[np.bool_]] = {}
     for argument in (a for a in case.workload.arguments if a.is_written):
         before = case.initial[argument.name]
@@ -74,10 +77,10 @@ def written_in_any(case: Case, runs: Sequence[tuple[int, Mapping[str, bytes]]]) 
 
 
 def nothing_left_out(arguments: Sequence[Argument], part: Part | None) -> Failed | None:
-    """Why the blocks may leave elements of an output as they were, or None.
+    """Why the blocks may leave elements of an output unchanged, or None.
 
-    If no block writes more elements than the most that was seen, all together write no more than
-    that times their number.
+    If no block writes more elements than the observed maximum, all blocks together write at most
+    this maximum multiplied by their number.
     """
     if part is None:
         return not_checked("it launches nothing, and a call is too large to be run completely")
@@ -93,5 +96,5 @@ def nothing_left_out(arguments: Sequence[Argument], part: Part | None) -> Failed
 
 
 def in_words(part: Part) -> str:
-    """What of a kernel was run."""
+    """Which part of a kernel was run, in words."""
     return f"{part.blocks} of {part.of} blocks, other ones for each set of inputs"

@@ -1,4 +1,5 @@
-"""The oracles: each workload's definition as a formula, from which honest errors follow."""
+"""The oracles: the definition of each workload as a formula, from which the errors of honest
+kernels are computed."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from tilewright.targets.cuda.shapes import Shape, outputs_of
 
 
 class MatrixProblem(ProductProblem):
-    """A matrix product; of `matmul3d` all matrices are the rows of one."""
+    """A matrix product. All matrices of `matmul3d` are the rows of one matrix."""
 
     fingerprint = "cuda product reference 1"
     output = "C"
@@ -51,7 +52,8 @@ class ConvolutionProblem(FormulaProblem):
         self._shape, self._all_outputs = shape, all_outputs
 
     def operands(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
-        """Filters as rows, one column for each output's patch, and what each filter adds."""
+        """Filters as rows, one column for each output's patch, and the number that is added for
+        each filter."""
         values, images, filters = self._shape.values, inputs["X"], inputs["F"]
         axes = tuple(range(2, images.ndim))
         padding, stride = values.get("P", 0), values.get("T", 1)
@@ -65,7 +67,7 @@ class ConvolutionProblem(FormulaProblem):
         return {**found, "bias": inputs["bias"][:, None]} if "bias" in inputs else found
 
     def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:
-        """All outputs in their order; of a sample, in the order of the operands."""
+        """All outputs in order; for a sample, in the order of the operands."""
         found = operands["left"] @ operands["right"]
         if "bias" in operands:
             found = found + operands["bias"]
@@ -78,7 +80,7 @@ class ConvolutionProblem(FormulaProblem):
     def sample(
         self, operands: Mapping[str, Array], rng: np.random.Generator
     ) -> Mapping[str, Array]:
-        """Some of the outputs, of every filter, or all."""
+        """Some of the outputs of every filter, or all."""
         if self._all_outputs:
             return operands
         right = operands["right"]
@@ -87,7 +89,7 @@ class ConvolutionProblem(FormulaProblem):
 
 
 class RowProblem(FormulaProblem):
-    """What follows from each row alone."""
+    """A computation in which each output row depends only on one input row."""
 
     def __init__(self, shape: Shape) -> None:
         self.reduction = shape.reduction
@@ -110,7 +112,7 @@ class RowProblem(FormulaProblem):
 
 
 class ElementProblem(FormulaProblem):
-    """What follows from single elements and their neighbours."""
+    """A computation on single elements and their neighbours."""
 
     def __init__(self, shape: Shape) -> None:
         self.reduction = shape.reduction
@@ -128,11 +130,11 @@ class ElementProblem(FormulaProblem):
 
 
 def create_problem(shape: Shape, lowest: str = "") -> FormulaProblem:
-    """The oracle of a shape, of which the precision class `lowest` is good enough.
+    """The oracle of a shape; `lowest` is the lowest precision class that is accepted.
 
-    Products of factors with few digits are exact on inputs of few different values: only some
-    outputs are off at all, so that the largest honest error is not found on a sample. Shapes that
-    are checked on the CPU are small enough to count the errors of all outputs.
+    Products of factors with few digits are exact if the inputs have few different values. Then only
+    some outputs have an error, and a sample may not contain the largest one. The shapes that are
+    checked on the CPU are small enough to compute the errors of all outputs.
     """
     if shape.kind.startswith("conv"):
         return ConvolutionProblem(shape, all_outputs=lowest != "")

@@ -1,4 +1,4 @@
-"""What each launch of a kernel takes of a multiprocessor, in words, and what a GPU would refuse."""
+"""Describes the resources that each launch of a kernel takes, and what a GPU would refuse."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tilewright.targets.cuda.occupancy import Architecture, Occupancy, occupancy
 def in_words(
     functions: Sequence[Resources], launches: Sequence[Launch], architecture: Architecture
 ) -> str:
-    """One clause for each function that is launched: registers, spills, memory, occupancy."""
+    """One clause for each launched function: registers, spills, memory, occupancy."""
     said = dict[str, None]()
     for launch, function in _launched(functions, launches):
         found = _occupancy(launch, function, architecture)
@@ -32,7 +32,7 @@ def in_words(
 def refused_launch(
     functions: Sequence[Resources], launches: Sequence[Launch], architecture: Architecture
 ) -> Failed | None:
-    """A launch that needs more than a multiprocessor has, or None."""
+    """A launch that needs more resources than a multiprocessor has, or None."""
     for launch, function in _launched(functions, launches):
         found = _occupancy(launch, function, architecture)
         if found.blocks:
@@ -55,7 +55,8 @@ def _occupancy(launch: Launch, function: Resources, architecture: Architecture) 
 def _launched(
     functions: Sequence[Resources], launches: Sequence[Launch]
 ) -> Iterator[tuple[Launch, Resources]]:
-    """Each launch with its function; of a template, the instance that needs most."""
+    """Each launch with its function. For a template, this is the instance that needs most
+    resources."""
     for launch in launches:
         name = launch.name.rpartition("::")[2]
         named = [f for f in functions if f"{len(name)}{name}" in f.symbol or f.symbol == name]

@@ -1,4 +1,4 @@
-"""The target's own settings: the architecture, and the precision that is good enough."""
+"""The target's own settings: the architecture, and the lowest accepted precision."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ PRECISIONS = {"float32": "", "tf32": "tf32-like", "bf16": "bf16-like"}
 
 
 def names() -> tuple[str, ...]:
-    """Architectures that may be chosen, the default first."""
+    """The architectures that can be chosen; the default is first."""
     return (DEFAULT, *(name for name in architectures() if name != DEFAULT))
 
 
 def chosen_architecture(settings: Mapping[str, object], gpu: str | None = None) -> Architecture:
-    """The one that `arch` in `target_settings` names, else that of the `gpu` of this machine.
+    """The architecture that `arch` in `target_settings` names, otherwise that of this machine's
+    `gpu`.
 
-    `UnknownNameError` for one that is not described.
+    `UnknownNameError` for an architecture that is not described.
     """
     own = settings.get("target_settings", {})
     assert isinstance(own, Mapping)

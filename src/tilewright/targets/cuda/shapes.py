@@ -1,8 +1,8 @@
 """The registered workloads: from names like `gemm-4096x4096x4096` to arrays, sizes and operations.
 
-A launcher takes the sizes after the arrays, so that it can be called at others: kernels are checked
-on the CPU at reduced sizes. These keep what a size is modulo the usual tiles, so that edges which
-the timed sizes have are met there too.
+A launcher takes the sizes after the arrays, so that it can be called with other sizes: kernels are
+checked on the CPU at reduced sizes. A reduced size has the same remainder as the full size modulo
+the usual tile sizes, so that partial tiles are tested too.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ Sizes = Mapping[str, int]
 class Kind:
     """A kind of workload.
 
-    `pattern` is of its names: letters stand for sizes, of which a launcher takes those of `sizes`
-    and knows the others. `reduced` gives the sizes of the check on the CPU.
+    `pattern` is the pattern of its names, in which letters stand for sizes. A launcher takes the
+    sizes in `sizes` as parameters, and the other sizes are constants. `reduced` returns the sizes
+    for the check on the CPU.
     """
 
     pattern: str
@@ -52,7 +53,7 @@ def _written(name: str, *shape: int) -> Argument:
 
 
 def _less(size: int, most: int, unit: int) -> int:
-    """At most about `most`, a multiple of `unit`, with the same remainder by `unit` as `size`."""
+    """At most about `most`, a multiple of `unit` plus the remainder of `size` modulo `unit`."""
     return size if size <= most + unit else most + size % unit
 
 
@@ -178,7 +179,7 @@ REGISTERED = {
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A workload's kind, and all its sizes by their letters."""
+    """The kind of a workload, and all its sizes by their letters."""
 
     kind: str
     values: Sizes
@@ -195,12 +196,12 @@ class Shape:
 
     @property
     def operations(self) -> int:
-        """Useful multiply-adds."""
+        """Number of useful multiply-adds."""
         return KINDS[self.kind].operations(self.values)
 
     @property
     def reduction(self) -> int:
-        """How many terms each output sums."""
+        """Number of terms in the sum for each output."""
         return KINDS[self.kind].reduction(self.values)
 
     @property
@@ -212,18 +213,18 @@ class Shape:
         return f"{self.kind}-{pattern}"
 
     def reduced(self) -> Self:
-        """What is checked on the CPU."""
+        """The sizes for the check on the CPU."""
         return type(self)(self.kind, {**self.values, **KINDS[self.kind].reduced(self.values)})
 
     def workload(self, target: str) -> Workload:
-        """The workload record of these sizes."""
+        """The workload record for these sizes."""
         return Workload(
             f"{target}:{self.name}", target, self.arguments, self.operations, source=self.name
         )
 
 
 def parse_shape(spec: str) -> Shape:
-    """What a name stands for; `UnknownNameError` or `WorkloadError` where it is none."""
+    """The shape with this name; `UnknownNameError` or `WorkloadError` if there is none."""
     kind = next((k for k in KINDS if re.match(rf"{k}(-|$)", spec)), None)
     if kind is None:
         hint = "Any positive sizes work: " + ", ".join(f"{k}-{v.pattern}" for k, v in KINDS.items())

@@ -1,4 +1,4 @@
-"""What a kernel's text may hold, and what of it only a GPU can run."""
+"""Rules for a kernel's text, and the parts of it that only a GPU can run."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ ONLY_A_GPU = (
 
 
 def refused(source: str) -> Failed | None:
-    """What the rules say against a source, or None; inline PTX is not a reason."""
+    """The rule that a source breaks, or None. Inline PTX is allowed."""
     for number, line in enumerate(source.split("\n"), 1):
         bare = line.rstrip(" \t\f\v\r")
         if bare.endswith("\\") and (bare != line or "//" in line):
@@ -112,13 +112,15 @@ def refused(source: str) -> Failed | None:
 
 @cache
 def _names_of_the_cpu() -> re.Pattern[str]:
-    """Names that begin with tw_ or TW_ in the headers of the emulator; kernels may have others."""
+    """Names that begin with tw_ or TW_ in the headers of the emulator. Kernels may use other names
+    with these prefixes."""
     found = {n for file in EMULATOR.glob("*.h") for n in _OWN.findall(file.read_text("utf-8"))}
     return re.compile(rf"\b(?:{'|'.join(sorted(found))})\b")
 
 
 def only_a_gpu(source: str) -> tuple[str, int] | None:
-    """What of a source the CPU cannot run, with its line; None where nothing is known to be."""
+    """The part of a source that the CPU cannot run, with its line; None if no such part is
+    known."""
     header = _GPU_HEADER.search(source)
     if header is not None:
         return f"it includes {header[1]}", source.count("\n", 0, header.start()) + 1
@@ -134,7 +136,7 @@ def only_a_gpu(source: str) -> tuple[str, int] | None:
 
 
 def _without_assembler(source: str) -> str:
-    """The source with the statements of inline PTX blank: only the GPU's assembler reads them."""
+    """The source without statements of inline PTX, which only the GPU's assembler can read."""
     parts, done = list[str](), 0
     for start, end in _assembler(without_text(source)):
         parts += [source[done:start], re.sub(r"[^\n]", " ", source[start:end])]
@@ -143,7 +145,7 @@ def _without_assembler(source: str) -> str:
 
 
 def _assembler(code: str) -> list[tuple[int, int]]:
-    """Where statements of inline PTX begin and end, one within another left out."""
+    """Where statements of inline PTX begin and end, without nested ones."""
     spans, done = list[tuple[int, int]](), 0
     for found in _ASSEMBLER.finditer(code):
         if found.start() < done:

@@ -1,4 +1,4 @@
-"""`CudaTarget`: opens workloads and folders as tasks, and says what is installed."""
+"""`CudaTarget`: opens workloads and folders as tasks, and reports what is installed."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class CudaTarget:
 
     @property
     def _limits(self) -> Mapping[str, int]:
-        """Of the default architecture."""
+        """The limits of the default architecture."""
         found = architectures()[DEFAULT]
         return {
             "warps_per_multiprocessor": found.warps,
@@ -78,7 +78,7 @@ class CudaTarget:
         }
 
     def brief(self) -> TargetBrief:
-        """What a GPU is, rules, menu and limits."""
+        """A description of the GPU, the rules, the menu and the limits."""
         return self._brief
 
     def template(self) -> FolderTemplate:
@@ -116,7 +116,7 @@ class CudaTarget:
         )
 
     def reduced(self, shape: Shape) -> Shape:
-        """The workload at sizes that are small enough for a check on the CPU."""
+        """The workload with sizes that are small enough for a check on the CPU."""
         return shape.reduced()
 
     def starting_kernel(self, shape: Shape) -> str:
@@ -128,16 +128,17 @@ class CudaTarget:
     def templates_of(
         self, shape: Shape, architecture: Architecture, lowest: str
     ) -> Mapping[str, str]:
-        """Kernels of our own with free parameters, by name."""
+        """Kernels with free parameters that come with tilewright, by name."""
         return templates_of(shape, architecture, lowest)
 
     def _sizes(self, shape: Shape) -> str:
-        """The sentence about sizes that begins a starting kernel."""
+        """The sentence about sizes at the beginning of a starting kernel."""
         checked = ", ".join(f"{name} = {n}" for name, n in self.reduced(shape).sizes.items())
         return f"Timed at the sizes that are the defaults; checked at {checked} as well."
 
     def open_folder(self, folder: Path, settings: Mapping[str, object]) -> CudaTask:
-        """A user's kernel folder, run at its own shapes; its launcher takes arrays only."""
+        """A user's kernel folder, which is run at its own shapes. Its launcher takes only
+        arrays."""
         require_linux(self.name)
         workload, start, problem = read_folder(
             folder, self.name, self._brief.language, MOST_BYTES, "the memory of a GPU"
@@ -150,7 +151,7 @@ class CudaTarget:
         )  # fmt: skip
 
     def versions(self) -> Mapping[str, str]:
-        """Both compilers and how they are used."""
+        """Both compilers and their options."""
         cpu, gpu = find_cpu_compiler(), find_gpu()
         return {
             **({"gpu": gpu.id, "timed by": f"wall time, {' '.join(DEVICE_FLAGS)}"} if gpu else {}),
@@ -160,7 +161,7 @@ class CudaTarget:
         }
 
     def doctor(self) -> Sequence[tuple[str, bool | None, str]]:
-        """The compilers and the GPU."""
+        """Reports on the compilers and the GPU."""
         found = list[tuple[str, bool | None, str]]()
         try:
             require_linux(self.name)
@@ -186,7 +187,7 @@ class CudaTarget:
 
 
 def pytorch(shape: Shape) -> Mapping[str, str]:
-    """PyTorch's baselines of a workload, where a GPU and a PyTorch are found."""
+    """PyTorch's baselines for a workload, if there are a GPU and a PyTorch."""
     if find_gpu() is None:
         return {}
     try:

@@ -1,4 +1,4 @@
-"""A workload on a GPU with its starting kernel and, on first use, what evaluates for it."""
+"""A workload on a GPU with its starting kernel. The evaluator is created when it is first used."""
 
 from __future__ import annotations
 
@@ -78,7 +78,8 @@ class CudaTask:
 
     @property
     def fingerprint(self) -> str:
-        """Content hash of all that decides a verdict beside the workload and the versions."""
+        """Content hash of everything that affects a verdict, except the workload and the
+        versions."""
         evaluation = self._evaluation
         return content_id(
             evaluation.problem.fingerprint,
@@ -92,13 +93,14 @@ class CudaTask:
 
     @property
     def untimed(self) -> str | None:
-        """That there is no GPU, or one of another architecture; None where kernels are timed."""
+        """Why kernels are not timed: there is no GPU, or one of another architecture. None if they
+        are timed."""
         if self._gpu is None:
             return NO_GPU
         return other_gpu(self._gpu, self._evaluation.architecture)
 
     def templates(self) -> Mapping[str, str]:
-        """Kernels of our own for the workload, with free parameters."""
+        """Kernels with free parameters that come with tilewright for the workload."""
         return self._templates
 
     def check_cases(self) -> Sequence[CheckCase]:
@@ -107,20 +109,21 @@ class CudaTask:
         return [OpenCase(cases[number]) for number in cases.compared(checks)]
 
     def omissions(self) -> Mapping[str, str]:
-        """Distributions that are not compared, and why."""
+        """Input distributions that are not compared, with the reasons."""
         return self._evaluation.cases.omissions
 
     def published_rules(self) -> Sequence[AttackResult]:
-        """What KernelBench's rule makes of kernels that compute no product, at the full depth."""
+        """The verdict of KernelBench's rule on kernels that do not compute the product, at the full
+        depth."""
         return self._published()
 
     def hostile_kernels(self) -> Mapping[str, str]:
-        """Kernels that are wrong for this task, whatever it is."""
+        """Kernels that are wrong for any task."""
         return hostile_kernels(self._evaluation.compared.arguments)
 
     @cached_property
     def evaluator(self) -> tuple[Builder, Checker, Runner]:
-        """Builder, Checker and Runner: of a GPU where one can be used, else of this CPU."""
+        """The builder, checker and runner for a GPU, or for this CPU if no GPU can be used."""
         shared = self._evaluation
         if self.untimed is not None:
             builder = CudaBuilder(shared, self.rules)
@@ -134,7 +137,7 @@ class CudaTask:
         return beside, beside, beside
 
     def code(self, source: str) -> CompiledCode | Failed:
-        """The machine code of a kernel, for the architecture that it is compiled for."""
+        """The machine code of a kernel for the architecture of this task."""
         from tilewright.targets.cuda.code import compiled_code
 
         built = self.evaluator[0].build(Candidate(source))
@@ -148,12 +151,12 @@ class CudaTask:
         )
 
     def on_the_cpu(self) -> Checker:
-        """What checks on the CPU that which a GPU has accepted."""
+        """The evaluation on the CPU of kernels that a GPU has accepted."""
         return CudaChecker(self._evaluation)
 
     @cached_property
     def device(self) -> DeviceEvaluation:
-        """What evaluates on the GPU, where one can be used."""
+        """The evaluation on the GPU, if one can be used."""
         shared, (problem, sizes) = self._evaluation, self._full
         assert self._gpu is not None
         return self.device_evaluation(

@@ -1,4 +1,4 @@
-"""Kernels of our own with free parameters, by kind of workload."""
+"""Kernels with free parameters that come with tilewright, by kind of workload."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ TUNE_REQUIRE(TM * TN >= 512 * FM * FN && BLOCKS * TM * TN <= 4096 * FM * FN)"""
 
 
 def templates_of(shape: Shape, architecture: Architecture, lowest: str = "") -> Mapping[str, str]:
-    """The text of each template by its name, with the launcher of the workload."""
+    """The text of each template by name, with the launcher of the workload."""
     if shape.kind in _PRODUCTS:
         names = ways(architecture, lowest)
         found = {name: _product(shape, architecture, way) for name, way in names.items()}
@@ -63,7 +63,8 @@ def templates_of(shape: Shape, architecture: Architecture, lowest: str = "") -> 
 
 
 def _product(shape: Shape, architecture: Architecture, sums: str) -> str:
-    """Blocks of a product whose right factor is a matrix, or patches gathered from images."""
+    """The block-wise product whose right factor is a matrix, or patches that are gathered from
+    images."""
     values, window = shape.values, shape.values.get("R")
     sizes = {
         "DEEP": window if "D" in values else 1,
@@ -83,11 +84,11 @@ def product_text(
     architecture: Architecture, sums: str, right: str, splits: str, sizes: Mapping[str, object],
     added: str, launcher: str, result: str,
 ) -> str:  # fmt: skip
-    """A product by blocks, whose sums are computed by `lanes` or by `tensor_cores`.
+    """A product by blocks whose sums are computed by `lanes` or by `tensor_cores`.
 
-    `right` is what the right factor is (`matrix`, `transposed`, `patches`), `splits` the values of
-    SPLIT, `sizes` those of windows, `added` what is done with each element, and `launcher` how the
-    function that writes `result` begins.
+    `right` is the kind of the right factor (`matrix`, `transposed`, `patches`), `splits` are the
+    values of SPLIT, `sizes` are the sizes of windows, `added` is the code for each element, and
+    `launcher` is the beginning of the function that writes `result`.
     """
     cores = sums == "tensor_cores"
     words = {
@@ -105,10 +106,10 @@ def product_text(
 
 
 def ways(architecture: Architecture, lowest: str) -> Mapping[str, str]:
-    """How sums may be computed, by the names of templates, the best way first.
+    """The ways to compute sums, by the names of templates, the best one first.
 
-    `lowest` is the precision class that is good enough, empty for float32. Where it is not,
-    products begin on tensor cores, of architectures whose tensor cores take tf32.
+    `lowest` is the lowest precision class that is accepted, empty for float32. If it is lower than
+    float32, and the architecture's tensor cores support tf32, products first use tensor cores.
     """
     found = {"product": "lanes"}
     if lowest and architecture.name != "sm_75":
@@ -117,7 +118,7 @@ def ways(architecture: Architecture, lowest: str) -> Mapping[str, str]:
 
 
 def read(name: str) -> str:
-    """The text of a template, or of a part of one."""
+    """The text of a template or of a part of one."""
     return (FOLDER / f"{name}.cu").read_text(encoding="utf-8")
 
 

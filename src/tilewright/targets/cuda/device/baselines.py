@@ -54,7 +54,7 @@ def baselines_of(shape: Shape) -> dict[str, str]:
 
 
 def in_every_way(job: Mapping[str, object]) -> dict[str, str]:
-    """The baselines for the computation `job` (`torch_program.py`), by their names."""
+    """The baselines for the computation `job` (`torch_program.py`), by name."""
     return {
         name: json.dumps({**job, "device": DEVICE, "compiled": compiled, "tf32": tf32})
         for name, (compiled, tf32) in WAYS.items()
@@ -81,11 +81,11 @@ class OnlyTheDevice:
     """PyTorch is not checked on the CPU."""
 
     def check_first(self, artifact: Artifact) -> Verdict | Failed:
-        """Nothing."""
+        """Does nothing."""
         return self.check(artifact)
 
     def check(self, artifact: Artifact, passed: Verdict = NOTHING_CHECKED) -> Verdict | Failed:
-        """Nothing."""
+        """Does nothing."""
         return Failed("check", "not_checked", "PyTorch runs on the device alone.")
 
 

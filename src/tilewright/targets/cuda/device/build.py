@@ -48,7 +48,8 @@ _OF_THE_COMPILER = re.compile(
     r"|__cxa_(atexit|guard_\w+|pure_virtual)|atexit|exit|__dso_handle|_GLOBAL_OFFSET_TABLE_|"
     r"__stack_chk_fail|__gxx_personality_v0|_Unwind_Resume|_ZSt9terminatev"
 )
-"""nvcc writes a host version of each device function, which ends the process by `exit`."""
+"""Functions that a kernel may refer to because nvcc writes a host version of each device function,
+which ends the process with `exit`."""
 _MAY_DEFINE = re.compile(r"tw_call|_Z\w+|DW\.ref\.\w+|\.L\w*")
 
 

@@ -33,7 +33,7 @@ _SHARES = {
     "multiprocessors": "sm__throughput.avg.pct_of_peak_sustained_elapsed",
     "tensor_cores": "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
 }
-"""Percentages by our names for them."""
+"""Names of metrics that are percentages, with our names for them."""
 _STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 _WAITS = {
     "long_scoreboard": "for data from global or local memory",
@@ -51,7 +51,7 @@ _WAITS = {
 """Reasons why a warp issues nothing, in words."""
 _SAID_WAITS = 3
 _MOST_BYTES = 8 << 20
-"""Of what it prints that is read."""
+"""Maximum number of characters of ncu's output that are read."""
 END_S = 60.0
 """Seconds for `ncu` to write its table after the program has ended."""
 _NOT_ALLOWED = "ERR_NVGPUCTRPERM"
@@ -179,7 +179,7 @@ def read_counters(printed: str, otherwise: str = "") -> Counters | NoCounters:
 
 
 def _by_launch(printed: str) -> list[dict[str, float]]:
-    """The metrics of each launch, by their names."""
+    """The metrics of each launch, by name."""
     lines = printed.splitlines()
     begin = next((i for i, line in enumerate(lines) if '"Metric Name"' in line), len(lines))
     launches = dict[str, dict[str, float]]()
@@ -191,7 +191,8 @@ def _by_launch(printed: str) -> list[dict[str, float]]:
 
 
 def _number(text: str) -> float | None:
-    """As ncu prints it, with commas between thousands; None for `n/a` and the like."""
+    """A number as ncu prints it, with commas between thousands; None for `n/a` and similar
+    texts."""
     try:
         value = float(text.replace(",", ""))
     except ValueError:

@@ -85,9 +85,10 @@ class BatchValues:
 
 
 def _scales(case: Case) -> dict[int, float]:
-    """By index of an argument that is given: the scale of the floats that the device draws for it.
+    """The scale of the floats that the device draws for an argument, by the index of the argument.
 
-    Only where any float32 would do, whatever the other arguments hold.
+    An argument is included only if its values may be any float32 numbers, independently of the
+    other arguments.
     """
     given = {i: a for i, a in enumerate(case.workload.arguments) if a.is_given}
     independent = {a.name for a in given.values()}

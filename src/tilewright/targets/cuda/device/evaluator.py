@@ -41,9 +41,9 @@ REPEATED = (
 )
 _SANITIZER = "compute-sanitizer"
 _ELF = b"\x7fELF"
-"""What programs of kernels begin with; those of PyTorch are scripts."""
+"""The first bytes of a compiled program. Programs of PyTorch are scripts."""
 _SANITIZED_S = 10.0
-"""Times longer than the usual limit that a call under the sanitizer may take."""
+"""Factor by which the time limit of a call under the sanitizer is longer than the usual one."""
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,8 @@ class DeviceRunner:
     def _kernels(
         self, programs: Sequence[bytes], case: Case
     ) -> Iterator[tuple[TimedKernel, OpenKernel]]:
-        """Candidate and what starts the starting kernel, while nobody else measures."""
+        """The candidate's process and a function that starts that of the starting kernel, while no
+        other measurement runs."""
         evaluation = self._evaluation
         with exclusive(evaluation.lock), ExitStack() as stack:
 
@@ -256,7 +257,8 @@ class DeviceRunner:
             yield candidate, start
 
     def _refuted(self, artifact: Artifact, case: Case, timed: Timed) -> Failed | None:
-        """What NVIDIA's own checker of memory says against a winner, where it is installed."""
+        """The error that NVIDIA's own memory checker finds in a winner, if the checker is
+        installed."""
         path = shutil.which(_SANITIZER)
         if path is None:
             return None
@@ -269,7 +271,8 @@ class DeviceRunner:
             return error.failed
 
     def _counted(self, artifact: Artifact, case: Case) -> Counters | NoCounters | None:
-        """Counters of one call, or why there are none; None where `ncu` is not installed."""
+        """The counters of one call, or the reason why there are none; None if `ncu` is not
+        installed."""
         if not artifact.binary.startswith(_ELF):
             return None
         if self._without_counters is None:
@@ -285,7 +288,8 @@ class DeviceRunner:
         return self._without_counters
 
     def _by_kernelbench(self, artifact: Artifact) -> dict[str, float]:
-        """By tolerance, 1 where KernelBench's rule accepts the kernel; it decides nothing."""
+        """For each tolerance, 1 if KernelBench's rule accepts the kernel. This does not affect the
+        verdict."""
         cases = self._evaluation.cases
         case = uniform(cases[cases.first], secrets.randbits(63))
         if isinstance(case.problem, DrawsInputs):

@@ -59,7 +59,7 @@ def clock_mhz() -> float | None:
 
 
 def _asked(fields: tuple[str, ...]) -> list[list[str]]:
-    """What nvidia-smi answers, a row for each GPU."""
+    """The output of nvidia-smi, with a row for each GPU."""
     path = shutil.which("nvidia-smi")
     if path is None:
         return []

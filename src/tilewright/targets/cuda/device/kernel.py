@@ -110,7 +110,7 @@ class DeviceKernel:
             count = min(count, values.most)
         values.draw(count)
         process.poison(count)
-        if count < self._least:  # the caches hold what was written last
+        if count < self._least:  # the caches contain the array that was written last
             process.spread(count, min(self._copies, count + self._least))
         if self._free is None:
             self._free = process.free_bytes()
@@ -130,7 +130,7 @@ class DeviceKernel:
         return seconds / count
 
     def _compare(self, hashes: Mapping[int, Mapping[int, int]]) -> None:
-        """Compare these copies of the last batch, in order, while there is time for another."""
+        """Compare these copies of the last batch in order, until the time is used up."""
         end = time.perf_counter() + COMPARED_S
         for copy, of_outputs in hashes.items():
             failed = _compared(self._process, self._values.case(copy), copy, of_outputs)
@@ -143,9 +143,10 @@ class DeviceKernel:
 def _compared(
     process: DeviceProcess, case: Case, copy: int, hashes: Mapping[int, int] | None = None
 ) -> Failed | None:
-    """How a copy differs from what a correct kernel leaves, or None.
+    """How a copy differs from the result of a correct kernel, or None.
 
-    `hashes` are of its outputs right after the calls: they must not have changed since.
+    `hashes` are the hashes of its outputs right after the calls. The outputs must not have changed
+    since.
     """
     stage = process.stage
     outputs = process.outputs(copy)

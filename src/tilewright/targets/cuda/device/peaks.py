@@ -36,9 +36,10 @@ thousandth.
 MOST_PASSES = 1 << 24
 _THREADS, _BLOCKS_OF_ONE = 256, 4
 _CACHES = 16
-"""Times the second-level cache that each array of the copy is: the cache holds little of it."""
+"""Size of each array of the copy as a multiple of the second-level cache, so that the cache
+contains little of it."""
 _SHARE = 0.2
-"""Of the device's free memory that each array may take."""
+"""Share of the device's free memory that each array may take."""
 _TENSOR_CORES = 80
 """The first architecture, without `sm_`, whose tensor cores multiply tf32 and bfloat16."""
 _COMPILE_S, _CALL_S = 120.0, 30.0
@@ -47,10 +48,11 @@ _SIZES = ("length", "blocks", "work")
 
 @dataclass(frozen=True, slots=True)
 class Peaks:
-    """Per second: bytes read and written by a copy, and multiply-adds of each kind, 0 if not known.
+    """Rates per second: bytes that a copy reads and writes, and multiply-adds of each kind; 0 if
+    not known.
 
-    Those of tensor cores are of `nvcuda::wmma`; Hopper's and later tensor cores do more than that
-    with instructions for whole groups of warps.
+    The rates of tensor cores are those of `nvcuda::wmma`. Tensor cores of Hopper and later GPUs are
+    faster with instructions for groups of warps.
     """
 
     bytes_per_s: float
@@ -73,7 +75,8 @@ class Peaks:
 
 @dataclass(frozen=True, slots=True)
 class _Rate:
-    """One number of `Peaks`: the launcher's `work`, and what a thread (of a copy: a pass) does."""
+    """One number of `Peaks`: the `work` argument of the launcher, and the work of a thread (for the
+    copy: of a pass)."""
 
     name: str
     work: int
@@ -86,11 +89,13 @@ _RATES = (
     _Rate("tf32_per_s", 2, 4 * 4 * 16 * 16 * 8 / 32),
     _Rate("bf16_per_s", 3, 4 * 4 * 16 * 16 * 16 / 32),
 )
-"""As `peaks.cu` has them: SUMS * STEPS, and PRODUCTS * TILES products of 16 x 16 x DEPTH a warp."""
+"""The constants of `peaks.cu`: SUMS * STEPS, and PRODUCTS * TILES products of 16 x 16 x DEPTH per
+warp."""
 
 
 def nominal(facts: DeviceFacts, architecture: Architecture) -> Peaks:
-    """From the clock rates that the driver tells, 0 where it does not; memory uses both edges."""
+    """The rates that follow from the clock rates of the driver; 0 if it reports none. Memory
+    transfers data on both clock edges."""
     memory = 2 * facts.memory_khz * 1e3 * facts.bus_bits / 8
     products = facts.multiprocessors * architecture.lanes * facts.clock_khz * 1e3
     return Peaks(memory, products, 0.0, 0.0, "nominal")
@@ -131,7 +136,7 @@ def _kept(path: Path, names: list[str]) -> dict[str, float] | None:
 
 
 def _measured(compiler: DeviceCompiler, source: str) -> dict[str, float] | None:
-    """Every rate that the architecture has, or None."""
+    """All rates that the architecture has, or None."""
     program = compiler.build(source, call(_arguments(1), _SIZES), _COMPILE_S)
     if isinstance(program, Failed):
         return None
@@ -144,7 +149,7 @@ def _measured(compiler: DeviceCompiler, source: str) -> dict[str, float] | None:
 
 
 def _rate(program: bytes, rate: _Rate, facts: DeviceFacts) -> float:
-    """Bytes or multiply-adds a second. Raises `DeviceFailedError`."""
+    """Bytes or multiply-adds per second. Raises `DeviceFailedError`."""
     blocks = max(1, facts.multiprocessors) * _BLOCKS_OF_ONE
     threads = blocks * _THREADS
     room = int(_SHARE * facts.free_bytes) // 16 * 4
@@ -165,7 +170,7 @@ def _rate(program: bytes, rate: _Rate, facts: DeviceFacts) -> float:
 
 
 def _seconds(process: DeviceProcess, passes: int) -> float:
-    """Of one call with so many passes, by this process's clock."""
+    """Seconds of one call with this number of passes, by this process's clock."""
     process.upload(0, 0, np.array([passes], np.int32))
     return max(1e-9, process.batch(0, 1)[0])
 
@@ -179,7 +184,7 @@ def _arguments(length: int) -> tuple[Argument, ...]:
 
 
 def in_words(peaks: Peaks) -> str:
-    """The rates that are known."""
+    """The known rates as text."""
     said = [f"{1e-9 * peaks.bytes_per_s:,.0f} GB/s copied"]
     kinds = {
         "float32": peaks.float32_per_s,

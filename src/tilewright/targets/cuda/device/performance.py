@@ -74,7 +74,7 @@ def too_fast(
             log = f"{latency_s * 1e6:.3g} us: writing the outputs takes {least_s * 1e6:.3g}."
             return Failed("measure", "invalid", log), ()
     if peaks.quantity == "nominal":
-        return None, ()  # what tensor cores do is not known
+        return None, ()  # the rate of the tensor cores is not known
     excess = times_the_peak(workload, latency_s, peaks.most_products_per_s)
     if needed or excess <= BEYOND_BELIEF:
         return beyond_belief(workload, excess, ""), ()

@@ -22,7 +22,7 @@ from tilewright.sandbox import UNCONTAINED, Limits, Sandbox, open_folder
 _ROLES = {"input": 0, "output": 1, "inout": 2}
 _LINE = 1000
 _START_S = 60.0
-"""For the driver to start, which takes seconds on machines with several GPUs."""
+"""Seconds for the driver to start, which is slow on machines with several GPUs."""
 _LIFETIME_S = 900.0
 _ILLEGAL, _UNDER_SANITIZER, _MISALIGNED, _OUT_OF_MEMORY = 700, 719, 716, 2
 _LAUNCH = (1, 9, 98, 701)
@@ -32,7 +32,7 @@ _KINDS = {
     _MISALIGNED: "misaligned",
     **dict.fromkeys(_LAUNCH, "launch_failure"),
 }
-"""Numbers of CUDA's errors (driver_types.h)."""
+"""CUDA's error numbers (driver_types.h)."""
 
 
 class DeviceFailedError(Exception):
@@ -192,7 +192,7 @@ class DeviceProcess:
         except TimeoutError:
             raise self._late(self._timeout_s) from None
         except OSError:
-            pass  # the process is gone, as reading its answer says
+            pass  # the process has ended, which reading its answer reports
 
     def _line(self, answer: str, timeout_s: float) -> list[str]:
         """The words after `answer` in the next line."""
@@ -204,7 +204,7 @@ class DeviceProcess:
         line, _, self._unread = self._unread.partition(b"\n")
         words = line.decode(errors="replace").split(" ")
         if words[0] == "failed" and len(words) >= 3 and words[2].isdigit():
-            if words[1] == "start":  # before anything of the kernel
+            if words[1] == "start":  # before any code of the kernel runs
                 raise ToolchainMissingError(
                     f"the GPU of this machine cannot be used ({' '.join(words[3:])}, CUDA error "
                     f"{words[2]}). Install a driver that fits the CUDA toolkit, and see that no "

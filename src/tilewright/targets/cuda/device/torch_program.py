@@ -1,7 +1,7 @@
 """Calls PyTorch on a GPU as `program.cu` calls a kernel: the same commands, values and hashes.
 
-Started by `baselines.py` with whatever Python has PyTorch, so that it imports nothing else.
-The last line of the file is a call of `main` with what is to be computed.
+`baselines.py` starts it with any Python that has PyTorch, so it imports nothing else. The last line
+of the file calls `main` with a description of the computation.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ _ROLE_WRITTEN = 1
 
 
 def _wrapped(number: int) -> int:
-    """A number of 64 bits without sign as PyTorch has it, with one."""
+    """A 64-bit unsigned number as the signed number with the same bits, because PyTorch has only
+    signed ones."""
     number &= (1 << 64) - 1
     return number - (1 << 64) if number >> 63 else number
 
 
 class Program:
-    """The arrays of all copies, and what is computed of them."""
+    """The arrays of all copies, and the computation on them."""
 
     def __init__(self, torch: Any, device: str, job: dict[str, Any], descriptor: int) -> None:
         self._torch, self._device, self._job = torch, device, job
@@ -47,7 +48,7 @@ class Program:
             owner.allow_tf32 = job["tf32"]
 
     def serve(self) -> None:
-        """Answer commands until the other side is gone."""
+        """Answer commands until the other side closes the connection."""
         for line in self._from:
             words = line.decode().split()
             if words:
@@ -62,7 +63,8 @@ class Program:
             self._torch.cuda.synchronize()
 
     def do_open(self, count: int, *numbers: int) -> None:
-        """The sizes and the roles of the arrays; answered by what the device says of itself."""
+        """Receive the sizes and roles of the arrays, and answer with the properties of the
+        device."""
         self._sizes = list(numbers[:count])
         self._roles = list(numbers[count : 2 * count])
         facts: Any = None
@@ -76,7 +78,8 @@ class Program:
                                str(self._free)]))  # fmt: skip
 
     def do_copies(self, count: int) -> None:
-        """Arrays of so many copies, of whole words; outputs are made by the calls."""
+        """Allocate this number of copies of the inputs, in whole words. The calls create the
+        outputs."""
         words = [-(-size // 4) for size in self._sizes]
         self._arrays = [
             [self._torch.zeros(n, dtype=self._torch.int32, device=self._device) for n in words]
@@ -85,7 +88,7 @@ class Program:
         self._answer(f"copies {count}")
 
     def do_upload(self, index: int, copy: int) -> None:
-        """Bytes of one array."""
+        """Receive the bytes of one array."""
         size = self._sizes[index]
         data = bytearray(self._from.read(size)) + bytes(-size % 4)
         self._arrays[copy][index] = self._torch.frombuffer(data, dtype=self._torch.int32).to(
@@ -94,14 +97,14 @@ class Program:
         self._answer("uploaded")
 
     def do_spread(self, first: int, end: int) -> None:
-        """What copy 0 holds to others."""
+        """Copy the arrays of copy 0 to other copies."""
         for arrays in self._arrays[first:end]:
             for index, array in enumerate(self._arrays[0]):
                 arrays[index] = array.clone()
         self._answer("spread")
 
     def do_draw(self, index: int, copies: int, key: int, scale: float) -> None:
-        """The floats that `draw_floats` in program.cu draws."""
+        """Draw the same floats as `draw_floats` in program.cu."""
         torch = self._torch
         places = torch.arange(self._sizes[index] // 4, device=self._device)
         mixed = self._mixed(places)
@@ -114,7 +117,7 @@ class Program:
         self._answer("drawn")
 
     def do_poison(self, copies: int) -> None:
-        """No numbers in outputs."""
+        """Fill the outputs with NaN."""
         for arrays in self._arrays[:copies]:
             for index, role in enumerate(self._roles):
                 if role == _ROLE_WRITTEN:
@@ -122,7 +125,7 @@ class Program:
         self._answer("poisoned")
 
     def do_batch(self, first: int, count: int) -> None:
-        """The calls, once `go` is said."""
+        """Make the calls after the command `go`."""
         given = [i for i, role in enumerate(self._roles) if role != _ROLE_WRITTEN]
         written = next(i for i, role in enumerate(self._roles) if role == _ROLE_WRITTEN)
         inputs = [
@@ -142,20 +145,21 @@ class Program:
             self._arrays[copy][written] = held.view(self._torch.int32)
 
     def do_hash(self, index: int, copy: int) -> None:
-        """The hash that `hash_words` in program.cu finds."""
+        """The same hash as `hash_words` in program.cu."""
         words = self._arrays[copy][index].to(self._torch.int64) & 0xFFFFFFFF
         places = self._torch.arange(len(words), device=self._device) << 32
         total = int(self._mixed(places ^ words).sum())
         self._answer(f"hash {total & (1 << 64) - 1}")
 
     def do_download(self, index: int, copy: int) -> None:
-        """Bytes of one array."""
+        """Send the bytes of one array."""
         data = self._arrays[copy][index].cpu().numpy().tobytes()
         self._to.write(data[: self._sizes[index]])
         self._to.flush()
 
     def do_free(self) -> None:
-        """What was free when it began: PyTorch keeps what it once had, for itself."""
+        """Report the memory that was free at the start, because PyTorch does not return memory to
+        the device."""
         self._answer(f"free {self._free}")
 
     def _mixed(self, x: Any) -> Any:
@@ -165,7 +169,8 @@ class Program:
 
 
 def _model(torch: Any, device: str, job: dict[str, Any]) -> Any:
-    """What calls a problem's `Model` with its inputs, followed by the arrays that it holds."""
+    """A function that calls a problem's `Model` with its inputs. The arrays of the model come after
+    the inputs."""
     problem = types.ModuleType("problem")
     exec(compile(job["model"], "problem.py", "exec"), problem.__dict__)
     model = problem.Model(*problem.get_init_inputs()).to(device)
@@ -184,7 +189,7 @@ def _number(word: str) -> int | float:
 
 
 def main(job: dict[str, Any]) -> None:
-    """Serve the descriptor that is the only argument."""
+    """Serve the connection whose descriptor is the only argument."""
     for name in ("HOME", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
         folder = Path.cwd() / name
         folder.mkdir(exist_ok=True)

@@ -1,8 +1,8 @@
 """Values that the GPU draws for timed calls, drawn again here bit for bit, and hashes of arrays.
 
-Uploading new values for every call of a batch would take longer than the calls. So the device draws
-them (`draw_floats` in program.cu): all copies of an array differ, in every batch, and the evaluator
-draws those of the copies that it compares once more.
+Uploading new values for every call of a batch would take longer than the calls. Therefore, the
+device draws them (`draw_floats` in program.cu). All copies of an array have different values in
+every batch, and the evaluator repeats the drawing for the copies that it compares.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ import numpy as np
 from tilewright.parts.inputs import Array
 
 UNIT = float(np.sqrt(3.0) / 65536)
-"""Scale that gives values a deviation of 1: sums of four numbers of 16 bits, less their mean."""
+"""Scale that gives values a standard deviation of 1. A value is the sum of four 16-bit numbers
+minus their mean."""
 _MASK = (1 << 64) - 1
 _AT_A_TIME = 1 << 22
 
 
 def drawn_floats(shape: tuple[int, ...], key: int, copy: int, scale: float) -> Array:
-    """What `draw_floats` writes to a copy: near a normal distribution, mean 0, float32."""
+    """The values that `draw_floats` writes to a copy: approximately normal, mean 0, float32."""
     count = int(np.prod(shape))
     found = np.empty(count, np.float32)
     begin = np.uint64((key + copy) & _MASK)
@@ -33,7 +34,8 @@ def drawn_floats(shape: tuple[int, ...], key: int, copy: int, scale: float) -> A
 
 
 def hash_of(data: bytes) -> int:
-    """What `hash_words` finds for an array: a sum of 64-bit hashes of each word with its place."""
+    """The result of `hash_words` for an array: a sum of 64-bit hashes of each word with its
+    position."""
     words = np.frombuffer(data + bytes(-len(data) % 4), np.uint32)
     total = 0
     for start in range(0, len(words), _AT_A_TIME):

@@ -1,7 +1,8 @@
 """The target `kernelbench`: answers in KernelBench's form, Python that defines `ModelNew`.
 
-A kernel's Python is read, never run: the CUDA source that it hands to `load_inline` and what its
-`forward` calls become a kernel of the target `cuda`, which is compiled, checked and timed as such.
+A kernel's Python is parsed and never run. The CUDA source that it passes to `load_inline`, and the
+calls in `forward`, are converted to a kernel of the target `cuda`, which is compiled, checked and
+timed like any other.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def create_target() -> KernelBenchTarget:
-    """The entry point; the implementation is imported only now."""
+    """The entry point, which imports the implementation."""
     from tilewright.targets.cuda.models.target import KernelBenchTarget
 
     return KernelBenchTarget()

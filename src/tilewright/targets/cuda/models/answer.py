@@ -1,7 +1,7 @@
-"""The Python of an answer: its texts, its extension, and the functions of `ModelNew`.
+"""Parses the Python of an answer: its texts, its extension, and the methods of `ModelNew`.
 
-It is parsed and never run. What cannot be understood from the text alone is not checked, which says
-nothing about whether it is right.
+It is parsed and never run. An answer that cannot be understood from its text is not checked, and
+nothing is said about its correctness.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from tilewright.targets.cuda.models.unread import NotReadError, WrongError
 _DEEPEST, _MOST_NODES = 100, 200_000
 _LARGEST, _HUGE = 1 << 62, 1 << 64
 _MOST_TEXT = 16 * MAX_SOURCE_BYTES
-"""Characters of all texts of a file together, those that are put together included."""
+"""Maximum total number of characters of all texts in a file, including concatenated ones."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """A constant text, and the line of the answer on which it begins where it is one literal."""
+    """A constant text, and the line on which it begins if it is a single literal."""
 
     text: str
     line: int | None
@@ -32,7 +32,8 @@ class Text:
 
 @dataclass(frozen=True)
 class Extension:
-    """What `load_inline` compiles: texts in their order, and the names that Python may call."""
+    """An extension that `load_inline` compiles: its texts in order, and the names that Python may
+    call."""
 
     texts: tuple[Text, ...]
     functions: frozenset[str]
@@ -40,9 +41,9 @@ class Extension:
 
 @dataclass
 class Answer:
-    """A parsed answer: constants by name, extensions by name, and the two functions of the model.
+    """A parsed answer: constants by name, extensions by name, and the two methods of the model.
 
-    `initialise` is None where the model has none of its own.
+    `initialise` is None if the model does not define it.
     """
 
     constants: Mapping[str, object]
@@ -105,7 +106,7 @@ def _parsed(source: str) -> ast.Module:
 
 
 def _assigned(module: _Module, node: ast.Assign) -> None:
-    """A name, or an attribute of `self`, that is given a constant or an extension."""
+    """A name or an attribute of `self`, with the constant or extension that is assigned to it."""
     name = name_of(node.targets[0]) if len(node.targets) == 1 else None
     if name is None:
         return
@@ -159,12 +160,12 @@ def _texts(module: _Module, node: ast.expr) -> list[Text]:
 
 
 def shown(node: ast.AST) -> str:
-    """An expression as a message shows it."""
+    """An expression in the form in which messages show it."""
     return ast.unparse(node).partition("\n")[0][:60]
 
 
 def name_of(node: ast.expr) -> str | None:
-    """`x`, or `self.x` as it is written; None for anything else."""
+    """The name in `x` or `self.x`; None for any other expression."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
@@ -173,12 +174,12 @@ def name_of(node: ast.expr) -> str | None:
 
 
 def constant(node: ast.expr, known: Mapping[str, object]) -> object:
-    """The value of an expression of numbers and texts. Raises `NotReadError`."""
+    """The value of an expression that consists of numbers and texts. Raises `NotReadError`."""
     match node:
         case ast.Constant(value=int() as whole) if abs(whole) >= _LARGEST:
             pass
         case ast.Constant(value=str() as text) if any("\ud800" <= c <= "\udfff" for c in text):
-            pass  # half a character, which no file can hold
+            pass  # half of a surrogate pair, which cannot be written to a file
         case ast.Constant(value=None | bool() | int() | float() | str()):
             return node.value
         case ast.Name() | ast.Attribute():

@@ -1,4 +1,5 @@
-"""Answers of our own: the first one of a known workload, and those that are wrong for any model."""
+"""Answers that tilewright writes: the first one for a known workload, and answers that are wrong
+for any model."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ template <class T, class V> __global__ void fill(T *to, const V *from, long coun
 
 
 def hostile_answers(form: Form) -> Mapping[str, str]:
-    """Answers that must fail, by what they do."""
+    """Answers that must fail, by a description of what they do."""
     found = {"writes zeros": _filled(form, None)}
     given = next((a for a in form.inputs if isinstance(a, Argument)), None)
     if given is not None:
@@ -97,7 +98,7 @@ def _answer(
 
 
 def in_pytorch(problem: str) -> str:
-    """A problem's own model as an answer: right, and without a kernel."""
+    """A problem's own model as an answer. It is correct and contains no kernel."""
     found = re.sub(r"^class Model\b", "class ModelNew", problem, flags=re.MULTILINE)
     return re.sub(r"\bsuper\(\s*Model\s*,", "super(ModelNew,", found)
 
@@ -105,7 +106,7 @@ def in_pytorch(problem: str) -> str:
 def first_answer(shape: Shape, plain: str) -> str | None:
     """An answer that calls the plain kernel of a workload, for any sizes of its inputs.
 
-    None where the sizes do not all follow from single axes of the inputs.
+    None if some size is not the extent of a single axis of an input.
     """
     letters = KINDS[shape.kind].sizes
     probe = {letter: 10_000 + 7 * i for i, letter in enumerate(shape.values)}

@@ -12,10 +12,10 @@ _PLAIN = (bool, int, float, str, type(None))
 
 
 def baselines_of_model(form: Form, text: str) -> Mapping[str, str]:
-    """What each baseline computes, by its name: the `Model` of a problem's text, at full size.
+    """The computation of each baseline, by name: the `Model` of a problem's text at full size.
 
-    Empty where it is called with, or returns, anything but float32 arrays and plain values, or
-    returns more than one array.
+    Empty if the model is called with, or returns, anything other than float32 arrays and plain
+    values, or returns more than one array.
     """
     plain = all(isinstance(i, (Argument, *_PLAIN)) for i in form.inputs)
     floats = all(a.dtype == "float32" for a in form.arguments)

@@ -1,4 +1,5 @@
-"""Problems of a checkout of KernelBench, which is found by a variable and never copied."""
+"""Problems in a checkout of KernelBench. An environment variable names its folder; it is not
+copied."""
 
 from __future__ import annotations
 
@@ -8,11 +9,11 @@ from pathlib import Path
 from tilewright.core.errors import WorkloadError
 
 CHECKOUT = "TILEWRIGHT_KERNELBENCH"
-"""Names the folder of a checkout, or the one within it that holds `level1`."""
+"""The variable that names the folder of a checkout, or the folder in it that contains `level1`."""
 
 
 def file_of(level: int, number: int) -> Path:
-    """The file of a problem; `WorkloadError` where there is none."""
+    """The file of a problem; `WorkloadError` if there is none."""
     named = os.environ.get(CHECKOUT)
     if not named:
         raise WorkloadError(

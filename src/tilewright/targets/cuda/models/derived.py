@@ -1,7 +1,9 @@
-"""Answers with free parameters for a problem's file, if we have kernels for its model.
+"""Writes answers with free parameters for a problem's file, if tilewright has kernels for its
+model.
 
-The model's operations become a formula (`recognition.py`), the formula statements of C in one of
-the templates (`statements.py`), and these an answer: the problem's file with another `forward`.
+The model's operations are converted to a formula (`recognition.py`), and the formula to C
+statements in one of the templates (`statements.py`). The answer is the problem's file with a new
+`forward`.
 """
 
 from __future__ import annotations
@@ -35,25 +37,26 @@ extension = load_inline(
 
 '''
 _MOST = 1 << 31
-"""Elements that a kernel counts by 32 bits."""
+"""Maximum number of elements, because the kernels count them with 32 bits."""
 
 
 @dataclass(frozen=True)
 class Derived:
-    """Answers by what they are, and a sentence: what the model is, or why there are none."""
+    """Answers by a description, and a sentence that says what the model is, or why there are no
+    answers."""
 
     templates: Mapping[str, str]
     words: str
 
     @property
     def first(self) -> str | None:
-        """The first values of the first answer."""
+        """The first answer with the first values of its parameters."""
         found = next(iter(self.templates.values()), None)
         return None if found is None else concrete(found, MACROS)
 
 
 def derive(full: Described, reduced: Described, architecture: Architecture, lowest: str) -> Derived:
-    """Answers for a problem, or why none is proposed."""
+    """Answers for a problem, or the reason why there are none."""
     try:
         model = recognised(full.graph, reduced.graph)
         if math.prod(one for one, _ in model.grid) >= _MOST:
@@ -73,7 +76,7 @@ def derive(full: Described, reduced: Described, architecture: Architecture, lowe
 
 
 def _unused(tree: ast.Module, model: ast.ClassDef) -> set[int]:
-    """Lines of what only the problem needs: its inputs, and names that the model does not use."""
+    """Lines that only the problem needs: its inputs, and names that the model does not use."""
     used = {n.id for n in ast.walk(model) if isinstance(n, ast.Name)}
     found = set[int]()
     for node in tree.body:
@@ -88,7 +91,7 @@ def _unused(tree: ast.Module, model: ast.ClassDef) -> set[int]:
 
 
 def _answer(problem: str, made: tuple[str, Host]) -> str:
-    """The problem's file with another `forward`, whose kernel stands before its model."""
+    """The problem's file with a new `forward`. The kernel is inserted before the model."""
     text, host = made
     try:
         tree = parsed(problem, "problem.py")

@@ -1,4 +1,5 @@
-"""What an answer is called with: arrays and constants, by the names of the reference model."""
+"""The arguments with which an answer is called: arrays and constants, by their names in the
+reference model."""
 
 from __future__ import annotations
 
@@ -10,18 +11,19 @@ from tilewright.core.records import Argument, Workload
 
 @dataclass(frozen=True)
 class Unread:
-    """An argument that is neither an array nor a number; it matters only where it is used."""
+    """An argument that is neither an array nor a number. An answer is refused only if it uses the
+    argument."""
 
     what: str
 
 
 @dataclass(frozen=True)
 class Form:
-    """How `ModelNew` is made and called.
+    """How `ModelNew` is constructed and called.
 
-    `inputs` are the arguments of `forward` in their order, each an array or a constant; `outputs`
-    what it returns. `initial` are the arguments of `__init__`. `state` are arrays of the reference
-    model by their names there (`conv.weight`).
+    `inputs` are the arguments of `forward` in order, each an array or a constant. `outputs` are the
+    arrays that it returns. `initial` are the arguments of `__init__`. `state` are arrays of the
+    reference model by their names there (`conv.weight`).
     """
 
     inputs: tuple[object, ...]
@@ -31,12 +33,13 @@ class Form:
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
-        """All arrays, as the launcher takes them: inputs, those of the model, outputs."""
+        """All arrays in the order of the launcher's parameters: inputs, arrays of the model,
+        outputs."""
         given = [found for found in self.inputs if isinstance(found, Argument)]
         return (*given, *self.state.values(), *self.outputs)
 
 
 def form_of(workload: Workload) -> Form:
-    """That of a workload whose model has no arrays of its own."""
+    """The form for a workload whose model has no arrays of its own."""
     given = tuple(a for a in workload.arguments if a.role == "input")
     return Form(given, tuple(a for a in workload.arguments if a.is_written))

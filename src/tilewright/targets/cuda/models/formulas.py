@@ -1,4 +1,4 @@
-"""Formulas of a model: values of single elements and of rows, as C computes them.
+"""Formulas of a model: C expressions for values of single elements and of rows.
 
 relu(x * 2 + bias)        Calculated("({0} > 0.0f ? {0} : 0.0f)", ...)
 x / x.sum(1, True)        Calculated("({0} / {1})", x, Total("sum", x))
@@ -10,19 +10,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 Size = tuple[int, int]
-"""An extent at a problem's own sizes, and at those that a CPU checks."""
+"""An extent at the problem's own sizes, and at the sizes of the check on the CPU."""
 Shape = tuple[Size, ...]
 
 
 class OtherError(Exception):
-    """Why no kernel of ours computes a model, as a clause."""
+    """Why none of tilewright's kernels computes a model, as a clause."""
 
 
 @dataclass(frozen=True)
 class Element:
-    """An element of an array, for the place of the formula's: (place / inner) % count of it.
+    """An element of an array for a position in the result: its index is (position / inner) % count.
 
-    `inner` are the extents behind the array's own axes; `whole` says that it has all axes.
+    `inner` is the product of the extents after the array's own axes. `whole` says that the array
+    has all axes.
     """
 
     array: str
@@ -33,14 +34,14 @@ class Element:
 
 @dataclass(frozen=True)
 class Number:
-    """A constant, or a name that the kernel gives a value, as C writes it."""
+    """A constant, or the name of a kernel's variable, as C writes it."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Calculated:
-    """An expression; `{0}` stands for the first operand."""
+    """An expression in which `{0}` stands for the first operand."""
 
     text: str
     of: tuple[Formula, ...]
@@ -48,7 +49,7 @@ class Calculated:
 
 @dataclass(frozen=True)
 class Total:
-    """The sum (`sum`), the largest (`most`) or the least (`least`) element of a row."""
+    """The sum (`sum`), the largest (`most`) or the smallest (`least`) element of a row."""
 
     kind: str
     of: Formula
@@ -56,12 +57,12 @@ class Total:
 
 Formula = Element | Number | Calculated | Total
 PRODUCT = Number("value")
-"""An element of the product, or of the convolution, that a formula goes on from."""
+"""The element of the product or of the convolution to which a formula is applied."""
 COLUMNS = Number("columns")
 
 
 def parts(formula: Formula) -> Iterator[Formula]:
-    """All formulas within one, operands first, each once."""
+    """All formulas inside one, each once, operands first."""
     seen = set[Formula]()
 
     def walk(one: Formula) -> Iterator[Formula]:
@@ -77,7 +78,7 @@ def parts(formula: Formula) -> Iterator[Formula]:
 
 
 def is_of_a_row(formula: Formula) -> bool:
-    """Whether all elements of a row have the same value of it."""
+    """Whether the value is the same for all elements of a row."""
     match formula:
         case Element():
             return False
@@ -89,13 +90,13 @@ def is_of_a_row(formula: Formula) -> bool:
 
 @dataclass
 class Written:
-    """Statements of C that give formulas a value."""
+    """C statements that compute the values of formulas."""
 
     known: dict[Formula, str]
     lines: list[str]
 
     def value(self, formula: Formula) -> str:
-        """The expression of a formula, computed once."""
+        """The C expression for a formula, which is computed only once."""
         if formula in self.known:
             return self.known[formula]
         match formula:
@@ -123,20 +124,20 @@ _PLAIN = {
     "mul": "({0} * {1})", "div": "({0} / {1})", "maximum": "fmaxf({0}, {1})",
     "minimum": "fminf({0}, {1})", "relu6": "fminf(fmaxf({0}, 0.0f), 6.0f)",
 }  # fmt: skip
-"""PyTorch's operations on elements that have no settings."""
+"""PyTorch's element-wise operations without settings."""
 
 
 def number(value: object) -> Number:
-    """A constant of a model."""
+    """A constant of a model as a formula."""
     if isinstance(value, (bool, int, float)) and abs(value) < 1e38:
         return Number(f"{float(value)!r}f")
     raise OtherError(f"it computes with {str(value)[:40]}")
 
 
 def calculated(name: str, of: tuple[Formula, ...], settings: list[object]) -> Calculated:
-    """One of PyTorch's operations on elements. Raises `OtherError` for others.
+    """One of PyTorch's element-wise operations as a formula. Raises `OtherError` for others.
 
-    `of` are operands that are arrays or numbers, `settings` the further numbers.
+    `of` are the operands that are arrays or numbers, and `settings` the further numbers.
     """
     given = [*settings, *[None] * 3]
 

@@ -1,4 +1,4 @@
-"""Reads `__init__` and `forward` of an answer, and writes what `forward` calls as C++.
+"""Reads `__init__` and `forward` of an answer, and writes the calls in `forward` as C++.
 
 def forward(self, x):                          at::Tensor v0 = tw_answer::scale(x, w, 3LL);
     return self.ext.scale(x, self.weight, 3)   leaves v0
@@ -23,15 +23,15 @@ TYPES = {
 }  # fmt: skip
 """PyTorch's names of element types."""
 _SAME = frozenset({"contiguous", "cuda", "detach"})
-"""Methods that change nothing here: every array is dense, and lies on the device."""
+"""Methods that change nothing here, because every array is dense and on the device."""
 _OF_ANOTHER = re.compile(r"[A-Za-z_][\w.]*\.(?:device|dtype)", re.ASCII)
-"""Where a tensor lies, or its type, said by another tensor: a name, not a call that does more."""
+"""Expressions for the device or the type of another tensor, which may be used as arguments."""
 _MAKERS = frozenset({"empty", "zeros", "empty_like", "zeros_like"})
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """A C++ expression of type `at::Tensor`; shape and type of its elements where known."""
+    """A C++ expression of type `at::Tensor`, with its shape and element type if they are known."""
 
     code: str
     shape: tuple[int, ...] | None = None
@@ -40,21 +40,21 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Sizes:
-    """The shape of a tensor, as Python handles it."""
+    """The shape of a tensor as a Python value."""
 
     of: Tensor
 
 
 @dataclass(frozen=True)
 class Part:
-    """A module within the model, by its name."""
+    """A module inside the model, with its name."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """An extension, by its name: a module of the model may have the same."""
+    """An extension, with its name. A module of the model may have the same name."""
 
     name: str
 
@@ -68,7 +68,7 @@ class Whole:
 
 @dataclass(frozen=True)
 class Unknown:
-    """What was not understood; it matters only where it is used."""
+    """A value that was not understood. The answer is refused only if it uses the value."""
 
     error: NotReadError
 
@@ -85,7 +85,7 @@ class Translation:
     used: set[str] = field(default_factory=set)
 
     def translated(self) -> list[Tensor]:
-        """What `forward` returns. Raises `NotReadError`."""
+        """The C++ code for `forward`. Raises `NotReadError`."""
         outer = {**self.answer.constants, **{n: Loaded(n) for n in self.answer.extensions}}
         self.names = dict(outer)
         if self.answer.initialise is not None:
@@ -104,9 +104,10 @@ class Translation:
         raise NotReadError("forward returns nothing", forward.lineno)
 
     def _bind(self, function: ast.FunctionDef, values: Sequence[object]) -> None:
-        """Arguments by name; what is not given has its default."""
+        """The value of each argument by name. Arguments that are not given have their default
+        value."""
         found = function.args
-        open_ended = function.name == "__init__"  # what else it is given, it does not use
+        open_ended = function.name == "__init__"  # further arguments are not used
         if (
             found.kwonlyargs
             or found.posonlyargs
@@ -135,7 +136,8 @@ class Translation:
         return {n: v for n, v in self.names.items() if isinstance(v, plain)}
 
     def _initial(self, node: ast.stmt) -> None:
-        """One statement of `__init__`: attributes that are constants, modules or parameters."""
+        """Processes one statement of `__init__`: attributes that are constants, modules or
+        parameters."""
         match node:
             case ast.Expr(value=ast.Constant()) | ast.Assert() | ast.Pass():
                 return
@@ -188,7 +190,7 @@ class Translation:
         raise NotReadError("a statement of forward is not understood", node.lineno)
 
     def _kept(self, value: object) -> object:
-        """A tensor that is computed gets a variable, so that it is computed once."""
+        """A computed tensor is assigned to a variable, so that it is computed only once."""
         if not isinstance(value, Tensor) or value.code.isidentifier():
             return value
         name = f"tw_v{len(self.statements)}"
@@ -213,7 +215,7 @@ class Translation:
         return tensors
 
     def value(self, node: ast.expr) -> object:
-        """What an expression stands for. Raises `NotReadError`."""
+        """The meaning of an expression. Raises `NotReadError`."""
         name = name_of(node)
         if name is not None and name in self.names:
             found = self.names[name]
@@ -237,7 +239,7 @@ class Translation:
         return constant(node, self._constants)
 
     def _state(self, value: object) -> object:
-        """A part of the model that is one of its arrays is a tensor."""
+        """The tensor for an array of the model."""
         if isinstance(value, Part) and value.name in self.form.state:
             self.used.add(value.name)
             return self.tensors[self.form.state[value.name].name]
@@ -255,7 +257,7 @@ class Translation:
                 if held:
                     return self._state(Part(inner))
                 if node.attr == "bias":
-                    return None  # of a module without one
+                    return None  # an attribute of a module without such an array
         raise NotReadError(f"{shown(node)} is not understood", node.lineno)
 
     def _called(self, node: ast.Call) -> object:
@@ -273,7 +275,7 @@ class Translation:
                            "computes", node.lineno)  # fmt: skip
 
     def _owner(self, node: ast.expr) -> object:
-        """What a method is called of; None for what is none of the answer's values."""
+        """The object whose method is called; None if it is not a value of the answer."""
         try:
             return self.value(node)
         except NotReadError:
@@ -307,7 +309,7 @@ class Translation:
                            node.lineno)  # fmt: skip
 
     def _made(self, maker: str, node: ast.Call) -> Tensor:
-        """`torch.empty` and its like; keywords may only say what is so anyway."""
+        """`torch.empty` and similar functions. Keywords may only state what is true anyway."""
         given = [self.value(argument) for argument in node.args]
         for word in node.keywords:
             said = ast.unparse(word.value)
@@ -347,7 +349,7 @@ _CODES: Mapping[type, Callable[[object], str]] = {
 
 
 def _code(value: object, node: ast.expr) -> str:
-    """A value as C++."""
+    """A value as a C++ expression."""
     if isinstance(value, (Tensor, Whole)):
         return value.code
     if type(value) in _CODES and value not in (float("inf"), float("-inf")) and value == value:

@@ -1,7 +1,7 @@
-"""The process that runs a problem's `Model` in PyTorch, contained, and what it answers.
+"""The sandboxed process that runs a problem's `Model` in PyTorch, and its answers.
 
-A problem's file is its user's own code, as a folder's `reference.py` is; it runs in a sandbox all
-the same, in a process of its own, and never beside a candidate.
+A problem's file is the user's own code, like a folder's `reference.py`. It nevertheless runs in a
+sandbox, in its own process, and never in the process of a candidate.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from tilewright.sandbox.child import Channel
 from tilewright.targets.cuda.other_python import FoundPython, environment, find_python
 
 PYTHON = "TILEWRIGHT_TORCH"
-"""Names a Python that has PyTorch, where the one that runs tilewright has none."""
+"""The environment variable that names a Python with PyTorch, if the Python of tilewright has
+none."""
 HOW_TO_GET = (
     "pip install torch into tilewright's environment, or set "
     f"{PYTHON} to a Python that has it (no GPU is needed)"
@@ -30,27 +31,28 @@ HOW_TO_GET = (
 _PROGRAM = Path(__file__).with_name("oracle_program.py")
 _PARTS = ("oracle_arithmetic.py", "oracle_trace.py")
 _MOST_REPLY = 16 << 20
-"""Bytes of the part of a reply in JSON; a description of 2000 arrays takes a quarter of a MiB."""
+"""Maximum number of bytes of the JSON part of a reply. A description of 2000 arrays takes a quarter
+of a MiB."""
 _ADDRESSES = 8 << 30
-"""That PyTorch's libraries and threads take of a process's address space, beside its memory."""
+"""Address space that PyTorch's libraries and threads take in addition to the memory limit."""
 _START_S = 120.0
 
 
 @cache
 def find_torch() -> FoundPython:
-    """The Python that the variable names, else this one. Raises `ToolchainMissingError`."""
+    """The Python that the variable names, otherwise this one. Raises `ToolchainMissingError`."""
     why = "problems in KernelBench's form are computed by PyTorch"
     return find_python("torch", PYTHON, why, HOW_TO_GET)
 
 
 @lru_cache(maxsize=2)
 def process_of(path: Path, text: str) -> OracleProcess:
-    """The process of a problem's text, which runs as long as this one or until it fails."""
+    """The process for a problem's text, which runs until this process ends or until it fails."""
     return OracleProcess(path, text)
 
 
 class OracleProcess:
-    """One running program; answers requests about a problem until it is closed."""
+    """A running program that answers requests about a problem until it is closed."""
 
     def __init__(self, path: Path, text: str) -> None:
         self._path, self._stack = path, ExitStack()
@@ -63,7 +65,7 @@ class OracleProcess:
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
         bounds = Limits(
             1e6, memory_bytes=memory + _ADDRESSES, total_memory_bytes=memory, processes=256
-        )  # the time of each request is limited here
+        )  # each request has its own time limit here
         with other:
             self._process = self._stack.enter_context(
                 torch.sandbox.started(
@@ -80,9 +82,9 @@ class OracleProcess:
     def ask(
         self, what: str, data: bytes = b"", most_bytes: int = 0, **more: object
     ) -> tuple[Mapping[str, Any], bytes]:
-        """The reply to a request, with `most_bytes` of payload at most.
+        """The reply to a request, with a payload of at most `most_bytes` bytes.
 
-        `WorkloadError` where the user's code fails in it, or writes more.
+        `WorkloadError` if the user's code fails or its reply is larger.
         """
         try:
             self._channel.begin(self._limit_s)
@@ -121,7 +123,8 @@ class OracleProcess:
 
 
 class _Timed(Channel):
-    """A channel whose requests, with their replies, end by a deadline: each byte may be late."""
+    """A channel with a deadline for each request and its reply, because the other side may send
+    each byte late."""
 
     def __init__(self, own: socket.socket) -> None:
         super().__init__(own.fileno())
@@ -130,7 +133,7 @@ class _Timed(Channel):
         self._deadline = 0.0
 
     def begin(self, limit_s: float) -> None:
-        """What follows, up to the next call, must end within so many seconds."""
+        """Set the deadline for everything up to the next call, in seconds from now."""
         self._deadline = time.monotonic() + limit_s
         self.most_bytes = _MOST_REPLY
 

@@ -1,6 +1,7 @@
-"""Ways to compute that the oracle's program runs a model in; imported by it alone.
+"""Variants of arithmetic with which the oracle's program runs a model. Only this program imports
+them.
 
-Each is a mode of PyTorch's that sees every operation.
+Each variant is a PyTorch mode, which intercepts every operation.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ _SUMS = frozenset({
     "_adaptive_avg_pool2d", "native_layer_norm", "native_group_norm", "native_batch_norm",
     "_native_batch_norm_legit", "prod", "var", "linalg_vector_norm",
 })  # fmt: skip
-"""Operations that add products or terms, each of which is rounded before it is added."""
+"""Operations that sum products or terms, each of which is rounded before it is added."""
 _UNIT = 2.0**-24
 _STEPS = 4096
-"""Terms of a sum that are added one after the other."""
+"""Number of terms of a sum that are added one after the other."""
 
 
 def _is_float(value: Any) -> bool:
@@ -34,7 +35,8 @@ def _name(function: Any) -> str:
 
 
 class _Changed(_dispatch.TorchDispatchMode):  # type: ignore[misc]
-    """Changes what operations take and give; what they only view or move stays as it is."""
+    """Changes the operands and results of operations that compute. Operations that only view or
+    move data are unchanged."""
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -59,48 +61,49 @@ class _Changed(_dispatch.TorchDispatchMode):  # type: ignore[misc]
         return changed[0] if changed else found
 
     def computed(self, function: Any, args: Sequence[Any], words: Any) -> Any:
-        """What an operation gives."""
+        """The result of an operation."""
         return function(*args, **words)
 
     def taken(self, value: Any) -> Any:
-        """An operand of a product or sum."""
+        """A changed operand of a product or sum."""
         return value
 
     def given(self, value: Any) -> Any:
-        """A result of an operation."""
+        """A changed result of an operation."""
         return value
 
 
 class Rounded(_Changed):
-    """Every result, and every term of a sum, is off by a random share of a float32 rounding."""
+    """Changes every result, and every term of a sum, by a random share of a float32 rounding
+    error."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
         self._generator = torch.Generator().manual_seed(seed)
 
     def taken(self, value: Any) -> Any:
-        """An operand of a product or sum."""
+        """A changed operand of a product or sum."""
         return self.given(value)
 
     def given(self, value: Any) -> Any:
-        """A result of an operation."""
+        """A changed result of an operation."""
         noise = torch.randn(value.shape, generator=self._generator, dtype=torch.float64)
         return value * (1 + _UNIT * noise).to(value.dtype)
 
 
 class Coarse(_Changed):
-    """What products and sums take, and every result, has so many binary digits."""
+    """Rounds every result, and the operands of products and sums, to a number of binary digits."""
 
     def __init__(self, digits: int) -> None:
         super().__init__()
         self._drop = 24 - digits
 
     def taken(self, value: Any) -> Any:
-        """An operand of a product or sum."""
+        """A rounded operand of a product or sum."""
         return self.given(value)
 
     def given(self, value: Any) -> Any:
-        """A result of an operation."""
+        """A rounded result of an operation."""
         if value.dtype != torch.float32:
             return value
         bits = value.contiguous().view(torch.int32)
@@ -110,10 +113,10 @@ class Coarse(_Changed):
 
 
 class Sequential(_Changed):
-    """Adds the terms of products and sums one after the other, as plain kernels do."""
+    """Adds the terms of products and sums one after the other, as simple kernels do."""
 
     def computed(self, function: Any, args: Sequence[Any], words: Any) -> Any:
-        """What an operation gives."""
+        """The result of an operation."""
         name = _name(function)
         if name in ("mm", "bmm"):
             return _product(*args[:2])

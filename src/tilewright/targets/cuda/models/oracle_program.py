@@ -1,7 +1,9 @@
-"""Runs a problem's `Model` in PyTorch: what it is called with, correct results, and honest errors.
+"""Runs a problem's `Model` in PyTorch: computes its inputs, correct results, and the errors of
+honest kernels.
 
-Started by `oracle.py` as a contained program of whatever Python has PyTorch, so that it imports
-nothing of tilewright. Each request is a message in JSON and one of bytes, and so is each reply.
+`oracle.py` starts it as a sandboxed program with any Python that has PyTorch, so it imports nothing
+of tilewright. Each request consists of a JSON message and a message of bytes, and so does each
+reply.
 """
 
 from __future__ import annotations
@@ -21,21 +23,21 @@ from pathlib import Path
 from typing import Any
 
 torch: Any = importlib.import_module("torch")
-sys.path.insert(0, str(Path(__file__).parent))  # an isolated Python does not look there
+sys.path.insert(0, str(Path(__file__).parent))  # not on the import path of an isolated Python
 _modes: Any = importlib.import_module("oracle_arithmetic")
 _trace: Any = importlib.import_module("oracle_trace")
 
 _UNIT = 2.0**-24
 _LEAST_SIZE = 16
-"""Below which the constants of a problem are not reduced."""
+"""Constants up to this value are not reduced."""
 
 
 class UnusableError(Exception):
-    """What makes a file no problem, as a clause."""
+    """Why a file is not a problem, as a clause."""
 
 
 class Problem:
-    """A file's functions, with constants at its top level replaced."""
+    """The functions of a file, with replaced values of constants at its top level."""
 
     def __init__(self, text: str, constants: Mapping[str, int]) -> None:
         tree = ast.parse(text, "problem.py")
@@ -53,17 +55,17 @@ class Problem:
         self._module = module
 
     def model(self, seed: int) -> tuple[list[Any], Any]:
-        """The arguments of the model, and the model."""
+        """The arguments of the model, and the model itself."""
         torch.manual_seed(seed)
         initial = list(self._module.get_init_inputs())
         torch.manual_seed(seed)
         return initial, self._module.Model(*initial)
 
     def inputs(self, seed: int) -> tuple[list[Any], set[int]]:
-        """What the model is called with, and which of it is drawn freely.
+        """The arguments of the model's call, and whether each is drawn freely.
 
-        An input is free if it is what `torch.rand` or `torch.randn` returned, so that any other
-        numbers would do as well; one that is computed from such is not.
+        An input is free if `torch.rand` or `torch.randn` returned it, so that any other numbers are
+        possible too. An input that is computed from such a tensor is not free.
         """
         torch.manual_seed(seed + 1)
         with _recorded() as drawn:
@@ -96,7 +98,7 @@ def _recorded() -> Iterator[list[Any]]:
 
 
 def constants_of(text: str) -> dict[str, int]:
-    """Whole numbers that names on the outermost level are given once, by name."""
+    """Whole numbers that are assigned once to a name at the top level, by name."""
     found: dict[str, int] = {}
     twice: set[str] = set()
     for node in ast.parse(text).body:
@@ -113,7 +115,7 @@ def constants_of(text: str) -> dict[str, int]:
 
 
 def described(text: str, constants: Mapping[str, int]) -> dict[str, Any]:
-    """What the model is called with and what it returns, found without computing where possible."""
+    """A description of the arguments and results of the model, without computing if possible."""
     try:
         with torch.device("meta"):
             return _described(Problem(text, constants))
@@ -172,9 +174,10 @@ def _outputs(returned: Any) -> list[Any]:
 def reduced(
     text: str, most_operations: int, most_bytes: int
 ) -> tuple[dict[str, int], dict[str, Any]]:
-    """Constants at which the model is small enough, and what it is called with there.
+    """Constants with which the model is small enough, and its arguments with them.
 
-    The largest constant is halved until the model fits; one that must keep its value is left.
+    The largest constant is halved until the model is small enough. A constant that must keep its
+    value is skipped.
     """
     constants = constants_of(text)
     sizes = {name: value for name, value in constants.items() if value >= 2 * _LEAST_SIZE}
@@ -212,13 +215,14 @@ def _bytes_of(tensor: Any) -> bytes:
 
 
 class Oracle:
-    """A problem at given constants, and its model."""
+    """A problem with given constants, and its model."""
 
     def __init__(self, text: str, constants: Mapping[str, int]) -> None:
         self._problem = Problem(text, constants)
 
     def draw(self, seed: int, part: str) -> bytes:
-        """Inputs, or arrays of the model (`state`), as the problem draws them with a seed."""
+        """Inputs, or arrays of the model (`state`), drawn by the problem's own functions with a
+        seed."""
         if part == "state":
             arrays = list(self._problem.model(seed)[1].state_dict().values())
         else:
@@ -227,7 +231,7 @@ class Oracle:
         return b"".join(map(_bytes_of, arrays))
 
     def _filled(self, data: bytes, double: bool) -> tuple[Any, list[Any]]:
-        """The model and its inputs, with the values of `data`."""
+        """The model and its inputs with the values in `data`."""
         _, model = self._problem.model(0)
         inputs, _ = self._problem.inputs(0)
         at = 0
@@ -254,7 +258,7 @@ class Oracle:
         return model, given
 
     def run(self, data: bytes, double: bool, mode: Any = None) -> list[Any]:
-        """Outputs of one call, computed in a mode."""
+        """Outputs of one call in a mode."""
         model, given = self._filled(data, double)
         with torch.no_grad():
             if mode is None:
@@ -263,10 +267,11 @@ class Oracle:
                 return _outputs(model(*given))
 
     def expected(self, data: bytes, draws: int, seed: int) -> bytes:
-        """Each output in float64, then its deviation: what rounding every operation changes.
+        """Each output in float64, and its deviation when every operation is rounded.
 
-        The deviation is the root mean square over calls in which each result of an operation, and
-        each term of a sum, is changed by a random share of the size of one float32 rounding.
+        The deviation is the root mean square over several calls. In each call, every result of an
+        operation and every term of a sum is changed by a random share of one float32 rounding
+        error.
         """
         exact = self.run(data, True)
         squares = [torch.zeros_like(e, dtype=torch.float64) for e in exact]
@@ -281,7 +286,8 @@ class Oracle:
         return b"".join(map(_bytes_of, parts))
 
     def honest(self, data: bytes) -> bytes:
-        """Outputs in float32 by the library and with long sums, then in TF32 and in bfloat16."""
+        """Outputs in float32 with the library's sums and with sequential sums, then in TF32 and in
+        bfloat16."""
         modes = (None, _modes.Sequential(), _modes.Coarse(11), _modes.Coarse(8))
         return b"".join(_bytes_of(o) for mode in modes for o in self.run(data, False, mode))
 
@@ -308,7 +314,7 @@ def _send(descriptor: int, message: bytes) -> None:
 
 
 def main(descriptor: int) -> None:
-    """Answer requests until the other side is gone."""
+    """Answer requests until the other side closes the connection."""
     for kind in (torch.Tensor, torch.nn.Module):
         kind.cuda = lambda self, *_, **__: self
     torch.use_deterministic_algorithms(True, warn_only=True)

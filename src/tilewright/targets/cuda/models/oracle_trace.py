@@ -1,6 +1,7 @@
-"""What a `Model` computes, as a list of PyTorch's own operations on arrays without values.
+"""Records the operations of a `Model` as a list of PyTorch's own operations on arrays without
+values.
 
-Part of the contained program that `oracle.py` starts; it imports nothing of tilewright.
+It is part of the sandboxed program that `oracle.py` starts, and imports nothing of tilewright.
 """
 
 from __future__ import annotations
@@ -12,16 +13,19 @@ from typing import Any
 torch: Any = importlib.import_module("torch")
 _dispatch: Any = importlib.import_module("torch.utils._python_dispatch")
 MOST_OPERATIONS = 200
-"""Of a model that is described; of one with more, the list is empty."""
+"""Maximum number of operations in the description of a model; if a model has more, the list is
+empty."""
 
 
 class Traced(_dispatch.TorchDispatchMode):  # type: ignore[misc]
-    """Writes down each operation: what it is called, what it is given, and what it gives."""
+    """Records the name, the operands and the results of each operation."""
 
     def __init__(self, model: Any, inputs: Sequence[Any]) -> None:
         super().__init__()
         self.operations: list[dict[str, Any]] = []
-        self._kept: list[Any] = []  # so that no other tensor gets the identity of one
+        self._kept: list[
+            Any
+        ] = []  # keeps the tensor alive, so that no other tensor gets its identity
         self._names: dict[int, str] = {}
         for name, value in [*model.named_parameters(), *model.named_buffers()]:
             self._named(value, f"self.{name}")
@@ -32,7 +36,7 @@ class Traced(_dispatch.TorchDispatchMode):  # type: ignore[misc]
     def __torch_dispatch__(
         self, function: Any, kinds: Any, given: Any = (), words: Mapping[str, Any] | None = None
     ) -> Any:
-        """As PyTorch would, with a note of it."""
+        """Execute an operation as PyTorch would, and record it."""
         said = [self._said(value) for value in given]
         keywords = {name: self._said(value) for name, value in (words or {}).items()}
         found = function(*given, **(words or {}))

@@ -1,4 +1,5 @@
-"""A problem's file as KernelBench has them: what its `Model` is called with, and a smaller one."""
+"""Reads a problem's file in KernelBench's form: the arguments of its `Model`, and a smaller
+version."""
 
 from __future__ import annotations
 
@@ -19,27 +20,28 @@ from tilewright.targets.cuda.models.torch_problem import Given, TorchProblem
 from tilewright.targets.cuda.shapes import MOST_BYTES
 
 MOST_OPERATIONS, MOST_COMPARED = 1 << 24, 8 << 20
-"""Multiply-adds and bytes of one comparison on the CPU, of which a task has eight."""
+"""Maximum number of multiply-adds and bytes of one comparison on the CPU; a task has eight."""
 _MOST_AXES, _MOST_ARRAYS = 8, 2000
 _LARGEST_COUNT = 1 << 80
-"""Of operations: more than all computers have done."""
+"""Maximum number of operations, more than all computers have executed."""
 
 
 @dataclass(frozen=True)
 class Described:
-    """A problem at certain constants."""
+    """A problem with certain constants."""
 
     workload: Workload
     form: Form
     problem: TorchProblem
     graph: object = None
-    """The operations that its model consists of, as the process that runs it wrote them down."""
+    """The operations of the model as the process that runs it recorded them."""
 
 
 def read_problem(path: Path, target: str, name: str) -> tuple[Described, Described]:
-    """The problem in a file at its own constants, and at those at which a CPU checks answers.
+    """The problem in a file with its own constants, and with those for the check on the CPU.
 
-    `WorkloadError` says what is wrong with the file, `ToolchainMissingError` how to get PyTorch.
+    `WorkloadError` says what is wrong with the file. `ToolchainMissingError` says how to install
+    PyTorch.
     """
     try:
         text = read_text(path, MAX_TEXT_BYTES)
@@ -98,13 +100,13 @@ def _made(
 
 
 class _Names:
-    """Makes arguments of descriptions, each under a name of its own."""
+    """Creates arguments from descriptions, each with its own name."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._taken, self._bytes = path, set[str](), 0
 
     def argument(self, said: Mapping[str, Any], role: Any) -> Argument | None:
-        """None for what is no array."""
+        """The argument, or None if it is not an array."""
         if "shape" not in said:
             return None
         shape, dtype = tuple(int(size) for size in said["shape"]), str(said["dtype"])
@@ -139,5 +141,5 @@ def _plain(said: Mapping[str, Any]) -> object:
 
 
 def in_words(constants: Mapping[str, int]) -> str:
-    """Constants as a message names them."""
+    """Constants as a message shows them."""
     return ", ".join(f"{name} = {value}" for name, value in constants.items())

@@ -1,4 +1,5 @@
-"""What a model computes: a product, a convolution, rows or single elements, and the formula of it.
+"""Finds what a model computes (a product, a convolution, row operations or element-wise operations)
+and its formula.
 
     view, t, addmm, view, relu      Recognised(product of input 0 and self.fc.weight transposed,
                                                relu(value + self.fc.bias[place % count]))
@@ -32,12 +33,12 @@ from tilewright.targets.cuda.models.formulas import (
 _VIEWS = {"view", "_unsafe_view", "reshape", "flatten", "unsqueeze", "squeeze", "clone", "alias",
           "detach", "contiguous"}  # fmt: skip
 _OF_TWO = {"add", "sub", "rsub", "mul", "div", "maximum", "minimum"}
-"""Operations that have two operands; all others have one."""
+"""Operations with two operands; all others have one."""
 
 
 @dataclass(frozen=True)
 class Array:
-    """An input, or an array of the model (`self.fc.weight`), seen in a shape."""
+    """An input or an array of the model (`self.fc.weight`), viewed with a shape."""
 
     name: str
     shape: Shape
@@ -46,7 +47,7 @@ class Array:
 
 @dataclass(frozen=True)
 class Value:
-    """What is computed: a formula in a shape."""
+    """A computed value: a formula with a shape."""
 
     formula: Formula
     shape: Shape
@@ -54,7 +55,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Convolution:
-    """Images, filters, and how windows move."""
+    """A convolution: images, filters, and how the windows move."""
 
     images: Array
     filters: Array
@@ -64,7 +65,7 @@ class Convolution:
 
 @dataclass(frozen=True)
 class Product:
-    """A matrix product; the right factor may be transposed."""
+    """A matrix product. The right factor may be transposed."""
 
     left: Array
     right: Array
@@ -72,9 +73,10 @@ class Product:
 
 @dataclass(frozen=True)
 class Recognised:
-    """A model: `formula` of each element of `shape`; of its rows, `columns` long, if it has Totals.
+    """A recognised model. `formula` computes each element of `shape`. If it contains `Total`s, each
+    row has `columns` elements.
 
-    `begins` is the product or convolution whose elements the formula goes on from.
+    `begins` is the product or convolution to whose elements the formula is applied.
     """
 
     formula: Formula
@@ -82,13 +84,15 @@ class Recognised:
     begins: Product | Convolution | None
     columns: Shape
     grid: Shape
-    """Shape of the elements that are computed: those of rows, where the result has one of each."""
+    """The shape of the computed elements, which is that of the rows if the result has one element
+    per row."""
     arrays: Mapping[str, Shape]
-    """Shapes that the inputs and the model's arrays have, however they are seen."""
+    """The shapes of the inputs and of the model's arrays, before they are viewed with other
+    shapes."""
 
     @property
     def words(self) -> str:
-        """What it is."""
+        """A description of the model."""
         more = " that is followed by element-wise operations" if self.formula != PRODUCT else ""
         if self.begins is not None:
             return ("a product" if isinstance(self.begins, Product) else "a convolution") + more
@@ -103,7 +107,7 @@ class _Reading:
     grid: Shape = ()
 
     def operand(self, said: Any, shape: Shape) -> Formula:
-        """An operand of an operation on elements whose result has a shape."""
+        """An operand of an element-wise operation whose result has a given shape."""
         if not isinstance(said, Mapping):
             return number(said)
         value = self.value(said)
@@ -117,7 +121,7 @@ class _Reading:
         raise OtherError("it computes with arrays of incompatible shapes")
 
     def _of_rows(self, shape: Shape) -> Shape:
-        """The shape of one value for each row, which is as wide as the rows."""
+        """The shape of an array with one value for each row."""
         axes = len(self.columns)
         return (*shape[: len(shape) - axes], *((1, 1),) * axes)
 
@@ -127,7 +131,7 @@ class _Reading:
         return self.values[said["array"]]
 
     def computed(self, formula: Formula, shape: Shape) -> Value:
-        """A value, whose elements are those of all others."""
+        """A value with a formula for each element."""
         if not is_of_a_row(formula):
             if self.grid and _count(self.grid) != _count(shape):
                 raise OtherError("it computes arrays of several sizes")
@@ -141,7 +145,7 @@ class _Reading:
         return self.computed(PRODUCT, shape)
 
     def row(self, kind: str, of: Formula, columns: Shape) -> Total:
-        """One value for each row."""
+        """A value with a formula for each row."""
         if self.begins is not None:
             raise OtherError("it reduces a product, for which several kernels would be needed")
         if self.columns and self.columns != columns:
@@ -151,9 +155,9 @@ class _Reading:
 
 
 def recognised(full: Any, reduced: Any) -> Recognised:
-    """The model of operations at its own sizes, and at those of the check.
+    """The model with these operations at its own sizes and at those of the check.
 
-    Raises `OtherError` for a model that no kernel of ours computes.
+    Raises `OtherError` for a model that none of tilewright's kernels computes.
     """
     try:
         return _recognised(full, reduced)
@@ -274,7 +278,7 @@ def _convolution(reading: _Reading, given: Sequence[Any], shape: Shape) -> Value
 
 
 def _element(array: Array, shape: Shape) -> Element:
-    """An array's element for a place of a shape that it is broadcast to."""
+    """The element of an array for a position in the shape to which the array is broadcast."""
     if array.shape == shape:
         return Element(array.name, array.shape, (), True)
     extents = [size for size in array.shape if size != (1, 1)]

@@ -1,4 +1,5 @@
-"""A recognised model as CUDA: its formula as statements in a template, and a function for Python.
+"""Writes a recognised model as CUDA: its formula as statements in a template, and the function that
+Python calls.
 
 relu(value + a2[place % a2_count])    __device__ float finished(...) { ... }
                                       torch::Tensor answer(torch::Tensor a0, ...) { ... }
@@ -35,7 +36,7 @@ _KINDS = {"sum": ("SUM", "0.0f"), "most": ("MOST", "-3.4e38f"), "least": ("LEAST
 
 @dataclass
 class Host:
-    """The function that Python calls: its arrays, and how sizes follow from them."""
+    """The function that Python calls: its arrays, and how the sizes are computed from them."""
 
     model: Recognised
 
@@ -51,7 +52,7 @@ class Host:
         return self.names[array.name]
 
     def size(self, size: Size) -> str:
-        """An extent, as it follows from the arrays."""
+        """The expression for an extent, computed from the arrays."""
         if size[0] == size[1]:
             return str(size[0])
         for array in self.arrays:
@@ -63,14 +64,14 @@ class Host:
         raise OtherError("a size of its result does not follow from those of its arrays")
 
     def product(self, shape: Shape) -> str:
-        """How many elements a shape has."""
+        """The expression for the number of elements of a shape."""
         return " * ".join(self.size(size) for size in shape) or "1"
 
 
 def texts_of(
     model: Recognised, architecture: Architecture, lowest: str
 ) -> dict[str, tuple[str, Host]]:
-    """The text of each template for a model by its name, and the function that Python calls."""
+    """The text of each template for a model by name, and the function that Python calls."""
     if model.begins is not None:
         return _products(model, architecture, lowest)
     host = Host(model)
@@ -119,7 +120,8 @@ def _products(
 
 
 def _factors(begins: Product, host: Host) -> tuple[str, str, str, dict[str, int]]:
-    """The left factor, what the launcher is given, what the right factor is, and sizes in it."""
+    """The left factor, the launcher's arguments, a description of the right factor, and the
+    sizes."""
     left, right = host.array(begins.left), host.array(begins.right)
     body = (
         f"  int images = 1, terms = {host.size(begins.left.shape[-1])};\n"
@@ -136,7 +138,7 @@ def _factors(begins: Product, host: Host) -> tuple[str, str, str, dict[str, int]
 def _patches(
     begins: Convolution, model: Recognised, host: Host
 ) -> tuple[str, str, str, dict[str, int]]:
-    """The same for filters, and patches of images."""
+    """The same for filters and patches of images."""
     left, right = host.array(begins.filters), host.array(begins.images)
     window = [one for one, _ in begins.filters.shape[2:]]
     axes = len(window)
@@ -159,7 +161,7 @@ def _patches(
 
 
 def _added(model: Recognised, host: Host) -> tuple[str, list[str]]:
-    """What is done with an element of a product: a struct, a function, and the struct's members."""
+    """The code for each element of a product: a struct, a function, and the struct's members."""
     leaves = _leaves(model.formula, host)
     members, values = list[str](), list[str]()
     for element, name in leaves.items():
@@ -201,7 +203,8 @@ def _place(element: Element, name: str) -> str:
 
 
 def _arrays(model: Recognised, host: Host) -> tuple[str, str, str]:
-    """How a kernel takes its arrays, how the launcher hands them on, and what it is called with."""
+    """The kernel's parameters, the arguments that the launcher passes on, and the launcher's own
+    parameters."""
     leaves = _leaves(model.formula, host)
     taken, passed, given = "", "", ""
     for element, name in leaves.items():
@@ -218,7 +221,7 @@ def _arrays(model: Recognised, host: Host) -> tuple[str, str, str]:
 def _element_body(
     formula: Formula, host: Host, known: Mapping[Formula, str]
 ) -> tuple[list[str], list[str], str]:
-    """Loads of a thread's vectors, statements for one element, and its value."""
+    """The loads of a thread's vectors, the statements for one element, and its value."""
     leaves = _leaves(formula, host)
     reached = {e: n for e, n in leaves.items() if e in set(_reached(formula, known))}
     loads = [
@@ -235,7 +238,7 @@ def _element_body(
 
 
 def _reached(formula: Formula, known: Mapping[Formula, str]) -> Sequence[Formula]:
-    """Formulas within one that are computed where it is: not those that are known."""
+    """The formulas inside one that have to be computed at this point, which excludes known ones."""
     found, waiting = list[Formula](), [formula]
     while waiting:
         one = waiting.pop()
@@ -248,7 +251,8 @@ def _reached(formula: Formula, known: Mapping[Formula, str]) -> Sequence[Formula
 
 
 def _phases(model: Recognised, host: Host) -> str:
-    """Passes over a row: one for each sum or largest element, in their order, then the result."""
+    """The passes over a row: one for each sum or largest element, in order, and one for the
+    result."""
     lines, known = list[str](), dict[Formula, str]()
     totals = [part for part in parts(model.formula) if isinstance(part, Total)]
     for number, total in enumerate(totals):
@@ -274,7 +278,8 @@ def _phases(model: Recognised, host: Host) -> str:
 
 
 def _of_rows(formula: Formula, known: dict[Formula, str], lines: list[str]) -> None:
-    """What is the same for all of a row, and follows from what is known, is computed once."""
+    """Values that are the same for a whole row and follow from known values are computed only
+    once."""
     for part in parts(formula):
         ready = isinstance(part, Calculated) and is_of_a_row(part) and part not in known
         inner = _reached(part, known)
@@ -286,7 +291,8 @@ def _of_rows(formula: Formula, known: dict[Formula, str], lines: list[str]) -> N
 def _loop(
     formula: Formula, host: Host, known: Mapping[Formula, str], before: str, last: str, after: str
 ) -> list[str]:
-    """A pass over a row: what a thread does with its vectors, `last` with the value of each."""
+    """A pass over a row: the statements for a thread's vectors, and `last` with the value of each
+    element."""
     loads, lines, value = _element_body(formula, host, known)
     return [
         "for (unsigned i = begin + threadIdx.x; i < begin + length; i += THREADS) {",
@@ -303,7 +309,7 @@ def _loop(
 
 
 def _function(text: str, model: Recognised, host: Host, body: str, before: bool = False) -> str:
-    """The text with the function that Python calls."""
+    """The text followed by the function that Python calls."""
     taken = ", ".join(f"torch::Tensor {name}" for name in host.names.values())
     first = next(iter(host.names.values()))
     shape = ", ".join(host.size(size) for size in model.shape)

@@ -1,4 +1,4 @@
-"""What the Python of an answer may say, so that what is read is what Python would do.
+"""Restricts the Python of an answer, so that parsing gives the same meaning as running it.
 
 An answer is read and never run. Statements that could give one of its names another meaning, or
 that could have an effect when the file is imported or the model is constructed, are refused as not
@@ -64,7 +64,7 @@ _WORDS = frozenset({
 
 
 def require_plain(tree: ast.Module) -> None:
-    """Raises `NotReadError` where an answer's file could do other than what is read."""
+    """Raises `NotReadError` if an answer's file could behave differently from what is parsed."""
     meanings = dict[str, str]()
     for node in tree.body:
         for name, meaning in _bound(node):
@@ -96,13 +96,13 @@ def _plain_names(tree: ast.Module) -> set[str]:
 
 
 def stored_names(function: ast.FunctionDef) -> set[str]:
-    """Names that a function gives a value."""
+    """Names to which a function assigns a value."""
     names = (n for n in ast.walk(function) if isinstance(n, ast.Name))
     return {n.id for n in names if isinstance(n.ctx, ast.Store)}
 
 
 def _bound(node: ast.stmt) -> Iterable[tuple[str, str]]:
-    """The names that a statement gives a meaning: what is imported, or the place of the text."""
+    """The names that a statement defines: what is imported, or what is assigned."""
     match node:
         case ast.Import():
             for alias in node.names:
@@ -148,12 +148,12 @@ def _require_statement(node: ast.stmt) -> None:
 
 
 def _is_start(test: ast.expr) -> bool:
-    """Whether it asks if the file is started as a program, which it is not here."""
+    """Whether this tests if the file is run as a program, which it is not here."""
     return ast.unparse(test) == "__name__ == '__main__'"
 
 
 def _is_switch(target: ast.expr) -> bool:
-    """Whether it is a setting of PyTorch's own, which no kernel of an extension sees."""
+    """Whether this sets an option of PyTorch that does not affect the kernels of an extension."""
     return ast.unparse(target).startswith("torch.backends.")
 
 
@@ -178,7 +178,7 @@ def _is_module(node: ast.ClassDef) -> bool:
 
 
 def _require_definition(function: ast.FunctionDef) -> None:
-    """What Python computes where a function is defined does nothing else."""
+    """Evaluating the definition of a function must have no other effect."""
     given = function.args
     arguments = [*given.posonlyargs, *given.args, *given.kwonlyargs]
     written = [*given.defaults, *(d for d in given.kw_defaults if d is not None)]
@@ -216,7 +216,7 @@ def _require_method(function: ast.FunctionDef, bound: set[str], plain: set[str])
 
 
 def _is_pure(node: ast.expr) -> bool:
-    """Whether an expression only asks: of calls, those that tensors answer about themselves."""
+    """Whether an expression has no effects: its only calls are queries of tensors."""
     for part in ast.walk(node):
         if isinstance(part, _EFFECTS):
             return False
@@ -228,9 +228,9 @@ def _is_pure(node: ast.expr) -> bool:
 
 
 def require_plain_value(node: ast.expr, more: re.Pattern[str] | None = None) -> None:
-    """What a name stands for is a value, or one call that makes a module or an extension.
+    """The value of a name must be a constant, or one call that creates a module or an extension.
 
-    `more` may be called too.
+    `more` are further functions that may be called.
     """
     for part in ast.walk(node):
         if isinstance(part, _EFFECTS):
@@ -251,7 +251,8 @@ def is_loader(function: ast.expr) -> bool:
 
 
 def _require_flags(call: ast.Call) -> None:
-    """Options of the compiler are not used here; they must be such as change no result."""
+    """The compiler options of the answer are not used here, so they must be options that do not
+    change results."""
     for word in call.keywords:
         if word.arg not in _WORDS:
             raise NotReadError(f"{word.arg or '**'} of {LOADER} is not understood", call.lineno)

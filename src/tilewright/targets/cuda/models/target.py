@@ -55,7 +55,7 @@ class KernelBenchTarget(CudaTarget):
         return load_template(FOLDER / "template.toml", {})
 
     def workloads(self) -> Mapping[str, str]:
-        """Patterns alone: any file in KernelBench's form is a workload too."""
+        """Only patterns, because any file in KernelBench's form is a workload too."""
         found = {
             "levelL-N": f"problem N of a level of the KernelBench checkout that {CHECKOUT} names"
         }
@@ -66,7 +66,7 @@ class KernelBenchTarget(CudaTarget):
         return found
 
     def open(self, spec: str, settings: Mapping[str, object]) -> ModelTask:
-        """The workload named by `spec`, answered by its plain kernel."""
+        """The workload named by `spec`, with an answer that calls its plain kernel."""
         require_linux(self.name)
         numbered = re.fullmatch(r"level([1-9])-([0-9]{1,3})", spec)
         if numbered is not None:
@@ -88,7 +88,7 @@ class KernelBenchTarget(CudaTarget):
         )  # fmt: skip
 
     def open_file(self, file: Path, settings: Mapping[str, object]) -> ModelTask:
-        """A file in KernelBench's form, whose `Model` runs contained, in a process of its own."""
+        """A file in KernelBench's form. Its `Model` runs in a separate sandboxed process."""
         require_linux(self.name)
         return self._open(file, settings, file.stem)
 
@@ -103,7 +103,7 @@ class KernelBenchTarget(CudaTarget):
         )  # fmt: skip
 
     def open_folder(self, folder: Path, settings: Mapping[str, object]) -> ModelTask:
-        """A user's folder whose kernel.py is an answer; `forward` takes the inputs in order."""
+        """A user's folder whose kernel.py is an answer. `forward` takes the inputs in order."""
         require_linux(self.name)
         workload, start, problem = read_folder(
             folder, self.name, ANSWER, MOST_BYTES, "the memory of a GPU"
@@ -149,7 +149,7 @@ class KernelBenchTarget(CudaTarget):
         ).of(form, full_form, reduced, derived.words if derived else "")
 
     def doctor(self) -> Sequence[tuple[str, bool | None, str]]:
-        """PyTorch; what the target `cuda` says of the compilers and the GPU holds here too."""
+        """Reports on PyTorch, and on the compilers and the GPU as the target `cuda` does."""
         try:
             torch = find_torch()
         except ToolchainMissingError as error:
@@ -158,6 +158,6 @@ class KernelBenchTarget(CudaTarget):
 
 
 def _architecture(settings: Mapping[str, object]) -> Architecture:
-    """The one that kernels are compiled for."""
+    """The architecture for which kernels are compiled."""
     gpu = find_gpu()
     return chosen_architecture(settings, gpu.architecture if gpu else None)

@@ -1,4 +1,5 @@
-"""A task whose kernels are answers: each is translated, and then evaluated as a CUDA kernel is."""
+"""A task whose kernels are answers. Each answer is translated, and then evaluated like a CUDA
+kernel."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ _MACROS = re.compile(r"\b[A-Z][A-Z0-9]*_\w+")
 
 
 class ModelTask(CudaTask):
-    """A CUDA task whose candidates are Python. `form` is how their models are called."""
+    """A CUDA task whose candidates are Python files. `form` says how their models are called."""
 
     form: Form
     full_form: Form
@@ -44,7 +45,7 @@ class ModelTask(CudaTask):
     """What a problem's model was recognised as, or why it was not; empty where none was read."""
 
     def of(self, form: Form, full_form: Form, reduced: str, derived: str) -> ModelTask:
-        """The task with the forms at the compared and at the full sizes.
+        """The task with the forms for the compared and for the full sizes.
 
         `reduced` names constants of a problem that differ between them.
         """
@@ -54,12 +55,12 @@ class ModelTask(CudaTask):
 
     @staticmethod
     def rules(source: str) -> Failed | None:
-        """None: the texts of an answer are held to the rules while it is translated."""
+        """No rules, because the texts of an answer are checked while it is translated."""
         return None
 
     @property
     def fingerprint(self) -> str:
-        """With what else an answer is called with."""
+        """The fingerprint, which includes the other arguments of the answer."""
         return content_id(super().fingerprint, repr(self.form), repr(self.full_form))
 
     def hostile_kernels(self) -> Mapping[str, str]:
@@ -68,7 +69,7 @@ class ModelTask(CudaTask):
 
     @cached_property
     def evaluator(self) -> tuple[Builder, Checker, Runner]:
-        """Those of CUDA kernels, behind a translation."""
+        """The builder, checker and runner of CUDA kernels, which get the translated kernels."""
         builder, checker, runner = super().evaluator
         form = self.form if self.untimed is not None else self.full_form
         answers = ModelBuilder(builder, form, self._answers, self.baselines)
@@ -81,7 +82,8 @@ class ModelTask(CudaTask):
         )
 
     def _by_kernelbench(self, source: str) -> str:
-        """What KernelBench's own rule says of a kernel on its inputs, as a sentence."""
+        """The verdict of KernelBench's own rule on a kernel with KernelBench's inputs, as a
+        sentence."""
         evaluation = self._evaluation
         cases, problem = evaluation.cases, evaluation.problem
         if isinstance(problem, TorchProblem):
@@ -107,18 +109,19 @@ class ModelTask(CudaTask):
 
     @cached_property
     def device(self) -> DeviceEvaluation:
-        """With the first answer translated; one that cannot be fails when it is built."""
+        """The evaluation on the GPU, which starts with the first answer. If that cannot be
+        translated, its build fails."""
         start = translate(self.start, self.full_form)
         return replace(super().device, start=start if isinstance(start, str) else "")
 
     def on_the_cpu(self) -> Checker:
-        """Kernels that a GPU runs at full size are checked at the reduced one."""
+        """Checks kernels on the CPU at the reduced size after a GPU has run them at full size."""
         checker = ModelChecker(super().on_the_cpu(), self.reduced)
         return Reduced(checker, self.form, self._answers)
 
 
 class Reduced:
-    """Checks on the CPU what was translated for the full size: it is translated once more."""
+    """Translates an answer again for the reduced size, and checks it on the CPU."""
 
     def __init__(self, checker: Checker, form: Form, answers: Mapping[str, str]) -> None:
         self._checker, self._form, self._answers = checker, form, answers
@@ -139,7 +142,8 @@ class Reduced:
 
 
 class ModelBuilder:
-    """Translates, then builds. `baselines`, known by name and text, are no answers."""
+    """Translates and builds answers. `baselines`, which are recognised by name and text, are not
+    answers."""
 
     def __init__(
         self,
@@ -153,11 +157,11 @@ class ModelBuilder:
 
     @property
     def sandbox(self) -> str:
-        """What the compilers run in."""
+        """The sandbox in which the compilers run."""
         return str(getattr(self._builder, "sandbox", ""))
 
     def build(self, candidate: Candidate) -> Artifact | Failed:
-        """The artifact of the translated kernel, under the answer's name."""
+        """The artifact of the translated kernel, with the hash of the answer's text."""
         if self._baselines.get(candidate.proposer) == candidate.source:
             return self._builder.build(candidate)
         source = translate(candidate.source, self._form)
@@ -172,10 +176,10 @@ class ModelBuilder:
 
 
 class ModelChecker:
-    """Checks the translated kernel; lines are those of the answer.
+    """Checks the translated kernel and reports lines of the answer.
 
-    An answer may be written for a problem's own sizes: one that fails at others, which `reduced`
-    names, is not called wrong.
+    An answer may be written for a problem's own sizes. If it fails only at other sizes, which
+    `reduced` names, it is not reported as wrong.
     """
 
     def __init__(self, checker: Checker, reduced: str) -> None:
@@ -204,7 +208,7 @@ class ModelChecker:
 
 
 class ModelRunner:
-    """Times the translated kernel; `rule` says what KernelBench's own rule makes of it."""
+    """Times the translated kernel. `rule` gives the verdict of KernelBench's own rule."""
 
     def __init__(self, runner: Runner, reduced: str, rule: Callable[[str], str]) -> None:
         self._runner, self._reduced, self._rule = runner, reduced, rule
@@ -212,7 +216,7 @@ class ModelRunner:
     def measure(
         self, artifact: Artifact, verdict: Verdict, limit_latency: float | None
     ) -> Measured | Failed:
-        """As a CUDA kernel's; lines are those of the answer."""
+        """Times as for a CUDA kernel, and reports lines of the answer."""
         try:
             found = self._runner.measure(artifact, verdict, limit_latency)
         except NotTimedError as error:
@@ -222,9 +226,11 @@ class ModelRunner:
 
 
 def _of_the_header(failed: Failed, source: str, at: int | None) -> Failed:
-    """A complaint that may come of what stands for PyTorch's headers says nothing of an answer.
+    """Whether an error may be caused by the replacement for PyTorch's headers, so that the answer
+    may be correct.
 
-    `at` is its line in `source`. A macro that the text does not define may be one of PyTorch's.
+    `at` is the line of the error in `source`. A macro that the text does not define may be one of
+    PyTorch's.
     """
     if failed.kind != "compile_error" or failed.log == NO_KERNEL.log:
         return failed

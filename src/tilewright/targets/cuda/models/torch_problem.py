@@ -1,4 +1,5 @@
-"""The oracle of a problem in KernelBench's form: its `Model` in float64, and honest errors."""
+"""The oracle of a problem in KernelBench's form: its `Model` in float64, and the errors of honest
+kernels."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ _OTHERS = (
 
 @dataclass(frozen=True)
 class Given:
-    """The arrays that a model is called with: inputs, which of them are free, and its own."""
+    """The arrays with which a model is called: its inputs, which of them are free, and its own
+    arrays."""
 
     inputs: tuple[Argument, ...]
     free: frozenset[str]
@@ -51,7 +53,7 @@ class Given:
 
 @dataclass
 class TorchProblem:
-    """A problem's file at given constants; its process starts when it is first needed."""
+    """A problem's file with given constants. Its process is started when it is first needed."""
 
     path: Path
     text: str
@@ -74,29 +76,31 @@ class TorchProblem:
 
     @property
     def distributions(self) -> tuple[str, ...]:
-        """A zero mean first, where an input may have one."""
+        """The distributions of inputs. The one with a mean of zero is first, if an input may have
+        it."""
         first, *rest = _OTHERS
         return (first, AS_GIVEN, *rest) if self.given.free else (AS_GIVEN,) * 4
 
     @property
     def independent(self) -> frozenset[str]:
-        """Inputs that `torch.rand` or `torch.randn` returned: any numbers do."""
+        """The inputs that `torch.rand` or `torch.randn` returned, which may have any values."""
         return self.given.free
 
     def _asked(
         self, what: str, arguments: Sequence[Argument], data: bytes = b"", **more: object
     ) -> dict[str, Array]:
-        """What the process answers: these arrays."""
+        """The arrays that the process returns."""
         process = process_of(self.path, self.text)
         most = bytes_of(arguments) + _SPARE_BYTES
         found = process.ask(what, data, most, constants=dict(self.constants), **more)[1]
         return self._arrays(arguments, found)
 
     def draw(self, argument: Argument, distribution: str, rng: np.random.Generator) -> Array:
-        """Values of one argument: the problem's own, or any where the problem has any."""
+        """Values of one argument: drawn by the problem itself, or any values if the argument is
+        free."""
         if rng is not self._rng or argument.name in self._of_case:
             self._rng, self._seed = rng, int(rng.integers(1 << 31))
-            self._of_case.clear()  # arrays of one case must fit one another
+            self._of_case.clear()  # the arrays of one case must be consistent
         self._of_case.add(argument.name)
         if argument.name in self.given.free and distribution != AS_GIVEN:
             leading = argument.name == min(self.given.free)
@@ -106,7 +110,7 @@ class TorchProblem:
         return _varied(values, rng) if held and values.dtype.kind == "f" else values
 
     def _own(self, seed: int, held: bool) -> Mapping[str, Array]:
-        """What the problem draws with a seed: arrays of the model, or inputs."""
+        """Values that the problem draws with a seed: arrays of the model, or inputs."""
         if self._drawn.get(held, (-1,))[0] != seed:
             part, arrays = ("state", self.given.state) if held else ("inputs", self.given.inputs)
             self._drawn[held] = seed, self._asked("draw", arrays, seed=seed, part=part)
@@ -135,7 +139,8 @@ class TorchProblem:
         }
 
     def honest(self, given: Mapping[str, Array]) -> Mapping[str, HonestError]:
-        """What float32 is off by, by the library's sums and by long ones; and lower classes."""
+        """The errors of float32 with the library's sums and with sequential ones, and of lower
+        precision classes."""
         ways = (*HONEST, *COARSER)
         results = [
             Argument(f"{way} {o.name}", o.shape, o.dtype, "output")
@@ -173,7 +178,8 @@ class TorchProblem:
 
 
 def _varied(values: Array, rng: np.random.Generator) -> Array:
-    """Arrays of a model that begin as one value (0, 1) get others, or leaving them out would do."""
+    """Arrays of a model that are filled with one value (0, 1) get other values. Otherwise, a kernel
+    could ignore them."""
     if values.size == 0 or not np.all(values == values.flat[0]):
         return values
     if values.flat[0] == 0:

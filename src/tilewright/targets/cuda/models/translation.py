@@ -1,4 +1,5 @@
-"""From an answer to a kernel of the target `cuda`: its CUDA texts, and a launcher that calls them.
+"""Translates an answer to a kernel of the target `cuda`: its CUDA texts, and a launcher that calls
+them.
 
     answer: CUDA texts, `forward`      kernel.cu: namespace tw_answer { texts }
                                                   void kernel(arrays) { what forward calls }
@@ -62,7 +63,7 @@ _RESERVED = re.compile(r"\btw_\w+")
 
 
 def translate(source: str, form: Form) -> str | Failed:
-    """The kernel of an answer, or why there is none."""
+    """The kernel of an answer, or the reason why there is none."""
     try:
         answer = read_answer(source)
         return _kernel(answer, form)
@@ -92,7 +93,7 @@ def _given(argument: Argument) -> Tensor:
 
 
 def _joined(extensions: Iterable[Extension]) -> str | Failed:
-    """All texts in one, each on its own lines, within a namespace; headers come before it."""
+    """All texts as one, each on separate lines in a namespace. Headers come first."""
     texts = [text for e in extensions for text in e.texts]
     headers, parts = list[str](), list[Text]()
     for text in dict.fromkeys(texts):
@@ -112,10 +113,10 @@ def _joined(extensions: Iterable[Extension]) -> str | Failed:
 
 
 def _checked(text: Text) -> tuple[str, list[str]] | Failed:
-    """A text as a compiler reads it, without headers and messages, and the headers it needs.
+    """A text as a compiler reads it, without headers and messages, and the headers that it needs.
 
-    What is checked is what is compiled, and both are what PyTorch would compile: a text that could
-    be read differently is not checked.
+    The text that is checked is the one that is compiled, and PyTorch would compile it with the same
+    meaning. A text that could be read in two ways is not checked.
     """
     shift = text.line - 1 if text.line else None
     headers = list[str]()
@@ -152,7 +153,7 @@ def _checked(text: Text) -> tuple[str, list[str]] | Failed:
 
 
 def _require_own_names(source: str, not_read: Callable[[str, int], NotReadError]) -> None:
-    """A module that a text defines itself must give Python each function under its own name."""
+    """If a text defines its own Python module, it must export each function under its own name."""
     for mention in re.finditer(r"\bPYBIND11_MODULE\b", source):
         line = source.count("\n", 0, mention.start()) + 1
         module = _MODULE.match(source, mention.start())
@@ -164,7 +165,8 @@ def _require_own_names(source: str, not_read: Callable[[str, int], NotReadError]
 
 
 def _without_comments(text: str, not_read: Callable[[str, int], NotReadError]) -> str:
-    """Lines that a backslash continues are one, and comments a space; lines keep their numbers."""
+    """The text with continued lines joined and comments replaced by spaces. Lines keep their
+    numbers."""
     lines, waiting = list[str](), list[str]()
     for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
         bare = line.rstrip(" \t\f\v\r")
@@ -181,7 +183,7 @@ def _without_comments(text: str, not_read: Callable[[str, int], NotReadError]) -
     for token in _TOKENS.finditer(joined):
         found, before = token.group(), joined[done : token.start()]
         at += before.count("\n")
-        if owed and "\n" in before:  # a comment of many lines ends in the line that it began in
+        if owed and "\n" in before:  # a comment of several lines ends on the line on which it began
             before = before.replace("\n", "\n" * (owed + 1), 1)
             owed = 0
         done = token.end()
@@ -200,9 +202,9 @@ def _without_comments(text: str, not_read: Callable[[str, int], NotReadError]) -
 
 
 def _without_messages(source: str) -> str:
-    """The source, what a failed condition would print left out: no kernel reads it.
+    """The source without the messages of failed conditions, which kernels do not read.
 
-    Other strings stay as they are.
+    Other strings are unchanged.
     """
     code = without_text(source)
     own = set[str]()
@@ -230,18 +232,20 @@ def _without_messages(source: str) -> str:
 
 
 def _without_help(module: re.Match[str]) -> str:
-    """What a module that a text defines says of its functions, blank: Python shows it as help."""
+    """Removes the descriptions of functions in a module that a text defines. Python shows them as
+    help."""
     return _HELP.sub(lambda m: m[1] + '"' + " " * (len(m[2]) - 2) + '"', module[0])
 
 
 def _silent(found: re.Match[str]) -> str:
-    """A string without its text; characters stay."""
+    """A string literal with its text removed. Character literals are unchanged."""
     text = found.group()
     return '"' + " " * (len(text) - 2) + '"' if text[0] == '"' else text
 
 
 def _apart(texts: Iterable[Text]) -> None:
-    """PyTorch compiles texts one by one: where they are one, macros must not reach another text.
+    """PyTorch compiles the texts separately. When they are joined, macros must not affect another
+    text.
 
     Raises `NotReadError`.
     """
@@ -259,9 +263,9 @@ def _apart(texts: Iterable[Text]) -> None:
 
 
 def located(failed: Failed, shift: int | None = 0) -> Failed:
-    """A failure of the CUDA text as one of the answer, whose lines are so many further down.
+    """A failure in the CUDA text as a failure in the answer, whose lines are offset by a number.
 
-    None where its lines are not known.
+    None if its lines are not known.
     """
     line = None if failed.line is None or shift is None else failed.line + shift
 
@@ -275,10 +279,13 @@ def located(failed: Failed, shift: int | None = 0) -> Failed:
 
 
 def _launcher(translation: Translation, form: Form, returned: list[Tensor]) -> str:
-    """The function that makes tensors of arrays, does what `forward` does, and leaves outputs."""
+    """The function that creates tensors from arrays, makes the calls of `forward`, and stores the
+    outputs."""
     arrays = [Argument(f"tw_p_{a.name}", a.shape, a.dtype, a.role) for a in form.arguments]
     lines = ["  tw_torch::begin();"]
-    if len(form.outputs) == 1:  # of several, which array becomes which output is not known yet
+    if (
+        len(form.outputs) == 1
+    ):  # if there are several outputs, it is not known yet which array is which
         lines += [f"  tw_torch::writes(tw_p_{a.name}, {_bytes(a)});" for a in form.outputs]
     for a in form.arguments:
         if a not in form.outputs:

@@ -1,4 +1,4 @@
-"""Why an answer is not checked, or is no answer."""
+"""Reasons why an answer is not checked, or is not an answer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tilewright.parts.languages import PYTHON
 
 
 class NotReadError(Exception):
-    """What is not understood, and where; the answer may be right."""
+    """The part of an answer that is not understood, and its line. The answer may be correct."""
 
     def __init__(self, reason: str, line: int | None) -> None:
         super().__init__(reason)
@@ -15,13 +15,13 @@ class NotReadError(Exception):
 
     @property
     def failed(self) -> Failed:
-        """As an outcome of the check."""
+        """The failure as an outcome of the check."""
         log = f"not checked: {self}; only PyTorch on a GPU can show whether it is correct."
         return Failed("check", "not_checked", PYTHON.located(log, self.line), self.line)
 
 
 class WrongError(Exception):
-    """What makes the text no answer at all, and where."""
+    """The reason why a text is not an answer, and its line."""
 
     def __init__(self, reason: str, line: int | None = None) -> None:
         super().__init__(reason)
@@ -29,6 +29,6 @@ class WrongError(Exception):
 
     @property
     def failed(self) -> Failed:
-        """As an outcome of the build."""
+        """The failure as an outcome of the build."""
         log = PYTHON.located(f"{self}.", self.line)
         return Failed("build", "compile_error", log, self.line)

@@ -1,7 +1,8 @@
-"""The target `triton`: kernels of Triton, and a launcher that starts them.
+"""The target `triton`: Triton kernels, and a launcher that starts them.
 
-A kernel's Python runs in a sandbox, where nothing says what is right: what its launcher launches is
-compiled to machine code, interpreted on the CPU, and timed on a GPU without any Python.
+A kernel's Python runs in a sandbox that contains no expected results. The kernels that its launcher
+launches are compiled to machine code, interpreted on the CPU, and timed on a GPU without any
+Python.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def create_target() -> TritonTarget:
-    """The entry point; the implementation is imported only now."""
+    """The entry point, which imports the implementation."""
     from tilewright.targets.cuda.triton.target import TritonTarget
 
     return TritonTarget()

@@ -1,4 +1,4 @@
-"""What building, checking and timing kernels of Triton share: launches, and how they run."""
+"""Parts that building, checking and timing Triton kernels share: launches, and how they run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SLOWER = 3.0
 
 @dataclass(frozen=True)
 class Assembled:
-    """What a launcher launches, with the machine code and the resources of each function."""
+    """The launches of a launcher, with the machine code and the resources of each function."""
 
     recorded: Recorded
     machine_codes: tuple[bytes, ...]
@@ -36,7 +36,7 @@ def assembled(
     source: str, evaluation: CudaEvaluation | DeviceEvaluation, sizes: Sequence[int], nvcc: Nvcc,
     timeout_s: float,
 ) -> Assembled | Failed:  # fmt: skip
-    """A kernel at full size: Triton writes PTX in a sandbox, and nvcc's assembler reads it."""
+    """A kernel at full size: Triton writes PTX in a sandbox, and nvcc's assembler translates it."""
     architecture: Architecture = evaluation.architecture
     recorded = record(
         source, evaluation.workload.arguments, sizes, int(architecture.name.removeprefix("sm_")),
@@ -60,7 +60,8 @@ def assembled(
 
 
 def ptx_version(nvcc: Nvcc) -> int:
-    """The newest PTX that a toolkit's assembler reads: 13.0 has 9.0, 12.4 has 8.4, 12.8 has 8.7."""
+    """The newest PTX version that a toolkit's assembler accepts: 9.0 for 13.0, 8.4 for 12.4, 8.7
+    for 12.8."""
     found = re.search(r"(\d+)\.(\d+)", nvcc.id)
     major, minor = (int(found[1]), int(found[2])) if found else (13, 0)
     if major >= 13:
@@ -69,10 +70,11 @@ def ptx_version(nvcc: Nvcc) -> int:
 
 
 class TritonEvaluation(CudaEvaluation):
-    """As for CUDA C++, of kernels in Triton: compiled at full size, interpreted at the reduced."""
+    """Evaluates Triton kernels like CUDA C++. They are compiled at full size and interpreted at the
+    reduced size."""
 
     def compiled(self, source: str) -> Compiled | Failed:
-        """A kernel's machine code; the last one is kept."""
+        """The machine code of a kernel. The code of the last kernel is kept."""
         if source not in self._compiled:
             self._compiled.clear()
             sizes = tuple(self.full_sizes.values())
@@ -85,11 +87,11 @@ class TritonEvaluation(CudaEvaluation):
         return self._compiled[source]
 
     def program(self, source: str) -> bytes | Failed:
-        """The text itself is what is interpreted."""
+        """The text itself, which is interpreted."""
         return source.encode()
 
     def ran(self, program: bytes, runs: Sequence[Run]) -> Ran:
-        """What came of runs by the interpreter, with the launches of the compiled kernel."""
+        """The results of runs in the interpreter, with the launches of the compiled kernel."""
         source = program.decode()
         launches = self.launches.get(source, ())
         found = interpret(
@@ -99,26 +101,28 @@ class TritonEvaluation(CudaEvaluation):
         return Ran(found.outputs, launches, found.failed)
 
     def race(self, source: str, run: Run) -> Failed | None:
-        """None: the interpreter has looked for races in every run."""
+        """None, because the interpreter has looked for races in every run."""
         return None
 
     def refused_part(self) -> Failed | None:
-        """Programs of Triton are interpreted all or not at all."""
+        """Running only some of the programs of a Triton kernel is not supported."""
         return not_checked(
             f"one call takes {self.compared.operations:.2g} multiply-adds, and "
             f"{MOST_OPERATIONS:.2g} at most are interpreted: give smaller shapes"
         )
 
     def only_a_gpu(self, source: str) -> tuple[str, int] | None:
-        """Nothing is known before the interpreter meets it."""
+        """None, because only the interpreter can find such parts."""
         return None
 
 
 class TritonDeviceEvaluation(DeviceEvaluation):
-    """As for CUDA C++: the program that is linked with a kernel launches its machine code."""
+    """Evaluates on the GPU like CUDA C++: the program that is linked with a kernel launches its
+    machine code."""
 
     def built(self, source: str) -> tuple[bytes, Compiled] | Failed:
-        """A kernel's program and what its functions need; the start's and the last are kept."""
+        """A kernel's program and the resources of its functions. Those of the starting kernel and
+        of the last one are kept."""
         if source not in self._built:
             for known in [s for s in self._built if s != self.start]:
                 del self._built[known]

@@ -1,7 +1,7 @@
-"""Host code that does what a launcher did: it loads the machine code of its kernels, and launches.
+"""Writes host code that replaces a launcher: it loads the machine code of the kernels and launches
+them.
 
-    product[(8, 8)](A, B, C, 512)    static const unsigned char tw_code0[] = {...};
-                                     void kernel(const float *A, ...) { ... cudaLaunchKernel(...) }
+It contains no Python, so only the time of the GPU and of the driver is measured.
 
 No Python is left: what is timed is what the GPU and the driver take.
 """
@@ -33,7 +33,7 @@ def host_code(
     recorded: Recorded, machine_codes: Sequence[bytes], arguments: Sequence[Argument],
     sizes: Mapping[str, int],
 ) -> str:  # fmt: skip
-    """The text of kernel.cu, for `sizes` as they were when the launcher ran."""
+    """The text of kernel.cu for the `sizes` with which the launcher ran."""
     started = [event for event in recorded.events if isinstance(event, Started)]
     text = "#include <cuda_runtime.h>\n"
     for number, (code, name) in enumerate(zip(machine_codes, recorded.names, strict=True)):

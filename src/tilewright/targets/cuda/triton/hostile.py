@@ -1,4 +1,4 @@
-"""Kernels in Triton that are wrong for any task, and must fail."""
+"""Triton kernels that are wrong for any task and must fail."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def fill(to, origin, count, given, COPIES: tl.constexpr):
 
 
 def hostile_kernels(arguments: Sequence[Argument]) -> Mapping[str, str]:
-    """Sources by what they do. They take any sizes after the arrays, and use none."""
+    """Sources by a description. Their launchers take any sizes after the arrays, and use none."""
     names = [a.name for a in arguments]
     arguments = under_own_names(arguments)
     given = [a for a in arguments if a.is_given]

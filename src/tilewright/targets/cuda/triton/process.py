@@ -1,6 +1,6 @@
-"""The contained process in which a kernel's Python runs, and what is believed of its answers.
+"""The sandboxed process in which a kernel's Python runs, and the validation of its answers.
 
-The kernel is untrusted: whatever it leaves is read as data, and held to what can be true.
+The kernel is untrusted. Its results are read as data, and values that are impossible are refused.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _NOT_COMPILED = (
 
 @cache
 def find_triton() -> FoundPython:
-    """The Python that the variable names, else this one. Raises `ToolchainMissingError`."""
+    """The Python that the variable names, otherwise this one. Raises `ToolchainMissingError`."""
     why = "kernels of target triton are compiled and interpreted by Triton"
     return find_python("triton", VARIABLE, why, HOW_TO_GET)
 
@@ -56,9 +56,9 @@ def record(
     source: str, arguments: Sequence[Argument], sizes: Sequence[int], capability: int, ptx: int,
     shared_bytes: int, timeout_s: float,
 ) -> Recorded | Failed:  # fmt: skip
-    """What a kernel's launcher launches on arrays of these shapes, compiled to PTX.
+    """The launches of a kernel's launcher on arrays of these shapes, compiled to PTX.
 
-    `capability` is 90 for sm_90, `ptx` the version of PTX (90 for 9.0) that the assembler reads.
+    `capability` is 90 for sm_90. `ptx` is the PTX version (90 for 9.0) that the assembler accepts.
     """
     job = {"do": "compile", "capability": capability, "ptx": ptx, "shared_bytes": shared_bytes,
            "most_events": MOST_EVENTS, "most_allocated": MOST_ALLOCATED}  # fmt: skip
@@ -80,7 +80,7 @@ def interpret(
     source: str, arguments: Sequence[Argument], sizes: Sequence[int], runs: Sequence[Run],
     timeout_s: float,
 ) -> Ran:  # fmt: skip
-    """All runs by Triton's interpreter in one process, one after the other."""
+    """Execute all runs with Triton's interpreter in one process, one after the other."""
     written = bytes_of(a for a in arguments if a.is_written)
     with open_folder("tilewright-triton-") as name:
         folder = Path(name)
@@ -117,7 +117,7 @@ def _ran(
     folder: Path, source: str, job: Mapping[str, object], timeout_s: float,
     more: Mapping[str, str] | None = None,
 ) -> Mapping[str, Any] | Failed:  # fmt: skip
-    """The report of one process, or how it ended without one."""
+    """The report of one process, or a failure if it ended without one."""
     triton = find_triton()
     for path in _CONTAINED.glob("*.py"):
         (folder / path.name).write_bytes(path.read_bytes())
@@ -157,7 +157,7 @@ def _started(
 
 
 def _failed(said: Any, stage: str) -> Failed:
-    """A failure that the process reports, as one of ours."""
+    """A failure that the process reports, as a failure record."""
     said = said if isinstance(said, dict) else {}
     kind, names = str(said.get("kind", "")), [str(n) for n in list(said.get("names") or [])]
     line = said.get("line") if isinstance(said.get("line"), int) else None

@@ -1,4 +1,4 @@
-"""What a launcher launched, as its process wrote it down, held to what can be true."""
+"""The launches of a launcher as its process recorded them, after impossible values were refused."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _GRID = (2**31 - 1, 65535, 65535)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An offset in bytes within an array: one of the arguments, or one that is made."""
+    """An offset in bytes in an array, which is an argument or was created by the launcher."""
 
     array: int
     offset: int
@@ -33,7 +33,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number that a kernel is given; `text` is how C++ writes it."""
+    """A number that is passed to a kernel; `text` is the C++ literal."""
 
     type: str
     text: str
@@ -41,7 +41,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A launch of the kernel `code`."""
+    """A launch of the kernel with the number `code`."""
 
     code: int
     grid: tuple[int, int, int]
@@ -62,10 +62,10 @@ class Zeroed:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """All that one call of a launcher does, in order.
+    """All actions of one call of a launcher, in order.
 
-    `codes` are texts of PTX and `names` their functions; `allocated` are the bytes of the arrays
-    that the launcher makes, which are numbered after its arguments.
+    `codes` are PTX texts and `names` their functions. `allocated` are the sizes in bytes of the
+    arrays that the launcher creates; they are numbered after its arguments.
     """
 
     codes: tuple[str, ...]
@@ -76,7 +76,8 @@ class Recorded:
 
 
 def read_record(report: Mapping[str, Any], arguments: Sequence[int]) -> Recorded:
-    """The record in a report, for arguments of so many bytes. Raises `ValueError` and its like."""
+    """The record in a report, for arguments of these sizes in bytes. Raises `ValueError` and
+    similar exceptions."""
     codes = tuple(_text(code, _MOST_CODE) for code in _few(report["codes"], _MOST_CODES))
     allocated = tuple(_whole(size, 1, MOST_ALLOCATED) for size in _few(report["allocated"]))
     _require(sum(allocated) <= MOST_ALLOCATED, "too much memory")
@@ -110,7 +111,7 @@ def read_record(report: Mapping[str, Any], arguments: Sequence[int]) -> Recorded
 
 
 def _parameters(code: str, name: str) -> int:
-    """How many a function of a text of PTX has."""
+    """Number of parameters of the function in a PTX text."""
     found = re.search(rf"\.entry {name}\(([^)]*)\)", code)
     _require(found is not None, "a function that the PTX has")
     assert found is not None

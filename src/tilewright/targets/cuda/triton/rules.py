@@ -1,7 +1,7 @@
-"""What the text of a kernel in Triton may say.
+"""Rules for the text of a Triton kernel.
 
-Its Python runs in a sandbox. These rules keep what it computes where it can be seen: in kernels,
-not in the launcher, and not in whatever Triton's own modules could reach.
+Its Python runs in a sandbox. The rules ensure that all computation is in kernels, not in the
+launcher and not in functions of Triton's own modules.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _BUILTINS = {
     "enumerate", "sum", "reversed", "sorted", "all", "any", "divmod", "round", "ValueError", "str",
 }  # fmt: skip
 _ATTRIBUTES = _words(
-    # arrays, as a launcher sees them
+    # arrays in a launcher
     "shape stride numel dtype size dim ndim device element_size itemsize is_contiguous contiguous "
     "view reshape transpose t T zero_ "
-    # tensors, pointers and types, within kernels
+    # tensors, pointers and types in kernels
     "abs advance argmax argmin associative_scan atomic_add atomic_and atomic_cas atomic_load "
     "atomic_max atomic_min atomic_or atomic_poll atomic_store atomic_xchg atomic_xor broadcast_to "
     "cast cdiv ceil cos cumprod cumsum erf exp exp2 expand_dims flip floor gather histogram item "
@@ -79,7 +79,7 @@ class _NotAllowedError(Exception):
 
 
 def refused(source: str) -> Failed | None:
-    """What the rules say against a source, or None."""
+    """The rule that a source breaks, or None."""
     try:
         _require(_parsed(source))
     except _NotAllowedError as error:
@@ -130,7 +130,7 @@ def _require(tree: ast.Module) -> None:
 
 
 def _module(node: ast.AST) -> str:
-    """The module that an expression names, or nothing."""
+    """The module that an expression names, or an empty text."""
     if isinstance(node, ast.Attribute):
         said = f"{_module(node.value)}.{node.attr}"
     else:
@@ -139,7 +139,7 @@ def _module(node: ast.AST) -> str:
 
 
 def _require_unchanged(node: ast.expr) -> None:
-    """A value that lives longer than a call must be none that a call could write to."""
+    """A value that exists longer than one call must be of a kind that no call can modify."""
     waiting: list[ast.AST] = [node]
     while waiting:
         part = waiting.pop()
@@ -172,7 +172,7 @@ def _is_text(node: ast.stmt) -> bool:
 
 
 def _names_of(node: ast.AST) -> Iterable[str]:
-    """Names that a part of the file gives a meaning; none of a module's or a builtin's."""
+    """Names that a part of the file defines, without names of modules and builtins."""
     found = list[str]()
     if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
         found = [node.id]
@@ -209,7 +209,7 @@ def _require_node(node: ast.AST, bound: set[str]) -> None:
 
 def _require_attribute(node: ast.Attribute, name: str) -> None:
     if isinstance(node.value, ast.Attribute):
-        _require_attribute(node.value, node.value.attr)  # what is wrong first, is said
+        _require_attribute(node.value, node.value.attr)  # the first error is reported
     root = _module(node.value)
     if name.startswith("_") or not isinstance(node.ctx, ast.Load):
         raise _NotAllowedError(f".{name} is not allowed", node)

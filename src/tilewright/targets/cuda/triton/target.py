@@ -61,7 +61,8 @@ class TritonTarget(CudaTarget):
         return super().open(spec, settings)
 
     def reduced(self, shape: Shape) -> Shape:
-        """What is interpreted: each operation of a program takes 0.1 ms, whatever its tile."""
+        """The sizes that are interpreted, because each operation of a program takes 0.1 ms,
+        whatever its tile."""
         reduced = shape.reduced()
         if not shape.kind.startswith("conv"):
             return reduced
@@ -76,15 +77,15 @@ class TritonTarget(CudaTarget):
     def templates_of(
         self, shape: Shape, architecture: Architecture, lowest: str
     ) -> Mapping[str, str]:
-        """Triton kernels of our own with free parameters, by name."""
+        """Triton kernels with free parameters that come with tilewright, by name."""
         return templates_of(shape, architecture, lowest)
 
     def versions(self) -> Mapping[str, str]:
-        """Those of the target `cuda`, and Triton's."""
+        """The versions of the target `cuda`, and of Triton."""
         return {**super().versions(), "triton": find_triton().version}
 
     def doctor(self) -> Sequence[tuple[str, bool | None, str]]:
-        """Triton; what the target `cuda` says of the compilers and the GPU holds here too."""
+        """Reports on Triton, and on the compilers and the GPU as the target `cuda` does."""
         try:
             triton = find_triton()
         except ToolchainMissingError as error:

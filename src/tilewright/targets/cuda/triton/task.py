@@ -1,4 +1,4 @@
-"""A task whose kernels are Triton's."""
+"""A task whose kernels are written in Triton."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class TritonTask(CudaTask):
 
     @staticmethod
     def rules(source: str) -> Failed | None:
-        """What a kernel's text may hold."""
+        """The rules for a kernel's text."""
         return refused(source)
 
     def hostile_kernels(self) -> Mapping[str, str]:
-        """Kernels that are wrong for this task, whatever it is."""
+        """Kernels that are wrong for any task."""
         return hostile_kernels(self._evaluation.compared.arguments)

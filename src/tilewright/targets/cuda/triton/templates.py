@@ -1,4 +1,4 @@
-"""Triton kernels of our own with free parameters, by kind of workload."""
+"""Triton kernels with free parameters that come with tilewright, by kind of workload."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _CONVOLUTIONS: Mapping[str, Mapping[str, object]] = {
 
 
 def templates_of(shape: Shape, architecture: Architecture, lowest: str) -> Mapping[str, str]:
-    """The text of each template by its name, with the launcher of the workload.
+    """The text of each template by name, with the launcher of the workload.
 
-    `lowest` is the precision class that is good enough, empty for float32.
+    `lowest` is the lowest precision class that is accepted, empty for float32.
     """
     if shape.kind in _PRODUCTS:
         file, words = "products", _PRODUCTS[shape.kind]
@@ -46,6 +46,7 @@ def _text(shape: Shape, file: str, words: Mapping[str, object]) -> str:
 
 
 def parameters(shape: Shape) -> str:
-    """Those of a launcher: the arrays, then the sizes with the workload's own as defaults."""
+    """The parameters of a launcher: the arrays, then the sizes with those of the workload as
+    defaults."""
     sizes = [f"{name}={size}" for name, size in shape.sizes.items()]
     return ", ".join([*(argument.name for argument in shape.arguments), *sizes])

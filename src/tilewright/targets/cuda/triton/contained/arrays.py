@@ -1,7 +1,8 @@
-"""What stands for PyTorch in the process of a Triton kernel: arrays without any arithmetic.
+"""Replaces PyTorch in the process of a Triton kernel, with arrays that have no arithmetic.
 
-A launcher asks them for sizes, makes further ones and hands them to kernels. Whatever else it wants
-of PyTorch would be computed by no kernel of its own, and is not checked.
+A launcher reads their sizes, creates further arrays and passes them to kernels. Any other function
+of PyTorch would compute without a kernel of the candidate, so a launcher that uses one is not
+checked.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ _GRID = (2**31 - 1, 65535, 65535)
 
 
 class NotCheckedError(Exception):
-    """What only PyTorch, or a GPU, can do."""
+    """An operation that only PyTorch or a GPU can do."""
 
 
 class LauncherError(Exception):
-    """What no GPU would do for a launcher; `kind` is the failure's."""
+    """An error that a launcher would also cause on a GPU; `kind` is the kind of failure."""
 
     def __init__(self, message: str, kind: str = "launch_failure") -> None:
         super().__init__(message)
@@ -37,7 +38,7 @@ class LauncherError(Exception):
 
 @dataclass(frozen=True)
 class Dtype:
-    """A type of elements, which Triton knows by how it is written."""
+    """A type of elements, which Triton recognises by its name."""
 
     name: str
 
@@ -48,13 +49,13 @@ class Dtype:
 
     @property
     def itemsize(self) -> int:
-        """Bytes of an element."""
+        """Number of bytes of an element."""
         return SIZES[self.name]
 
 
 @dataclass(frozen=True)
 class Room:
-    """Memory of the device: where it begins here, and which one it is in what is recorded."""
+    """A block of device memory: its address here, and its number in the record."""
 
     number: int
     address: int
@@ -62,7 +63,8 @@ class Room:
 
 
 class Array:
-    """A tensor as a launcher sees it. Strides and the offset within the room are in elements."""
+    """A tensor as a launcher sees it. Strides and the offset in its block are numbers of
+    elements."""
 
     def __init__(
         self, room: Room, dtype: Dtype, shape: Sequence[int], stride: Sequence[int] | None = None,
@@ -74,35 +76,35 @@ class Array:
 
     @property
     def ndim(self) -> int:
-        """How many axes."""
+        """Number of axes."""
         return len(self.shape)
 
     def dim(self) -> int:
-        """How many axes."""
+        """Number of axes."""
         return len(self.shape)
 
     def numel(self) -> int:
-        """How many elements."""
+        """Number of elements."""
         return math.prod(self.shape)
 
     def size(self, axis: int | None = None) -> Any:
-        """All extents, or one."""
+        """All extents, or one of them."""
         return self.shape if axis is None else self.shape[axis]
 
     def stride(self, axis: int | None = None) -> Any:
-        """All strides, or one."""
+        """All strides, or one of them."""
         return self._stride if axis is None else self._stride[axis]
 
     def element_size(self) -> int:
-        """Bytes of an element."""
+        """Number of bytes of an element."""
         return self.dtype.itemsize
 
     def is_contiguous(self) -> bool:
-        """Whether elements lie as in C."""
+        """Whether the elements are in the order of C."""
         return self._stride == dense(self.shape)
 
     def contiguous(self) -> Array:
-        """The array itself, where its elements lie as in C."""
+        """The array itself, if its elements are in the order of C."""
         if not self.is_contiguous():
             raise NotCheckedError("contiguous() of an array whose rows are not dense copies it")
         return self
@@ -112,7 +114,7 @@ class Array:
         return self.room.address + self._offset * self.dtype.itemsize
 
     def view(self, *shape: Any) -> Array:
-        """The same elements in another shape, one extent of which may be -1."""
+        """The same elements with another shape, in which one extent may be -1."""
         found = list(shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape)
         if found.count(-1) == 1:
             known = math.prod(size for size in found if size != -1)
@@ -124,7 +126,7 @@ class Array:
     reshape = view
 
     def transpose(self, first: int, second: int) -> Array:
-        """Two axes exchanged."""
+        """The array with two axes exchanged."""
         shape, stride = list(self.shape), list(self._stride)
         shape[first], shape[second] = shape[second], shape[first]
         stride[first], stride[second] = stride[second], stride[first]
@@ -151,16 +153,16 @@ class Array:
 
 
 def dense(shape: Sequence[int]) -> tuple[int, ...]:
-    """Strides of elements that lie as in C."""
+    """The strides of elements in the order of C."""
     return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
 
 
 def extents(grid: Any) -> tuple[int, int, int]:
-    """How many programs a launch has along each axis. Raises `LauncherError`."""
+    """Number of programs of a launch along each axis. Raises `LauncherError`."""
     if not isinstance(grid, (tuple, list)) or not 1 <= len(grid) <= 3:
         raise LauncherError(f"a grid is a tuple of one to three whole numbers, not {grid!r:.80}")
     found = (*grid, 1, 1)[:3]
-    for size, most in zip(found, _GRID):  # noqa: B905 -- an older Python may run this
+    for size, most in zip(found, _GRID):  # noqa: B905 -- older versions of Python may run this
         if not isinstance(size, int):
             raise LauncherError(f"the grid {grid!r:.80} holds {size!r:.40}, which is not a whole "
                                 "number: use triton.cdiv or //")  # fmt: skip
@@ -172,13 +174,13 @@ def extents(grid: Any) -> tuple[int, int, int]:
 
 
 def on_zero(array: Array) -> None:
-    """What filling with zeros does here; `install` replaces it."""
+    """Fills with zeros here; `install` replaces this function."""
     raise NotImplementedError
 
 
 def install(room: Callable[[int, int], Room], zero: Callable[[Array], None]) -> None:
-    """Let `import torch` find the stand-in. `room` makes memory of so many bytes, for
-    elements of so many."""
+    """Make `import torch` import the replacement. `room` allocates memory for a number of bytes,
+    with elements of a number of bytes."""
     globals()["on_zero"] = zero
     dtypes = {name: Dtype(name) for name in SIZES}
 

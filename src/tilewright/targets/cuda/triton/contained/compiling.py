@@ -1,4 +1,5 @@
-"""Runs a launcher without a GPU: what it launches is compiled to PTX and written down."""
+"""Runs a launcher without a GPU. The kernels that it launches are compiled to PTX, and the launches
+are recorded."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ _SCRATCH = ("global_scratch_size", "profile_scratch_size")
 
 
 class Recorder:
-    """What stands for the driver of a GPU: it keeps each launch instead of starting it."""
+    """Replaces the driver of a GPU: it records each launch instead of starting it."""
 
     def __init__(self, capability: int, shared_bytes: int, most_events: int) -> None:
         compiler: Any = importlib.import_module("triton.backends.compiler")
@@ -32,30 +33,30 @@ class Recorder:
         self.launcher_cls = self._launcher
 
     def get_current_target(self) -> Any:
-        """The GPU that is compiled for."""
+        """The GPU for which kernels are compiled."""
         return self._target
 
     def get_current_device(self) -> int:
-        """The first one."""
+        """The first device."""
         return 0
 
     def get_current_stream(self, device: int) -> int:
-        """The usual one."""
+        """The default stream."""
         return 0
 
     def get_device_properties(self, device: int) -> dict[str, int]:
-        """What Triton asks of a device before a launch."""
+        """The properties of a device that Triton reads before a launch."""
         return {"max_shared_mem": self._shared_bytes, "warpSize": 32}
 
     def load_binary(self, name: str, code: bytes, *rest: Any) -> tuple[Any, int, int, int, int]:
-        """Keeps the PTX of a kernel; its number stands for what a driver would return."""
+        """Keep the PTX of a kernel, and return its number in place of a driver's handle."""
         text = code.decode()
         if text not in self.codes:
             self.codes.append(text)
         return None, self.codes.index(text), 0, 0, 1024
 
     def zeroed(self, array: Array) -> None:
-        """Keeps that an array is filled with zeros."""
+        """Record that an array is filled with zeros."""
         size = array.numel() * array.dtype.itemsize
         self._add({"zero": _place(array), "bytes": size})
 
@@ -103,7 +104,8 @@ def _given(kind: Any, value: Any) -> dict[str, Any]:
 
 
 def _require_constant(name: str, value: Any) -> None:
-    """Python that the compiler calls once would be called anew by each interpreted program."""
+    """Python functions that the compiler calls once would be called again by each interpreted
+    program."""
     if isinstance(value, tuple):
         for part in value:
             _require_constant(name, part)
@@ -114,7 +116,7 @@ def _require_constant(name: str, value: Any) -> None:
 
 
 def _place(array: Array) -> list[int]:
-    """The number of its memory, and the offset in bytes."""
+    """The number of the block of memory, and the offset in bytes."""
     return [array.room.number, array.data_ptr() - array.room.address]
 
 
@@ -127,7 +129,8 @@ def line_of_caller() -> int | None:
 
 
 def install(recorder: Recorder, ptx: int) -> None:
-    """Let Triton launch by the recorder, and stop at PTX of a version (90 for 9.0)."""
+    """Make Triton launch through the recorder, and stop the compiler after PTX of a version (90 for
+    9.0)."""
     backend: Any = importlib.import_module("triton.backends.nvidia.compiler")
     runtime: Any = importlib.import_module("triton.runtime.driver")
     backend.CUDABackend.make_cubin = lambda self, code, *rest: code.encode()
@@ -141,10 +144,10 @@ def install(recorder: Recorder, ptx: int) -> None:
             return extents(grid(bound) if callable(grid) else grid)
 
         try:
-            native(self, *given, grid=of, **words)  # what it returns, the interpreter has none of
+            native(self, *given, grid=of, **words)  # the interpreter does not have its return value
         except TypeError as error:
             said = str(error)
-            if not said.startswith("dynamic_func()"):  # what binds arguments; no one knows it
+            if not said.startswith("dynamic_func()"):  # binds arguments in an unknown way
                 raise
             name = self.fn.__name__
             raise LauncherError(said.replace("dynamic_func", name, 1), "compile_error") from None

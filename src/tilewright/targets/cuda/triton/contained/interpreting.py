@@ -1,7 +1,7 @@
-"""Runs kernels by Triton's interpreter, one program after the other in a chosen order.
+"""Runs kernels with Triton's interpreter, one program after the other in a chosen order.
 
-What the interpreter leaves out is added: bounds of arrays, races between programs, bfloat16, and
-tensor cores' rounding to TF32.
+It adds checks and rules that the interpreter lacks: bounds of arrays, races between programs,
+bfloat16, and the rounding of tensor cores to TF32.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _from_bfloat16(bits: Any) -> Any:
 
 
 def _to_bfloat16(values: Any) -> Any:
-    """Rounded to the nearest, ties to even."""
+    """Round to the nearest bfloat16, ties to even."""
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32).astype(np.uint64)
     rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
     return np.where(np.isnan(values), np.uint16(0x7FC0), rounded)
@@ -55,13 +55,14 @@ def _narrowed(handle: Any) -> Any:
 
 
 def _in_float32(method: Any, arguments: int) -> Any:
-    """Operations on bfloat16, which the interpreter does on bit patterns, as hardware does them."""
+    """Operations on bfloat16 with the results of hardware. The interpreter would compute with the
+    bit patterns."""
 
     def computed(self: Any, *given: Any) -> Any:
         narrow = any(_is_bfloat16(handle) for handle in given[:arguments])
         wide = [_widened(handle) if narrow else handle for handle in given[:arguments]]
         found = method(self, *wide, *given[arguments:])
-        if found.data.dtype == np.bool_:  # of the operands' type, it would be no mask in a tile
+        if found.data.dtype == np.bool_:  # with the operands' type, it could not be used as a mask
             return interpreter.TensorHandle(found.data, tl.int1)
         return _narrowed(found) if narrow else found
 
@@ -84,7 +85,8 @@ def _cast(method: Any) -> Any:
 
 
 def _dot(method: Any) -> Any:
-    """Products of tensor cores: of float32, TF32 keeps 11 binary digits of each factor."""
+    """Products as tensor cores compute them: for float32, TF32 keeps 11 binary digits of each
+    factor."""
 
     def dot(self: Any, left: Any, right: Any, total: Any, precision: Any, *more: Any) -> Any:
         left, right = _widened(left), _widened(right)
@@ -105,7 +107,8 @@ def _dot(method: Any) -> Any:
 
 
 def _split(handle: Any) -> tuple[Any, Any]:
-    """What TF32 keeps of each element, and what it keeps of the rest (`tf32x3`)."""
+    """The part of each element that TF32 keeps, and the part that it keeps of the rest
+    (`tf32x3`)."""
     upper = _in_tf32(handle)
     rest = interpreter.TensorHandle(handle.data - upper.data, handle.dtype)
     return upper, _in_tf32(rest)
@@ -130,7 +133,7 @@ def _only_of_known(method: Any) -> Any:
 
 
 def _masked_load(method: Any) -> Any:
-    """Without `other`, what a masked load returns is not defined: here NaN, -1 or True."""
+    """The result of a masked load without `other` is undefined. Here it is NaN, -1 or True."""
 
     def load(self: Any, pointers: Any, mask: Any, other: Any, *rest: Any) -> Any:
         if other is None:
@@ -145,7 +148,7 @@ def _masked_load(method: Any) -> Any:
 
 
 def _device_range(*bounds: Any, **words: Any) -> Iterator[Any]:
-    """A loop's counter is a number of the device, which overflows; Python's would not."""
+    """A loop counter is a number of the device, which can overflow, unlike Python's."""
     bounds = tuple(getattr(bound, "value", bound) for bound in bounds)
     wide = any(str(getattr(bound, "dtype", "")) in ("int64", "uint64") for bound in bounds)
     kind, held = (tl.int64, np.int64) if wide else (tl.int32, np.int32)
@@ -154,7 +157,7 @@ def _device_range(*bounds: Any, **words: Any) -> Iterator[Any]:
 
 
 def install() -> Memory:
-    """Complete the interpreter; the memory that it uses from now on."""
+    """Complete the interpreter, and return the memory that it uses from now on."""
     builder = interpreter.InterpreterBuilder
     for name, arguments in {
         "binary_op": 2,
@@ -190,7 +193,7 @@ def install() -> Memory:
 
 
 class Launcher:
-    """Stands for the interpreter's way to run all programs of a launch."""
+    """Replaces the interpreter's function that runs all programs of a launch."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
@@ -250,7 +253,7 @@ class Launcher:
 
 
 def as_bytes(room: Room) -> Any:
-    """The memory of a room as numbers."""
+    """The contents of a block of memory as numbers."""
     import ctypes
 
     return np.ctypeslib.as_array((ctypes.c_uint8 * room.size).from_address(room.address))

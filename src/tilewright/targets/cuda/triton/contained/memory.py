@@ -1,4 +1,5 @@
-"""The arrays of an interpreted kernel: which accesses are allowed, and which programs race."""
+"""The arrays of an interpreted kernel, for which it finds illegal accesses and races between
+programs."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ _SEVERAL = -1
 
 
 class MemoryFaultError(Exception):
-    """An access that is not allowed; `kind` is the failure's."""
+    """An access that is not allowed; `kind` is the kind of failure."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -19,7 +20,7 @@ class MemoryFaultError(Exception):
 
 
 class Memory:
-    """All arrays, and which programs of the running launch touched each element."""
+    """All arrays, and the programs of the running launch that accessed each element."""
 
     def __init__(self, native: Any) -> None:
         self._native = native
@@ -35,23 +36,24 @@ class Memory:
         return getattr(self._native, name)
 
     def clear(self) -> None:
-        """A call begins: there are no arrays."""
+        """Begin a call, in which there are no arrays yet."""
         self.rooms.clear()
         self._filled.clear()
 
     def filled(self, room: Room, begin: int, size: int) -> None:
-        """So many bytes from an offset on have a value."""
+        """Record that a number of bytes from an offset on have values."""
         self._filled[room][begin : begin + size] = True
 
     def add(self, room: Room, name: str, itemsize: int, role: str) -> None:
-        """An array that kernels may touch, in the order of their addresses."""
+        """Add an array that kernels may access. Arrays are added in the order of their
+        addresses."""
         self.rooms.append((room, name, itemsize, role != "input"))
         self._filled[room] = np.full(room.size, role != "output")
         self.rooms.sort(key=lambda known: known[0].address)
         self.begin()
 
     def begin(self) -> None:
-        """A launch begins: whatever was written before can be read by all of it."""
+        """Begin a launch, which can read everything that was written before."""
         counts = [-(-room.size // item) for room, _, item, _ in self.rooms]
         self._written = [np.zeros(count, np.int32) for count in counts]
         self._read = [np.zeros(count, np.int32) for count in counts]
@@ -59,7 +61,7 @@ class Memory:
         self._met = set()
 
     def load(self, pointers: Any, mask: Any, other: Any, dtype: Any) -> Any:
-        """As the interpreter's own, of elements that no other program writes."""
+        """Load like the interpreter. Another program must not write the same elements."""
         for number, at, _ in self._places(pointers, mask, np.dtype(dtype).itemsize):
             self._require_filled(number, at)
             before = self._written[number][at]
@@ -72,7 +74,7 @@ class Memory:
         return self._native.load(pointers, mask, other, dtype)
 
     def store(self, pointers: Any, values: Any, mask: Any) -> Any:
-        """As the interpreter's own, of elements that no other program reads or writes."""
+        """Store like the interpreter. Another program must not read or write the same elements."""
         values = np.broadcast_to(values, np.shape(pointers))
         for number, at, where in self._places(pointers, mask, values.dtype.itemsize, True):
             before, seen = self._written[number][at], self._read[number][at]
@@ -94,17 +96,18 @@ class Memory:
         return self._native.store(pointers, np.ascontiguousarray(values), mask)
 
     def atomic_rmw(self, operation: Any, pointers: Any, values: Any, mask: Any, order: Any) -> Any:
-        """As the interpreter's own."""
+        """The interpreter's own operation, recorded as atomic."""
         self._meet(pointers, mask, values.dtype.itemsize)
         return self._native.atomic_rmw(operation, pointers, values, mask, order)
 
     def atomic_cas(self, pointers: Any, compared: Any, values: Any, order: Any) -> Any:
-        """As the interpreter's own."""
+        """The interpreter's own operation, recorded as atomic."""
         self._meet(pointers, np.ones(np.shape(pointers), bool), values.dtype.itemsize)
         return self._native.atomic_cas(pointers, compared, values, order)
 
     def _meet(self, pointers: Any, mask: Any, itemsize: int) -> None:
-        """An atomic operation orders what its program wrote before those that come later."""
+        """An atomic operation orders the earlier writes of its program before later atomic
+        operations."""
         for number, at, _ in self._places(pointers, mask, itemsize, True):
             self._require_filled(number, at)
             before = self._written[number][at]
@@ -121,7 +124,8 @@ class Memory:
             self._filled[room][np.minimum(at * item + byte, room.size - 1)] = True
 
     def _require_filled(self, number: int, at: Any) -> None:
-        """What nothing wrote may be what an earlier call left, on a GPU."""
+        """Refuse reads of memory that was never written. On a GPU, it may contain data of an
+        earlier call."""
         room, name, item, _ = self.rooms[number]
         missing = ~self._filled[room][at * item]
         if np.any(missing):
@@ -130,7 +134,7 @@ class Memory:
                                    "has written nothing")  # fmt: skip
 
     def _follows(self, programs: Any) -> bool:
-        """Whether this program waited for those: all of them used atomic operations."""
+        """Whether this program waited for those programs: all of them used atomic operations."""
         return self.program in self._met and all(int(p) in self._met for p in np.unique(programs))
 
     def _race(self, number: int, at: int, other: int, does: str, did: str) -> None:
@@ -140,7 +144,7 @@ class Memory:
                                f"{name}, which {by} of the same launch {did}")  # fmt: skip
 
     def _places(self, pointers: Any, mask: Any, itemsize: int, writes: bool = False) -> list[Any]:
-        """By array: its number, the elements that are touched, and where in the tile they stand."""
+        """For each array, its number, the accessed elements, and their positions in the tile."""
         pointers = np.asarray(pointers)
         where = np.broadcast_to(np.asarray(mask, bool), pointers.shape)
         addresses = pointers[where].astype(np.int64)

@@ -1,8 +1,9 @@
-"""The contained process of a Triton kernel: compiles what its launcher launches, or interprets it.
+"""The sandboxed process of a Triton kernel, which compiles or interprets the kernels of its
+launcher.
 
-Started by `triton/process.py` in a folder of its own with whatever Python has Triton, so that it
-imports nothing of tilewright. `job.json` says what to do; what comes of it is in `report.json` and
-`outputs.bin`. Nothing in here says what is right.
+`triton/process.py` starts it in a separate folder with any Python that has Triton, so it imports
+nothing of tilewright. `job.json` describes the job. The results are in `report.json` and
+`outputs.bin`. The process has no expected results.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))  # an isolated Python does not look there
+sys.path.insert(0, str(Path(__file__).parent))  # not on the import path of an isolated Python
 _arrays: Any = importlib.import_module("arrays")
 FILE = Path(__file__).with_name("kernel.py")
 
 
 def main() -> None:
-    """One job."""
+    """Execute one job."""
     job = json.loads(Path("job.json").read_text())
     report: dict[str, Any] = {}
     try:
@@ -109,10 +110,10 @@ def _array(said: dict[str, Any], room: Any) -> Any:
 
 
 def _zeroing(job: dict[str, Any], given: list[Any], native: Any) -> Any:
-    """Filling with zeros, but for inputs."""
+    """Fills arrays with zeros, except inputs."""
 
     def zeroed(array: Any) -> None:
-        for argument, known in zip(job["arguments"], given):  # noqa: B905 -- filled one by one
+        for argument, known in zip(job["arguments"], given):  # noqa: B905 -- each is filled separately
             if argument["role"] == "input" and known.room == array.room:
                 said = f"the launcher writes to an input ({argument['name']})"
                 raise _arrays.LauncherError(said, "input_modified")
@@ -141,7 +142,7 @@ def _launcher(job: dict[str, Any]) -> Any:
 
 
 def _failed(error: BaseException) -> dict[str, Any]:
-    """What went wrong, in what was the first place of the kernel's file."""
+    """The failure, with the first line in the kernel's file to which the traceback refers."""
     chain: list[BaseException] = [error]
     while chain[-1].__cause__ is not None and len(chain) < 20:
         chain.append(chain[-1].__cause__)
@@ -166,7 +167,7 @@ def _failed(error: BaseException) -> dict[str, Any]:
 
 
 def _line_within(source: str, node: Any) -> int | None:
-    """Triton counts the lines of a function's own text."""
+    """Triton counts lines from the beginning of a function's own text."""
     at = FILE.read_text().find(source)
     return None if at < 0 else FILE.read_text().count("\n", 0, at) + int(node.lineno)
 
