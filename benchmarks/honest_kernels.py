@@ -26,7 +26,7 @@ from pathlib import Path
 from tilewright.core.plugins import load_target, target_names
 from tilewright.core.records import Candidate, Failed
 from tilewright.core.tasks import open_task
-from tilewright.parts.cases import Case
+from tilewright.parts.case import Case
 from tilewright.run import open_project
 
 WINNERS = Path(__file__).parent / "winners"

@@ -25,7 +25,7 @@ from tilewright.core.records import Failed, Stage
 from tilewright.native.counters import Counters
 from tilewright.native.process import KernelProcess, ProcessGoneError
 from tilewright.parts import inputs
-from tilewright.parts.cases import Case
+from tilewright.parts.case import Case
 
 COUNTED_CALLS = 5
 """Number of further calls whose counters are read. They are separate calls, because counting may

@@ -11,7 +11,7 @@ from tilewright.core.records import Argument, Failed
 from tilewright.native.evaluator import Census, Counts, NativeEvaluation
 from tilewright.native.machine import off_measuring_cores
 from tilewright.native.process import MAX_ARGUMENTS
-from tilewright.parts.cases import Case
+from tilewright.parts.case import Case
 
 _COUNTS = "counts of a call"  # no parameter of a kernel is called that
 

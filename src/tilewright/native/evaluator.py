@@ -33,7 +33,8 @@ from tilewright.native.toolchain import (
     compile_program,
     compiler_sandbox,
 )
-from tilewright.parts.cases import Case, Cases
+from tilewright.parts.case import Case
+from tilewright.parts.cases import Cases
 from tilewright.sandbox import Sandbox, find_sandbox
 
 CheckSource = Callable[[str], Failed | None]

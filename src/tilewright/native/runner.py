@@ -25,7 +25,7 @@ from tilewright.native.timed import (
     confirm_against,
     time_against,
 )
-from tilewright.parts.cases import Case
+from tilewright.parts.case import Case
 
 
 class NativeRunner:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.core.records import Argument
 from tilewright.parts import inputs
-from tilewright.parts.cases import Case
+from tilewright.parts.case import Case
 from tilewright.parts.element_types import c_type
 from tilewright.parts.followed import Followed
 from tilewright.parts.inputs import Array

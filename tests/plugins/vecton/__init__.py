@@ -29,7 +29,8 @@ from tilewright.core.records import (
     content_id,
 )
 from tilewright.core.roles import NOTHING_CHECKED, Builder, CheckCase, Checker, Runner
-from tilewright.parts.cases import Case, Cases
+from tilewright.parts.case import Case
+from tilewright.parts.cases import Cases
 from tilewright.parts.folder import read_folder
 from tilewright.parts.hostile import OpenCase
 from tilewright.parts.inputs import Array

@@ -13,7 +13,8 @@ import pytest
 
 from tilewright.core.errors import NotTimedError
 from tilewright.core.records import Argument, Candidate, Check, Failed, Tolerance, Verdict, Workload
-from tilewright.parts.cases import OF_LARGE, Case
+from tilewright.parts.case import Case
+from tilewright.parts.cases import OF_LARGE
 from tilewright.parts.followed import Followed
 from tilewright.parts.problem import ProductProblem
 from tilewright.targets.cuda import create_target, evaluator, part

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.core.records import Candidate, Failed, Measured, Outcome
-from tilewright.parts.cases import Case
+from tilewright.parts.case import Case
 from tilewright.targets.cuda import create_target
 from tilewright.targets.cuda.device import evaluator, kernel
 from tilewright.targets.cuda.device.evaluator import REPEATED

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tilewright.core.errors import WorkloadError
 from tilewright.core.records import Argument, Tolerance, Workload
-from tilewright.parts import cases as cases_module
+from tilewright.parts import case as case_module
 from tilewright.parts.cases import Cases
 from tilewright.parts.float_error import Error, error_between
 from tilewright.parts.followed import Followed
@@ -317,7 +317,7 @@ def test_the_error_of_an_output_is_counted_once(monkeypatch: pytest.MonkeyPatch)
         counted.append(got.copy())
         return error_between(got, expected)
 
-    monkeypatch.setattr(cases_module, "error_between", count)
+    monkeypatch.setattr(case_module, "error_between", count)
     case = Cases(SQUARE, Hopeless(), 1)[0]
     right = {"C": case.expected["C"].exact.astype(np.float32).tobytes()}
     assert case.mismatch(right) is None

@@ -8,7 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tilewright.core.errors import WorkloadError
-from tilewright.parts.cases import Case, Cases
+from tilewright.parts.case import Case
+from tilewright.parts.cases import Cases
 from tilewright.targets.gemmini import create_fp32_target, create_target
 from tilewright.targets.gemmini.tinympc import Direction, TinyMpc, parse_tinympc
 from tilewright.targets.gemmini.tinympc_problem import TinyMpcProblem

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tilewright.parts.arithmetic import CARELESS
-from tilewright.parts.cases import Case, Cases
+from tilewright.parts.case import Case
+from tilewright.parts.cases import Cases
 from tilewright.parts.float_error import MARGIN, follow
 from tilewright.targets.host_c.problems import create_problem
 from tilewright.targets.host_c.shapes import EPSILON, parse_shape

@@ -24,7 +24,8 @@ from tilewright.native.calls import (
     TimedKernel,
 )
 from tilewright.native.process import KernelProcess, ProcessGoneError, threads_wait
-from tilewright.parts.cases import Case, Cases
+from tilewright.parts.case import Case
+from tilewright.parts.cases import Cases
 from tilewright.targets.host_c.problems import create_problem
 from tilewright.targets.host_c.shapes import parse_shape
 

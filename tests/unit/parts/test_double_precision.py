@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from tilewright.parts.arithmetic import DOUBLE, HAS_LONGER, SINGLE, careless_ways, rounded
-from tilewright.parts.cases import Case, Cases
-from tilewright.parts.folder import FolderProblem, read_folder
+from tilewright.parts.case import Case
+from tilewright.parts.cases import Cases
+from tilewright.parts.folder import read_folder
+from tilewright.parts.folder_problem import FolderProblem
 from tilewright.parts.languages import C
 
 pytestmark = pytest.mark.skipif(not HAS_LONGER, reason="no type wider than float64 here")

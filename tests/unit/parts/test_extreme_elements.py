@@ -11,7 +11,9 @@ import pytest
 from tilewright.core.records import Argument, Check, Workload
 from tilewright.parts import cases
 from tilewright.parts.arithmetic import SINGLE, honest_ways
-from tilewright.parts.cases import MOST_EXTREMES, Case, Cases
+from tilewright.parts.case import Case
+from tilewright.parts.cases import Cases
+from tilewright.parts.differences import MOST_EXTREMES
 from tilewright.parts.float_error import FACTOR, deviations, error_of, follow
 from tilewright.parts.followed import Followed
 from tilewright.parts.problem import Array, ProductProblem, in_orders, products_of

@@ -10,7 +10,8 @@ import pytest
 from nki_world import SMALL
 
 import tilewright.targets.trainium as trainium
-from tilewright.parts.cases import Case, Cases
+from tilewright.parts.case import Case
+from tilewright.parts.cases import Cases
 from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.machine import load_machine
 from tilewright.targets.trainium.problems import create_problem

@@ -14,7 +14,8 @@ from tilewright.core.errors import NotTimedError
 from tilewright.core.records import Artifact, Candidate, Check, Failed, Measured, Verdict, Workload
 from tilewright.core.roles import NOTHING_CHECKED
 from tilewright.native.settings import EvaluationSettings
-from tilewright.parts.cases import Case, Cases
+from tilewright.parts.case import Case
+from tilewright.parts.cases import Cases
 from tilewright.parts.problem import Problem
 from tilewright.sandbox import Sandbox, find_sandbox
 from tilewright.targets.cuda import part

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from tilewright.core.records import AttackResult
-from tilewright.parts.cases import Case
+from tilewright.parts.case import Case
 from tilewright.parts.followed import Followed
 from tilewright.parts.inputs import Array
 from tilewright.targets.cuda.shapes import Shape

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.core.records import Argument, Failed, Tolerance, Workload
-from tilewright.parts.cases import Case, Only
+from tilewright.parts.case import Case, Only
 from tilewright.targets.cuda.cpu_program import not_checked
 from tilewright.targets.cuda.emulation import Part
 

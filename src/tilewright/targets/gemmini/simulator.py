@@ -12,7 +12,7 @@ import numpy as np
 
 from tilewright.core.errors import InputError, ToolchainMissingError
 from tilewright.core.records import Artifact, Failed, Gap, Stage, Workload
-from tilewright.parts.cases import Case
+from tilewright.parts.case import Case
 from tilewright.parts.debug_lines import source_line, source_lines
 from tilewright.parts.inputs import Array
 from tilewright.parts.languages import C

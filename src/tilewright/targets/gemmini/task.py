@@ -20,7 +20,8 @@ from tilewright.core.records import (
 )
 from tilewright.core.roles import Builder, CheckCase, Checker, ExternalRun, Runner
 from tilewright.parts import inputs
-from tilewright.parts.cases import Case, Cases
+from tilewright.parts.case import Case
+from tilewright.parts.cases import Cases
 from tilewright.parts.element_types import is_float
 from tilewright.parts.problem import Problem
 from tilewright.sandbox import call_contained

@@ -11,7 +11,8 @@ import numpy as np
 from tilewright.core.records import Artifact, Candidate, Check, Failed, Measured, Verdict, Workload
 from tilewright.core.roles import NOTHING_CHECKED
 from tilewright.native.settings import EvaluationSettings
-from tilewright.parts.cases import Case, Cases
+from tilewright.parts.case import Case
+from tilewright.parts.cases import Cases
 from tilewright.parts.float_error import blocks
 from tilewright.parts.memory import memory_limit
 from tilewright.parts.problem import Problem

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from tilewright.core.errors import ToolchainMissingError
-from tilewright.parts.cases import Case
+from tilewright.parts.case import Case
 from tilewright.sandbox import open_folder, read_output
 from tilewright.targets.cuda.device.process import DeviceFailedError, DeviceProcess
 from tilewright.timing import exclusive

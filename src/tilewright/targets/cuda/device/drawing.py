@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tilewright.parts.cases import Case
+from tilewright.parts.case import Case
 from tilewright.parts.inputs import Array, bytes_of
 from tilewright.parts.problem import DrawsInputs, NamesIndependentInputs
 from tilewright.targets.cuda.device.process import DeviceProcess

@@ -16,7 +16,8 @@ from tilewright.core.roles import NOTHING_CHECKED, Checker
 from tilewright.native.calls import CallFailedError
 from tilewright.native.settings import EvaluationSettings
 from tilewright.native.timed import OpenKernel, Timed, TimedKernel, confirm_against, time_against
-from tilewright.parts.cases import Case, Cases
+from tilewright.parts.case import Case
+from tilewright.parts.cases import Cases
 from tilewright.parts.problem import DrawsInputs, Problem
 from tilewright.targets.cuda.device.build import FLAGS, DeviceCompiler
 from tilewright.targets.cuda.device.counters import Counters, NoCounters, count

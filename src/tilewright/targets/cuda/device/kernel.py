@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from tilewright.core.records import Failed
 from tilewright.native.calls import CallFailedError, is_checked
-from tilewright.parts.cases import Case
+from tilewright.parts.case import Case
 from tilewright.parts.inputs import bytes_of
 from tilewright.targets.cuda.device.drawing import BatchValues
 from tilewright.targets.cuda.device.process import DeviceFailedError, DeviceProcess

@@ -16,7 +16,7 @@ import numpy as np
 
 from tilewright.core.errors import ToolchainMissingError, UnknownNameError
 from tilewright.core.records import ExternalResult, Failed
-from tilewright.parts.cases import Case
+from tilewright.parts.case import Case
 from tilewright.parts.inputs import Array
 from tilewright.sandbox import UNCONTAINED, Limits, Sandbox, open_folder
 from tilewright.targets.trainium.program import Call, Entry

@@ -1,0 +1,103 @@
+"""The elements of an output that differ from the expected values, and a sentence about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.core.records import Argument, Tolerance
+from tilewright.parts.float_error import (
+    blocks,
+)
+from tilewright.parts.followed import Followed
+from tilewright.parts.inputs import Array
+from tilewright.parts.problem import (
+    Expected,
+)
+
+MOST_EXTREMES = 64
+"""Maximum number of elements beyond the limit that are compared with their own honest results. If
+there are more, the outputs are wrong.
+"""
+
+
+@dataclass(frozen=True)
+class Differing:
+    """How many elements of an output differ, and the row-major indices of the first ones."""
+
+    count: int
+    places: Array
+
+    @classmethod
+    def of(cls, wrong: Iterable[tuple[int, NDArray[np.bool_]]]) -> Differing:
+        """From blocks of the output, each with the number of its first element."""
+        count, places = 0, [np.zeros(0, np.intp)]
+        for first, block in wrong:
+            found = np.flatnonzero(block)
+            if count < MOST_EXTREMES:
+                places.append(first + found[:MOST_EXTREMES])
+            count += found.size
+        return cls(count, np.concatenate(places)[:MOST_EXTREMES])
+
+    def first_of(self, expected: Followed) -> tuple[Any, Any]:
+        """The exact value and the deviation of the first element that differs."""
+        first = int(self.places[0])
+        found = expected.reshape(-1)[first : first + 1]
+        return found.exact[0], found.deviation[0]
+
+
+def exact_values(expected: Expected) -> Array:
+    """The expected values without the deviations that belong to them."""
+    return expected.exact if isinstance(expected, Followed) else expected
+
+
+def difference(
+    argument: Argument, got: Array, expected: Expected, tolerance: Tolerance
+) -> str | None:
+    """A sentence about the elements whose error is larger than `tolerance`, or None."""
+    flat, wanted = got.reshape(-1), exact_values(expected).reshape(-1)
+
+    def wrong(part: slice) -> Array:
+        values, allowed = allowed_errors(wanted[part], tolerance)
+        return flat[part] != values if allowed is None else beyond(flat[part], values, allowed)
+
+    differing = Differing.of((part.start, wrong(part)) for part in blocks(flat.size))
+    if not differing.count:
+        return None
+    first = int(differing.places[0])
+    values, allowed = allowed_errors(wanted[first : first + 1], tolerance)
+    return sentence(argument, got, values[0], differing, None if allowed is None else allowed[0])
+
+
+def sentence(
+    argument: Argument, got: Array, wanted: Any, differing: Differing, allowed: Any
+) -> str:
+    """How many elements differ, with the first one, its expected value and its allowed error."""
+    first = int(differing.places[0])
+    index = "".join(f"[{i}]" for i in np.unravel_index(first, got.shape))
+    room = "" if allowed is None else f" within {allowed:.3g}"
+    return (
+        f"{differing.count} of {got.size} elements of {argument.name} differ, first at "
+        f"{argument.name}{index}: got {got.reshape(-1)[first]}, expected {wanted}{room}"
+    )
+
+
+def allowed_errors(expected: Expected, tolerance: Tolerance) -> tuple[Array, Array | None]:
+    """The expected values with their allowed errors, or with None if they must be exact."""
+    values = exact_values(expected)
+    if tolerance == Tolerance():
+        return values, None
+    exact = values.astype(np.float64)
+    return exact, tolerance.absolute + tolerance.relative * np.abs(exact)
+
+
+def beyond(got: Array, exact: Array, allowed: Array) -> Array:
+    """Where |got - exact| > allowed. Not-a-number is always wrong; infinity must be equal."""
+    with np.errstate(invalid="ignore"):
+        close = np.abs(got.astype(np.float64) - exact) <= allowed
+        right: Array = np.where(np.isfinite(exact), close, got == exact)
+    return ~right
