@@ -17,7 +17,13 @@ from tilewright.core.roles import NOTHING_CHECKED, Builder, Checker, Runner
 from tilewright.testing.toy import ToyProposer, ToyTarget, ToyTask, toy_outcome
 
 TAKES_S = 0.02
-"""Of an evaluation, so that faults meet some under way."""
+"""Duration of an evaluation. If evaluations took no time, faults would never interrupt one."""
+OPTIMIZE = [
+    *(sys.executable, "-m", "tilewright.cli", "optimize", "toy:digits", "--proposer", "toy"),
+    *("--seed", "1", "--beam", "6", "--plans", "5", "--implementations", "3", "--dropout", "0"),
+    *("--iterations", "9", "--patience", "9", "--stop-within", "0"),
+]
+"""The command of a search over about 460 kernels, without project and executor."""
 
 
 _PACKAGE = "tilewright_digits-1.dist-info"

@@ -11,7 +11,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -46,11 +45,6 @@ MOST_S = 2.0
 """After which those come; they are three of five."""
 STANDSTILL_S = 180
 """Without an evaluation, after which nothing more is expected of a search."""
-OPTIMIZE = [
-    *(sys.executable, "-m", "tilewright.cli", "optimize", "toy:digits", "--proposer", "toy"),
-    *("--seed", "1", "--beam", "6", "--plans", "5", "--implementations", "3", "--dropout", "0"),
-    *("--iterations", "9", "--patience", "9", "--stop-within", "0"),
-]
 
 
 class Search:
@@ -63,7 +57,13 @@ class Search:
     def _start(self) -> subprocess.Popen[bytes]:
         with self._log.open("wb") as log:  # a pipe that nobody reads would fill
             return subprocess.Popen(
-                [*OPTIMIZE, "--executor", self._executor, "--project", str(self._project)],
+                [
+                    *cluster_digits.OPTIMIZE,
+                    "--executor",
+                    self._executor,
+                    "--project",
+                    str(self._project),
+                ],
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
