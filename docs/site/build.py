@@ -102,7 +102,7 @@ def main() -> int:
         return 1
     for file in SITE.rglob("*.html"):  # links without a name, one for each line of code
         file.write_text(_LINE_ANCHOR.sub("", file.read_text()))
-    faults = [*dead_links(SITE)]
+    faults = [*dead_links(SITE), *quoted_doctests(SITE)]
     for fault in faults:
         print(fault, file=sys.stderr)
     print(f"{SITE / 'index.html'}: {len(list(SITE.rglob('*.html')))} pages, {len(faults)} faults")
@@ -222,7 +222,7 @@ def api() -> str:
     lines = [
         "# Python API",
         "",
-        "What `import tilewright as tw` offers; [how to use it](../python.md).",
+        "The public names of `import tilewright as tw`. [How to use them](../python.md).",
         "",
     ]
     for name in names:
@@ -274,6 +274,7 @@ def configuration(pages: Path) -> str:
             "show_source = false",
             "show_bases = false",
             "heading_level = 3",
+            f"extensions = [{json.dumps(str(ROOT / 'docs/site/doctests.py'))}]",
             "",
         ]
     )
@@ -297,6 +298,13 @@ class _Page(HTMLParser):
         source = given.get("src") or (given.get("href") if tag == "link" else None)
         if source and given.get("rel") not in ("canonical", "prev", "next"):
             self.fetched.append(source)
+
+
+def quoted_doctests(site: Path) -> Iterator[str]:
+    """Every page on which a line that begins with >>> became a quotation."""
+    for file in sorted(site.rglob("*.html")):
+        if re.search(r"(<blockquote>\s*){3}", file.read_text()):
+            yield f"{file.relative_to(site)} shows a doctest as a quotation"
 
 
 def dead_links(site: Path) -> Iterator[str]:

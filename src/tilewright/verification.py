@@ -231,7 +231,12 @@ def start_error(task: str, failed: Failed) -> TilewrightError:
         remedy = (
             "the kernel and the reference give different results, so correct the one that is wrong"
         )
-        if Path(task).is_absolute() and " within " in telling:
+        if "expected nan" in telling:
+            remedy = (
+                "the reference returns NaN, which no kernel can match: correct the reference, or "
+                "describe in workload.toml the inputs for which it returns numbers"
+            )
+        elif Path(task).is_absolute() and " within " in telling:
             remedy += (
                 "; if both are correct, describe the inputs in workload.toml, or give another "
                 "tolerance (docs/tolerance.md)"

@@ -381,6 +381,13 @@ def test_what_to_do_about_a_tolerance_is_said_where_the_user_sets_it() -> None:
     assert advice not in str(start_error("toy:digits", failed))
 
 
+def test_a_reference_that_returns_nan_is_named_as_the_cause() -> None:
+    log = "4 of 4 elements of C differ, first at C[0][0]: got 3.1, expected nan within nan"
+    said = str(start_error("/home/me/mine", Failed("check", "wrong_result", log)))
+    assert "the reference returns NaN, which no kernel can match: correct the reference" in said
+    assert "tolerance" not in said
+
+
 def test_an_error_of_the_machine_leaves_the_run_resumable(world: World, tmp_path: Path) -> None:
     def fail(event: Event) -> None:
         if isinstance(event, Evaluated) and event.trial.index == 4:

@@ -24,7 +24,7 @@ _UNITS: dict[str, tuple[str, float]] = {
 }
 """What each unit limits, and how much one of it is."""
 
-_PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z$]+)")
+_PART = re.compile(r"([-+]?\d+(?:\.\d+)?)\s*([a-z$]+)")
 _EXPECTED = 'write for example "90 s", "500 evaluations" or "5 USD, 2 h, 3 Mtok, 40 calls"'
 
 
@@ -72,7 +72,12 @@ def _read_part(part: str, text: str) -> tuple[float, str]:
         raise _unusable(text)
     kind, size = _UNITS[match[2]]
     amount = round(float(match[1]) * size, 6)
-    if amount <= 0 or not math.isfinite(amount):
+    if amount <= 0:
+        raise InputError(
+            f"the budget {shortened(text)} contains {shortened(part)}, but every amount must be "
+            f"above 0; {_EXPECTED}."
+        )
+    if not math.isfinite(amount):
         raise _unusable(text)
     return amount, kind
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -120,6 +121,8 @@ def open_workload(name: str, settings: Mapping[str, object]) -> OpenTask:
         raise _unknown(name)
     target = load_target(str(chosen or target_name))
     _check_settings(target, settings)
+    if not spec:
+        raise _no_workload(target)
     task = target.open(spec, settings)
     return OpenTask(task.workload.name, target, task)
 
@@ -189,7 +192,22 @@ def target_of(folder: Path) -> str:
     return str(folder / target) if target.endswith(".toml") else target
 
 
+def _no_workload(target: Target) -> WorkloadError:
+    """The error for a target's name in the place of a workload, with two examples of workloads."""
+    names = list(target.workloads())
+    sized = [n for n in names if not re.search(r"[A-Z]", n)] or names  # "gemm-MxNxK" is a pattern
+    others = [n for n in sized if n.partition("-")[0] != sized[0].partition("-")[0]]
+    examples = [f"{target.name}:{n}" for n in (*sized[:1], *others, *sized[1:])[:2]]
+    return WorkloadError(
+        f"{target.name} is a target, and a workload of it is missing. Write for example "
+        f"{' or '.join(examples)}. `tilewright workloads --target {target.name}` lists the "
+        "workloads."
+    )
+
+
 def _unknown(name: str) -> WorkloadError:
+    if is_target(name):
+        return _no_workload(load_target(name))
     if _is(Path.is_file, Path(name)):
         return WorkloadError(
             f"{name} is a file. Give the folder that holds {WORKLOAD_FILE}, or evaluate a single "

@@ -14,6 +14,7 @@ from tilewright.core.records import Check, Tolerance, Workload
 from tilewright.parts import inputs
 from tilewright.parts.case import Case, drawn
 from tilewright.parts.float_error import (
+    NOT_FINITE,
     HopelessError,
 )
 from tilewright.parts.problem import (
@@ -179,6 +180,12 @@ class Cases:
         return None
 
     def _nothing_to_compare(self, reason: str) -> WorkloadError:
+        if reason.startswith(NOT_FINITE):
+            return WorkloadError(
+                f"{self.workload.name}: {reason} with all inputs that were tried, so there is "
+                "nothing to compare a kernel with. Correct the reference, or describe in "
+                "workload.toml the inputs for which it returns finite numbers."
+            )
         return WorkloadError(
             f"{self.workload.name}: no values are known on which float32 arithmetic gives a "
             f"result to compare with ({reason}). Say in workload.toml what the inputs look like."

@@ -94,6 +94,10 @@ class HonestError:
         return next((n for n, e in known.items() if error.rms <= FACTOR * e.rms), PRECISIONS[-1])
 
 
+NOT_FINITE = "the reference returns"
+"""Begins the message of a `HopelessError` if the reference itself gives NaN or infinity."""
+
+
 class HopelessError(Exception):
     """Honest arithmetic fails on these inputs, for the reason in the message."""
 
@@ -209,8 +213,10 @@ def _require_digits(name: str, draws: Sequence[Followed], honest: Sequence[str])
     """Honest results must be finite and differ from one another by more than their errors."""
     exact, deviation, size, spread = _sizes(draws)
     of = draws[0].format
+    if np.isnan(exact).any():
+        raise HopelessError(f"{NOT_FINITE} NaN for {name}")
     if not np.isfinite(exact).all():
-        raise HopelessError(f"{name} is not a finite number")
+        raise HopelessError(f"{NOT_FINITE} infinity for {name}")
     if not np.isfinite(deviation).all():
         raise HopelessError(f"rounding errors leave no digit of {name} in {of.name}")
     for i, way in enumerate(honest):

@@ -59,6 +59,12 @@ def test_refuses_anything_else_in_one_sentence(text: str) -> None:
     assert shortened(text) in str(refusal.value)
 
 
+@pytest.mark.parametrize("amount", ["0 s", "-5 s", "0 evaluations", "-0.5 USD", "0.0000001 s"])
+def test_names_an_amount_that_is_not_positive(amount: str) -> None:
+    with pytest.raises(InputError, match=f"contains '{amount.lower()}', but every amount must be"):
+        parse_budget(f"2 h, {amount}" if not amount.endswith(" s") else f"{amount}, 3 USD")
+
+
 @given(
     evaluations=st.none() | st.integers(1, 10**9),
     wall_s=st.none() | st.floats(0.5, 1e9).map(lambda v: round(v, 3)),

@@ -21,6 +21,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(tasks, "load_target", load)
     monkeypatch.setattr(tasks, "target_names", lambda: ["toy"])
+    monkeypatch.setattr(tasks, "is_target", lambda name: name == "toy")
 
 
 def test_a_workload_by_name() -> None:
@@ -81,6 +82,8 @@ def test_a_folder_that_is_no_task(
     ("name", "message"),
     [
         ("digits", "Did you mean toy:digits"),
+        ("toy", "toy is a target, and a workload of it is missing. Write for example toy:digits"),
+        ("toy:", "`tilewright workloads --target toy` lists the workloads"),
         ("tou:digits", "unknown target 'tou': did you mean 'toy'"),
         ("", "folder '' does not exist"),
         ("no/such/folder", "folder no/such/folder does not exist"),

@@ -100,7 +100,7 @@ UNKNOWN = {
         "    float sum = 0;",
         "    while (blockIdx.x && *(volatile float *)&C[y * 75] == 1e30f * 0) {}\\n"
         "    if (blockIdx.x == 3) for (volatile int i = 0;; i = i) {}\\n    float sum = 0;",
-        "did not come to their end",
+        "did not finish",
     ),
 }  # fmt: skip
 

@@ -12,6 +12,7 @@ import pytest
 
 from tilewright.core.errors import InternalError, WorkloadError
 from tilewright.core.records import Argument, AttackResult, Workload
+from tilewright.evaluation.preflight import session
 from tilewright.evaluation.preflight.examine import examine, refusal
 from tilewright.testing.scripted import ScriptedEvaluator
 
@@ -278,3 +279,30 @@ def test_wrong_kernels_that_are_not_compared_are_no_refusal() -> None:
     (result,) = (found for found in examine(TooSlow()) if found.name == "kernel: writes zeros")
     assert result.verdict == "does not apply"
     assert result.log.startswith("shows nothing: it was not compared (timeout")
+
+
+class EndedWorker:
+    """A worker process that has printed two lines and ended."""
+
+    exit_text = "ended with status 7"
+
+    def send(self, message: object) -> None:
+        pass
+
+    def receive(self) -> object:
+        raise EOFError
+
+    def kill(self) -> str:
+        return "starting\n\nno licence for this machine.\n"
+
+
+@pytest.mark.parametrize(
+    ("task", "kind"), [("/home/me/mine", WorkloadError), ("gemmini:gemm-1x1x1", InternalError)]
+)
+def test_a_process_that_ends_is_reported_with_its_last_output(
+    monkeypatch: pytest.MonkeyPatch, task: str, kind: type[Exception]
+) -> None:
+    monkeypatch.setattr(session, "WorkerProcess", EndedWorker)
+    monkeypatch.setattr(session, "readable", lambda workers, timeout_s: workers)
+    with pytest.raises(kind, match=r"status 7 \(its last output: no licence for this machine\)"):
+        session.preflight(task, {})

@@ -93,3 +93,14 @@ def test_a_wrong_kernel_is_still_found_wrong(tmp_path: Path) -> None:
         text = case.mismatch({"Y": np.zeros((4, 4), np.float32).tobytes()})
         assert text is not None
         assert "16 of 16 elements of Y differ" in text
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"), [("X * np.nan", "returns NaN for Y"), ("X / 0.0", "returns infinity")]
+)
+def test_a_reference_without_finite_results_is_named(
+    tmp_path: Path, returned: str, said: str
+) -> None:
+    cases = cases_of(tmp_path, f"def reference(X):\n    return {returned}\n")
+    with pytest.raises(WorkloadError, match=f"the reference {said}.* Correct the reference"):
+        cases.compared(3)

@@ -17,6 +17,8 @@ from tilewright.evaluation.worker_process import WorkerProcess
 
 TIMEOUT_S = 600.0
 """Time limit in seconds, which suffices for a large workload with a slow reference."""
+_SHOWN = 300
+"""Number of characters of the process's last line of output that a message shows."""
 
 
 def preflight(
@@ -38,12 +40,15 @@ def preflight(
     finally:
         log = worker.kill()
     what = f"the process that examined {task} {worker.exit_text}"
+    said = [line.strip() for line in log.splitlines() if line.strip()]
+    if said:
+        what += f" (its last output: {said[-1][:_SHOWN].rstrip('.')})"
     if Path(task).is_absolute():
         raise WorkloadError(
-            f"{what}: its reference.py ends the process that calls it, or needs more memory than "
-            "this machine has."
+            f"{what}. If its reference ends the process that calls it, or needs more memory than "
+            "this machine has, correct the reference; otherwise, report a defect."
         )
-    raise InternalError(f"{what}: {log}")
+    raise InternalError(f"{what}. Please report this defect.")
 
 
 def _answer(

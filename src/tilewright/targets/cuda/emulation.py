@@ -114,8 +114,8 @@ def run_on_cpu(
     failed = None
     if finished.status is None:
         log = (
-            f"the kernel was stopped after {timeout_s:g} s on the CPU; one that waits for other "
-            "blocks never ends there."
+            f"the kernel was stopped after {timeout_s:g} s on the CPU, where a kernel that waits "
+            "for other blocks never ends."
         )
         failed = Failed("check", "timeout", log)
     elif not ended:

@@ -279,7 +279,7 @@ def _of_part(failed: Failed) -> Failed:
     """A failure of some blocks may only mean that they wait for others, which are not run."""
     if failed.kind != "timeout":
         return failed
-    return not_checked("some of its blocks were run, and did not come to their end on the CPU")
+    return not_checked("some of its blocks were run on the CPU and did not finish")
 
 
 class CudaRunner:

@@ -34,12 +34,12 @@ _AT_A_LINE: dict[str, tuple[str, str]] = {
     ),
     "deadlock_barrier": (
         "barrier",
-        "{1} threads wait at this barrier for ever, because other threads of the block wait "
+        "{1} threads wait at this barrier forever, because other threads of the block wait "
         "elsewhere",
     ),
     "deadlock_warp": (
         "barrier",
-        "threads wait for their warp for ever, because other threads in the mask never arrive",
+        "threads wait for their warp forever, because other threads in the mask never arrive",
     ),
     "not_in_mask": ("barrier", "a thread takes part although its own mask does not contain it"),
     "launch_threads": (
@@ -52,17 +52,18 @@ _AT_A_LINE: dict[str, tuple[str, str]] = {
     ),
     "launch_shared": (
         "launch_failure",
-        "{1} bytes of dynamic shared memory: more than 49152 are to be asked for by "
+        "{1} bytes of dynamic shared memory: more than 49152 bytes must be requested with "
         "cudaFuncSetAttribute, and no GPU has more than 232448",
     ),
     "nested_launch": ("not_checked", "not checked: a launch from within a kernel"),
     "part_launches": (
         "not_checked",
-        f"{_PART}, which tells something only of a kernel that is one launch; this is a second one",
+        f"{_PART}, which is possible only for a kernel that consists of one launch; this is a "
+        "second one",
     ),
     "part_atomic": (
         "not_checked",
-        f"{_PART}, which tells nothing of an element to which several blocks contribute by atomic "
+        f"{_PART}, which cannot check an element to which several blocks contribute by atomic "
         "operations on global memory",
     ),
     "part_of_a_block": (
@@ -86,7 +87,7 @@ _OF_THE_HOST: dict[str, tuple[str, str]] = {
     "input_modified": ("input_modified", "host code writes to an input"),
     "part_host_writes": (
         "not_checked",
-        f"{_PART}, which tells nothing of a kernel whose host code fills an output or copies to it",
+        f"{_PART}, which cannot check a kernel whose host code fills an output or copies to it",
     ),
 }
 _RACES = {

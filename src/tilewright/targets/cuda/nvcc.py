@@ -21,11 +21,11 @@ HOW_TO_GET = (
     "driver are needed to compile)"
 )
 FLAGS = ("-cubin", "-O3", "-std=c++17", "--extended-lambda", "-lineinfo", "-Xptxas", "-v")
-"""How kernels are compiled; recorded with every result."""
+"""The flags of nvcc, which are recorded with every result."""
 OWN_HEADERS = {
     "tilewright_tensors.h": Path(__file__).with_name("models") / "tensors.h",
 }
-"""Of this package, for texts that it writes itself: kernels may not include them."""
+"""Headers of this package for texts that it writes itself. Kernels must not include them."""
 _USUAL = "/usr/local/cuda/bin/nvcc"
 _MOST_BYTES, _MOST_LOG = 16 << 20, 8000
 _VERSION = re.compile(r"release [\d.]+, V([\d.]+)")

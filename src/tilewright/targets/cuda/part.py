@@ -20,7 +20,7 @@ from tilewright.targets.cuda.cpu_program import not_checked
 from tilewright.targets.cuda.emulation import Part
 
 MOST_OF_A_RUN = 1 << 27
-"""Multiply-adds of a run of some blocks, about."""
+"""Approximate number of multiply-adds in a run of some blocks."""
 MOST_OF_A_REFERENCE = 1 << 32
 """Multiply-adds from which on a reference takes too long: its error is found by computing it in
 several orders of sums, of which each takes about a second for 2^30."""
@@ -54,8 +54,8 @@ def refused_task(workload: Workload) -> Failed | None:
     if in_place is not None:
         return not_checked(
             f"one call takes {operations:.2g} multiply-adds, so that only some blocks can be run "
-            f"on the CPU, and of {in_place}, which is read and written, nothing tells which "
-            "elements they wrote: give smaller shapes"
+            f"on the CPU, but for {in_place}, which is read and written, the elements that they "
+            "wrote cannot be determined: give smaller shapes"
         )
     return None
 
@@ -97,4 +97,4 @@ def nothing_left_out(arguments: Sequence[Argument], part: Part | None) -> Failed
 
 def in_words(part: Part) -> str:
     """Which part of a kernel was run, in words."""
-    return f"{part.blocks} of {part.of} blocks, other ones for each set of inputs"
+    return f"{part.blocks} of {part.of} blocks, which differ between the sets of inputs"

@@ -21,11 +21,11 @@ def in_words(
         shared = function.shared_bytes + launch.dynamic_shared_bytes
         said[
             f"{launch.name} has {function.registers} registers and {function.spilled_bytes} bytes "
-            f"spilled a thread, {shared} bytes of shared memory a block of {launch.threads} "
+            f"spilled per thread, {shared} bytes of shared memory per block of {launch.threads} "
             f"threads, occupancy {found.share:.0%} (limit: {found.limit})"
         ] = None
     if not said:
-        return "nothing that was launched is known"
+        return "the resources of the launched functions are not known"
     return "; ".join(said)
 
 

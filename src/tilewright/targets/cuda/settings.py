@@ -9,7 +9,7 @@ from tilewright.targets.cuda.occupancy import Architecture, architectures
 
 DEFAULT = "sm_90"
 PRECISIONS = {"float32": "", "tf32": "tf32-like", "bf16": "bf16-like"}
-"""Classes of precision that may be asked for, by the names of settings, finest first."""
+"""Precision classes by the names of settings, in order from the finest."""
 
 
 def names() -> tuple[str, ...]:

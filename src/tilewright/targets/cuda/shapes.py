@@ -17,11 +17,12 @@ from tilewright.core.errors import UnknownNameError, WorkloadError
 from tilewright.core.records import Argument, Workload
 
 MOST_BYTES = 16 << 30
-"""Of a workload's arrays together."""
+"""Maximum total size of a workload's arrays."""
 MOST_TERMS = 1 << 20
-"""Of a sum: beyond that float32 results cannot be told from wrong ones."""
+"""Maximum number of terms of a sum. With more terms, correct float32 results cannot be
+distinguished from wrong ones."""
 _PRODUCTS = 1 << 24
-"""Multiply-adds of one check on the CPU, about."""
+"""Approximate maximum number of multiply-adds of one check on the CPU."""
 
 Sizes = Mapping[str, int]
 
@@ -252,7 +253,8 @@ def parse_shape(spec: str) -> Shape:
         )
     if shape.reduction > MOST_TERMS:
         raise WorkloadError(
-            f"workload {spec!r} has sums of {shape.reduction} terms: of more than {MOST_TERMS}, "
-            "float32 results cannot be told from wrong ones, so choose smaller sizes."
+            f"workload {spec!r} has sums of {shape.reduction} terms. With more than {MOST_TERMS}, "
+            "correct float32 results cannot be distinguished from wrong ones, so choose smaller "
+            "sizes."
         )
     return shape

@@ -18,25 +18,26 @@ HEADERS = (
     "math.h", "cmath", "stdint.h", "cstdint", "float.h", "cfloat", "limits.h", "climits", "limits",
     "stddef.h", "cstddef", "type_traits", "algorithm", "array", "utility",
 )  # fmt: skip
-"""What a kernel may include, in addition to headers that only nvcc knows."""
+"""Headers that a kernel may include, in addition to those that only nvcc has."""
 _GPU_HEADER = re.compile(
     r"^[ \t]*#[ \t]*include[ \t]*[<\"]((?:cub|cuda)/[\w/]+(?:\.cuh|\.h)?|curand_kernel\.h|"
     r"cuda_fp8\.h|cooperative_groups/(?:memcpy_async|scan)\.h)[>\"][ \t]*$",
     re.MULTILINE | re.ASCII,
 )
-"""A line that includes what only nvcc knows: headers of the toolkit."""
+"""A line that includes a header that only nvcc's toolkit has."""
 NO_KERNEL = Failed(
     "build",
     "compile_error",
     "the kernel launches nothing, because it defines no __global__ function.",
 )
-"""Of a source that compiles to no function of a GPU."""
+"""The message for a source that defines no function for a GPU."""
 _OWN_NAMES = re.compile(
     r"__(?!glibc|attr|asm|redirect|extern|nonnull|warn|err|fortify|va_|file|func|line|date|time)"
     r"[a-z]\w*",
     re.ASCII,
 )
-"""Names of CUDA begin with two underscores; those of the C library's macros stay refused."""
+"""Names of CUDA begin with two underscores and are allowed. The C library's macros with such names
+are refused."""
 _HASH = re.compile(r"#|%:|\?\?=|\b(?:u8|u|U|L)?R\"")
 _ASSEMBLER = re.compile(r"\b(?:asm|__asm__|__asm)\b(?:\s+(?:volatile|__volatile__))?\s*\(")
 _CONDITION = re.compile(
@@ -47,7 +48,7 @@ _PREDEFINED = re.compile(r"\b(?:__[A-Z]\w*__|__cplusplus|__COUNTER__)\b")
 _NAME = re.compile(r"\b[A-Za-z_]\w*")
 _CLOCK = re.compile(r"\b(?:clock|clock64)\s*\(|%(?:clock|globaltimer)\w*")
 _OF_THE_CPU = re.compile(r"\btw\s*::|\bnamespace\s+tw\b|=\s*(?:::\s*)?tw\s*;")
-"""The namespace of what stands for the toolkit on the CPU."""
+"""The namespace of the replacement for the toolkit on the CPU."""
 _OWN = re.compile(r"\b(?:tw|TW)_\w+")
 ONLY_A_GPU = (
     (re.compile(r"\bcublas|\bcudnn|\bcutlass|\bcute\s*::"), "it calls a GPU library"),
@@ -59,7 +60,7 @@ ONLY_A_GPU = (
     (re.compile(r"\btex2D\b|\btex1Dfetch\b|\bcudaTextureObject_t\b"), "it reads textures"),
     (re.compile(r"\bcudaGraph\w+"), "it records a graph of launches"),
 )  # fmt: skip
-"""What the check on the CPU cannot run, in words."""
+"""Features that the check on the CPU cannot run, in words."""
 
 
 def refused(source: str) -> Failed | None:
@@ -82,7 +83,7 @@ def refused(source: str) -> Failed | None:
     for condition in _CONDITION.finditer(joined):
         foreign = [n for n in _NAME.findall(condition[1]) if n not in own and n != "defined"]
         if foreign:
-            return _line_of(code, condition.start(), f"#if may only ask for names that the kernel "
+            return _line_of(code, condition.start(), f"#if may only test names that the kernel "
                             f"defines, not {foreign[0]}: the text that is checked must be the text "
                             "that runs on a GPU")  # fmt: skip
     predefined = _PREDEFINED.search(code)
@@ -98,7 +99,10 @@ def refused(source: str) -> Failed | None:
                         "kernel computes must not depend on time")  # fmt: skip
     emulated = _OF_THE_CPU.search(code) or _names_of_the_cpu().search(code)
     if emulated is not None:
-        reason = f"{emulated[0]} is not allowed: it belongs to what runs kernels on the CPU"
+        reason = (
+            f"{emulated[0]} is not allowed: it is reserved for the emulator that runs kernels on "
+            "the CPU"
+        )
         return _line_of(code, emulated.start(), reason)
     return check_source(
         _GPU_HEADER.sub("", _without_assembler(source)),

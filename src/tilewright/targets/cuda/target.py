@@ -44,7 +44,7 @@ class CudaTarget:
 
     name = "cuda"
     task: type[CudaTask] = CudaTask
-    """What workloads and folders are opened as."""
+    """The class of tasks for workloads and folders."""
 
     @cached_property
     def _brief(self) -> TargetBrief:
@@ -179,7 +179,7 @@ class CudaTarget:
         found.append(("GPU", True, gpu.id))
         if found[0][1] and gpu.architecture in architectures():
             rates = measured_peaks(gpu, find_nvcc(), gpu.architecture)
-            nothing = "not measured: shares refer to the rates that the driver's clocks promise"
+            nothing = "not measured: shares refer to rates computed from the driver's clock rates"
             found.append(
                 ("GPU peaks", True if rates else None, in_words(rates) if rates else nothing)
             )

@@ -40,10 +40,10 @@ class CudaTask:
     """The `Task` role, open to attacks."""
 
     evaluation = CudaEvaluation
-    """What the roles share; other forms of kernel have their own."""
+    """The class with the data that the roles share. Other kinds of kernel have their own."""
     device_evaluation = DeviceEvaluation
     language = CUDA
-    """What kernels are compiled from, by whose file name machine code names source lines."""
+    """The name of a kernel's source file, by which machine code refers to source lines."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class CudaTask:
         )
 
     rules = staticmethod(refused)
-    """What a kernel's text may hold."""
+    """The rules for a kernel's text."""
 
     @property
     def fingerprint(self) -> str:

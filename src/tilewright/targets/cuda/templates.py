@@ -12,7 +12,7 @@ from tilewright.targets.cuda.shapes import Shape
 FOLDER = Path(__file__).with_name("library") / "templates"
 _PRODUCTS = ("gemm", "matmul3d", "conv2d", "conv2dbias", "conv3d")
 _FILES = {"softmax": "rows", "rowsum": "rows", "chain": "chain", "stencil": "stencil"}
-"""Of kinds of workloads that are no products."""
+"""The templates of workloads that are not products."""
 _PRODUCT = (
     "int images = 1, rows = {rows}, columns = N, terms = K;\n  Right right{{{right}}};\n  "
     "const float *left = A, *added = nullptr;\n  bool vectors = columns % 4 == 0 && terms % 4 == 0;"
@@ -32,7 +32,7 @@ _BINDINGS = {
     "conv2dbias": _CONVOLUTION.format(depth="1", added="bias"),
     "conv3d": _CONVOLUTION.format(depth="D", added="nullptr"),
 }
-"""What a launcher calls the things that differ between kinds of products."""
+"""The code by which the launchers of the kinds of products differ."""
 _LANES = """\
 TUNE(RM, 8, 4)                // rows that a thread computes
 TUNE(RN, 8, 4)                // columns

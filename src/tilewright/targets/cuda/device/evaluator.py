@@ -364,10 +364,10 @@ class DeviceRunner:
 
 def _clock_warning(before: float | None, after: float | None) -> tuple[str, ...]:
     if before is None or after is None:
-        return ("the driver does not say how fast the GPU's clock is, nor whether it is locked.",)
+        return ("the driver reports neither the GPU's clock rate nor whether the clock is locked.",)
     if abs(after - before) <= CLOCK_CHANGED * before:
         return ()
     return (
-        f"the GPU's clock went from {before:.0f} to {after:.0f} MHz while the kernel was timed: "
-        "`nvidia-smi -lgc MHZ` locks it, where you may.",
+        f"the GPU's clock changed from {before:.0f} to {after:.0f} MHz while the kernel was timed. "
+        "An administrator can lock it with `nvidia-smi -lgc MHZ`.",
     )

@@ -41,7 +41,7 @@ contains little of it."""
 _SHARE = 0.2
 """Share of the device's free memory that each array may take."""
 _TENSOR_CORES = 80
-"""The first architecture, without `sm_`, whose tensor cores multiply tf32 and bfloat16."""
+"""The first architecture, without `sm_`, whose tensor cores support tf32 and bfloat16."""
 _COMPILE_S, _CALL_S = 120.0, 30.0
 _SIZES = ("length", "blocks", "work")
 

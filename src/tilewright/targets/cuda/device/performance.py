@@ -11,12 +11,12 @@ from tilewright.targets.cuda.device.peaks import Peaks
 from tilewright.targets.cuda.device.process import DeviceFacts
 
 BELIEVED = 0.8
-"""Share of the time for writing the outputs at the memory's peak rate, below which a latency is
-refused.
+"""A latency is refused if it is below this share of the time for writing the outputs at the
+memory's peak rate.
 """
 _PRODUCTS = {"": "float32 without tensor cores", "tf32-like": "tf32 on tensor cores (wmma)",
              "bf16-like": "bfloat16 on tensor cores (wmma)"}  # fmt: skip
-_NO_PEAK = "the driver does not tell the clocks and no peak was measured, so no bound is known."
+_NO_PEAK = "the driver does not report clock rates and no peak was measured, so no bound is known."
 
 
 def describe(
@@ -52,7 +52,8 @@ def describe(
     )
     if peaks.quantity == "nominal":
         text += (
-            " No peak was measured on this GPU: these follow from the clocks that its driver tells."
+            " No peak was measured on this GPU: these are computed from the clock rates that its "
+            "driver reports."
         )
     return (min(1.0, rate / products) if products else 0.0), numbers, text
 

@@ -207,8 +207,8 @@ class DeviceProcess:
             if words[1] == "start":  # before any code of the kernel runs
                 raise ToolchainMissingError(
                     f"the GPU of this machine cannot be used ({' '.join(words[3:])}, CUDA error "
-                    f"{words[2]}). Install a driver that fits the CUDA toolkit, and see that no "
-                    "other process keeps the GPU for itself."
+                    f"{words[2]}). Install a driver that supports the CUDA toolkit, and check that "
+                    "no other process uses the GPU exclusively."
                 )
             raise self._error(int(words[2]), " ".join(words[3:]))
         if words[0] != answer:
@@ -252,12 +252,12 @@ class DeviceProcess:
         return DeviceFailedError(Failed(self.stage, "timeout", log))
 
     def _garbage(self, said: str) -> DeviceFailedError:
-        log = f"the kernel's process answered {said!r}, which is not an answer."
+        log = f"the kernel's process answered {said!r}, which is not a valid answer."
         return DeviceFailedError(Failed(self.stage, "no_result", log))
 
     def _error(self, number: int, text: str) -> DeviceFailedError:
         kind = _KINDS.get(number, "crash")
         log = f"the GPU refused or ended the kernel: {text} (CUDA error {number})."
         if number == _OUT_OF_MEMORY:
-            log = f"the GPU's memory does not hold the kernel's arrays: {text}."
+            log = f"the kernel's arrays do not fit into the GPU's memory: {text}."
         return DeviceFailedError(Failed(self.stage, kind, log))

@@ -17,8 +17,8 @@ def file_of(level: int, number: int) -> Path:
     named = os.environ.get(CHECKOUT)
     if not named:
         raise WorkloadError(
-            f"kernelbench:level{level}-{number} lies in a checkout of KernelBench. Set {CHECKOUT} "
-            "to its folder, or name the problem's file itself."
+            f"kernelbench:level{level}-{number} is a problem in a checkout of KernelBench. Set "
+            f"{CHECKOUT} to the folder of the checkout, or give the problem's file."
         )
     folders = [Path(named) / part / f"level{level}" for part in (".", "KernelBench")]
     found = [path for folder in folders for path in sorted(folder.glob(f"{number}_*.py"))]

@@ -98,7 +98,7 @@ class OracleProcess:
         except (OSError, EOFError, ValueError, RecursionError):
             raise self._failed("ends the process that runs it, or needs too much memory") from None
         if not isinstance(reply, dict):
-            raise self._failed("writes to what its process answers by")
+            raise self._failed("writes to the channel on which its process answers")
         if "unusable" in reply:
             raise WorkloadError(
                 f"{self._path} is not a problem in KernelBench's form: {reply['unusable']}; it "

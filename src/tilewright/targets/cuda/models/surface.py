@@ -19,7 +19,7 @@ _SOURCES = {
     "torch": "torch", "nn": "torch.nn", LOADER: f"torch.utils.cpp_extension.{LOADER}",
     "cpp_extension": "torch.utils.cpp_extension",
 }  # fmt: skip
-"""Names that are read as what they always are, and what they must be imported from."""
+"""Names that must keep their usual meaning, and the modules from which they must be imported."""
 _MODULES = frozenset(
     {"torch", "numpy", "math", "os", "sys", "time", "typing", "functools", "__future__"}
 )
@@ -27,7 +27,8 @@ _MAKER = re.compile(
     r"(?:torch\.)?nn\.[A-Z]\w*|torch\.(?:device|empty|zeros|ones|full|tensor|rand|randn|arange)"
     r"|int|float|str|len|super|super\(.*\)\.__init__"
 )
-"""What may be called for a value: modules, arrays, and numbers of other values."""
+"""Functions that may be called to create a value: modules, arrays, and numbers computed from other
+values."""
 _OF_MODULES = frozenset({
     "T_destination", "add_module", "apply", "bfloat16", "buffers", "call_super_init", "children",
     "compile", "cpu", "cuda", "double", "dump_patches", "eval", "extra_repr", "float", "forward",
@@ -35,7 +36,7 @@ _OF_MODULES = frozenset({
     "share_memory", "state_dict", "to", "to_empty", "train", "training", "type", "xpu", "zero_grad",
 })  # fmt: skip
 _OF_MODULES_BEGINS = ("_", "get_", "set_", "named_", "register_")
-"""What `nn.Module` itself means by a name of `self`."""
+"""Names of attributes that `nn.Module` itself uses."""
 _EFFECTS = (
     ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await, ast.Lambda, ast.ListComp, ast.SetComp,
     ast.DictComp, ast.GeneratorExp, ast.Starred,
@@ -45,14 +46,15 @@ _HARMLESS = re.compile(
     r"-gencode|(?:-gencode=)?arch=compute_\w+,code=[\w,\[\]]+)?",
     re.ASCII,
 )
-"""Options that change no result. Several in one text are several to the compiler, so no spaces."""
+"""Compiler options that do not change results. The compiler would split a text with spaces into
+several options, so they contain none."""
 _LIBRARIES = re.compile(
     r"(?:-l(?:cuda|cudart|cublas|cublasLt|cudnn|curand|cufft|cusolver|cusparse|nvrtc|m))?"
 )
 _INITIAL = re.compile(r"(?:torch\.)?nn\.Module\.__init__|self\.register_(?:buffer|parameter)")
-"""What `__init__` may call as a statement, beside what makes values."""
+"""Functions that `__init__` may call as a statement, in addition to those that create values."""
 _ASKS = ("size", "dim", "numel", "is_contiguous", "stride", "element_size")
-"""What tensors answer about themselves."""
+"""Methods that return properties of a tensor."""
 _OPTIONS = {
     "extra_cflags": _HARMLESS, "extra_cuda_cflags": _HARMLESS, "extra_ldflags": _LIBRARIES,
     "extra_include_paths": re.compile(""),
@@ -142,8 +144,8 @@ def _require_statement(node: ast.stmt) -> None:
             pass
         case _:
             raise NotReadError(
-                "at the top level, only imports, definitions and names that are given a "
-                "value are understood", node.lineno,
+                "at the top level, only imports, definitions and assignments to names are "
+                "understood", node.lineno,
             )  # fmt: skip
 
 
@@ -164,7 +166,7 @@ def _require_class(node: ast.ClassDef) -> None:
         if isinstance(part, ast.FunctionDef):
             own = part.name.startswith("__") and part.name != "__init__"
             if own or part.name in _ASKS:
-                raise NotReadError(f"{node.name} says itself what {part.name} does", part.lineno)
+                raise NotReadError(f"{node.name} redefines {part.name}", part.lineno)
             _require_definition(part)
         elif not (isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant)):
             raise NotReadError(

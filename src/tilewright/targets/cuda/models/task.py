@@ -42,7 +42,8 @@ class ModelTask(CudaTask):
 
     reduced: str
     derived: str
-    """What a problem's model was recognised as, or why it was not; empty where none was read."""
+    """What a problem's model was recognised as, or why it was not recognised; empty if none was
+    read."""
 
     def of(self, form: Form, full_form: Form, reduced: str, derived: str) -> ModelTask:
         """The task with the forms for the compared and for the full sizes.

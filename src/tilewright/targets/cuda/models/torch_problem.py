@@ -19,15 +19,15 @@ from tilewright.parts.inputs import Array, bytes_of
 from tilewright.targets.cuda.models.oracle import process_of
 
 AS_GIVEN = "as given"
-"""The values that the problem's own `get_inputs` draws, with another seed."""
+"""The name of the distribution that the problem's own `get_inputs` draws, with another seed."""
 HONEST, COARSER = ("library", "sequential"), ("tf32-like", "bf16-like")
-"""Ways to compute that the oracle's process knows, in the order of its answer."""
+"""The modes in which the oracle's process computes, in the order of its answer."""
 _DRAWS = 6
-"""Calls that an output's deviation is estimated from."""
+"""Number of calls from which the deviation of an output is estimated."""
 _SPARE_BYTES = 1 << 20
-"""That an answer may be too long by, so that a message can say how long it is."""
+"""Number of bytes by which an answer may be too long, so that a message can report its length."""
 _KEPT = 256 << 20
-"""Bytes of inputs whose correct outputs are kept."""
+"""Maximum number of bytes of inputs whose correct outputs are kept."""
 _OTHERS = (
     "small",
     "shifted mean",
@@ -37,7 +37,7 @@ _OTHERS = (
     "mixed scales",
     "outliers",
 )
-"""Distributions of inputs that may hold any numbers, beside the problem's own."""
+"""Distributions of inputs that may have any values, in addition to the problem's own."""
 
 
 @dataclass(frozen=True)
@@ -60,15 +60,15 @@ class TorchProblem:
     constants: Mapping[str, int]
     given: Given
     reduction: int = 256
-    """Of which inputs are scaled; the model itself is not known to sum anything."""
+    """Inputs are scaled for sums of this many terms, because those of the model are not known."""
     fingerprint: str = ""
-    """Of the user's code and what of it was changed."""
+    """A digest of the user's code and of the constants that were changed."""
     _drawn: dict[bool, tuple[int, Mapping[str, Array]]] = field(default_factory=dict)
     _known: dict[str, Mapping[str, Followed]] = field(default_factory=dict)
     _seed: int = 0
     _rng: np.random.Generator | None = None
     _of_case: set[str] = field(default_factory=set)
-    """Arguments that have values of the case that is drawn."""
+    """The arguments that have values in the current case."""
 
     def __post_init__(self) -> None:
         changed = repr(sorted(self.constants.items()))

@@ -28,14 +28,15 @@ from tilewright.targets.cuda.models.unread import NotReadError, WrongError
 from tilewright.targets.cuda.source import HEADERS, refused
 
 HEADER = "tilewright_tensors.h"
-"""What stands for PyTorch's headers, by the name under which compilers find it."""
+"""The replacement for PyTorch's headers, by the name under which compilers find it."""
 _PYTORCH = re.compile(r"(?:torch|ATen|c10)/[\w/]+\.h")
 _LIBRARY = frozenset({
     "vector", "algorithm", "iostream", "cstdio", "stdio.h", "cstdlib", "stdlib.h", "string",
     "tuple", "utility", "cassert", "assert.h", "limits", "functional", "memory", "array", "numeric",
     "pybind11/pybind11.h",
 })  # fmt: skip
-"""Headers that answers ask for out of habit; what needs them does not compile."""
+"""Headers that answers often include without need. Code that uses their contents does not
+compile."""
 _INCLUDED = re.compile(r'[ \t]*#[ \t]*include[ \t]*(?:<([^>"]*)>|"([^>"]*)")[ \t]*')
 _DIRECTIVE = re.compile(r"^[ \t\f\v]*(?:#|%:)[ \t\f\v]*include.*", re.MULTILINE)
 _TOKENS = re.compile(
@@ -43,7 +44,8 @@ _TOKENS = re.compile(
     re.DOTALL,
 )
 _MESSAGE = re.compile(r"\b(TORCH_CHECK|TORCH_INTERNAL_ASSERT|AT_ASSERTM|AT_ASSERT)\s{0,99}\(")
-"""What takes texts that say something and do nothing; the first operand is none."""
+"""Functions that take messages as arguments and have no effect. The first operand is not a
+message."""
 _DEFINED = re.compile(
     r"^[ \t\f\v]*(?:#|%:)[ \t\f\v]*(?:define|undef)[ \t\f\v]+(\w+)(.*)", re.MULTILINE
 )
@@ -54,7 +56,7 @@ _MODULE = re.compile(
 _DEFINES = re.compile(
     r'\.\s{0,9}def\s{0,9}\(\s{0,99}"(\w{1,99})"\s{0,9},\s{0,99}&?\s{0,9}(\w{1,99})\s{0,99}[,)]'
 )
-"""A name that Python gets, and the function that it stands for."""
+"""The name of a function in Python, and the C++ function that it calls."""
 _HELP = re.compile(
     r'(\.\s{0,9}def\s{0,9}\(\s{0,99}"\w{1,99}"\s{0,9},\s{0,99}&?\s{0,9}\w{1,99}\s{0,99},\s{0,99})'
     r'("(?:\\[^\n]|[^"\\\n])*")'
@@ -81,7 +83,7 @@ def _kernel(answer: Answer, form: Form) -> str | Failed:
         raise WrongError(f"forward returns {len(returned)} tensors, and the reference model "
                          f"{len(form.outputs)}", answer.forward.lineno)  # fmt: skip
     if not answer.extensions:
-        raise NotReadError("it hands no CUDA source to load_inline", None)
+        raise NotReadError("it passes no CUDA source to load_inline", None)
     texts = _joined(answer.extensions.values())
     if isinstance(texts, Failed):
         return texts
@@ -161,7 +163,7 @@ def _require_own_names(source: str, not_read: Callable[[str, int], NotReadError]
         named = _DEFINES.findall(body)
         counted = len(re.findall(r"\bdef\b", body))
         if not named or len(named) != counted or any(name != own for name, own in named):
-            raise not_read("PYBIND11_MODULE gives Python a function by another name", line)
+            raise not_read("PYBIND11_MODULE exports a function under another name", line)
 
 
 def _without_comments(text: str, not_read: Callable[[str, int], NotReadError]) -> str:

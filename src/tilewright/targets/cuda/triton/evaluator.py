@@ -20,7 +20,7 @@ from tilewright.targets.cuda.triton.process import interpret, record
 from tilewright.targets.cuda.triton.recorded import Recorded
 
 _SLOWER = 3.0
-"""Times longer than a kernel in C++ that compiling one of Triton, or interpreting it, may take."""
+"""Factor by which compiling or interpreting a Triton kernel may take longer than a C++ kernel."""
 
 
 @dataclass(frozen=True)

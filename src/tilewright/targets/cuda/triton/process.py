@@ -26,7 +26,8 @@ from tilewright.targets.cuda.triton.recorded import (
 )
 
 VARIABLE = "TILEWRIGHT_TRITON"
-"""Names a Python that has Triton, where the one that runs tilewright has none."""
+"""The environment variable that names a Python with Triton, if the Python of tilewright has
+none."""
 HOW_TO_GET = (
     "pip install triton into tilewright's environment, or set "
     f"{VARIABLE} to a Python that has it (tested with Triton 3.9; neither a GPU nor PyTorch is "
@@ -140,7 +141,7 @@ def _ran(
     except (OSError, ValueError, RecursionError):
         pass
     said = finished[1].decode(errors="replace").strip().splitlines()
-    told = said[-1][:300] if said else "it said nothing"
+    told = said[-1][:300] if said else "it printed nothing"
     log = f"the kernel's process ended without an answer: {told}"
     return Failed(stage, "crash", log)  # type: ignore[arg-type]
 

@@ -14,12 +14,12 @@ TYPES = {
     "u1": "unsigned char", "u8": "unsigned char", "u16": "unsigned short", "u32": "unsigned",
     "u64": "unsigned long long", "fp32": "float", "fp64": "double",
 }  # fmt: skip
-"""What numbers of Triton's types are in C++."""
+"""The C++ types for Triton's types of numbers."""
 _MOST_CODE, _MOST_CODES = 16 << 20, 64
 MOST_EVENTS = 1000
-"""Launches and fills of one call."""
+"""Maximum number of launches and fills of one call."""
 MOST_ALLOCATED = 16 << 30
-"""Bytes of the arrays that a launcher makes."""
+"""Maximum number of bytes of the arrays that a launcher creates."""
 _GRID = (2**31 - 1, 65535, 65535)
 
 
@@ -49,7 +49,7 @@ class Started:
     shared_bytes: int
     given: tuple[Place | Number, ...]
     missing: int
-    """Pointers that the compiled function takes at the end, and that are not used."""
+    """Number of pointers at the end of the compiled function's parameters, which are not used."""
 
 
 @dataclass(frozen=True, slots=True)

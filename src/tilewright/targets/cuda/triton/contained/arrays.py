@@ -18,7 +18,7 @@ SIZES = {
     "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "int8": 1, "uint8": 1, "int16": 2,
     "int32": 4, "int64": 8, "bool": 1,
 }  # fmt: skip
-"""Bytes of an element, by PyTorch's name of its type."""
+"""Number of bytes of an element, by PyTorch's name of its type."""
 
 
 _GRID = (2**31 - 1, 65535, 65535)
@@ -149,7 +149,7 @@ class Array:
         return self
 
     def __getattr__(self, name: str) -> Any:
-        raise NotCheckedError(f"it asks PyTorch for .{name} of an array")
+        raise NotCheckedError(f"it uses .{name} of an array, which is not supported")
 
 
 def dense(shape: Sequence[int]) -> tuple[int, ...]:
@@ -187,7 +187,7 @@ def install(room: Callable[[int, int], Room], zero: Callable[[Array], None]) -> 
     def empty(*shape: Any, dtype: Dtype = dtypes["float32"], device: object = None) -> Array:
         if not str(device).startswith("cuda"):
             raise NotCheckedError(
-                "it makes an array outside the GPU: say device='cuda', or A.device"
+                "it creates an array that is not on the GPU: use device='cuda' or A.device"
             )
         extents = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
         if not all(isinstance(size, int) and size > 0 for size in extents):
@@ -207,7 +207,7 @@ def install(room: Callable[[int, int], Room], zero: Callable[[Array], None]) -> 
     def missing(name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise NotCheckedError(f"it asks for torch.{name}, which no kernel of its own computes")
+        raise NotCheckedError(f"it uses torch.{name}, which none of its kernels computes")
 
     torch: Any = types.ModuleType("torch")
     functions = {"empty": empty, "zeros": zeros, "empty_like": empty_like, "zeros_like": zeros_like}

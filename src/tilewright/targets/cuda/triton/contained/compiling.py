@@ -76,8 +76,8 @@ class Recorder:
             if getattr(metadata, "launch_cooperative_grid", False):
                 raise NotCheckedError("its blocks wait for one another (launch_cooperative_grid)")
             if any(getattr(metadata, name, 0) for name in _SCRATCH):
-                raise NotCheckedError("it needs memory that Triton's runtime hands out "
-                                      "(tensor descriptors, profiling)")  # fmt: skip
+                raise NotCheckedError("it needs memory from Triton's runtime (tensor descriptors, "
+                    "profiling)")  # fmt: skip
             taken = list(zip(source.signature.items(), given, strict=True))
             for (name, kind), value in taken:
                 if kind == "constexpr":

@@ -42,7 +42,9 @@ def _is_bfloat16(handle: Any) -> bool:
 
 def _widened(handle: Any) -> Any:
     if str(handle.dtype.scalar) in _FLOAT8:
-        raise NotCheckedError("Triton's interpreter does not compute with 8-bit floats as a GPU")
+        raise NotCheckedError(
+            "Triton's interpreter does not compute with 8-bit floats as a GPU does"
+        )
     if not _is_bfloat16(handle):
         return handle
     return interpreter.TensorHandle(_from_bfloat16(handle.data), tl.float32)
@@ -72,7 +74,9 @@ def _in_float32(method: Any, arguments: int) -> Any:
 def _cast(method: Any) -> Any:
     def cast(self: Any, source: Any, to: Any, *rest: Any) -> Any:
         if str(source.dtype.scalar) in _FLOAT8 or str(to.scalar) in _FLOAT8:
-            raise NotCheckedError("Triton's interpreter does not round to 8-bit floats as a GPU")
+            raise NotCheckedError(
+                "Triton's interpreter does not round to 8-bit floats as a GPU does"
+            )
         wide = _widened(source)
         if to.scalar == tl.bfloat16:
             values = wide.data.astype(np.float32)
@@ -125,7 +129,8 @@ def _only_of_known(method: Any) -> Any:
     def applied(self: Any, given: Any) -> Any:
         for tensor in given if isinstance(given, (tuple, list)) else [given]:
             if _is_bfloat16(tensor.handle):
-                raise NotCheckedError("Triton's interpreter does not reduce bfloat16 as a GPU: "
+                raise NotCheckedError("Triton's interpreter does not reduce bfloat16 as a GPU "
+                    "does: "
                                       "widen it by .to(tl.float32)")  # fmt: skip
         return method(self, given)
 
@@ -218,8 +223,8 @@ class Launcher:
         x_extent, y_extent, z_extent = extents(grid(bound) if callable(grid) else grid)
         count = x_extent * y_extent * z_extent
         if count > _MOST_PROGRAMS:
-            raise NotCheckedError(f"it launches {count} programs, and {_MOST_PROGRAMS} at most are "
-                                  "interpreted")  # fmt: skip
+            raise NotCheckedError(f"it launches {count} programs, and {_MOST_PROGRAMS} at most can "
+                "be interpreted")  # fmt: skip
         self._memory.begin()
         scope = interpreter._patch_lang(function.fn)
         try:
