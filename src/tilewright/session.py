@@ -17,6 +17,7 @@ from tilewright.core.records import (
     Candidate,
     Failed,
     History,
+    Measured,
     RunRecord,
     Schedule,
     Trial,
@@ -77,6 +78,9 @@ notes.
 """
 MOST_RESERVED = 0.4
 """Maximum share of the budget that is reserved."""
+NOTICEABLE = 0.97
+"""Share of the starting kernel's latency below which a kernel makes the search reserve this time.
+"""
 AGENT_SHARE = 16
 """Number of evaluations of one agent if the budget contains no number of evaluations."""
 CLOCK_EVERY_S = 1.0
@@ -140,6 +144,8 @@ class Session:
         self._reason = ""
         self._started, self._clocked = began, monotonic()
         self._reserved_s = 0.0
+        self._start_latency: float | None = None
+        self._found_faster = False
         self._compared = False
         self._has_baselines = bool(baselines(storage, run.id))
 
@@ -200,6 +206,8 @@ class Session:
         """Begin or resume: return the search, and a history with the measured starting kernel."""
         history = self._storage.history(self._run.id)
         self._hear(RunStarted(self._run, history))
+        for trial in history:
+            self._notice(trial)
         evaluated = self._settings.evaluated_with(self._secret)
         if self._examination is not None:
             self._examination.begin(evaluated, self._storage)
@@ -271,6 +279,14 @@ class Session:
             reserved_s = confirming_s + explaining_s
             self._reserved_s = min(reserved_s, MOST_RESERVED * budget_s)
 
+    def _charged_s(self) -> float:
+        """The wall-clock seconds that the search is charged.
+
+        They contain those that are reserved for the confirmation as soon as there is a kernel to
+        confirm: without one, a search on a busy machine would end before its first candidate.
+        """
+        return self._wall_s() + self._reserved_s * self._found_faster
+
     def _evaluate_baselines(self, executor: Executor) -> None:
         """Evaluate the baselines once per run, with the executor and cache of the search. They are
         not trials of the run.
@@ -322,7 +338,7 @@ class Session:
             append=self._append,
             iterations=settings.iterations + phase,
             budget=settings.budget,
-            wall_s=lambda: self._wall_s() + self._reserved_s,
+            wall_s=self._charged_s,
             on_event=self._hear,
             rounds=max(settings.repairs, settings.turns_taken - 1, len(self._authors.agents)),
             models_stop=author.models_stop,
@@ -343,8 +359,19 @@ class Session:
         if monotonic() - self._clocked >= CLOCK_EVERY_S:
             self._set("running", "")
 
+    def _notice(self, trial: Trial) -> None:
+        """Take note of a kernel that is faster than the starting kernel."""
+        if not isinstance(trial.outcome, Measured):
+            return
+        if trial.index == 0:
+            self._start_latency = trial.outcome.latency
+        elif self._start_latency is not None:
+            self._found_faster |= trial.outcome.latency < NOTICEABLE * self._start_latency
+
     def _tell(self, event: Event) -> None:
         """Write an event to the event log, and pass it to the listener."""
+        if isinstance(event, Evaluated):
+            self._notice(event.trial)
         data: dict[str, object] | None = None
         if isinstance(event, RunStarted):
             data = {"process": os.getpid(), "trials": len(event.history)}

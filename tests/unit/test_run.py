@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -108,6 +109,23 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(evaluating, "create_executor", made.create_executor)
     monkeypatch.setattr(session, "create_executor", made.create_executor)
     return made
+
+
+def test_time_is_reserved_for_a_confirmation_once_there_is_a_kernel_to_confirm(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assemble = session.Session._assemble
+
+    def assembled(self: session.Session, *given: Any) -> Any:
+        self._reserved_s = 1e6
+        return assemble(self, *given)
+
+    monkeypatch.setattr(session.Session, "_assemble", assembled)
+    summary = run.optimize("toy:digits", replace(QUICK, max_wall_s=1e5), project=tmp_path)
+    assert summary.stop_reason == "the budget of 100000 s is spent"
+    assert summary.speedup > 1
+    again = run.optimize("toy:digits", replace(QUICK, max_wall_s=1e7), project=tmp_path)
+    assert again.stop_reason == "all 3 iterations are done"
 
 
 def test_optimize_returns_and_stores_the_result(world: World, tmp_path: Path) -> None:

@@ -15,15 +15,15 @@ void kernel(const float A[5][6], const float B[6][10], float C[5][10]) {
       *(vf *)&C[i][j] = sum;
       *(vf *)&C[i + 1][j] = sum_1;
     }
-    for (int j = 8; j < 10; j++) {
-      float sum = 0.0f;
-      float sum_1 = 0.0f;
+    for (int j = 6; j < 10; j += 4) {
+      vf sum = v_splat(0.0f);
+      vf sum_1 = v_splat(0.0f);
       for (int k = 0; k < 6; k++) {
-        sum = sum + A[i][k] * B[k][j];
-        sum_1 = sum_1 + A[i + 1][k] * B[k][j];
+        sum = sum + A[i][k] * *(const vf *)&B[k][j];
+        sum_1 = sum_1 + A[i + 1][k] * *(const vf *)&B[k][j];
       }
-      C[i][j] = sum;
-      C[i + 1][j] = sum_1;
+      *(vf *)&C[i][j] = sum;
+      *(vf *)&C[i + 1][j] = sum_1;
     }
   }
   for (int i = 4; i < 5; i++) {
@@ -34,12 +34,12 @@ void kernel(const float A[5][6], const float B[6][10], float C[5][10]) {
       }
       *(vf *)&C[i][j] = sum;
     }
-    for (int j = 8; j < 10; j++) {
-      float sum = 0.0f;
+    for (int j = 6; j < 10; j += 4) {
+      vf sum = v_splat(0.0f);
       for (int k = 0; k < 6; k++) {
-        sum = sum + A[i][k] * B[k][j];
+        sum = sum + A[i][k] * *(const vf *)&B[k][j];
       }
-      C[i][j] = sum;
+      *(vf *)&C[i][j] = sum;
     }
   }
 }

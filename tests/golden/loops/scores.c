@@ -33,12 +33,12 @@ void kernel(const float Q[6][5], const float K[7][5], float O[6][5]) {
       }
       *(vf *)&O[i][d] = total / sum;
     }
-    for (int d = 4; d < 5; d++) {
-      float total = 0.0f;
+    for (int d = 1; d < 5; d += 4) {
+      vf total = v_splat(0.0f);
       for (int j = 0; j < 7; j++) {
-        total = total + scores[j] * K[j][d];
+        total = total + scores[j] * *(const vf *)&K[j][d];
       }
-      O[i][d] = total / sum;
+      *(vf *)&O[i][d] = total / sum;
     }
   }
 }

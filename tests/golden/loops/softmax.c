@@ -55,10 +55,10 @@ void kernel(const float X[3][11], float Y[3][11]) {
       most_1_1 = v_max(most_1_1, *(const vf *)&X[r][c + 4]);
     }
     most_1 = v_max(most_1, most_1_1);
-    most = fmaxf(most, v_most(most_1));
-    for (int c = 8; c < 11; c++) {
-      most = fmaxf(most, X[r][c]);
+    for (int c = 7; c < 11; c += 4) {
+      most_1 = v_max(most_1, *(const vf *)&X[r][c]);
     }
+    most = fmaxf(most, v_most(most_1));
     float sum = 0.0f;
     vf sum_1 = v_splat(0.0f);
     for (int c = 0; c < 8; c += 4) {

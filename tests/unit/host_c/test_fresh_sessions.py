@@ -13,6 +13,7 @@ import pytest
 from tilewright.core.records import Failed
 from tilewright.native.calls import CallFailedError, TimedKernel
 from tilewright.native.timed import (
+    FEWEST_PAIRS,
     PROBES,
     RANKING,
     REPORTING,
@@ -252,6 +253,14 @@ def test_a_candidate_is_compared_in_pairs_and_the_baseline_never() -> None:
     assert candidate.shares[: 1 + PROBES] == [1.0] + [CHECKED] * PROBES
     assert set(candidate.shares[1 + PROBES :]) == {share_checked(10)}
     assert set(baseline.shares) == {0.0}
+
+
+def test_a_kernel_that_is_compared_with_itself_is_timed_in_one_session() -> None:
+    candidate = cast(TimedKernel, drifting := Steady(0.3, drift=0.02))
+    timed = time_against(candidate, lambda: candidate, None, seed=1)
+    assert isinstance(timed, Timed)
+    assert timed.warnings, "the machine drifts, for which other kernels are timed again"
+    assert drifting.calls < 2 * (1 + PROBES + 2 * FEWEST_PAIRS)
 
 
 def test_the_share_of_the_baseline_lies_in_its_interval() -> None:

@@ -18,6 +18,7 @@ from tilewright.native.calls import (
     ATTEMPTS,
     AWAY_S,
     LONG_CALL_S,
+    MOST_REPEATED,
     CallFailedError,
     FreshValues,
     OtherValues,
@@ -179,6 +180,18 @@ def test_a_short_call_is_repeated_where_the_core_was_taken_away(
     called = TimedKernel(cast(KernelProcess, clocked), fresh_values("gemm-8x8x8"), 1.0)
     assert called.call(checked=0.0) == pytest.approx(seconds)
     assert clocked.calls == calls
+
+
+def test_calls_are_not_repeated_where_the_core_is_taken_away_all_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clocked = Clocked([LATE_S] * 100, 1e-4)
+    monkeypatch.setattr(time, "perf_counter", lambda: clocked.wall_s)
+    monkeypatch.setattr(time, "thread_time", lambda: 0.0)
+    called = TimedKernel(cast(KernelProcess, clocked), fresh_values("gemm-8x8x8"), 1.0)
+    for _ in range(20):
+        called.call(checked=0.0)
+    assert clocked.calls == 20 + MOST_REPEATED
 
 
 def test_whether_a_repeated_call_is_compared_does_not_follow_from_the_call_before(

@@ -7,6 +7,7 @@ and two loops that are unrolled and jammed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeAlias
@@ -66,7 +67,10 @@ class Whole:
         self._offered = offered
 
     def sequences(self, kernel: Kernel) -> Iterator[tuple[Steps, Kernel]]:
-        """Each sequence with the kernel after it, the shortest first; none does nothing."""
+        """Each sequence with the kernel after it, the most promising first; none does nothing.
+
+        Each makes another kernel. Tiles of sums come first: where there are any, they gain most.
+        """
         vectors, tiles = self.everything, self.tiled
         rolled: Steps = []
         kernel = self.rolled(kernel, rolled)
@@ -81,15 +85,16 @@ class Whole:
         if any(p.type in WIDER for p in kernel.parameters):
             ways.append((self.split, self.kept, self.packed, vectors, tiles))
         ways.append((self.separate_tables,))
-        seen: set[Kernel] = set()
+        made: dict[Kernel, Steps] = {}
         for way in ways:
             steps: Steps = [*rolled]
             after = kernel
             for part in way:
                 after = part(after, steps)
-            if steps and after not in seen:
-                seen.add(after)
-                yield steps, after
+            if steps:
+                made.setdefault(after, steps)
+        found = [(steps, after) for after, steps in made.items()]
+        yield from sorted(found, key=lambda one: -_tile_of(one[0]))
 
     def rolled(self, kernel: Kernel, steps: Steps) -> Kernel:
         """Loops that their author unrolled as plain loops, which other rewrites know better."""
@@ -284,6 +289,11 @@ def _sums_wider(loop: For, kernel: Kernel) -> bool:
     read = {e.array for e in expressions(tuple(inner)) if isinstance(e, Element)}
     sums = [s.target for s in statements(tuple(inner)) if isinstance(s, Assign)]
     return bool(read) and read <= wider and all(isinstance(target, Var) for target in sums)
+
+
+def _tile_of(steps: Steps) -> int:
+    """How many copies of its innermost statements a sequence jams, or 1."""
+    return math.prod(step.factor for step, _ in steps if step.technique == "jam")
 
 
 def _is_outside(outer: int, kernel: Kernel, number: int) -> bool:

@@ -12,6 +12,9 @@ After (16 lanes)::
     sum = sum + v_sum(sum_1);
     for (int c = 992; c < 1000; c++) sum = sum + X[r][c] * X[r][c];
 
+Where iterations may run twice, since they add to nothing and read nothing that the loop writes, the
+last vector begins at iteration 984 instead, and no iteration remains.
+
 A running sum is the sum of the lanes up to each (`v_running`), or before each where it is read
 before it grows, after what the vectors before carry; that of whole numbers is in `whole_scans`.
 Loops inside stay: what is private to an
@@ -20,6 +23,7 @@ iteration becomes a vector, what does not change with the loop's variable stays 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tilewright.proposers.loops.analysis.changes import (
@@ -41,6 +45,7 @@ from tilewright.proposers.loops.ir import (
     Declare,
     Element,
     Expr,
+    For,
     Kernel,
     Load,
     Negative,
@@ -112,11 +117,28 @@ def vectorise(kernel: Kernel, number: int, lanes: int) -> Kernel:
         for name, vector in carried.items()
     ]
     new.append(replace(loop, last=main, step=lanes, body=vectors))
+    repeated = main < loop.last and not running and _may_run_twice(loop, found)
+    if repeated:
+        new.append(replace(new[-1], first=loop.last - lanes, last=loop.last, threads=1))
     new += [Assign(Var(n), Call("v_first", (Var(vector),))) for n, vector in carried.items()]
     new += [Assign(Var(r.name), _combined(r, partial[r.name])) for r in found]
-    if main < loop.last:
+    if main < loop.last and not repeated:
         new.append(replace(loop, first=main, threads=1))
     return replace(with_loop(kernel, number, tuple(new)), lanes=lanes)
+
+
+def _may_run_twice(loop: For, found: Sequence[Reduction]) -> bool:
+    """Whether an iteration gives the same when it runs again after others.
+
+    It reads no array that the loop writes, and adds to nothing.
+    """
+    targets = [s.target for s in statements(loop.body) if isinstance(s, Assign)]
+    written = [target for target in targets if isinstance(target, Element)]
+    read = [e for e in expressions(loop.body) if isinstance(e, Element)]
+    for target in written:
+        read.remove(target)
+    arrays = {e.array for e in written} & {e.array for e in read}
+    return not arrays and all(r.kind != "sum" for r in found)
 
 
 def _scanned(
