@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from tilewright.core.compiled_code import CompiledCode
 from tilewright.core.factors import StepFactors
@@ -40,6 +40,9 @@ from tilewright.core.run_notes import Note, RunNote
 from tilewright.core.templates import ParameterSpace, Point, TriedPoint
 
 NOTHING_CHECKED = Verdict()
+
+Data: TypeAlias = bytes | memoryview
+"""The bytes of an array; a `memoryview` of bytes takes no copy of a large one."""
 
 OnOutcome = Callable[[int, Outcome, float, bool], None]
 """Called as each request finishes: its index, outcome, seconds taken, whether from the cache."""
@@ -420,7 +423,7 @@ class Task(Protocol):
 
 
 class CheckCase(Protocol):
-    """One comparison of a task's check, to which any outputs can be passed. Arrays are bytes by
+    """One comparison of a task's check, to which any outputs can be passed. Arrays are data by
     name.
     """
 
@@ -435,20 +438,20 @@ class CheckCase(Protocol):
         ...
 
     @property
-    def given(self) -> Mapping[str, bytes]:
+    def given(self) -> Mapping[str, Data]:
         """Every argument before the call; outputs contain data that the kernel must overwrite."""
         ...
 
     @property
-    def expected(self) -> Mapping[str, bytes]:
+    def expected(self) -> Mapping[str, Data]:
         """Every written argument after the call of a correct kernel."""
         ...
 
-    def reference(self, given: Mapping[str, bytes]) -> Mapping[str, bytes]:
+    def reference(self, given: Mapping[str, Data]) -> Mapping[str, Data]:
         """Correct outputs for other inputs, which are computed again in every call."""
         ...
 
-    def mismatch(self, outputs: Mapping[str, bytes]) -> str | None:
+    def mismatch(self, outputs: Mapping[str, Data]) -> str | None:
         """How outputs differ from the correct ones by the task's rule, or None if they agree."""
         ...
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.core.records import PRECISIONS, Argument, Check, Tolerance, Workload
+from tilewright.core.roles import Data
 from tilewright.parts import inputs
 from tilewright.parts.arithmetic import ALL, COARSER, Arithmetic, careless_ways, honest_ways
 from tilewright.parts.differences import (
@@ -22,6 +23,7 @@ from tilewright.parts.differences import (
     exact_values,
     sentence,
 )
+from tilewright.parts.drawn import Drawn
 from tilewright.parts.float_error import (
     FACTOR,
     Error,
@@ -154,6 +156,11 @@ class Case:
         """Free the outputs of the reference, which are computed again on the next access."""
         self.__dict__.pop("expected", None)
 
+    def forget_inputs(self) -> None:
+        """Free the arguments, which are drawn again on the next access, if that is possible."""
+        if isinstance(self.initial, Drawn):
+            self.initial.forget()
+
     def redrawn(self, rng: np.random.Generator, only: Container[str] | None = None) -> Case:
         """The case with new values of its distribution for every input.
 
@@ -169,7 +176,7 @@ class Case:
         wanted = [a for a in given if only is None or a.name in only]
         return {a.name: drawn(self.workload, self.problem, a, self.check, rng) for a in wanted}
 
-    def mismatch(self, outputs: Mapping[str, bytes], only: Only | None = None) -> str | None:
+    def mismatch(self, outputs: Mapping[str, Data], only: Only | None = None) -> str | None:
         """A sentence with the first difference from the reference, or None.
 
         If `only` is given, only the elements that it marks are compared.
@@ -250,7 +257,7 @@ class Case:
         off = np.abs(got[tuple(places.T)].astype(exact.dtype) - exact)
         return bool((np.isfinite(honest) & (off <= FACTOR * honest)).all())
 
-    def passed(self, outputs: Mapping[str, bytes], only: Only | None = None) -> Check:
+    def passed(self, outputs: Mapping[str, Data], only: Only | None = None) -> Check:
         """The record of a passed comparison, with the precision of the outputs.
 
         If `only` is given, only the elements that it marks are considered.
@@ -261,14 +268,14 @@ class Case:
         known = [name for name in PRECISIONS if name in found]
         return replace(self.check, precision=known[-1] if known else "")
 
-    def excess(self, outputs: Mapping[str, bytes]) -> float:
+    def excess(self, outputs: Mapping[str, Data]) -> float:
         """The largest error divided by the allowed error. A value above 1 is a mismatch."""
         return max(
             self._excess(a.name, got, self.expected[a.name]) for a, got in self._written(outputs)
         )
 
     def _written(
-        self, outputs: Mapping[str, bytes], only: Only | None = None
+        self, outputs: Mapping[str, Data], only: Only | None = None
     ) -> list[tuple[Argument, Array]]:
         """The arrays that a kernel wrote.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -13,10 +13,12 @@ from tilewright.core.errors import WorkloadError
 from tilewright.core.records import Check, Tolerance, Workload
 from tilewright.parts import inputs
 from tilewright.parts.case import Case, drawn
+from tilewright.parts.drawn import Drawn
 from tilewright.parts.float_error import (
     NOT_FINITE,
     HopelessError,
 )
+from tilewright.parts.inputs import Array
 from tilewright.parts.problem import (
     DrawsInputs,
     Problem,
@@ -45,9 +47,9 @@ returns the results of an earlier run.
 """
 
 
-MOST_EXPECTED = 1 << 29
-"""Size of the expected outputs of a case in float64 in bytes, up to which the expected outputs of
-all cases are kept in memory.
+MOST_KEPT = 1 << 29
+"""Size in bytes of the arguments of a case, and of its expected outputs in float64, up to which
+those of all cases are kept in memory.
 """
 
 
@@ -91,13 +93,15 @@ class Cases:
         return self._made[number]
 
     def alone(self, number: int) -> Case:
-        """The case. If expected outputs take gigabytes, those of all other cases are freed
-        first.
+        """The case. If arguments or expected outputs take gigabytes, those of all other cases are
+        freed first.
         """
-        if self._expected_bytes > MOST_EXPECTED:
-            for other, case in self._made.items():
-                if other != number:
+        for other, case in self._made.items():
+            if other != number:
+                if self._expected_bytes > MOST_KEPT:
                     case.forget_expected()
+                if self._bytes > MOST_KEPT:
+                    case.forget_inputs()
         return self[number]
 
     @cached_property
@@ -174,7 +178,7 @@ class Cases:
         if self.workload.tolerance != Tolerance():
             return None
         try:
-            _ = self[number].honest
+            _ = self.alone(number).honest
         except HopelessError as error:
             return str(error)
         return None
@@ -193,19 +197,29 @@ class Cases:
 
     def _drawn(self, number: int, distribution: str) -> Case:
         seed = inputs.derived_seed(self._input_seed, number)
-        rng = np.random.default_rng(seed)
         check = Check(inputs.shown_seed(seed), distribution)
-        initial = {}
+        arguments = self.workload.arguments
+        names = [a.name for a in arguments if a.is_given or self._poisoned]
+        initial = Drawn(names, partial(self._values, seed, check))
+        if self._bytes <= MOST_KEPT:  # mistakes of a generator of the user are found here
+            for name in names:
+                _ = initial[name]
+        return Case(seed, check, self.workload, initial, self._problem, lowest=self._lowest)
+
+    def _values(self, seed: int, check: Check) -> Mapping[str, Array]:
+        """The arguments of the case with this seed."""
+        rng = np.random.default_rng(seed)
+        found: dict[str, Array] = {}
         left = sum(a.is_given for a in self.workload.arguments)
         for argument in self.workload.arguments:
             if argument.is_given:
-                initial[argument.name] = drawn(self.workload, self._problem, argument, check, rng)
+                found[argument.name] = drawn(self.workload, self._problem, argument, check, rng)
                 left -= 1
             elif self._poisoned or left:  # what is drawn after it must not depend on this
                 poison = inputs.poison(argument, rng, rng.choice(inputs.POISONED))
                 if self._poisoned:
-                    initial[argument.name] = poison
-        return Case(seed, check, self.workload, initial, self._problem, lowest=self._lowest)
+                    found[argument.name] = poison
+        return found
 
 
 def known_distributions(workload: Workload, problem: Problem) -> tuple[str, ...]:

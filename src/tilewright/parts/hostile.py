@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from tilewright.core.records import Argument
+from tilewright.core.roles import Data
 from tilewright.parts import inputs
 from tilewright.parts.case import Case
 from tilewright.parts.element_types import c_type
@@ -36,28 +37,24 @@ class OpenCase:
         return self._case.workload.arguments
 
     @property
-    def given(self) -> Mapping[str, bytes]:
+    def given(self) -> Mapping[str, Data]:
         """Every argument before the call, including poisoned outputs that kernels of the target do
-        not receive.
+        not receive. Each access of a name makes its array.
         """
-        known, rng = self._case.initial, np.random.default_rng(self._case.check.seed)
-        return {
-            name: (known[name] if name in known else inputs.poison(argument, rng)).tobytes()
-            for name, argument in self._arguments.items()
-        }
+        return _Given(self._case, self._arguments)
 
     @property
-    def expected(self) -> Mapping[str, bytes]:
+    def expected(self) -> Mapping[str, Data]:
         """The reference's outputs, in the arguments' types."""
         self._before()
         return self._as_bytes(self._case.expected)
 
-    def reference(self, given: Mapping[str, bytes]) -> Mapping[str, bytes]:
+    def reference(self, given: Mapping[str, Data]) -> Mapping[str, Data]:
         """The reference's outputs for the given inputs, which may differ from those of the case."""
         arrays = {name: self._array(name, data) for name, data in given.items()}
         return self._as_bytes(self._case.problem.reference(arrays))
 
-    def mismatch(self, outputs: Mapping[str, bytes]) -> str | None:
+    def mismatch(self, outputs: Mapping[str, Data]) -> str | None:
         """The comparison that every candidate has to pass."""
         self._before()
         return self._case.mismatch(outputs)
@@ -67,17 +64,46 @@ class OpenCase:
         """For each shortcut that loses digits, its error divided by the allowed error."""
         return self._case.careless
 
-    def _array(self, name: str, data: bytes) -> Array:
+    def _array(self, name: str, data: Data) -> Array:
         argument = self._arguments[name]
         return np.frombuffer(data, argument.dtype).reshape(argument.shape).copy()
 
-    def _as_bytes(self, outputs: Mapping[str, Expected]) -> Mapping[str, bytes]:
+    def _as_bytes(self, outputs: Mapping[str, Expected]) -> Mapping[str, Data]:
         return {
-            name: np.asarray(
-                found.exact if isinstance(found, Followed) else found, self._arguments[name].dtype
-            ).tobytes()
+            name: data_of(
+                np.asarray(
+                    found.exact if isinstance(found, Followed) else found,
+                    self._arguments[name].dtype,
+                )
+            )
             for name, found in outputs.items()
         }
+
+
+def data_of(array: Array) -> memoryview:
+    """The bytes of an array in row-major order, without a copy of one that has this order."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data.toreadonly()
+
+
+class _Given(Mapping[str, Data]):
+    """Every argument of a case before the call; those that the case lacks are poisoned."""
+
+    def __init__(self, case: Case, arguments: Mapping[str, Argument]) -> None:
+        self._case, self._arguments = case, arguments
+
+    def __getitem__(self, name: str) -> memoryview:
+        known = self._case.initial
+        if name in known:
+            return data_of(known[name])
+        number = [*self._arguments].index(name)
+        rng = np.random.default_rng([self._case.check.seed, number])
+        return data_of(inputs.poison(self._arguments[name], rng))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arguments)
+
+    def __len__(self) -> int:
+        return len(self._arguments)
 
 
 def under_own_names(arguments: Sequence[Argument]) -> list[Argument]:

@@ -118,13 +118,13 @@ def poison(argument: Argument, rng: np.random.Generator, share: float = 1.0) -> 
     result: of random bytes, half are floats so close to zero that they are right wherever a kernel
     should write zero, for instance after a ReLU.
     """
-    data = rng.bytes(bytes_of([argument]))
+    found: Array = np.frombuffer(rng.bytes(bytes_of([argument])), argument.dtype)
     if is_float(argument.dtype):
         bits = 8 * np.dtype(argument.dtype).itemsize
         digits = int(limits(argument.dtype).nmant)
         exponent_and_first_digit = (1 << (bits - 1)) - (1 << (digits - 1))
-        data = (np.frombuffer(data, f"u{bits // 8}") | exponent_and_first_digit).tobytes()
-    found: Array = np.frombuffer(data, argument.dtype).reshape(argument.shape)
+        found = (found.view(f"u{bits // 8}") | exponent_and_first_digit).view(argument.dtype)
+    found = found.reshape(argument.shape)
     if share < 1 and is_float(argument.dtype):
         numbers = rng.standard_normal(argument.shape, np.float32).astype(argument.dtype)
         found = np.where(rng.random(argument.shape, np.float32) < share, found, numbers)

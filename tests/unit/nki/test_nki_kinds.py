@@ -87,6 +87,7 @@ def rope_tables(x: Array) -> Array:
 
 
 WANTED: Mapping[str, Callable[..., Array]] = {
+    "causal_copied_scores": lambda q, k, v: causal(q / 8, k, v),
     "causal_grids": causal,
     "causal_numpy_mask": lambda q, k, v: causal(q / 8, k, v),
     "causal_numpy_mask2": lambda q, k, v: causal(q / 8, k, v),

@@ -104,7 +104,7 @@ def test_a_mask_without_order_is_refused_with_its_line() -> None:
     with pytest.raises(UntranslatableError, match="no box") as caught:
         written("""
 p, f = nl.mgrid[0:128, 0:64]
-t = nl.load(x[p, f], mask=p >= f)
+t = nl.load(x[p, f], mask=(p + f) % 2 == 0)
 nl.store(y[p, f], t)
 """)
     assert caught.value.line == 10
@@ -257,3 +257,44 @@ def kernel(x):
     text = translated(source, CALL, world.MACHINE)
     x = np.random.default_rng(1).normal(size=(ROWS, COLUMNS)).astype(np.float32)
     np.testing.assert_array_equal(run_program(parse(text), CALL, world.MACHINE, {"x": x})[0], x)
+
+
+FILLED = "row = nl.full((128, 64), -5.0, nl.float32)\n"
+COPIED = "row[i, j] = nl.copy(s, mask=i >= j)\n"
+
+
+def triangle(body: str) -> str:
+    """A kernel that stores `row`, which the body makes from the tile `s`."""
+    return f"""
+for r in nl.affine_range(2):
+    nl.store(y[128 + 44 * r : 256 + 44 * r], nl.load(x[128 + 44 * r : 256 + 44 * r]))
+i, j = nl.arange(128)[:, None], nl.arange(64)[None, :]
+s = nl.load(x[0:128])
+{body}nl.store(y[0:128], row)
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        (FILLED + COPIED, "on_false_value=-5.0, cmp_op=nl.greater_equal"),
+        (FILLED + "row[i, j] = nl.exp(s, mask=(j <= i) & (i < 128))\n", "cmp_op=nl.less_equal"),
+        ("row = nl.copy(s)\nrow[i, j] = nisa.memset((128, 64), -9.0, nl.float32, mask=i < j)\n",
+         "on_false_value=-9.0, cmp_op=nl.greater_equal"),
+    ],
+)  # fmt: skip
+def test_a_triangle_becomes_a_selection(body: str, wanted: str) -> None:
+    assert wanted in same(triangle(body))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        FILLED + "row[0:1, 0:64] = nl.copy(s[0:1, 0:64])\n" + COPIED,
+        "row = nl.load(x[128:256])\n" + COPIED,
+        FILLED + "row[i, j] = nl.copy(s, mask=(i + j) % 2 == 0)\n",
+    ],
+)
+def test_a_triangle_over_other_data_is_refused(body: str) -> None:
+    with pytest.raises(UntranslatableError, match="a mask that leaves no box"):
+        written(triangle(body))

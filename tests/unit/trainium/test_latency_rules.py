@@ -228,3 +228,21 @@ def test_a_transfer_that_adds_reads_what_it_adds_to() -> None:
     plain, adding = (Costs(TRN1).of(i) for i in _kernel(body).trace.instructions[1:])
     assert adding.jobs == plain.jobs
     assert adding.job_ns == pytest.approx(2 * plain.job_ns)
+
+
+RAGGED = """
+    i, j = {}nl.arange(128)[:, None], 512 + nl.arange(512)[None, :]
+    ok = (i < 300) & (j < 700)
+    t = nl.load(x[i, j], mask=ok)
+    nl.store(out[i, j], nl.multiply(t, 2.0, mask=ok), mask=ok)
+"""
+
+
+def test_what_lies_outside_a_mask_takes_no_time_and_cuts_no_run() -> None:
+    x = np.zeros((300, 700), np.float32)
+    load, scaled, store = Kernel(RAGGED.format("256 + "), x=x, out=x.shape).trace.instructions
+    for access in (load.reads[0], load.writes[0], store.reads[0], store.writes[0]):
+        assert (access.partitions, access.elements, access.pattern.run) == (44, 188, 188)
+    assert scaled.reads[0].elements == scaled.writes[0].elements == 188
+    whole = Kernel(RAGGED.format(""), x=x, out=x.shape).trace.instructions[0]
+    assert (whole.reads[0].partitions, whole.reads[0].elements) == (128, 188)

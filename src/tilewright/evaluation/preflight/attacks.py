@@ -10,14 +10,14 @@ import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.core.records import Argument
-from tilewright.core.roles import CheckCase
+from tilewright.core.roles import CheckCase, Data
 
 Array: TypeAlias = NDArray[Any]
 Outputs: TypeAlias = Mapping[str, Array]
@@ -43,22 +43,19 @@ class View:
 
     case: CheckCase
     arguments: Sequence[Argument]
+    _found: dict[str, bool] = field(default_factory=dict, init=False, repr=False)
 
-    @cached_property
-    def _given(self) -> Mapping[str, bytes]:
-        return self.case.given
-
-    @property
-    def given(self) -> Outputs:
-        """All arguments before the kernel runs; outputs contain data that the kernel must
+    def given(self, name: str) -> Array:
+        """An argument before the kernel runs; outputs contain data that the kernel must
         overwrite.
         """
-        return {a.name: _array(a, self._given[a.name]) for a in self.arguments}
+        return next(_array(a, self.case.given[name]) for a in self.arguments if a.name == name)
 
     @property
-    def inputs(self) -> Mapping[str, bytes]:
+    def inputs(self) -> Mapping[str, Data]:
         """The arguments that a kernel reads."""
-        return {a.name: self._given[a.name] for a in self.arguments if a.is_given}
+        given = self.case.given
+        return {a.name: given[a.name] for a in self.arguments if a.is_given}
 
     @cached_property
     def expected(self) -> Outputs:
@@ -74,10 +71,15 @@ class View:
             digest.update(values)
         return digest.hexdigest()
 
+    def holds(self, what: str, find: Callable[[], bool]) -> bool:
+        """What `find` says about the outputs of this comparison; it is asked once."""
+        if what not in self._found:
+            self._found[what] = find()
+        return self._found[what]
+
     def forget(self) -> None:
-        """Free the arrays; they are made again when they are asked for."""
-        for name in ("_given", "expected"):
-            self.__dict__.pop(name, None)
+        """Free the expected outputs; they are computed again when they are asked for."""
+        self.__dict__.pop("expected", None)
 
     def without(self, name: str) -> Outputs:
         """Correct outputs if the input `name` were all zeros."""
@@ -175,7 +177,7 @@ def attacks(arguments: Sequence[Argument], distributions: Sequence[str]) -> Iter
     )
 
 
-def _array(argument: Argument, data: bytes) -> Array:
+def _array(argument: Argument, data: Data) -> Array:
     return np.frombuffer(data, argument.dtype).reshape(argument.shape)
 
 
@@ -184,8 +186,13 @@ def _each(change: Callable[[Array], Array]) -> Make:
 
 
 def _largest(array: Array) -> Array:
-    bound = np.iinfo(array.dtype).max if array.dtype.kind in "iu" else np.abs(array).max()
+    bound = np.iinfo(array.dtype).max if array.dtype.kind in "iu" else _magnitude(array)
     return np.full_like(array, bound)
+
+
+def _magnitude(array: Array) -> float:
+    """The largest absolute value."""
+    return max(float(array.max()), -float(array.min()))
 
 
 def _constant(views: Sequence[View], index: int) -> Outputs:
@@ -204,13 +211,20 @@ def _rank_one(views: Sequence[View], index: int) -> Outputs | None:
     """An estimate of a matrix product from sums of rows and columns, which is close for positive
     elements.
     """
-    found = {n: _estimate(a) for n, a in views[index].expected.items()}
-    is_the_task = _is_close(found, views[index]) and all(
-        _is_close({n: _estimate(a) for n, a in view.expected.items()}, view)
-        for view in views
-        if view is not views[index]
-    )
-    return None if is_the_task else found
+    view = views[index]
+    found = _estimates(view)
+
+    def is_close(other: View) -> bool:
+        made = found if other is view else _estimates(other)
+        return _is_close(made, other)
+
+    if all(v.holds("rank-1 estimate", partial(is_close, v)) for v in (view, *views)):
+        return None
+    return found
+
+
+def _estimates(view: View) -> Outputs:
+    return {n: _estimate(a) for n, a in view.expected.items()}
 
 
 def _is_close(found: Outputs, view: View) -> bool:
@@ -218,7 +232,7 @@ def _is_close(found: Outputs, view: View) -> bool:
     return all(
         np.allclose(rows, wanted, 1e-5, 1e-5 * largest)
         for n, a in view.expected.items()
-        for largest in [float(np.abs(a).max())]
+        for largest in [_magnitude(a)]
         for rows, wanted in zip(_in_parts(found[n]), _in_parts(a), strict=True)
     )
 
@@ -259,7 +273,9 @@ def _wrong_on(distribution: str) -> Make:
             whole: Array = np.where(array == high, other, high).astype(array.dtype)
             return whole
         step = max(float(high) - float(low), abs(float(high)), 1.0)
-        real: Array = (array.astype(np.float64) - step).astype(array.dtype)
+        real = np.empty_like(array)
+        for found, part in zip(_in_parts(real), _in_parts(array), strict=True):
+            found[...] = part.astype(np.float64) - step
         return real
 
     def make(views: Sequence[View], index: int) -> Outputs:
@@ -271,24 +287,34 @@ def _wrong_on(distribution: str) -> Make:
 
 
 def _copy_of(name: str) -> Make:
+    def is_copy(view: View) -> bool:
+        given = view.given(name)
+        return all(is_same(_repeated(given, a.shape), a) for a in view.expected.values())
+
     def make(views: Sequence[View], index: int) -> Outputs | None:
-        copies = {
-            n: np.resize(views[index].given[name], a.shape).astype(a.dtype)
-            for n, a in views[index].expected.items()
+        view = views[index]
+        if all(v.holds(f"copy of {name}", partial(is_copy, v)) for v in (view, *views)):
+            return None
+        given = view.given(name)
+        return {
+            n: _repeated(given, a.shape).astype(a.dtype, copy=False)
+            for n, a in view.expected.items()
         }
-        is_the_task = all(
-            _equal(
-                {n: np.resize(v.given[name], a.shape) for n, a in v.expected.items()}, v.expected
-            )
-            for v in views
-        )
-        return None if is_the_task else copies
 
     return make
 
 
+def _repeated(array: Array, shape: Sequence[int]) -> Array:
+    """The first elements of an array in this shape, from the beginning again if there are fewer."""
+    count = math.prod(shape)
+    if array.size < count:
+        return np.resize(array, shape)
+    return array.reshape(-1)[:count].reshape(shape)
+
+
 def _unwritten(views: Sequence[View], index: int) -> Outputs:
-    return {name: views[index].given[name] for name in views[index].expected}
+    view = views[index]
+    return {a.name: view.given(a.name) for a in view.arguments if a.is_written}
 
 
 def _previous(views: Sequence[View], index: int) -> Outputs:
@@ -309,8 +335,9 @@ def _keeping(view: View, where: Callable[[Array], slice]) -> Outputs:
     """
     found = {}
     for name, array in view.expected.items():
+        before = view.given(name).flat[where(array)]
         changed = array.copy()
-        changed.flat[where(array)] = view.given[name].flat[where(array)]
+        changed.flat[where(array)] = before
         found[name] = changed
     return found
 
@@ -366,7 +393,7 @@ def _shifted(axis: int) -> Make:
 
 def _negated(array: Array) -> Array:
     if array.dtype.kind != "i":
-        return (-array).astype(array.dtype)
+        return (-array).astype(array.dtype, copy=False)
     bounds = np.iinfo(array.dtype)
     return np.clip(-array.astype(np.int64), bounds.min, bounds.max).astype(array.dtype)
 
@@ -410,5 +437,8 @@ def _memoised(views: Sequence[View], index: int) -> Outputs:
     return seen.expected
 
 
-def _equal(one: Outputs, other: Outputs) -> bool:
-    return all(np.array_equal(one[name], other[name]) for name in other)
+def is_same(one: Array, other: Array) -> bool:
+    """Whether all elements of two arrays of one shape are equal, compared some at a time."""
+    one, other = one.reshape(-1), other.reshape(-1)
+    parts = [slice(first, first + (1 << 22)) for first in range(0, one.size, 1 << 22)]
+    return all(np.array_equal(one[part], other[part]) for part in parts)

@@ -11,8 +11,9 @@ from tilewright.core.records import AttackResult, Candidate, EvaluationRequest, 
 from tilewright.core.roles import Attackable, LeavesOut, PublishedRules, Task
 from tilewright.core.text import plain_text
 from tilewright.evaluation.pipeline import evaluate
-from tilewright.evaluation.preflight.attacks import TELLING, OutputAttack, View, attacks
+from tilewright.evaluation.preflight.attacks import TELLING, OutputAttack, View, attacks, is_same
 from tilewright.parts.element_types import is_float
+from tilewright.parts.hostile import data_of
 
 VERSION = "6"
 """Version of the attacks. Increment it with every change of them, so that tasks that passed are
@@ -96,7 +97,7 @@ def _require_sound_reference(workload: Workload, view: View) -> None:
     again = view.case.reference(view.inputs)
     for name, array in view.expected.items():
         where = f"the reference of {workload.name} gives"
-        if again[name] != array.reshape(-1).view(np.uint8).data:
+        if not is_same(np.frombuffer(again[name], np.uint8), array.reshape(-1).view(np.uint8)):
             raise WorkloadError(
                 f"{where} two different results for {name} from the same inputs. Make it "
                 "deterministic (no unseeded random numbers, no state kept between calls)."
@@ -124,8 +125,10 @@ def _try_outputs(
                 result = _try_in(attack, views, index)
                 if result is not None:
                     settled[attack.name] = result
+        _ = view.case.careless  # which needs what is known here, and is kept
         if index:
             view.forget()
+    views[0].forget()
     return [
         settled.get(a.name, AttackResult(a.name, a.text, "accepted", remedy=a.remedy))
         for a in tried
@@ -137,7 +140,7 @@ def _try_in(attack: OutputAttack, views: list[View], index: int) -> AttackResult
     outputs = attack.make(views, index)
     if outputs is None:
         return AttackResult(attack.name, attack.text, "does not apply")
-    mismatch = views[index].case.mismatch({n: array.tobytes() for n, array in outputs.items()})
+    mismatch = views[index].case.mismatch({n: data_of(array) for n, array in outputs.items()})
     if mismatch is None:
         return None
     return AttackResult(attack.name, attack.text, "rejected", mismatch)

@@ -20,9 +20,10 @@ from tilewright.targets.trainium.machine import Machine
 from tilewright.targets.trainium.recording import Recorder
 from tilewright.targets.trainium.tiles.buffer import Buffer, Result, Scope
 from tilewright.targets.trainium.tiles.dtypes import DType
-from tilewright.targets.trainium.tiles.fitting import fit_mask
+from tilewright.targets.trainium.tiles.fitting import bounds_of, fit_mask
 from tilewright.targets.trainium.tiles.grid import Grid
 from tilewright.targets.trainium.tiles.index import Mask
+from tilewright.targets.trainium.tiles.indexing import part
 from tilewright.targets.trainium.tiles.view import View, whole
 from tilewright.targets.trainium.trace import (
     NO_ATTRIBUTES,
@@ -51,6 +52,14 @@ class Limits:
     cpu_s: float = 120.0
     """Of the thread that walks: a single statement may copy a million items."""
 
+
+BY_ELEMENT = frozenset({
+    "dma_copy", "tensor_copy", "memset", "tensor_tensor", "tensor_scalar", "select",
+    "scalar_tensor_tensor", "reciprocal", "tensor_copy_predicated",
+})  # fmt: skip
+"""Instructions of which each element of the result depends on the same element of operands alone.
+
+Under a mask, they take no more than the box around the elements that it leaves."""
 
 _STEPS_BETWEEN_LOOKS = 256
 """At the clock: reading it costs more than a step."""
@@ -319,15 +328,20 @@ class Execution:
             if engine == "dma" and mask is None and not attributes.get("accumulate"):
                 for view in writes:
                     self._note_store(view)
-        active = 1.0
+        active, accessed = 1.0, (tuple(reads), tuple(writes))
         if mask is not None and mask.always is None and writes:
-            active = max(float(self.mask_array(mask, writes[0].shape).mean()), 1e-9)  # type: ignore[union-attr]
+            kept = self.mask_array(mask, writes[0].shape)
+            assert kept is not None
+            active = max(float(kept.mean()), 1e-9)
+            if opcode in BY_ELEMENT and not kept.all() and kept.any():
+                box = bounds_of(kept)
+                accessed = _within(reads, box, kept.shape), _within(writes, box, kept.shape)
         found = Instruction(
             opcode,
             engine,
             self.line,
-            tuple([self.recorded(view, number) for view in reads]),
-            tuple([self.recorded(view, number) for view in writes]),
+            tuple([self.recorded(view, number) for view in accessed[0]]),
+            tuple([self.recorded(view, number) for view in accessed[1]]),
             attributes,
             self.loop,
             self.function,
@@ -422,6 +436,13 @@ class Execution:
         while here is not None and here.parent is not writer.parent:
             here = here.parent
         return here is not None and here.loop is writer.loop and here is not writer
+
+
+def _within(
+    views: Sequence[View], box: tuple[slice, ...], shape: tuple[int, ...]
+) -> tuple[View, ...]:
+    """Operands of this shape without what lies outside of the box."""
+    return tuple(part(view, box) if view.shape == shape else view for view in views)
 
 
 def _stamped(stamps: NDArray[np.int32], view: View) -> NDArray[np.int32]:

@@ -40,6 +40,15 @@ def fit_mask(mask: NDArray[np.bool_], shape: Shape) -> NDArray[np.bool_]:
         ) from None
 
 
+def bounds_of(mask: NDArray[np.bool_]) -> tuple[slice, ...]:
+    """The smallest box around the elements where a mask is true; there must be one."""
+    found = []
+    for axis in range(mask.ndim):
+        numbers = np.flatnonzero(mask.any(axis=tuple(a for a in range(mask.ndim) if a != axis)))
+        found.append(slice(int(numbers[0]), int(numbers[-1]) + 1))
+    return tuple(found)
+
+
 def fits(shape: Shape, wanted: Shape) -> bool:
     """Whether values of a shape can be written to a region of another without moving any."""
     if shape == wanted:

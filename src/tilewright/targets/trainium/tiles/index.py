@@ -207,15 +207,15 @@ class Mask:
             return (
                 self if other else Mask(self.rank, False, lambda: np.zeros((1,) * self.rank, bool))
             )
-        always = None
+        always, comparison = None, None
         if self.always is False or other.always is False:
             always = False
         elif self.always:
-            always = other.always
+            always, comparison = other.always, other.comparison
         elif other.always:
-            always = self.always
+            always, comparison = self.always, self.comparison
         rank = max(self.rank, other.rank)
-        return Mask(rank, always, lambda: np.logical_and(self.array, other.array))
+        return Mask(rank, always, lambda: np.logical_and(self.array, other.array), comparison)
 
 
 def compared(symbol: str, left: Index | int, right: Index | int) -> Mask:

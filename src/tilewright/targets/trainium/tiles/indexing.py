@@ -75,6 +75,17 @@ def sliced(view: View, items: tuple[object, ...]) -> View | None:
     return View(view.buffer, tuple(shape), tuple(psteps), tuple(fsteps), p0, f0, None, view.mask)
 
 
+def part(view: View, box: tuple[slice, ...]) -> View:
+    """The region that these indices of each axis of the view take."""
+    if view.gather is None:
+        found = sliced(view, box)
+        assert found is not None
+        return found
+    gather = view.gather.mapped(lambda array: np.broadcast_to(array, view.shape)[box])
+    zeros = (0,) * len(box)
+    return View(view.buffer, gather.partition.shape, zeros, zeros, 0, 0, gather, view.mask)
+
+
 def _filled(items: tuple[object, ...], rank: int) -> tuple[object, ...]:
     """The key with a slice for `...` and for each axis that it leaves out."""
     if len(items) == rank and not any(item is Ellipsis for item in items):

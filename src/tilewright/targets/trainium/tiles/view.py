@@ -142,6 +142,12 @@ class View:
             self.buffer, self.shape, self.psteps, self.fsteps, self.p0, self.f0, self.gather, joined
         )
 
+    def unmasked(self) -> View:
+        """The region with all of its elements."""
+        return View(
+            self.buffer, self.shape, self.psteps, self.fsteps, self.p0, self.f0, self.gather
+        )
+
     def access(self) -> Access:
         """The record of it for the trace; only of what `checked` accepts, or HBM."""
         record = self.buffer.record

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.targets.trainium.execution import BY_ELEMENT
 from tilewright.targets.trainium.recording import Recorded
-from tilewright.targets.trainium.tiles.fitting import fit_mask
+from tilewright.targets.trainium.tiles.fitting import bounds_of, fit_mask
 from tilewright.targets.trainium.tiles.index import Mask
 from tilewright.targets.trainium.tiles.view import View
 
@@ -46,10 +47,6 @@ class Place:
 
 MOST_BOXES = 32
 """That a mask is cut into."""
-_BY_ELEMENT = (
-    "dma_copy", "tensor_copy", "memset", "tensor_tensor", "tensor_scalar", "select",
-    "scalar_tensor_tensor", "reciprocal", "tensor_copy_predicated",
-)  # fmt: skip
 Operands = tuple[list[Place], list[Place]]
 
 
@@ -58,11 +55,7 @@ def places(entry: Recorded) -> list[Operands]:
 
     Raises `UntranslatableError` where that are too many, or an index is not affine.
     """
-    views = (*entry.reads, *entry.writes)
-    mask = entry.mask
-    for view in entry.writes:
-        if view.mask is not None:
-            mask = view.mask if mask is None else mask & view.mask
+    views, mask = (*entry.reads, *entry.writes), mask_of(entry)
     whole = all(view.gather is None for view in views)
     if whole and (mask is None or mask.always):
         boxes = [[_place(view, None) for view in views]]
@@ -73,6 +66,15 @@ def places(entry: Recorded) -> list[Operands]:
         ]
     count = len(entry.reads)
     return [(found[:count], found[count:]) for found in boxes]
+
+
+def mask_of(entry: Recorded) -> Mask | None:
+    """The mask of an instruction, joined with those of its results."""
+    mask = entry.mask
+    for view in entry.writes:
+        if view.mask is not None:
+            mask = view.mask if mask is None else mask & view.mask
+    return mask
 
 
 def _ranges(entry: Recorded, mask: Mask | None) -> list[list[Ranges]]:
@@ -94,7 +96,7 @@ def _ranges(entry: Recorded, mask: Mask | None) -> list[list[Ranges]]:
             allowed &= np.broadcast_to(inside, view.shape).reshape(shape)
     if not allowed.any():
         return []
-    boxes = _boxes(allowed) if opcode in _BY_ELEMENT else [allowed]
+    boxes = _boxes(allowed) if opcode in BY_ELEMENT else [allowed]
     return [_of_box(entry, box) for box in boxes]
 
 
@@ -148,7 +150,7 @@ def _all(view: View) -> Ranges:
 
 def _boxes(allowed: Flags) -> list[Flags]:
     """The elements as boxes: by the axis along which they change least often."""
-    bounds = _bounds(allowed)
+    bounds = bounds_of(allowed)
     inner = allowed[bounds]
     if inner.all():
         return [allowed]
@@ -179,26 +181,12 @@ def _others(allowed: Flags, axis: int) -> tuple[int, ...]:
     return tuple(a for a in range(allowed.ndim) if a != axis)
 
 
-def _bounds(allowed: Flags) -> tuple[slice, ...]:
-    """The smallest box around the elements."""
-    parts = []
-    for axis in range(allowed.ndim):
-        numbers = np.flatnonzero(allowed.any(axis=_others(allowed, axis)))
-        parts.append(slice(int(numbers[0]), int(numbers[-1]) + 1))
-    return tuple(parts)
-
-
 def _box(allowed: Flags) -> Ranges:
     """The indices of each axis within which all elements are allowed, and no others are."""
-    found: list[tuple[int, int]] = []
-    for axis in range(allowed.ndim):
-        others = tuple(a for a in range(allowed.ndim) if a != axis)
-        numbers = np.flatnonzero(allowed.any(axis=others))
-        found.append((int(numbers[0]), int(numbers[-1]) + 1))
-    inner = allowed[tuple(slice(*part) for part in found)]
-    if not inner.all():
+    bounds = bounds_of(allowed)
+    if not allowed[bounds].all():
         raise UntranslatableError("a mask that leaves no box of elements")
-    return tuple(found)
+    return tuple((part.start, part.stop) for part in bounds)
 
 
 def _place(view: View, ranges: Ranges | None) -> Place:

@@ -294,7 +294,7 @@ def _affine_select(entry: Recorded, reads: Sequence[Place], writes: Sequence[Pla
         if holds.comparison is None:
             raise UntranslatableError("a selection by several comparisons")
         symbol, index = holds.comparison
-        compare = _COMPARISONS[symbol]
+        compare = COMPARISONS[symbol]
         index = index.extended(len(entry.reads[0].shape))
     yield "affine_select", {
         "dst": writes[0], **_pattern(entry, reads[0], index), "on_true_tile": reads[0],
@@ -302,10 +302,11 @@ def _affine_select(entry: Recorded, reads: Sequence[Place], writes: Sequence[Pla
     }  # fmt: skip
 
 
-_COMPARISONS = {
+COMPARISONS: Mapping[str, str] = {
     "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal", "==": "equal",
     "!=": "not_equal",
 }  # fmt: skip
+"""The operator of each comparison with 0."""
 
 
 def _pattern(entry: Recorded, tile: Place, index: object) -> dict[str, Value | None]:

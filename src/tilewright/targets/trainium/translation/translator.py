@@ -17,8 +17,9 @@ from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.execution import Execution, Limits
 from tilewright.targets.trainium.machine import Machine
 from tilewright.targets.trainium.program import Call, Program, parse, walked
-from tilewright.targets.trainium.recording import Recorded, Recorder
+from tilewright.targets.trainium.recording import Recorder
 from tilewright.targets.trainium.trace import Loop, Tensor, Trace
+from tilewright.targets.trainium.translation.choosing import Choosing
 from tilewright.targets.trainium.translation.clipping import (
     Operands,
     UntranslatableError,
@@ -89,6 +90,7 @@ class _Builder:
                 parent = -1 if loop.parent is None else loop.parent.id
                 self._children.setdefault(parent, []).append(loop)
         self._overwriting = self._written_again()
+        self._choosing = Choosing(recorder.entries)
         self._used: set[int] = set()
         self.spill = Spill(trace.tensors)
         self._constants, self._same = self._distinct_constants()
@@ -165,7 +167,7 @@ class _Builder:
             end = stop if child is None else child.starts[0]
             for number in range(at, end):
                 self._make(waiting, number, found)
-                found.extend(self._lines(self._entries[number]))
+                found.extend(self._lines(number))
             if child is not None:
                 self._make(waiting, child.stop - 1, found)
                 found.extend(self._loop(child))
@@ -178,7 +180,8 @@ class _Builder:
             return spanned(loop.kind, loop.depth, iterations, loop.walked)
         return rolled(loop.kind, loop.depth, iterations)
 
-    def _lines(self, entry: Recorded) -> list[Item]:
+    def _lines(self, number: int) -> list[Item]:
+        entry = self._entries[number]
         instruction = entry.instruction
         accumulates: bool | None = None
         if entry.writes[0].buffer.record.id in self._overwriting:
@@ -189,8 +192,11 @@ class _Builder:
 
         try:
             found: list[Item] = []
-            for operands in places(entry):
-                found.extend(self.spill.around(entry, operands, made))
+            try:
+                for operands in places(entry):
+                    found.extend(self.spill.around(entry, operands, made))
+            except UntranslatableError as error:
+                found = [*self._choosing.lines(number, error)]
         except UntranslatableError as error:
             raise UntranslatableError(str(error), error.line or instruction.line) from None
         for at, item in enumerate(found):
