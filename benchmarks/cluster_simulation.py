@@ -60,7 +60,7 @@ from tilewright.search.loop import Search
 from tilewright.search.proposing import Batches
 from tilewright.search.steps import SearchTask
 from tilewright.search.ways import StepByStep
-from tilewright.testing.toy import ToyProposer, ToyTarget, ToyTask, digits_of
+from tilewright.testing.toy import LATENCY, ToyProposer, ToyTarget, ToyTask, digits_of
 
 NETWORK_S = 0.0005
 """One way."""
@@ -81,7 +81,7 @@ RESTART_S = 1.0
 """Of a worker's evaluating process that was ended because nobody waits for it any more."""
 PER_HOST = 64
 NEEDS = ("cpu", "toy@1")
-DESCRIPTION = TaskDescription("toy:digits", "toy", {}, {}, "context", {})
+DESCRIPTION = TaskDescription("toy:digits", "toy", {}, {}, "context", {}, LATENCY)
 TIMES = Path(__file__).with_name("cluster_times.json")
 
 

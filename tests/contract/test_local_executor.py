@@ -18,6 +18,7 @@ from tilewright.testing.executor import ExecutorContract, OpenExecutor
 def scripted_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scripted.write_entry_point(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    monkeypatch.syspath_prepend(str(tmp_path))
 
 
 @pytest.mark.usefixtures("scripted_target")

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, field
 from typing import NoReturn
 
 from tilewright.core.codec import from_json, to_json
-from tilewright.core.records import EvaluationRequest, Outcome, content_id
+from tilewright.core.records import EvaluationRequest, LatencyKind, Outcome, content_id
 from tilewright.core.text import plain_text
 from tilewright.evaluation.sent_outcome import MOST_BYTES, read_outcome
 
@@ -40,9 +40,10 @@ class TaskDescription:
     """The data with which a worker opens a task and verifies that it is the same task.
 
     `versions` are the versions that the worker must have. `context` is the hash of everything that
-    determines an outcome, except the request. `timeouts` are wall-clock seconds by stage. `files`
-    are the files of a kernel folder, and `configuration` the file that describes a target, by name,
-    in base64.
+    determines an outcome, except the request. `timeouts` are wall-clock seconds by stage. `latency`
+    is the kind of the target's latencies: an outcome with a latency of another kind is no answer.
+    `files` are the files of a kernel folder, and `configuration` the file that describes a target,
+    by name, in base64.
     """
 
     name: str
@@ -51,6 +52,7 @@ class TaskDescription:
     versions: Mapping[str, str]
     context: str
     timeouts: Mapping[str, float]
+    latency: LatencyKind
     files: Mapping[str, str] = field(default_factory=dict)
     configuration: Mapping[str, str] = field(default_factory=dict)
 
@@ -108,7 +110,7 @@ def read_request(message: bytes) -> tuple[TaskDescription | str, list[Evaluation
     first, *rest = json.loads(message)
     opening = first["open"]
     if not isinstance(opening, str):
-        opening = TaskDescription(**opening)
+        opening = TaskDescription(**{**opening, "latency": LatencyKind(**opening["latency"])})
     return opening, [from_json(one["evaluate"]) for one in rest]
 
 
@@ -144,7 +146,7 @@ def _answer(replies: object, description: TaskDescription, requests: int) -> Ans
                 return Unwanted()
             if len(outcomes) != requests:
                 raise ValueError(f"{len(outcomes)} outcomes of {requests} requests")
-            return Evaluated(tuple(map(_evaluated, outcomes)))
+            return Evaluated(tuple(_evaluated(o, description.latency) for o in outcomes))
     raise TypeError("it is not a list of replies")
 
 
@@ -160,10 +162,10 @@ def _differences(
     return found
 
 
-def _evaluated(reply: object) -> tuple[Outcome, float]:
+def _evaluated(reply: object, latency: LatencyKind) -> tuple[Outcome, float]:
     match reply:
         case {"outcome": outcome, "seconds": float(took_s)} if 0 <= took_s <= LONGEST_S:
-            return read_outcome(outcome), took_s
+            return read_outcome(outcome, latency), took_s
     raise TypeError("an outcome must state its seconds")
 
 

@@ -94,6 +94,7 @@ def describe(
         versions=versions,
         context=context_key(task, opened.target.versions()),
         timeouts=asdict(timeouts or StageTimeouts.from_settings(settings)),
+        latency=opened.target.brief().latency,
         files=packed(folder) if is_folder else {},
         configuration=_file(Path(target)) if target.endswith(".toml") else {},
     )

@@ -46,6 +46,8 @@ GeneralFailure = Literal[
 GENERAL_FAILURES: frozenset[str] = frozenset(get_args(GeneralFailure))
 FailureKind: TypeAlias = str
 """A `GeneralFailure`, or one that the target's brief declares."""
+Quantity = Literal["simulated", "measured", "modelled"]
+"""How a latency was obtained."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,9 +237,25 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
+class LatencyKind:
+    """How all latencies of a target are obtained, and their unit, such as "cycles" or "ns".
+
+    >>> str(LatencyKind("simulated", "cycles"))
+    'simulated cycles'
+    """
+
+    quantity: Quantity
+    unit: str
+
+    def __str__(self) -> str:
+        return f"{self.quantity} {self.unit}"
+
+
+@dataclass(frozen=True, slots=True)
 class TargetBrief:
     """Everything that a proposer may know about a target. It has no access to the evaluator.
 
+    `latency` is the kind of its latencies; an outcome with a latency of another kind is refused.
     `costs` states the costs of operations, and `plan_hints` says how detailed a plan must be. Only
     language models read these two. `settings` lists the target's own settings by name, each with
     its values, the default first. `failures` explains the kinds of failure that only this target
@@ -252,6 +270,7 @@ class TargetBrief:
     limits: Mapping[str, int]
     constants: Mapping[str, int]
     language: KernelLanguage
+    latency: LatencyKind
     examples: tuple[Example, ...] = ()
     costs: str = ""
     plan_hints: str = ""

@@ -56,6 +56,24 @@ def target_versions(target: Target) -> dict[str, str]:
     return {"tilewright": version("tilewright"), **target.versions()}
 
 
+def target_for(name: str, settings: Mapping[str, object]) -> Target:
+    """The target for which `open_task` opens a task, without opening it."""
+    path = Path(name)
+    is_file = path.suffix == FILE and _is(Path.is_file, path)
+    if name and not is_registered(name) and (is_file or _is(Path.is_dir, path)):
+        return load_target(str(settings.get("target") or _target_of_path(path.resolve())))
+    return _target_named(name, settings)
+
+
+def _target_named(name: str, settings: Mapping[str, object]) -> Target:
+    """The target of a workload's name, which need not contain the target if the settings do."""
+    target, colon, _ = name.partition(":")
+    chosen = settings.get("target")
+    if not chosen and not colon:
+        raise _unknown(name)
+    return load_target(str(chosen or target))
+
+
 def open_task(name: str, settings: Mapping[str, object]) -> OpenTask:
     """Open "target:workload", a folder with a workload.toml, or a file that some target opens.
 
@@ -65,10 +83,10 @@ def open_task(name: str, settings: Mapping[str, object]) -> OpenTask:
     and the name of a workload need not contain a target. A folder whose name begins like a
     workload's, with an installed target and a colon, is opened by its path (`./target:folder`).
     """
-    folder, chosen = Path(name), settings.get("target")
+    folder = Path(name)
     if name and not is_registered(name) and _is(Path.is_dir, folder):
         folder = folder.resolve()
-        target = load_target(str(chosen or target_of(folder)))
+        target = target_for(str(folder), settings)
         _check_settings(target, settings)
         task = target.open_folder(folder, settings)  # refuses unusable files by name
         return OpenTask(str(folder), target, task, _template_in(folder, target))
@@ -78,7 +96,7 @@ def open_task(name: str, settings: Mapping[str, object]) -> OpenTask:
 
 
 def _open_file(file: Path, settings: Mapping[str, object]) -> OpenTask:
-    target = load_target(str(settings.get("target") or _target_of_files()))
+    target = target_for(str(file), settings)
     if not isinstance(target, OpensFiles):
         raise WorkloadError(
             f"{file} is a file, but target {target.name} needs a kernel folder. Give the folder "
@@ -113,13 +131,8 @@ def _template_in(folder: Path, target: Target) -> KernelTemplate | None:
 
 def open_workload(name: str, settings: Mapping[str, object]) -> OpenTask:
     """The same for names "target:workload" only, without looking for a folder."""
-    chosen = settings.get("target")
-    target_name, colon, spec = name.partition(":")
-    if chosen and not colon:
-        spec = name
-    elif not colon:
-        raise _unknown(name)
-    target = load_target(str(chosen or target_name))
+    target = _target_named(name, settings)
+    spec = name.partition(":")[2] if ":" in name else name
     _check_settings(target, settings)
     if not spec:
         raise _no_workload(target)

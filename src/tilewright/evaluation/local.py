@@ -17,8 +17,8 @@ from typing import Any, Self, TypeAlias, get_args
 from tilewright.core.codec import to_json
 from tilewright.core.errors import InternalError
 from tilewright.core.records import EvaluationRequest, Failed, Outcome, Stage
-from tilewright.core.roles import Checkpoint, More, OnOutcome
-from tilewright.core.tasks import open_task, target_versions
+from tilewright.core.roles import Checkpoint, More, OnOutcome, Target
+from tilewright.core.tasks import target_for, target_versions
 from tilewright.evaluation.batch import Batch, Pending
 from tilewright.evaluation.outcome_cache import Lookup, OutcomeCache, Store
 from tilewright.evaluation.remote_worker import RemoteWorker
@@ -180,8 +180,12 @@ class LocalExecutor:
     @cached_property
     def _versions(self) -> Mapping[str, str]:
         """Of the task's target on this machine."""
+        return target_versions(self._target)
+
+    @cached_property
+    def _target(self) -> Target:
         message = self._open_message["open"]
-        return target_versions(open_task(message["task"], message["settings"]).target)
+        return target_for(message["task"], message["settings"])
 
     def _on_opened(self, reply: Mapping[str, Any]) -> None:
         """Process the first reply of a worker; raises the error of the target."""
@@ -213,8 +217,10 @@ class LocalExecutor:
         for worker in readable(list(self._busy), CHECKPOINT_EVERY_S * wait):
             try:
                 self._on_reply(worker, worker.receive(), waiting, batch)
-            except (EOFError, ForgedError):
+            except EOFError:
                 self._on_death(worker, batch)
+            except ForgedError as error:
+                self._on_death(worker, batch, str(error))
         for worker, job in list(self._busy.items()):
             if job.allowance.is_used():
                 self._on_timeout(worker, batch)
@@ -241,7 +247,7 @@ class LocalExecutor:
             job.stage = reply["stage"]
             job.allowance = Allowance(self._timeouts.of(job.stage))
             return
-        outcome = None if "error" in reply else outcome_of(reply)
+        outcome = None if "error" in reply else outcome_of(reply, self._target.brief().latency)
         del self._busy[worker]
         if outcome is None:
             self._idle.append(worker)
@@ -252,12 +258,14 @@ class LocalExecutor:
             self._idle.append(worker)
         self._finish(job, outcome, batch)
 
-    def _on_death(self, worker: Worker, batch: Batch) -> None:
+    def _on_death(self, worker: Worker, batch: Batch, problem: str = "") -> None:
+        """Report the crash of a worker that ended, or whose reply is refused for this problem."""
         job = self._busy.pop(worker)
         if worker in self._opening:
             raise _ended_at_start(worker)
         log = worker.kill()
-        text = f"the evaluating process {worker.exit_text}. {log}".strip()
+        how = f"gave a reply that is refused ({problem})" if problem else worker.exit_text
+        text = f"the evaluating process {how}. {log}".strip()
         self._finish(job, Failed(job.stage, "crash", text), batch)
 
     def _on_timeout(self, worker: Worker, batch: Batch) -> None:

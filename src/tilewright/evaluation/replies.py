@@ -9,7 +9,7 @@ from typing import Any
 
 from tilewright.core import errors
 from tilewright.core.errors import InternalError, TilewrightError
-from tilewright.core.records import Outcome
+from tilewright.core.records import LatencyKind, Outcome
 from tilewright.core.text import plain_text
 from tilewright.evaluation.sent_outcome import read_outcome
 
@@ -28,15 +28,20 @@ def error_reply(error: Exception) -> dict[str, Any]:
 
 
 class ForgedError(Exception):
-    """A reply that tilewright never sends, so the worker is under the control of something else."""
+    """A reply that tilewright never sends, so the worker is under the control of something else.
+
+    The text says what is wrong with the reply.
+    """
 
 
-def outcome_of(reply: Mapping[str, Any]) -> Outcome:
-    """The outcome in a reply; `ForgedError` if it contains none."""
+def outcome_of(reply: Mapping[str, Any], latency: LatencyKind) -> Outcome:
+    """The outcome in a reply; `ForgedError` if it contains none, or one whose latency is not of
+    the kind `latency`.
+    """
     try:
-        return read_outcome(reply["outcome"])
-    except (KeyError, TypeError, ValueError, RecursionError):
-        raise ForgedError from None
+        return read_outcome(reply["outcome"], latency)
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise ForgedError(str(error)[:MOST_MESSAGE]) from None
 
 
 def is_ours(error: Mapping[str, Any]) -> bool:

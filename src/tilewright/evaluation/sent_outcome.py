@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tilewright.core.codec import outcome_from_json
-from tilewright.core.records import PRECISIONS, Failed, Measured, Outcome
+from tilewright.core.records import PRECISIONS, Failed, LatencyKind, Measured, Outcome
 from tilewright.core.text import plain_text
 
 MOST_BYTES = 1 << 26
@@ -22,11 +22,12 @@ writes.
 """
 MOST_NAME = 4000
 """Maximum number of characters of a name, a version or a warning."""
+MOST_SHOWN = 40
+"""Maximum number of characters of a name in a message about it."""
 MOST_ENTRIES = 1000
 """Maximum number of entries of a breakdown, of checks, of warnings and similar lists."""
 MOST_LINES = 100_000
 """Maximum number of source lines with costs."""
-QUANTITIES = ("simulated", "measured", "modelled")
 _SAID = ("outcome", "ready", "stage", "problem", "code", "modelled", "preflight")
 _KIND = re.compile(r"[a-z][a-z0-9_]{0,59}", re.ASCII)
 
@@ -41,8 +42,11 @@ def has_form(reply: object) -> bool:
     return any(name in reply for name in _SAID)
 
 
-def read_outcome(value: object) -> Outcome:
+def read_outcome(value: object, latency: LatencyKind) -> Outcome:
     """The outcome that a process sent; `TypeError` or `ValueError` if it is not valid.
+
+    `latency` is the kind that the target declares. Latencies of another kind are refused, because
+    the search would compare numbers that mean different things.
 
     Control characters are removed from its texts. Numbers that no evaluation can give, names that
     are not printable words, and lists that are too long are refused.
@@ -50,7 +54,7 @@ def read_outcome(value: object) -> Outcome:
     outcome = outcome_from_json(value)
     if isinstance(outcome, Failed):
         return _failed(outcome)
-    return _measured(outcome)
+    return _measured(outcome, latency)
 
 
 def _failed(failed: Failed) -> Failed:
@@ -62,9 +66,13 @@ def _failed(failed: Failed) -> Failed:
     return replace(failed, log=plain_text(failed.log))
 
 
-def _measured(found: Measured) -> Measured:
+def _measured(found: Measured, latency: LatencyKind) -> Measured:
     checks = found.verdict.checks
-    _require(found.quantity in QUANTITIES, "the kind of a latency is unknown")
+    _require(
+        (found.quantity, found.unit) == (latency.quantity, latency.unit),
+        f"a latency is given in {found.quantity[:MOST_SHOWN]!r} {found.unit[:MOST_SHOWN]!r}, but "
+        f"the target's latencies are {latency}",
+    )
     _require(checks, "a kernel was measured without a check")
     _require(
         all(c.precision in ("", *PRECISIONS) for c in checks),
@@ -82,8 +90,7 @@ def _measured(found: Measured) -> Measured:
     _require(len(found.by_line) <= MOST_LINES, "there are too many source lines")
     _require(len(found.feedback) <= MOST_TEXT, "the feedback is too long")
     _require(all(len(text) <= MOST_NAME for text in found.warnings), "a warning is too long")
-    _require_names([found.unit, found.artifact_digest, found.sandbox])
-    _require(found.unit, "a latency has no unit")
+    _require_names([found.artifact_digest, found.sandbox])
     for names in (
         *(found.breakdown, found.details, found.versions, found.samples),
         found.by_line,  # numbers of lines, and "elsewhere"

@@ -19,6 +19,7 @@ from tilewright.native.plausible import (
     times_the_peak,
     wall_s,
 )
+from tilewright.native.settings import LATENCY
 from tilewright.native.timed import (
     OpenKernel,
     Timed,
@@ -137,8 +138,8 @@ class NativeRunner:
         )
         return Measured(
             latency=timed.latency_s * 1e9,
-            unit="ns",
-            quantity="measured",
+            unit=LATENCY.unit,
+            quantity=LATENCY.quantity,
             utilization=utilization,
             verdict=Verdict((*verdict.checks, case.check)),
             details={**timed.details, **numbers},

@@ -7,6 +7,10 @@ from dataclasses import dataclass, fields
 from typing import Self
 
 from tilewright.core.errors import ConfigurationError
+from tilewright.core.records import LatencyKind
+
+LATENCY = LatencyKind("measured", "ns")
+"""The kind of the latencies of targets that measure."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ def resume(folder: Path, run: RunRecord) -> None:
                 return
             output.truncate(0)
             process = subprocess.Popen(
-                [sys.executable, *words, "--project", str(folder.resolve())],
+                [sys.executable, "-P", *words, "--project", str(folder.resolve())],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -23,6 +23,7 @@ from tilewright.core.records import (
     Check,
     Failed,
     KernelLanguage,
+    LatencyKind,
     Measured,
     TargetBrief,
     Verdict,
@@ -33,6 +34,7 @@ from tilewright.core.roles import NOTHING_CHECKED, Builder, Checker, Runner
 
 NAME = "scripted"
 LANGUAGE = KernelLanguage("script", "kernel.script", "text", "#", "text", str.strip)
+LATENCY = LatencyKind("simulated", "cycles")
 
 
 def create_target() -> ScriptedTarget:
@@ -97,7 +99,12 @@ class ScriptedEvaluator:
         if limit_latency is not None and latency >= limit_latency:
             return Failed("measure", "slower_than_limit", "too slow", bound=limit_latency)
         return Measured(
-            latency, "cycles", "simulated", 0.5, verdict, artifact_digest=artifact.digest
+            latency,
+            str(dict(_script(artifact)).get("unit", LATENCY.unit)),
+            LATENCY.quantity,
+            0.5,
+            verdict,
+            artifact_digest=artifact.digest,
         )
 
     def _failure(self, artifact: Artifact, stage: str) -> Failed | None:
@@ -146,7 +153,7 @@ class ScriptedTarget:
 
     def brief(self) -> TargetBrief:
         """A brief without any content."""
-        return TargetBrief(NAME, "", "", (), (), {}, {}, LANGUAGE)
+        return TargetBrief(NAME, "", "", (), (), {}, {}, LANGUAGE, LATENCY)
 
     def workloads(self) -> Mapping[str, str]:
         """The name of the only workload."""

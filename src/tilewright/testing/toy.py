@@ -24,6 +24,7 @@ from tilewright.core.records import (
     Failed,
     History,
     KernelLanguage,
+    LatencyKind,
     Measured,
     MenuOption,
     Outcome,
@@ -51,6 +52,7 @@ def normal_form(source: str) -> str:
 
 
 LANGUAGE = KernelLanguage("toy", "kernel.toy", "toy", "#", "text", normal_form, entry="toy")
+LATENCY = LatencyKind("simulated", "cycles")
 
 
 def toy_outcome(source: str, limit_latency: float | None = None) -> Outcome:
@@ -63,8 +65,8 @@ def toy_outcome(source: str, limit_latency: float | None = None) -> Outcome:
         return Failed("measure", "slower_than_limit", "too slow", bound=limit_latency)
     return Measured(
         latency=latency,
-        unit="cycles",
-        quantity="simulated",
+        unit=LATENCY.unit,
+        quantity=LATENCY.quantity,
         utilization=100.0 / latency,
         verdict=Verdict((Check(0, "full range"),)),
         artifact_digest=content_id(repr(digits)),
@@ -93,7 +95,7 @@ class ToyTarget:
     def brief(self) -> TargetBrief:
         """One menu option per digit."""
         menu = tuple(MenuOption(f"lower-{i}", f"lower digit {i}") for i in range(DIGITS))
-        return TargetBrief("toy", "", "", menu, (), {}, {}, LANGUAGE)
+        return TargetBrief("toy", "", "", menu, (), {}, {}, LANGUAGE, LATENCY)
 
     def workloads(self) -> Mapping[str, str]:
         """The workload's name."""

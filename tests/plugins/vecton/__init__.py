@@ -21,6 +21,7 @@ from tilewright.core.records import (
     Artifact,
     Candidate,
     Failed,
+    LatencyKind,
     Measured,
     MenuOption,
     TargetBrief,
@@ -38,6 +39,7 @@ from tilewright.parts.languages import PYTHON
 from tilewright.parts.problem import Problem
 
 VECTON = replace(PYTHON, name="Vecton", file="kernel.vec", fence="vecton", entry="compute")
+LATENCY = LatencyKind("simulated", "cycles")
 WIDEST = 8
 START = """def compute(X, Y):
     for i in range(0, len(X), 1):
@@ -178,7 +180,7 @@ class VectonTarget:
     def brief(self) -> TargetBrief:
         menu = (MenuOption("widen", "Move more elements with each access."),)
         rules = f"- At most {WIDEST} elements at a time."
-        return TargetBrief(self.name, "Rows.", rules, menu, (), {}, {}, VECTON)
+        return TargetBrief(self.name, "Rows.", rules, menu, (), {}, {}, VECTON, LATENCY)
 
     def workloads(self) -> Mapping[str, str]:
         return {"double-N": "Y = 2 X over N elements"}

@@ -22,6 +22,7 @@ from tilewright.testing.model_server import Said
 from tilewright.testing.toy import (
     DIGITS,
     LANGUAGE,
+    LATENCY,
     START,
     ToyExecutor,
     ToyTarget,
@@ -97,7 +98,7 @@ class ModelToyTarget(ToyTarget):
     def brief(self) -> TargetBrief:
         menu = tuple(MenuOption(f"lower-{i}", f"Lower digit {i}.") for i in range(DIGITS))
         return TargetBrief(
-            "toy", "Five digits.", "- No digit below zero.", menu, (), {}, {}, LANGUAGE
+            "toy", "Five digits.", "- No digit below zero.", menu, (), {}, {}, LANGUAGE, LATENCY
         )
 
 

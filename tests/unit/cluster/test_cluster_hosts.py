@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -26,8 +27,11 @@ from tilewright.core.records import (
     Outcome,
     Verdict,
 )
+from tilewright.testing.toy import LATENCY
 
-DESCRIPTION = TaskDescription("toy:digits", "toy", {}, {"compiler": "gcc 12"}, "context", {})
+DESCRIPTION = TaskDescription(
+    "toy:digits", "toy", {}, {"compiler": "gcc 12"}, "context", {}, LATENCY
+)
 READY = {"ready": "context", "versions": {"compiler": "gcc 12"}}
 MISSING, UNWANTED = [{"ready": None}], [READY]
 OTHER_VERSIONS = [{"ready": "", "versions": {"compiler": "gcc 13"}}]
@@ -164,6 +168,17 @@ def test_garbage_is_asked_of_others(garbage: bytes) -> None:
     assert sum(host == "b" for host, _ in machines.asked) <= 2  # then it is left out
     with pytest.raises(ClusterError, match="worker on b sends messages that are not answers"):
         evaluated(Machines({"b": lambda *_: garbage}))
+
+
+def test_a_host_that_answers_in_another_unit_is_asked_no_more() -> None:
+    def faster(request: EvaluationRequest, described: bool) -> Outcome:
+        return replace(measured(0.5), unit="us")
+
+    machines = Machines({"a": right, "b": faster})
+    assert evaluated(machines) == EXPECTED
+    assert sum(host == "b" for host, _ in machines.asked) <= 2
+    with pytest.raises(ClusterError, match=r"worker on b .* 'us', but the target's latencies are"):
+        evaluated(Machines({"b": faster}))
 
 
 def test_other_versions_are_left_out() -> None:

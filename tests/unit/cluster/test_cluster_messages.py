@@ -30,6 +30,7 @@ from tilewright.core.records import (
     Verdict,
 )
 from tilewright.evaluation.sent_outcome import has_form
+from tilewright.testing.toy import LATENCY
 
 MEASURED = Measured(
     120.0,
@@ -44,7 +45,13 @@ MEASURED = Measured(
 )
 FAILED = Failed("check", "wrong_result", "differs", line=3, sandbox="landlock")
 DESCRIPTION = TaskDescription(
-    "toy:digits", "toy", {"input_seed": 3, "beam": 2}, {"toy": "1"}, "context", {"build": 1.0}
+    "toy:digits",
+    "toy",
+    {"input_seed": 3, "beam": 2},
+    {"toy": "1"},
+    "context",
+    {"build": 1.0},
+    LATENCY,
 )
 
 

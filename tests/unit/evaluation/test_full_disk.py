@@ -45,6 +45,7 @@ def test_a_failure_on_a_full_disk_ends_the_batch_and_is_never_stored(
     scripted.write_entry_point(tmp_path)
     (tmp_path / "sitecustomize.py").write_text(FULL_WHERE_ASKED.format(flag=str(full)))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    monkeypatch.syspath_prepend(str(tmp_path))
     stored: list[str] = []
     with LocalExecutor(
         "scripted:any", {}, 1, store=lambda key, outcome: stored.append(key)

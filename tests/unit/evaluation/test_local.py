@@ -25,6 +25,7 @@ from tilewright.testing import scripted
 def scripted_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scripted.write_entry_point(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    monkeypatch.syspath_prepend(str(tmp_path))
 
 
 def alive(pid: int) -> bool:
@@ -165,6 +166,21 @@ def test_a_reply_of_no_form_costs_one_candidate(
         (outcome,) = executor.evaluate([EvaluationRequest(Candidate("latency 2"))])
     assert isinstance(outcome, Failed)
     assert outcome.kind == "crash"
+
+
+def test_a_latency_of_another_unit_costs_one_candidate() -> None:
+    """A worker that answers in microseconds would win against all others that count cycles."""
+    with LocalExecutor("scripted:any", {}, 1) as executor:
+        other, kept = executor.evaluate(
+            [
+                EvaluationRequest(Candidate(f"latency {n}\nunit {unit}"))
+                for n, unit in ((1, "us"), (2, "cycles"))
+            ]
+        )
+    assert isinstance(other, Failed)
+    assert other.kind == "crash"
+    assert "in 'simulated' 'us', but the target's latencies are simulated cycles" in other.log
+    assert isinstance(kept, Measured)
 
 
 def test_timeouts_follow_the_settings() -> None:

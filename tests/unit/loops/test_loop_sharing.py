@@ -16,6 +16,7 @@ from tilewright.core.records import (
     Candidate,
     CommandEffect,
     History,
+    LatencyKind,
     Measured,
     MenuOption,
     Plan,
@@ -239,7 +240,7 @@ def test_other_pragmas_and_races_are_refused_with_their_line(body: str, says: st
 def target(threads: int, *techniques: str) -> TargetBrief:
     menu = tuple(MenuOption(t, f"Do {t}.", technique=t) for t in techniques)
     limits = {"vector_bytes": 16, "threads": threads}
-    return TargetBrief("machine", "", "", menu, (), limits, {}, C)
+    return TargetBrief("machine", "", "", menu, (), limits, {}, C, LatencyKind("measured", "ns"))
 
 
 def plans(

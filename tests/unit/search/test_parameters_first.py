@@ -12,6 +12,7 @@ from tilewright.core.records import (
     Candidate,
     Failed,
     History,
+    LatencyKind,
     Measured,
     Outcome,
     Plan,
@@ -37,7 +38,7 @@ from tilewright.search.beam import BeamSearch
 TEXT = "TUNE(A, 1, 2, 4, 8, 16, 32)\nTUNE(B, 1, 2, 4, 8, 16)\nvoid kernel(void) {}\n"
 BRIEF = Brief(
     Workload("toy:x", "toy", (), 1),
-    TargetBrief("toy", "", "", (), (), {}, {}, C),
+    TargetBrief("toy", "", "", (), (), {}, {}, C, LatencyKind("simulated", "cycles")),
     (),
     iteration=1,
     iterations=9,

@@ -118,7 +118,7 @@ def test_resume_starts_the_command_in_a_session_of_its_own(
     monkeypatch.setattr(control.subprocess, "Popen", start)
     with pytest.raises(InputError, match="did not continue: no such target"):
         control.resume(tmp_path, run)
-    assert started[0][1:6] == ["-m", "tilewright.cli", "runs", "resume", run.id]
+    assert started[0][1:7] == ["-P", "-m", "tilewright.cli", "runs", "resume", run.id]
     assert started[0][-1] == str(tmp_path.resolve())
 
 

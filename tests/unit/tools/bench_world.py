@@ -11,6 +11,7 @@ from tilewright.core.records import (
     Candidate,
     Check,
     Failed,
+    LatencyKind,
     Measured,
     Outcome,
     Plan,
@@ -37,6 +38,7 @@ TARGET = TargetBrief(
     limits={"rows": 64},
     constants={"DIM": 16},
     language=C,
+    latency=LatencyKind("simulated", "cycles"),
     costs="- A copy takes 3 cycles.",
 )
 

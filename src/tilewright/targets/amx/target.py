@@ -14,7 +14,7 @@ from tilewright.core.roles import Task
 from tilewright.native.calibration import calibrated, peaks
 from tilewright.native.evaluator import Census, Counts, NativeEvaluation
 from tilewright.native.machine import Processor, processor
-from tilewright.native.settings import EvaluationSettings
+from tilewright.native.settings import LATENCY, EvaluationSettings
 from tilewright.native.target import NativeTarget, require_linux
 from tilewright.parts.brief_files import (
     load_commands,
@@ -66,6 +66,7 @@ class AmxTarget(NativeTarget):
             limits=limits(processor()),
             constants={},
             language=C,
+            latency=LATENCY,
             examples=load_examples(FOLDER / "examples", known),
             costs=render(FOLDER / "costs.md", known).strip(),
             plan_hints=render(FOLDER / "plan_hints.md", known).strip(),

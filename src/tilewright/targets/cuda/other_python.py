@@ -40,7 +40,7 @@ def find_python(package: str, variable: str, why: str, how_to_get: str) -> Found
     )
     try:
         printed = subprocess.run(
-            [python, "-c", text], capture_output=True, text=True, timeout=_START_S,
+            [python, "-I", "-c", text], capture_output=True, text=True, timeout=_START_S,
             stdin=subprocess.DEVNULL, check=True,
         ).stdout.splitlines()  # fmt: skip
         roots = [Path(line) for line in printed[1:] if Path(line).is_dir()]

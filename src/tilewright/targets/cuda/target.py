@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tilewright.core.errors import ToolchainMissingError
 from tilewright.core.records import FolderTemplate, TargetBrief
-from tilewright.native.settings import EvaluationSettings
+from tilewright.native.settings import LATENCY, EvaluationSettings
 from tilewright.native.target import require_linux
 from tilewright.parts.brief_files import load_examples, load_menu, load_template, render
 from tilewright.parts.folder import read_folder
@@ -58,6 +58,7 @@ class CudaTarget:
             limits=self._limits,
             constants={},
             language=CUDA,
+            latency=LATENCY,
             examples=load_examples(FOLDER / "examples", words),
             costs=render(FOLDER / "costs.md", words).strip(),
             plan_hints=render(FOLDER / "plan_hints.md", words).strip(),

@@ -12,7 +12,7 @@ from tilewright.parts.languages import C
 from tilewright.targets.gemmini.causes import CAUSES
 from tilewright.targets.gemmini.instance import Instance
 from tilewright.targets.gemmini.machine_facts import machine_facts
-from tilewright.targets.gemmini.settings import ORDERINGS
+from tilewright.targets.gemmini.settings import LATENCY, ORDERINGS
 from tilewright.targets.gemmini.toolchain import compiler_family
 
 FOLDER = Path(__file__).parent
@@ -43,6 +43,7 @@ def load_brief(instance: Instance) -> TargetBrief:
         limits=instance.limits,
         constants=instance.constants,
         language=C,
+        latency=LATENCY,
         settings={"ordering": ORDERINGS},
         failures=FAILURES,
         causes=CAUSES,

@@ -23,7 +23,7 @@ from tilewright.targets.gemmini.instance import Instance
 from tilewright.targets.gemmini.kernel_types import check_types
 from tilewright.targets.gemmini.loop_commands import loop_command
 from tilewright.targets.gemmini.phases import few_phases
-from tilewright.targets.gemmini.settings import EvaluationSettings
+from tilewright.targets.gemmini.settings import LATENCY, EvaluationSettings
 from tilewright.targets.gemmini.simulator import (
     Simulator,
     cycles_by_cause,
@@ -187,8 +187,8 @@ class GemminiRunner:
         told = self._simulator.told(artifact, result)
         return Measured(
             latency=float(result.cycles),
-            unit="cycles",
-            quantity="simulated",
+            unit=LATENCY.unit,
+            quantity=LATENCY.quantity,
             utilization=utilization(self._workload, result.cycles, self._instance.dim**2),
             verdict=Verdict((*verdict.checks, case.passed(self._simulator.outputs(result)))),
             breakdown=cycles_by_cause(result),

@@ -7,6 +7,9 @@ from dataclasses import dataclass, fields
 from typing import Self
 
 from tilewright.core.errors import ConfigurationError, UnknownNameError
+from tilewright.core.records import LatencyKind
+
+LATENCY = LatencyKind("simulated", "cycles")
 
 ORDERINGS = ("fence", "timing")
 """The conditions under which two accesses to the same memory are in order: only by a fence, or also

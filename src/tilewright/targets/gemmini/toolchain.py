@@ -101,7 +101,7 @@ def find_zig() -> Toolchain | None:
     spec = importlib.util.find_spec("ziglang")
     if spec is None:
         return None
-    command = (sys.executable, "-m", "ziglang")
+    command = (sys.executable, "-P", "-m", "ziglang")
     version = _output([*command, "version"]).strip()
     clang = _output([*command, "cc", "--version"]).partition("\n")[0].strip()
     return Toolchain(

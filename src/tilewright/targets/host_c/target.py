@@ -13,7 +13,7 @@ from tilewright.native.calibration import Peaks, peaks
 from tilewright.native.counters import availability
 from tilewright.native.evaluator import NativeEvaluation
 from tilewright.native.machine import Processor, measuring_cores, processor
-from tilewright.native.settings import EvaluationSettings
+from tilewright.native.settings import LATENCY, EvaluationSettings
 from tilewright.native.target import NativeTarget, require_linux
 from tilewright.native.toolchain import HOW_TO_GET
 from tilewright.parts.brief_files import load_examples, load_menu, load_template, render
@@ -64,6 +64,7 @@ class HostTarget(NativeTarget):
             limits=limits(processor(), self.threads),
             constants={},
             language=C,
+            latency=LATENCY,
             examples=load_examples(FOLDER / "examples", known),
             costs=render(FOLDER / "costs.md", known).strip(),
             plan_hints=render(FOLDER / "plan_hints.md", known).strip(),

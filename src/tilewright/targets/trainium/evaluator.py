@@ -8,7 +8,16 @@ from functools import cached_property
 
 import numpy as np
 
-from tilewright.core.records import Artifact, Candidate, Check, Failed, Measured, Verdict, Workload
+from tilewright.core.records import (
+    Artifact,
+    Candidate,
+    Check,
+    Failed,
+    LatencyKind,
+    Measured,
+    Verdict,
+    Workload,
+)
 from tilewright.core.roles import NOTHING_CHECKED
 from tilewright.native.settings import EvaluationSettings
 from tilewright.parts.case import Case
@@ -25,6 +34,8 @@ from tilewright.targets.trainium.machine import Machine
 from tilewright.targets.trainium.program import Call, Program, parse, trace_program
 from tilewright.targets.trainium.roofline import roofline_ns
 from tilewright.targets.trainium.trace import Trace
+
+LATENCY = LatencyKind("modelled", "ns")
 
 INTERPRETER = "tilewright nki interpreter 4"
 """To be raised whenever the interpreter's results may change; part of every cache key."""
@@ -226,8 +237,8 @@ class TrainiumRunner:
         least, _ = roofline_ns(evaluation.workload, machine)
         return Measured(
             latency=found.latency_ns,
-            unit="ns",
-            quantity="modelled",
+            unit=LATENCY.unit,
+            quantity=LATENCY.quantity,
             utilization=min(1.0, least / found.latency_ns),
             verdict=NOTHING_CHECKED,
             breakdown=dict(found.busy),

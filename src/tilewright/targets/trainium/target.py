@@ -13,7 +13,7 @@ from tilewright.native.settings import EvaluationSettings
 from tilewright.parts.brief_files import load_examples, load_menu, load_template, render
 from tilewright.parts.folder import read_folder
 from tilewright.parts.languages import NKI
-from tilewright.targets.trainium.evaluator import versions
+from tilewright.targets.trainium.evaluator import LATENCY, versions
 from tilewright.targets.trainium.latency.costs import CAUSES
 from tilewright.targets.trainium.machine import Machine, load_machine
 from tilewright.targets.trainium.problems import create_problem
@@ -60,6 +60,7 @@ class TrainiumTarget:
             language=replace(
                 NKI, plain=partial(in_nki_2, self._machine_name), constants=constants_of
             ),
+            latency=LATENCY,
             costs=render(FOLDER / "costs.md", words),
             failures=FAILURES,
             causes=CAUSES,

@@ -14,7 +14,7 @@ from pathlib import Path
 from tilewright.core.records import Artifact, Candidate, Failed, Measured, Verdict, Workload
 from tilewright.core.roles import NOTHING_CHECKED, Checker
 from tilewright.native.calls import CallFailedError
-from tilewright.native.settings import EvaluationSettings
+from tilewright.native.settings import LATENCY, EvaluationSettings
 from tilewright.native.timed import OpenKernel, Timed, TimedKernel, confirm_against, time_against
 from tilewright.parts.case import Case
 from tilewright.parts.cases import Cases
@@ -342,8 +342,8 @@ class DeviceRunner:
             numbers = {**numbers, **counted.numbers}
         return Measured(
             latency=timed.latency_s * 1e9,
-            unit="ns",
-            quantity="measured",
+            unit=LATENCY.unit,
+            quantity=LATENCY.quantity,
             utilization=utilization,
             verdict=Verdict((*verdict.checks, case.check)),
             details={**timed.details, **numbers},
