@@ -20,7 +20,7 @@ from tilewright.parts.element_types import is_float, limits
 Array = NDArray[Any]
 """The values of an argument."""
 
-VERSION = "11"
+VERSION = "12"
 """Version of the generation of inputs. Increment it whenever other values are drawn for the same
 seed. It is part of every cache key.
 """
@@ -42,7 +42,8 @@ FLOAT_DISTRIBUTIONS = (
     "shifted below",
 )
 """Those of tasks with arguments of floating point. `shifted mean`: 1000 with a deviation of 1.
-`shifted below`: -1000 with a deviation of 1, where a maximum that was started at 0 is wrong.
+`shifted below`: -1000 with a deviation of 1, where a maximum that was started at 0 is wrong, and
+rows of the same values times a thousand or ten million, where one started at -1e4 or -1e9 is.
 `constant rows`: one value for all of a row. `mixed scales`: twelve orders of magnitude in a row.
 `near overflow`: sums of products reach 1e36. `denormals`: the first argument has them only.
 `outliers`: `small` but for one value in about a thousand, which is a thousand times one more than
@@ -62,6 +63,7 @@ _FLOAT_EXTREMES = np.array([-1e3, -1.0, -1e-3, 0.0, 1e-3, 1.0, 1e3])
 _BELOW_OVERFLOW = 8  # exponents that a sum of products stays below the largest
 _OUTLIER_EVERY, _OUTLIER = 1000, 1e3
 _FAR_BELOW = 128.0  # whose exponential with the opposite sign is zero in float32
+_ROWS_BELOW = np.array([1.0, 1.0, 1e3, 1e7], np.float32)  # factors of rows of `shifted below`
 _DENORMAL = 1e-39 / 2.0**-126  # of the least normal number
 
 
@@ -178,9 +180,9 @@ def _draw_float(
     shape, of_type = argument.shape, limits(argument.dtype)
     wide, denormal = of_type.maxexp >= 128, float(of_type.tiny) * _DENORMAL
     values: Array
+    rows = (shape[0], *(1 for _ in shape[1:]))
     if distribution == "extremes":
         # One magnitude for all of a row, so that sums of tiny and of large values are seen alone.
-        rows = (shape[0], *(1 for _ in shape[1:]))
         magnitudes = np.array([denormal / 10, 1.0, 1.0, 1e6 if wide else 10.0])
         values = rng.choice(_FLOAT_EXTREMES, shape) * rng.choice(magnitudes, rows)
     elif distribution == "constant rows":
@@ -202,6 +204,8 @@ def _draw_float(
             values += 1000.0 if of_type.nmant >= 23 else 8.0
         if distribution == "shifted below":
             values -= 1000.0 if of_type.nmant >= 23 else _FAR_BELOW
+            if wide:
+                values *= rng.choice(_ROWS_BELOW, rows)
         if distribution == "denormals":
             return (values.astype(np.float64) * denormal).astype(argument.dtype)
         if distribution == "outliers":

@@ -122,25 +122,31 @@ def test_a_one_pass_variance_is_refused_where_the_mean_is_shifted() -> None:
     assert max(v for name, v in found.items() if name in ("small", "full-range")) < 1
 
 
-def softmax_from_zero(scores: np.ndarray) -> np.ndarray:
-    """Correct wherever the largest score of a row is not far below zero."""
+def softmax_from(start: float, scores: np.ndarray) -> np.ndarray:
+    """Correct wherever the largest score of a row is not far below the start."""
     with np.errstate(all="ignore"):
-        powers = np.exp(scores - np.maximum(scores.max(1, keepdims=True), 0), dtype=np.float32)
+        most = np.maximum(scores.max(1, keepdims=True), np.float32(start))
+        powers = np.exp(scores - most, dtype=np.float32)
         return powers / powers.sum(1, keepdims=True)
 
 
-def test_a_maximum_that_was_started_at_zero_is_refused_below_zero() -> None:
+@pytest.mark.parametrize("start", [0.0, -1e3, -1e4, -1e6, -1e9])
+def test_a_softmax_whose_maximum_starts_above_its_values_is_refused(start: float) -> None:
     found = {
-        case.check.distribution: case.excess(outputs(case, softmax_from_zero(case.given["X"])))
+        case.check.distribution: case.excess(outputs(case, softmax_from(start, case.given["X"])))
         for case in cases("softmax-12x40")
     }
     assert found["shifted below"] >= MARGIN
     assert max(v for name, v in found.items() if name in ("small", "shifted mean")) < 1
+
+
+@pytest.mark.parametrize("start", [0.0, -1e3, -1e4])
+def test_attention_whose_maximum_starts_above_its_scores_is_refused(start: float) -> None:
     found = {}
     for case in cases("attention-24x16"):
         q, k, v = (case.given[name] for name in "QKV")
         with np.errstate(all="ignore"):
-            got = softmax_from_zero(q @ k.T * np.float32(0.25)) @ v
+            got = softmax_from(start, q @ k.T * np.float32(0.25)) @ v
         found[case.check.distribution] = case.excess(outputs(case, got))
     assert found["far below"] >= MARGIN
     assert max(v for name, v in found.items() if name in ("small", "peaked")) < 1
