@@ -28,6 +28,15 @@ from tilewright.proposers.rewriter.raising.nests import Nest, Terms, Vector
 from tilewright.proposers.rewriter.raising.operands import as_float, setting, strides, written
 from tilewright.proposers.rewriter.raising.translation.parts import SPACING
 
+
+class AxisEnds(NotRaised):
+    """Addresses walk over the end of an array's axis, so it has to be one with the axis before."""
+
+    def __init__(self, number: int, array: Array, axis: int) -> None:
+        self.number, self.axis = number, axis
+        super().__init__(f"rows of {array.name} that are walked over as one")
+
+
 _At: TypeAlias = Callable[..., Dram]
 """An address of a point, from its place in the point, further dimensions and an offset."""
 
@@ -104,6 +113,12 @@ class _Isa:
         return setting(
             self.machine, self.machine.attribute(self.product, "configured_by") or "", given
         )
+
+
+def deepest(computation: Computation, machine: Machine) -> int:
+    """The depth of the largest product: columns of its first operand, rows of its second one."""
+    isa = _Isa.of(machine, computation)
+    return min(isa.width, int(machine.attribute(isa.latch, "max_rows") or isa.height))
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,7 +392,7 @@ class _Writer:
                 highest[axis] += digit * (dim.count - 1)
         for axis, extent in enumerate(array.shape):
             if axis and highest[axis] >= extent:
-                raise NotRaised(f"rows of {array.name} that are walked over as one")
+                raise AxisEnds(number, array, axis)
         return Dram(array.name, tuple(index))
 
 

@@ -9,9 +9,11 @@ from tilewright.proposers.rewriter.analysis.ranges import simplify
 from tilewright.proposers.rewriter.ir import Kernel
 from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.raising.execute import executed
-from tilewright.proposers.rewriter.raising.flow import computation
-from tilewright.proposers.rewriter.raising.generate import generated
+from tilewright.proposers.rewriter.raising.depth import deepened
+from tilewright.proposers.rewriter.raising.execute import NotRaised, executed
+from tilewright.proposers.rewriter.raising.flow import Computation, computation
+from tilewright.proposers.rewriter.raising.generate import AxisEnds, deepest, generated
+from tilewright.proposers.rewriter.raising.merged_axes import with_merged_axis
 from tilewright.proposers.rewriter.raising.nests import nests
 from tilewright.proposers.rewriter.raising.own_arrays import names_in, numbered
 
@@ -21,9 +23,30 @@ def raised(source: str, machine: Machine) -> Kernel:
     """The naive nest that computes what a kernel does; `NotRaised` says why there is none.
 
     Sums are added up in another order: the same result for integers, another rounding for floats.
+    Products that continue one another become deeper ones where that makes them fewer.
     """
     kernel = lift(source, machine)
     found = computation(executed(source, machine), machine)
+    deep = deepened(found, deepest(found, machine))
+    if deep is not found:
+        try:
+            return _nest(kernel, deep, machine)
+        except NotRaised:  # its addresses do not form loops: the products stay as they are
+            pass
+    return _nest(kernel, found, machine)
+
+
+def _nest(kernel: Kernel, found: Computation, machine: Machine) -> Kernel:
+    """The nest; axes of parameters that its addresses walk over as one become one."""
     arrays = numbered(kernel) | found.own.arrays(names_in(kernel))
-    body = generated(found, nests(found), arrays, machine)
+    loops = nests(found)
+    while True:
+        try:
+            body = generated(found, loops, arrays, machine)
+            break
+        except AxisEnds as end:
+            merged = with_merged_axis(kernel, arrays[end.number], end.axis)
+            if merged is None:
+                raise
+            kernel, arrays[end.number] = merged
     return simplify(replace(kernel, arrays=tuple(arrays.values()), body=body, names={}, words=None))

@@ -1,0 +1,106 @@
+"""Products of a sum that continue one another, divided anew: each as deep as the array allows.
+
+A product of depth d multiplies d elements of its first operand with d rows of its second operand.
+If another product of the same sum begins with the next element and the next row, both together are
+one product of a larger depth. A convolution of 3 channels, for example, multiplies 3 elements for
+each tap, but the 21 elements of seven taps beside one another are contiguous. Each sum keeps
+exactly the same pairs of elements, so its value is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from tilewright.proposers.rewriter.raising.flow import Computation, Kind, Stored
+
+_Product: TypeAlias = tuple[int, int, int, int]
+"""First operand, its bytes from row to row, second operand, number of the kind."""
+
+
+def deepened(computation: Computation, deepest: int) -> Computation:
+    """The computation with as few products as a depth of `deepest` needs; itself if it has them."""
+    kinds = list(computation.kinds)
+    numbers = {kind: n for n, kind in enumerate(kinds)}
+
+    def numbered(kind: Kind) -> int:
+        if kind not in numbers:
+            numbers[kind] = len(kinds)
+            kinds.append(kind)
+        return numbers[kind]
+
+    known: dict[tuple[_Product, ...], tuple[_Product, ...]] = {}
+    stored: list[Stored] = []
+    for one in computation.stored:
+        if len(one.products) < 2:
+            stored.append(one)
+            continue
+        first, _, second, _ = one.products[0]
+        apart = tuple((a - first, s, b - second, k) for a, s, b, k in one.products)
+        if apart not in known:
+            known[apart] = _divided(apart, kinds, numbered, deepest)
+        if known[apart] is apart:
+            stored.append(one)
+            continue
+        products = tuple((a + first, s, b + second, k) for a, s, b, k in known[apart])
+        stored.append(replace(one, products=products))
+    if len(kinds) == len(computation.kinds) and stored == computation.stored:
+        return computation
+    return _ordered(replace(computation, stored=stored, kinds=kinds))
+
+
+def _ordered(computation: Computation) -> Computation:
+    """The kinds numbered anew, deep ones first: what is left of a chain then comes at its end."""
+    kinds = computation.kinds
+    order = sorted(range(len(kinds)), key=lambda n: -kinds[n].depth)
+    new = {old: n for n, old in enumerate(order)}
+    stored = [
+        replace(one, products=tuple((a, s, b, new[k]) for a, s, b, k in one.products))
+        for one in computation.stored
+    ]
+    return replace(computation, stored=stored, kinds=[kinds[n] for n in order])
+
+
+def _divided(
+    products: tuple[_Product, ...],
+    kinds: Sequence[Kind],
+    numbered: Callable[[Kind], int],
+    deepest: int,
+) -> tuple[_Product, ...]:
+    """Products with the same pairs of elements; the same products if fewer are impossible."""
+    begins: dict[tuple[object, ...], _Product] = {}
+    for product in products:
+        begins[_place(product, kinds)] = product
+    if len(begins) < len(products):  # one pair of elements counts twice: order them by hand
+        return products
+    follows = {p: begins.get(_place(p, kinds, at_end=True)) for p in products}
+    later = {p for p in follows.values() if p is not None}
+    if any(p is q for p, q in follows.items()):  # rows that all lie at one address
+        return products
+    result: list[_Product] = []
+    for head in (p for p in products if p not in later):
+        chain, last = [head], follows[head]
+        while last is not None:
+            chain.append(last)
+            last = follows[last]
+        total = sum(kinds[p[3]].depth for p in chain)
+        if -(-total // deepest) >= len(chain):
+            result += chain
+            continue
+        kind = kinds[head[3]]
+        for start in range(0, total, deepest):
+            part = numbered(replace(kind, depth=min(deepest, total - start)))
+            result.append(
+                (head[0] + start * kind.apart, head[1], head[2] + start * kind.stride, part)
+            )
+    return products if len(result) >= len(products) else tuple(result)
+
+
+def _place(product: _Product, kinds: Sequence[Kind], *, at_end: bool = False) -> tuple[object, ...]:
+    """Where a product begins or ends, and all else that two products must have in common."""
+    first, step, second, number = product
+    kind = kinds[number]
+    if at_end:
+        first, second = first + kind.depth * kind.apart, second + kind.depth * kind.stride
+    return first, step, second, replace(kind, depth=0)
