@@ -59,6 +59,10 @@ KERNELS = {
     "exo_conv_windows_28": "gemmini:conv-4x28x28x128x128-k3s1",
     "exo_windows_fp32": "gemmini-fp32-4x4:gemm-256x256x256",
     "exo_pointers_12544": "gemmini:gemm-12544x256x64",
+    "exo_ld_blocks_512": "gemmini:gemm-512x512x512",
+    "rocc_ws_tiles_784": "gemmini:gemm-784x1024x256",
+    "rocc_os_512": "gemmini:gemm-512x512x512",
+    "tuned_conv_14": "gemmini:conv-4x14x14x256x256-k3s1",
 }
 """The workload that has the shape of each."""
 GEMM = """

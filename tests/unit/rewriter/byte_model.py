@@ -14,6 +14,7 @@ import numpy as np
 from kernel_model import Gemmini
 
 from tilewright.proposers.rewriter.ir import Kernel
+from tilewright.targets.gemmini.convolution import Convolution
 
 SIZES = {"int8_t": 1, "int32_t": 4}
 
@@ -89,3 +90,24 @@ def same(left: Kernel, right: Kernel, seed: int = 0, calls: int = 1) -> bool:
     """
     pairs = zip(results(left, seed, calls), results(right, seed, calls), strict=True)
     return all(np.array_equal(a.reshape(-1), b.reshape(-1)) for a, b in pairs)
+
+
+def convolution_is_right(kernel: Kernel, conv: Convolution) -> bool:
+    """Whether the kernel computes the convolution on random signed inputs."""
+    rng = np.random.default_rng(conv.operations)
+    image = rng.integers(-3, 4, conv.input_shape).astype(float)
+    weights = rng.integers(-3, 4, conv.weights_shape).astype(float)
+    bias = rng.integers(-9, 10, conv.filters).astype(float)
+    output = np.full(conv.output_shape, np.nan)
+    given = zip(kernel.arrays, (image, weights, bias, output), strict=True)
+    model = Bytes({a.name: v.reshape(a.shape) for a, v in given})
+    model.sizes = {a.name: SIZES[a.element] for a in kernel.arrays}
+    model.run(kernel)
+    _, rows, columns, _ = conv.output_shape
+    total = np.zeros(conv.output_shape) + bias
+    for r in range(conv.size):
+        for t in range(conv.size):
+            ends = r + conv.stride * rows, t + conv.stride * columns
+            part = image[:, r : ends[0] : conv.stride, t : ends[1] : conv.stride]
+            total += part[:, :rows, :columns] @ weights[r, t]
+    return bool(np.array_equal(output, np.clip(total, -128, 127)))

@@ -29,7 +29,6 @@ from tilewright.proposers.rewriter.ir import (
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.planning.catalogue import CATALOGUE, steps_for
 from tilewright.targets.gemmini import create_target
-from tilewright.targets.gemmini.convolution import Convolution
 from tilewright.targets.gemmini.gemm import Gemm
 from tilewright.targets.gemmini.naive import naive_gemm
 
@@ -220,25 +219,6 @@ def gemm_is_right(kernel: Kernel, m: int, n: int, k: int) -> bool:
     c = np.full((m, n), np.nan)
     Gemmini(dict(zip(names, (a, b, c), strict=True))).run(kernel)
     return bool(np.array_equal(c, np.clip(a @ b, -128, 127)))
-
-
-def convolution_is_right(kernel: Kernel, conv: Convolution) -> bool:
-    """Whether the kernel computes the convolution on random signed inputs."""
-    rng = np.random.default_rng(conv.operations)
-    image = rng.integers(-3, 4, conv.input_shape).astype(float)
-    weights = rng.integers(-3, 4, conv.weights_shape).astype(float)
-    bias = rng.integers(-9, 10, conv.filters).astype(float)
-    output = np.full(conv.output_shape, np.nan)
-    names = [a.name for a in kernel.arrays]
-    Gemmini(dict(zip(names, (image, weights, bias, output), strict=True))).run(kernel)
-    _, rows, columns, _ = conv.output_shape
-    total = np.zeros(conv.output_shape) + bias
-    for r in range(conv.size):
-        for t in range(conv.size):
-            ends = r + conv.stride * rows, t + conv.stride * columns
-            part = image[:, r : ends[0] : conv.stride, t : ends[1] : conv.stride]
-            total += part[:, :rows, :columns] @ weights[r, t]
-    return bool(np.array_equal(output, np.clip(total, -128, 127)))
 
 
 def randomly_rewritten(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 
 import pytest
+from byte_model import convolution_is_right
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kernel_model import convolution_is_right, trace
+from kernel_model import trace
 
 from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
 from tilewright.proposers.rewriter.analysis.ranges import simplify

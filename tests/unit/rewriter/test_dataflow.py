@@ -52,6 +52,8 @@ REFUSED = {
     "something to begin with": LOOP
     + "preload(SPAD(64), k == 64 ? ACC(0) : NONE, 16, 16, 16, 16); if (k) AGAIN; else FIRST; }",
     "to the factors": LOOP + "TO(k == 64 ? SPAD(64) : NONE); if (k) AGAIN; else FIRST; }",
+    "scaled": STYLES["tests"] + " config_st(48, 0.0001f);",
+    "scaled by an argument": STYLES["tests"] + " config_st(48, SCALE);",
     "unscaled": STYLES["tests"] + " mvout(&C[i][j], ACC(0) | FULL, 4, 16);",
     "stored while the next one is open": LOOP
     + "if (k == 32 && j > 0) mvout(&C[i][j - 16], ACC(0), 16, 16);"

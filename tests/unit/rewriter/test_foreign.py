@@ -38,6 +38,10 @@ SMALLER = {
         "gemmini:conv-2x12x12x64x128-k3s1",
         {"BATCH_SIZE": 2, "OUT_ROW_DIM": 12, "OUT_COL_DIM": 12, "IN_CHANNELS": 64},
     ),
+    "rocc_os_512": ("gemmini:gemm-128x128x128", {"N": 128}),
+    "rocc_ws_tiles_784": (
+        "gemmini:gemm-112x128x256", {"DIM_I": 112, "DIM_J": 128, "DIM_K": 256},
+    ),
 }  # fmt: skip
 """Sizes of the kernels of tests/fixtures/foreign for which they are quickly followed."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from kernel_model import convolution_is_right, gemm, gemm_is_right
+from byte_model import convolution_is_right
+from kernel_model import gemm, gemm_is_right
 from test_legality import PRODUCT, assert_keeps, assert_refused, floats_kernel
 
 from tilewright.core.tasks import open_task

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from kernel_model import convolution_is_right, trace
+from byte_model import convolution_is_right
+from kernel_model import trace
 
 from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
 from tilewright.proposers.rewriter.analysis.ranges import simplify

@@ -8,7 +8,7 @@ without any local memory, order or buffer.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -19,6 +19,8 @@ from tilewright.proposers.rewriter.raising.own_arrays import Fillings
 from tilewright.proposers.rewriter.raising.translation.parts import SPACING
 
 Operands: TypeAlias = tuple[Any, ...]
+_ARRAY = "the array"
+"""The memory of sums that stay in the array; no local memory of a machine has this name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,8 @@ class Sums:
     """Rows of sums from `start` on, all made up alike.
 
     Of a product: the first operand's row of row 0, its bytes from row to row, the second operand,
-    the kind. Of added rows: the row of row 0, the bytes from row to row, the load's scale.
+    the kind. Of added rows: the row of row 0, the bytes from row to row, the load's scale. Sums
+    that were made in the array may have been `narrowed` when they left it.
     """
 
     start: int
@@ -64,6 +67,7 @@ class Sums:
     products: list[tuple[int, int, int, int]]
     rows: list[tuple[int, int, float]]
     phase: int = 0
+    narrowed: bool = False
 
     def one(self, number: int) -> Sums:
         """Row `number` of them alone."""
@@ -74,6 +78,7 @@ class Sums:
             [(a + number * s, s, b, k) for a, s, b, k in self.products],
             [(a + number * s, s, f) for a, s, f in self.rows],
             self.phase,
+            self.narrowed,
         )
 
 
@@ -137,6 +142,7 @@ class _Flow:
     latched: tuple[int, int, int] | None = None
     active: tuple[Any, ...] | None = None
     target: tuple[int, int, int] | None = None
+    sums_in_array: bool = False
     used: dict[str, str] = field(default_factory=dict)
     sync: str = ""
     tracked: frozenset[int] = frozenset()
@@ -181,6 +187,7 @@ class _Flow:
         for space in self.machine.spaces.values():
             self.moved[space.name] = [None] * space.rows
             self.sums[space.name] = [None] * space.rows
+        self.sums[_ARRAY] = [None] * max(s.row_columns for s in self.machine.spaces.values())
         stores = {n for n, c in enumerate(run.commands) if self.machine.unit(c) == "store"}
         self.tracked = frozenset(e[2] // SPACING for e in run.events if e[0] in stores)
         units = [self.machine.unit(name) for name in run.commands]
@@ -205,8 +212,11 @@ class _Flow:
         else:
             self.settings[name] = given
             chosen = self.machine.attribute(name, "sums_in_array")
-            if chosen and given[0] == self.machine.constants.get(chosen):
-                self.settings[name] = ()
+            if chosen:
+                self.sums_in_array = given[0] == self.machine.constants.get(chosen)
+            if self.sums_in_array and chosen:
+                other = self.machine.attribute(name, "sums_in_memory") or ""
+                self.settings[name] = (self.machine.constants[other], *given[1:])
 
     def _setting(self, name: str, given: Operands, role: str, otherwise: Any) -> Any:
         roles = self.machine.effects[name].operands
@@ -243,7 +253,7 @@ class _Flow:
             held[base : base + rows] = [block] * rows
 
     def _check_rows(self, space: str, first: int, count: int) -> None:
-        if first + count > self.machine.spaces[space].rows:
+        if first + count > len(self.sums[space]):
             raise NotRaised(f"rows up to {first + count} of {space} do not exist", self.line)
 
     @cached_property
@@ -263,6 +273,7 @@ class _Flow:
         for old in self._held(space, base, rows):
             if old.columns != columns:
                 raise NotRaised("it adds rows of different widths", self.line)
+            self._check_whole(old)
             offset = (old.start - base) * stride
             old.rows.extend((a + offset, s, f) for a, s, f in added)
             old.phase = max(old.phase, phase)
@@ -297,28 +308,46 @@ class _Flow:
             result.append(single)
         return result
 
+    def _check_whole(self, sums: Sums) -> None:
+        if sums.narrowed:
+            raise NotRaised("sums that were made in the array are added to others", self.line)
+
     def _latch(self, name: str, given: Operands) -> None:
         second, target, columns, depth, target_columns, target_rows = given
         if self.located(second) is not None:
+            if self.sums_in_array:
+                raise NotRaised("sums in the array that begin with a block", self.line)
             self.latched = (second, columns, depth)
         self.target = (target, target_columns, target_rows)
 
     def _product(self, name: str, given: Operands) -> None:
-        first, added, depth, rows, _, _ = given
+        first, added, depth, rows, columns, deep = given
         settings = self.settings.get(self.machine.attribute(name, "configured_by") or "")
         if not settings:
-            raise NotRaised(f"{name} with sums that stay in the array, or unconfigured", self.line)
+            raise NotRaised(f"{name} without a setting of the array", self.line)
         roles = self.machine.effects[self.machine.attribute(name, "configured_by") or ""].operands
         given_by = dict(zip(roles, settings, strict=False))
         if given_by.get("a_stride", 1) != 1:
             raise NotRaised(f"{name} with a_stride other than 1", self.line)
         transposed = tuple(bool(given_by.get(f"{one}_transpose", 0)) for one in "ab")
-        if self.located(added) is not None:
-            raise NotRaised(f"{name} with a block that is added", self.line)
-        if not self.machine.attribute(name, "keeps"):
-            self.active = self.latched and self._second_operand(*self.latched, transposed[1])
+        keeps = bool(self.machine.attribute(name, "keeps"))
         target = self.located(self.target[0]) if self.target is not None else None
         place = self.located(first)
+        if self.sums_in_array:
+            if any(transposed) or place is None or self.located(added) is None:
+                what = f"{name} with sums that stay in the array, and a transposed or no operand"
+                raise NotRaised(what, self.line)
+            self.active = self._second_operand(added, columns, deep, transposed[1])
+            flags = {"accumulate"} if keeps else set()
+            self.used["factors"] = place[0]
+            self._add_products(_ARRAY, 0, flags, place, rows, depth, settings, (False, False))
+            if target is not None:
+                self._leave_array(target, rows)
+            return
+        if self.located(added) is not None:
+            raise NotRaised(f"{name} with a block that is added", self.line)
+        if not keeps:
+            self.active = self.latched and self._second_operand(*self.latched, transposed[1])
         if target is None or place is None or self.active is None or self.target is None:
             raise NotRaised(f"{name} without an operand or a place for its result", self.line)
         space, at, flags = target
@@ -328,6 +357,19 @@ class _Flow:
         self._add_products(
             space, at, flags, place, rows, depth, settings, (transposed[0], transposed[1])
         )
+
+    def _leave_array(self, target: tuple[str, int, set[str]], rows: int) -> None:
+        """The sums in the array as those of a local memory: on the way they may be narrowed."""
+        space, at, flags = target
+        if space not in self._sum_spaces or "accumulate" in flags:
+            raise NotRaised("sums in the array that are added to others, or leave it", self.line)
+        self.used["sums"] = space
+        self._check_rows(space, at, rows)
+        for old in self._held(_ARRAY, 0, rows):
+            moved = replace(
+                old, start=at + old.start, products=[*old.products], rows=[*old.rows], narrowed=True
+            )
+            self._put(moved, space)
 
     def _second_operand(
         self, local: int, columns: int, depth: int, transposed: bool
@@ -409,6 +451,7 @@ class _Flow:
             for sums in self._held(space, at, count):
                 if sums.columns != columns:
                     raise NotRaised("it adds products of different widths", self.line)
+                self._check_whole(sums)
                 if first and address:
                     sums.products.append((first + (sums.start - at) * step, step, address, kind))
                     if later > sums.phase:
@@ -438,6 +481,9 @@ class _Flow:
             for found in self._held(space, base, rows):
                 if found.columns != part:
                     raise NotRaised(f"{name} stores part of a row of sums", self.line)
+                if found.narrowed and (unscaled or how.settings[:1] not in ((), (1.0,))):
+                    what = f"{name} stores sums that were made in the array, scaled or as they are"
+                    raise NotRaised(what, self.line)
                 at = address + first * size + (found.start - base) * stride
                 for r in range(found.count):
                     self._mark(at + r * stride, part * size, found.phase + 1)

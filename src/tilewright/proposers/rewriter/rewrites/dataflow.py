@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
@@ -16,6 +17,7 @@ from tilewright.proposers.rewriter.ir import (
     Kernel,
     Local,
     Loop,
+    Operand,
     Stmt,
     Text,
     commands,
@@ -36,8 +38,8 @@ def sum_in_memory(kernel: Kernel, machine: Machine) -> Kernel:
 
     Factors may then be shared by neighbouring products, and products of several sums take turns.
     Legal where one setting holds for the whole kernel, every sum begins with nothing and is moved
-    out once, and no sum is stored unscaled: sums that leave the array may be narrower. Nothing
-    else may use local memory of sums while one is open: it is written by each product now.
+    out once, and every sum is stored with a scale of 1: sums that leave the array may be narrower.
+    Nothing else may use local memory of sums while one is open: it is written by each product now.
     """
     setting = _setting(kernel, machine)
     if has_opaque(kernel.body):
@@ -74,7 +76,24 @@ def _setting(kernel: Kernel, machine: Machine) -> Command:
             for o in store.operands
         ):
             raise NotApplicable("sums are stored as they are, and leave the array narrower")
+        if any(not _is_one(scale) for scale in _scales(kernel, machine, store)):
+            raise NotApplicable("sums are stored scaled, and leave the array narrower")
     return setting
+
+
+def _scales(kernel: Kernel, machine: Machine, store: Command) -> list[Operand]:
+    """The scales that stores may have."""
+    configured = machine.attribute(store.name, "configured_by")
+    found = [c.operands for c in commands(kernel.body) if c.name == configured]
+    at = machine.effects[configured].operands.index("scale") if configured else 0
+    return [operands[at] for operands in found if len(operands) > at]
+
+
+def _is_one(scale: Operand) -> bool:
+    if isinstance(scale, Text):
+        with suppress(ValueError):
+            return float(scale.text.rstrip("fF")) == 1.0
+    return scale == Expr(1)
 
 
 def _dataflow(setting: Command, machine: Machine) -> int:
