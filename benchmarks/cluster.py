@@ -1,6 +1,6 @@
 """Evaluations on a local cluster of worker processes, against the local executor; one PostgreSQL.
 
-    uv run python benchmarks/cluster.py speed [--rounds 6] [--batch 12]
+    uv run python benchmarks/cluster.py speed [--rounds 6] [--batch 90]
     uv run python benchmarks/cluster.py overhead [--requests 1000]
     uv run --extra postgres python benchmarks/cluster.py store ADDRESS [--searches 20]
     uv run --extra postgres python benchmarks/cluster.py searches ADDRESS [--evaluation-s 1]
@@ -46,7 +46,7 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     speed = commands.add_parser("speed")
     speed.add_argument("--rounds", type=int, default=6)
-    speed.add_argument("--batch", type=int, default=12)
+    speed.add_argument("--batch", type=int, default=90)
     speed.add_argument("--workload", default="gemmini:gemm-128x128x128")
     overhead = commands.add_parser("overhead")
     overhead.add_argument("--requests", type=int, default=1000)

@@ -64,6 +64,7 @@ from tilewright.search.steps import SearchTask
 from tilewright.search.stepwise import Stepwise
 from tilewright.search.summary import Summary
 from tilewright.search.ways import ManyThreads, OneThread
+from tilewright.stopping import StopRequests
 from tilewright.verification import start_error
 
 RESERVED_STARTS = 2.0
@@ -141,6 +142,7 @@ class Session:
         self._authors = Authors(
             opened, settings, storage, run, parts.models, parts.others, self._hear
         )
+        self._stops = StopRequests(storage, run.id)
         self._reason = ""
         self._started, self._clocked = began, monotonic()
         self._reserved_s = 0.0
@@ -174,16 +176,17 @@ class Session:
         """
         try:
             self._set("running", "")
-            with ExitStack() as stack:
-                yield self._begin(workers, stack)
-            self._finish_examination()
-            winner = Winner(
-                self._storage, self._run.id, self._opened, self._settings, self._time_left
-            )
-            winner.confirm()
-            if self._reason:
+            with self._stops.watched():
                 with ExitStack() as stack:
-                    winner.explain(lambda: CodeNotes(self._authors.builds(stack)).of)
+                    yield self._begin(workers, stack)
+                self._finish_examination()
+                winner = Winner(
+                    self._storage, self._run.id, self._opened, self._settings, self._time_left
+                )
+                winner.confirm()
+                if self._reason:
+                    with ExitStack() as stack:
+                        winner.explain(lambda: CodeNotes(self._authors.builds(stack)).of)
         except KeyboardInterrupt:
             self._end("interrupted", "the user interrupted the search")
             raise
@@ -239,9 +242,11 @@ class Session:
 
     def _deliver(self) -> None:
         """Pass on the events of other threads, and raise the exception of the examination if it has
-        one.
+        one, or `KeyboardInterrupt` after a request to stop.
         """
         self._hear.deliver()
+        if self._stops.is_pending:
+            raise KeyboardInterrupt
         found = self._examination
         if found is None:
             return

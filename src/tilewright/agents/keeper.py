@@ -27,6 +27,7 @@ from threading import Thread
 from typing import IO, Any
 
 from tilewright.sandbox.child import Channel
+from tilewright.sandbox.deleted import deleted_bytes
 from tilewright.sandbox.hidden import hide, why_not
 from tilewright.sandbox.watch import disk_bytes
 
@@ -139,7 +140,8 @@ def _watch(
     process: subprocess.Popen[bytes], start: Start, output: _Output, channel: Channel
 ) -> tuple[str, str]:
     """How the agent ended or why it has to."""
-    half_of_memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    page = os.sysconf("SC_PAGE_SIZE")
+    half_of_memory = page * os.sysconf("SC_PHYS_PAGES") // 2
     while True:
         if select.select([channel], [], [], LOOK_S)[0]:
             return "ended", "its time limit was reached"
@@ -148,14 +150,17 @@ def _watch(
             return "exited", f"exit code {status}" if status >= 0 else f"signal {-status}"
         if output.count > MOST_OUTPUT:
             return "flooded", f"it printed more than {MOST_OUTPUT >> 20} MiB"
-        processes, memory = _taken()
-        if processes > MOST_PROCESSES:
+        found = list(_descendants())
+        if len(found) > MOST_PROCESSES:
             return "forked", f"it had more than {MOST_PROCESSES} processes"
-        if memory > half_of_memory:
+        if sum(int(fields[_RESIDENT_PAGES]) * page for _, fields in found) > half_of_memory:
             return "memory", "its processes took more than half of the memory"
-        if disk_bytes(Path(start.folder), start.disk_bytes) > start.disk_bytes:
-            allowed = f"{start.disk_bytes >> 20} MiB"
+        allowed = f"{start.disk_bytes >> 20} MiB"
+        in_folder = disk_bytes(Path(start.folder), start.disk_bytes)
+        if in_folder > start.disk_bytes:
             return "disk", f"its folder has more than {allowed}, or folders that cannot be read"
+        if in_folder + deleted_bytes(process for process, _ in found) > start.disk_bytes:
+            return "disk", f"its folder and deleted files in use have more than {allowed}"
 
 
 def _descendants() -> Iterator[tuple[int, list[str]]]:
@@ -173,13 +178,6 @@ def _descendants() -> Iterator[tuple[int, list[str]]]:
         below |= found
         grown = bool(found)
     return ((p, fields[p]) for p in below if p != os.getpid() and p in fields)
-
-
-def _taken() -> tuple[int, int]:
-    """Processes below this one, and their resident memory in bytes."""
-    found = list(_descendants())
-    page = os.sysconf("SC_PAGE_SIZE")
-    return len(found), sum(int(fields[_RESIDENT_PAGES]) * page for _, fields in found)
 
 
 def _end_descendants(within_s: float = 20.0) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import islice
 from time import monotonic
 
 from tilewright.cluster.connection import Answered, Connection, Lost
@@ -26,7 +25,7 @@ from tilewright.cluster.messages import (
 )
 from tilewright.cluster.opinions import Job
 from tilewright.cluster.pace import Pace
-from tilewright.cluster.under_way import UnderWay, by_message
+from tilewright.cluster.under_way import UnderWay, apart
 from tilewright.core.errors import ClusterError, DiskFullError, InternalError, TilewrightError
 from tilewright.core.records import EvaluationRequest, Failed, Measured, Outcome
 from tilewright.core.roles import Checkpoint, More, OnOutcome
@@ -118,13 +117,14 @@ class DaskExecutor:
             while waiting or sent or more is not None:
                 if checkpoint is not None:
                     checkpoint()
-                room = self._room()
+                threads = self._threads()
                 self._take_back()
-                self._send(room, batch)
+                self._send(threads, batch, more is not None)
                 if more is None and not waiting:
                     self._send_rest_again()
                 wait = True
-                if more is not None and not waiting and sent.requests < room:
+                room = self._pace.room(threads) - sent.requests
+                if more is not None and len(waiting) < room:
                     further = more()
                     if further is None:
                         more = None
@@ -143,29 +143,36 @@ class DaskExecutor:
         """Leave the cluster. May be called again."""
         self._on_close()
 
-    def _room(self) -> int:
-        """How many requests may be under way; `ClusterError` after a while without workers."""
-        if self._hosts.threads or not (self._waiting or self._sent):
+    def _threads(self) -> int:
+        """How many requests can be evaluated at once; `ClusterError` after a while without
+        workers.
+        """
+        if self._hosts.threads:
             self._alone_since = None
-            return self._pace.room(self._hosts.threads)
+            return self._hosts.threads
+        if not (self._waiting or self._sent):  # further requests may come before a worker does
+            self._alone_since = None
+            return 1
         self._alone_since = self._alone_since or monotonic()
         if self._hosts.all_left_out or monotonic() - self._alone_since > NO_WORKER_S:
             raise ClusterError(self._hosts.why_alone())
         return 0
 
-    def _send(self, room: int, batch: Batch) -> None:
-        by_hosts: dict[tuple[str, ...] | None, list[Job]] = {}
-        size = self._pace.in_message(len(self._waiting), self._hosts.threads)
-        for _ in range(min(len(self._waiting), room - self._sent.requests)):
-            job = self._waiting.popleft()
-            if job.heard and not self._hosts.has_others(job.heard_on):
-                self._decide(job, batch)  # who should have been asked went away
-                continue
-            by_hosts.setdefault(self._hosts.among(job.heard_on), []).append(job)
-        for among, jobs in by_hosts.items():
-            parts = by_message(jobs, size)
-            while together := list(islice(parts, TOGETHER)):
-                self._send_together(together, among)
+    def _send(self, threads: int, batch: Batch, more_follow: bool) -> None:
+        by_hosts: dict[tuple[str, ...] | None, list[list[Job]]] = {}
+        sizes = self._pace.sizes(len(self._waiting), self._sent.count, threads, more_follow)
+        for size in sizes:
+            parts: dict[tuple[str, ...] | None, list[Job]] = {}
+            for job in [self._waiting.popleft() for _ in range(size)]:
+                if job.heard and not self._hosts.has_others(job.heard_on):
+                    self._decide(job, batch)  # who should have been asked went away
+                    continue
+                parts.setdefault(self._hosts.among(job.heard_on), []).append(job)
+            for among, jobs in parts.items():
+                by_hosts.setdefault(among, []).extend(apart(jobs))
+        for among, messages in by_hosts.items():
+            for first in range(0, len(messages), TOGETHER):
+                self._send_together(messages[first : first + TOGETHER], among)
 
     def _send_together(
         self, parts: Sequence[Sequence[Job]], among: tuple[str, ...] | None

@@ -4,17 +4,25 @@ contains.
 
 from __future__ import annotations
 
+from math import ceil
+
 AHEAD = 2
 """Number of messages that a worker has at the same time: one in progress, and one that waits."""
-MESSAGE_S = 0.3
-"""Seconds of evaluation in one message. Each message costs several milliseconds in all parts of a
-cluster, but outcomes are reported only when all requests of the message are finished.
+MESSAGE_S = 1.0
+"""Maximum number of seconds of evaluation in one message with several requests. Each message costs
+about 10 ms of CPU time in all parts of a cluster together, but outcomes are reported only when all
+requests of the message are finished.
 """
+LEAST_S = 0.2
+"""Seconds of evaluation below which a message is not made smaller, even at the end of a batch."""
 MOST_IN_MESSAGE = 32
 MOST_AHEAD = AHEAD * MOST_IN_MESSAGE
 """Maximum number of requests that a worker has at the same time."""
 LATE = 1.0
-"""A message is late if its duration, including waiting, is this many times that of others."""
+"""A message is late if its duration, including waiting, is this many times that of others, and
+`LATE_S` seconds more.
+"""
+LATE_S = 0.3
 
 
 class Pace:
@@ -36,21 +44,36 @@ class Pace:
     @property
     def late_s(self) -> float:
         """The seconds after which a message is late."""
-        return LATE * self._turn_s + MESSAGE_S
+        return LATE * self._turn_s + LATE_S
 
     def room(self, threads: int) -> int:
         """The number of requests that this number of workers may have at the same time."""
-        return AHEAD * max(1, threads) * self._most_in_message()
+        return AHEAD * threads * self._in(MESSAGE_S)
 
-    def in_message(self, waiting: int, threads: int) -> int:
-        """The number of requests in a message, which is at most a worker's share of the waiting
-        requests.
+    def sizes(self, waiting: int, under_way: int, threads: int, more_follow: bool) -> list[int]:
+        """The numbers of requests in the messages that are sent now.
+
+        Each message contains a worker's share of the requests that still wait, so messages become
+        smaller towards the end of a batch and all workers finish at about the same time.
+
+        Args:
+            waiting: the number of requests that wait to be sent.
+            under_way: the number of messages that have been sent and not been answered.
+            threads: the number of evaluations that the workers carry out at the same time.
+            more_follow: whether further requests may follow. Then a few requests wait for them
+                while every worker has a message.
         """
-        share = -(-waiting // (AHEAD * max(1, threads)))
-        return max(1, min(self._most_in_message(), share))
+        least, most, found = self._in(LEAST_S), self._in(MESSAGE_S), list[int]()
+        while waiting and under_way + len(found) < AHEAD * threads:
+            if more_follow and waiting < least and under_way + len(found) >= threads:
+                break
+            share = ceil(waiting / (AHEAD * threads))
+            found.append(min(waiting, max(least, min(most, share))))
+            waiting -= found[-1]
+        return found
 
-    def _most_in_message(self) -> int:
-        """As many as take a worker `MESSAGE_S`."""
+    def _in(self, seconds: float) -> int:
+        """The number of requests that take a worker this time, at least 1."""
         if self._evaluation_s is None:
             return 1
-        return max(1, min(MOST_IN_MESSAGE, int(MESSAGE_S / max(self._evaluation_s, 1e-6))))
+        return max(1, min(MOST_IN_MESSAGE, int(seconds / max(self._evaluation_s, 1e-6))))

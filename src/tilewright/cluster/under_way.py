@@ -27,6 +27,11 @@ class UnderWay:
         return bool(self._sent)
 
     @property
+    def count(self) -> int:
+        """The number of messages in progress, including copies."""
+        return len(self._sent)
+
+    @property
     def requests(self) -> int:
         """The number of requests in progress, including those of copies."""
         return sum(map(len, self._sent.values()))
@@ -62,18 +67,10 @@ class UnderWay:
         self._copies.clear()
 
 
-def by_message(jobs: Sequence[Job], size: int) -> Iterator[list[Job]]:
-    """Jobs in groups of at most `size`, one group per message. A job that was lost or has failed
-    forms its own message, because it may end its workers.
+def apart(jobs: Sequence[Job]) -> list[list[Job]]:
+    """The jobs of one message. A job that was lost or has failed forms its own message, because it
+    may end its workers.
     """
-    part = list[Job]()
-    for job in jobs:
-        if job.losses or job.breaks:
-            yield [job]
-            continue
-        part.append(job)
-        if len(part) >= size:
-            yield part
-            part = []
-    if part:
-        yield part
+    alone = [job for job in jobs if job.losses or job.breaks]
+    together = [job for job in jobs if not (job.losses or job.breaks)]
+    return [[job] for job in alone] + ([together] if together else [])

@@ -130,6 +130,11 @@ class MeasuredOn:
     host: str
 
 
+@dataclass(frozen=True, slots=True)
+class StopRequest:
+    """A request to stop the work on the run, for the process that works on it at that time."""
+
+
 RunNote: TypeAlias = (
     Baselines
     | Survey
@@ -142,5 +147,6 @@ RunNote: TypeAlias = (
     | MeasuredOn
     | AgentWork
     | Label
+    | StopRequest
 )
 Note = TypeVar("Note", bound=RunNote)

@@ -10,6 +10,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from tilewright.sandbox.deleted import deleted_bytes
 from tilewright.sandbox.limits import Limits
 
 EVERY_S = 0.1
@@ -38,9 +39,11 @@ class Watch:
     def excess(self, leader: int) -> str | None:
         """The limit that the session of the process `leader` exceeds, as a sentence, or None."""
         threads = resident_bytes = 0
+        session = []
         for process in _processes() - self._others:
             fields = _fields(process)
             if fields and int(fields[_SESSION]) == leader:
+                session.append(int(process))
                 threads += int(fields[_THREADS])
                 resident_bytes += int(fields[_RESIDENT_PAGES]) * _PAGE
         if resident_bytes > self._bounds.total_memory_bytes:
@@ -48,8 +51,9 @@ class Watch:
             return f"killed: its processes took more than {allowed} MiB of memory together."
         if threads > self._bounds.processes + _SLACK:
             return f"killed: it started more than {self._bounds.processes} processes."
-        if disk_bytes(self._folder, self._bounds.total_file_bytes) > self._bounds.total_file_bytes:
-            allowed = self._bounds.total_file_bytes >> 20
+        most = self._bounds.total_file_bytes
+        if disk_bytes(self._folder, most) + deleted_bytes(session) > most:
+            allowed = most >> 20
             return f"killed: it wrote more than {allowed} MiB to files together."
         return None
 

@@ -29,7 +29,7 @@ Action = Callable[[Site, RunRecord, Form], None]
 
 
 def stop(site: Site, run: RunRecord, form: Form) -> None:
-    """Interrupt a run."""
+    """Ask for the end of a run."""
     control.stop(site.project.folder, run)
 
 

@@ -1,19 +1,19 @@
-"""Stops runs with an interrupt, as Ctrl-C does, and resumes them in a separate process."""
+"""Stops runs through their database, and resumes them in a separate process."""
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from threading import Thread
 
 from tilewright.core.errors import InputError, StorageError
 from tilewright.core.records import RunRecord
-from tilewright.run import standing
+from tilewright.run import open_project, standing
+from tilewright.stopping import request_stop
 from tilewright.storage.lock import take
-from tilewright.storage.project import FOLDER, run_lock
+from tilewright.storage.project import FOLDER
 
 EARLY_S = 3.0
 """Seconds within which a run that cannot be resumed prints an error."""
@@ -22,26 +22,14 @@ _LAST = 600
 
 
 def stop(folder: Path, run: RunRecord) -> None:
-    """Interrupt the process that works on a run; `InputError` if there is no such process.
+    """Ask the process that works on a run to stop; `InputError` if there is no such process.
 
     The run ends with its best kernel so far, and can be resumed.
     """
     if standing(folder, run) != "running":
         raise InputError(f"run {run.id} is not running: there is nothing to stop.")
-    lock = run_lock(folder, run.identity)
-    process = lock.holder()
-    if process is None:
-        raise InputError(
-            f"process {lock.where() or 'unknown'} works on run {run.id}, but it cannot be "
-            "identified from here: it may be on another machine, in a container, or of another "
-            "project folder. End it with Ctrl-C where it was started."
-        )
-    if _ignores_interrupts(process):
-        raise InputError(
-            f"process {process} ignores interrupts, like every program that a script starts in the "
-            f"background. End it with `kill {process}`; you can then resume the run."
-        )
-    os.kill(process, signal.SIGINT)
+    with closing(open_project(folder)) as storage:
+        request_stop(storage, run.id)
 
 
 def resume(folder: Path, run: RunRecord) -> None:
@@ -79,12 +67,3 @@ def resume(folder: Path, run: RunRecord) -> None:
     if code:
         said = log.read_text(errors="replace").strip()[-_LAST:]
         raise InputError(f"run {run.id} did not continue: {said or f'exit code {code}'}")
-
-
-def _ignores_interrupts(process: int) -> bool:
-    try:
-        lines = Path(f"/proc/{process}/status").read_text().splitlines()
-    except OSError:
-        return False
-    masks = [int(line.split()[1], 16) for line in lines if line.startswith("SigIgn:")]
-    return bool(masks and masks[0] >> (signal.SIGINT - 1) & 1)

@@ -52,31 +52,6 @@ class RunLock:
             os.close(self._file)
             self._file = None
 
-    def holder(self) -> int | None:
-        """The id of the process that holds the lock; None if there is none, or if this system does
-        not say.
-
-        The id in the file may belong to a process of another container. Therefore, the process must
-        have this file open.
-        """
-        try:
-            process = int(self._path.read_text())
-            mine = self._path.stat()
-            opened = [file.stat() for file in Path(f"/proc/{process}/fd").iterdir()]
-        except (OSError, ValueError):  # also if /proc is missing or belongs to another user
-            return None
-        is_open = any(os.path.samestat(mine, other) for other in opened)
-        return process if is_open and self.is_held() else None
-
-    def where(self) -> str:
-        """The id of the process that holds the lock, which may be in another container; "" if no
-        process has ever held it.
-        """
-        try:
-            return self._path.read_text().strip()
-        except (OSError, ValueError):
-            return ""
-
     def is_held(self) -> bool:
         """Whether some process holds the lock."""
         try:

@@ -27,8 +27,8 @@ class ServerRunLock:
     """A session's advisory lock, held inside a `with` block; it ends with its process.
 
     Raises `StorageError` on entry if another process holds the lock; the message names that
-    process. The file lock `here` is taken too, so that other processes of this machine find the
-    process that holds the lock.
+    process. The file lock `here` is taken too, so that no second process of this folder works on
+    the run if the connection to the server ends.
     """
 
     def __init__(self, url: URL, name: str, here: RunLock) -> None:
@@ -52,19 +52,6 @@ class ServerRunLock:
 
     def __exit__(self, *_: object) -> None:
         self._held.close()
-
-    def holder(self) -> int | None:
-        """The id of the process that holds the lock; None if there is none, or if it was started on
-        another machine or in another project folder.
-        """
-        return self._here.holder()
-
-    def where(self) -> str:
-        """The id of the process that holds the lock and the name of its machine, as "123 on NAME";
-        "" if there is none, or if the server does not say.
-        """
-        with self._connected() as connection:
-            return self._holder(connection) or ""
 
     def is_held(self) -> bool:
         """Whether some process holds the lock."""

@@ -96,6 +96,22 @@ def fill_disk() -> None:
         Path(f"file{number}").write_bytes(b"x" * (1 << 20))
 
 
+def fill_disk_with_deleted_files() -> None:
+    """Files that no folder contains, half of which only a child has open."""
+    held = []
+    for number in range(100):
+        path = Path(f"file{number}")
+        held.append(path.open("wb"))
+        path.unlink()
+        held[-1].write(b"x" * (1 << 20))
+        held[-1].flush()
+        if number % 2 and os.fork() == 0:
+            time.sleep(600)
+        if number % 2:
+            held.pop().close()
+    time.sleep(600)
+
+
 def nest_folders() -> None:
     """Deeper than a path can name, then fill the disk."""
     for _ in range(3000):

@@ -156,7 +156,9 @@ def test_one_that_hangs_is_ended_after_its_time(ran: Run) -> None:
     assert not processes_of(f"{SCRIPT} hang")
 
 
-@pytest.mark.parametrize("kind", ["fill_disk", "nest_folders", "one_huge_file"])
+@pytest.mark.parametrize(
+    "kind", ["fill_disk", "fill_disk_with_deleted_files", "nest_folders", "one_huge_file"]
+)
 def test_its_folder_is_bounded_and_removed(ran: Run, kind: str) -> None:
     before = set(Path(tempfile.gettempdir()).glob("tilewright-agent-*"))
     found = ran(kind, "&disk_mb=8&timeout_s=5")

@@ -172,6 +172,20 @@ def test_files_are_bounded_in_sum(level: Setting, of_all: bool) -> None:
         assert status == 0, output
 
 
+@pytest.mark.parametrize("of_all", [False, True])
+def test_deleted_files_are_bounded_in_sum(level: Setting, of_all: bool) -> None:
+    """Sixteen files of a megabyte each, deleted while the shell's children have them open."""
+    bounds = Limits(60.0, file_bytes=2 << 20, total_file_bytes=(8 if of_all else 64) << 20)
+    hold = f"rm f$i; head -c 1000000 /dev/zero >&3 || exit 1; sleep {30 if of_all else 1}; :"
+    script = f"for i in $(seq 16); do (exec 3>f$i; {hold}) & done; wait"
+    status, output = shell(level, script, bounds)
+    if of_all:
+        assert status == -signal.SIGKILL, output
+        assert output.endswith("killed: it wrote more than 8 MiB to files together.\n")
+    else:
+        assert status == 0, output
+
+
 def test_forks_are_bounded(level: Setting) -> None:
     script = "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 1 & done; wait; echo all"
     status, output = shell(level, script, Limits(20.0, processes=6))

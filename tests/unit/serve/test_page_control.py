@@ -16,7 +16,8 @@ from tilewright.core.errors import InputError
 from tilewright.core.records import RunRecord
 from tilewright.core.run_notes import Label
 from tilewright.serve import control
-from tilewright.storage.project import open_project, run_lock
+from tilewright.stopping import request_stop
+from tilewright.storage.project import open_project
 from tilewright.testing.runs import history, run_record
 
 from .conftest import Client, store
@@ -25,26 +26,29 @@ ORIGIN = "http://127.0.0.1:8123"
 WORKER = """
 import signal, sys, time
 from pathlib import Path
-from tilewright.storage.project import run_lock
+from tilewright.stopping import StopRequests
+from tilewright.storage.project import open_project, run_lock
 # A suite that was started in the background ignores interrupts, and so would this process.
-how = signal.SIG_IGN if sys.argv[3] == "ignores" else signal.default_int_handler
+how = signal.SIG_IGN if sys.argv[4] == "ignores" else signal.default_int_handler
 signal.signal(signal.SIGINT, how)
-try:
-    with run_lock(Path(sys.argv[1]), sys.argv[2]):
-        print("works", flush=True)
-        time.sleep(60)
-except KeyboardInterrupt:
-    print("interrupted", flush=True)
+folder, run, identity = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+with run_lock(folder, identity):
+    requests = StopRequests(open_project(folder), run)
+    try:
+        with requests.watched():
+            print("works", flush=True)
+            while not requests.is_pending:
+                time.sleep(0.05)
+            print("asked", flush=True)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
 """
-needs_proc = pytest.mark.skipif(
-    not Path("/proc/self/fd").is_dir(), reason="this system does not tell who has a file open"
-)
 
 
 @contextmanager
 def worker(folder: Path, run: RunRecord, how: str = "") -> Iterator[subprocess.Popen[str]]:
     """A process that works on the run."""
-    command = [sys.executable, "-c", WORKER, str(folder), run.identity, how]
+    command = [sys.executable, "-c", WORKER, str(folder), run.id, run.identity, how]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -60,22 +64,30 @@ def press(client: Client, path: str, **fields: str) -> tuple[int, str]:
     return answer.status, answer.text
 
 
-@needs_proc
-def test_stop_interrupts_the_process_that_works_on_the_run(
-    tmp_path: Path, served: Callable[..., Client]
+@pytest.mark.parametrize(("how", "end"), [("", "interrupted\n"), ("ignores", "asked\n")])
+def test_stop_ends_the_work_on_the_run(
+    tmp_path: Path, served: Callable[..., Client], how: str, end: str
 ) -> None:
     run = store(tmp_path, history(3, lines=8), run_record(status="running"))
     client = served(tmp_path)
-    with worker(tmp_path, run) as process:
+    with worker(tmp_path, run, how) as process:
         assert press(client, f"/runs/{run.id}/stop")[0] == 303
-        assert process.communicate(timeout=20)[0] == "interrupted\n"
+        assert process.communicate(timeout=20)[0] == end
     status, text = press(client, f"/runs/{run.id}/stop")
     assert status == 400
     assert "is not running" in text
 
 
-@needs_proc
-def test_stop_never_signals_a_process_that_merely_has_the_number(tmp_path: Path) -> None:
+def test_earlier_requests_do_not_end_later_work(tmp_path: Path) -> None:
+    run = store(tmp_path, history(3, lines=8), run_record(status="running"))
+    with closing(open_project(tmp_path)) as storage:
+        request_stop(storage, run.id)
+    with worker(tmp_path, run) as process, pytest.raises(subprocess.TimeoutExpired):
+        process.wait(2.5)
+
+
+def test_no_process_gets_a_signal_from_the_page(tmp_path: Path) -> None:
+    """The number in the lock's file may belong to any process."""
     run = store(tmp_path, history(3, lines=8), run_record(status="running"))
     lock = tmp_path / ".tilewright" / "locks" / f"{run.identity}.lock"
     with (
@@ -83,22 +95,10 @@ def test_stop_never_signals_a_process_that_merely_has_the_number(tmp_path: Path)
         subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other,
     ):
         lock.write_text(f"{other.pid}\n")
-        with pytest.raises(InputError, match="cannot be identified from here"):
-            control.stop(tmp_path, run)
-        lock.write_text(f"{process.pid}\n")
-        assert run_lock(tmp_path, run.identity).holder() == process.pid
+        control.stop(tmp_path, run)
+        assert process.communicate(timeout=20)[0] == "interrupted\n"
         assert other.poll() is None
         other.kill()
-
-
-@needs_proc
-def test_a_process_that_ignores_interrupts_is_named(tmp_path: Path) -> None:
-    run = store(tmp_path, history(3, lines=8), run_record(status="running"))
-    with (
-        worker(tmp_path, run, "ignores") as process,
-        pytest.raises(InputError, match=f"kill {process.pid}"),
-    ):
-        control.stop(tmp_path, run)
 
 
 def test_resume_starts_the_command_in_a_session_of_its_own(

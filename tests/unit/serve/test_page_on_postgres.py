@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,12 +15,12 @@ from postgres_server import Server, missing, running
 
 from tilewright.core.errors import InputError
 from tilewright.serve import control
-from tilewright.storage.project import run_lock
+from tilewright.storage.project import open_project
 from tilewright.testing.runs import history, run_record
 
 from .conftest import Client, store
-from .test_page_control import needs_proc, press, worker
 
+TOY_RUN = Path(__file__).parents[2] / "replay" / "toy_run.py"
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "a server can be started")
 
 
@@ -33,32 +37,36 @@ def project(server: Server, tmp_path: Path) -> Path:
     return tmp_path
 
 
-@needs_proc
-def test_stop_interrupts_the_process_that_works_on_the_run(
-    project: Path, served: Callable[..., Client]
-) -> None:
-    run = store(project, history(3, lines=8), run_record(status="running"))
-    client = served(project)
-    with worker(project, run) as process:
-        assert run_lock(project, run.identity).holder() == process.pid
-        assert press(client, f"/runs/{run.id}/stop")[0] == 303
-        assert process.communicate(timeout=20)[0] == "interrupted\n"
-    status, text = press(client, f"/runs/{run.id}/stop")
-    assert status == 400
-    assert "is not running" in text
-
-
-@needs_proc
-def test_a_process_of_another_folder_is_named_and_left_alone(project: Path) -> None:
-    run = store(project, history(3, lines=8), run_record(status="running"))
+@pytest.mark.slow
+def test_stop_reaches_a_search_that_shares_only_the_database(project: Path) -> None:
+    """The search runs in another project folder, as on another machine, and is resumed there."""
     other = project / "other"
     other.mkdir()
     (other / "tilewright.toml").write_text((project / "tilewright.toml").read_text())
-    with (
-        worker(other, run) as process,
-        pytest.raises(InputError, match=f"process {process.pid} on .* cannot be identified"),
-    ):
+    log = project / "log"
+    process = search(other, log, delay_s=0.5)
+    while not (log.exists() and log.read_text().count("\n") > 3):
+        assert process.poll() is None
+        time.sleep(0.05)
+    with closing(open_project(project)) as storage:
+        (run,) = storage.runs()
+    began = time.monotonic()
+    control.stop(project, run)
+    assert process.communicate(timeout=60)[0] == "interrupted: the user interrupted the search\n"
+    assert time.monotonic() - began < 20
+    with closing(open_project(project)) as storage:
+        (run,) = storage.runs()
+    with pytest.raises(InputError, match="is not running"):
         control.stop(project, run)
+    assert search(other, log, delay_s=0.0).communicate(timeout=60)[0].startswith("finished")
+    evaluated = log.read_text().splitlines()
+    assert len(set(evaluated)) == len(evaluated), "nothing was evaluated twice"
+
+
+def search(project: Path, log: Path, delay_s: float) -> subprocess.Popen[str]:
+    """A search for the toy kernel in a process of its own."""
+    command = [sys.executable, str(TOY_RUN), str(project), "0", str(delay_s), str(log)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
 @pytest.mark.parametrize(
