@@ -69,14 +69,13 @@ def mcp(
     import asyncio
     import os
     from collections.abc import Mapping
-    from concurrent.futures import ThreadPoolExecutor
-    from contextlib import ExitStack
     from dataclasses import replace
 
     from tilewright.agents import protocol
     from tilewright.core.config import Settings
     from tilewright.core.errors import InputError
     from tilewright.core.tasks import open_task
+    from tilewright.tools.main_thread import MainThread
     from tilewright.tools.mcp_ending import Ending
     from tilewright.tools.mcp_server import create_server, require_sdk, serve, target_texts
     from tilewright.tools.text import said
@@ -87,40 +86,35 @@ def mcp(
     if task is None and socket is None:
         raise InputError("mcp needs a workload. Write `tilewright mcp WORKLOAD`.")
 
-    ending = Ending()
+    ending, main = Ending(), MainThread()
 
-    def carried(server: Any) -> Coroutine[Any, Any, None]:
-        return serve(server, ending) if http is None else _over_http(http, server, ending)
+    def work(server: Any) -> None:
+        serving = serve(server, ending) if http is None else _over_http(http, server, ending)
+        main.work_beside(lambda: asyncio.run(serving))
 
     if task is None:
-        work = protocol.describe(str(socket))
-        with ending.on_signals(), ThreadPoolExecutor(1) as thread:
+        given = protocol.describe(str(socket))
 
-            def forward(name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-                return protocol.use(str(socket), name, arguments)
+        def forward(name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+            return protocol.use(str(socket), name, arguments)
 
-            texts = work["resources"]
-            server = create_server(work["workload"], work["target"], texts, forward, thread)
-            asyncio.run(carried(server))
+        with ending.on_signals(main.interrupt):
+            resources = given["resources"]
+            work(create_server(given["workload"], given["target"], resources, forward, main))
         return
     chosen = options.parse_target_settings(target_settings or ())
     settings = replace(Settings(target=target, target_settings=chosen), **options.limits(budget))
     opened = open_task(task, settings.recorded())
-    with ending.on_signals(), ThreadPoolExecutor(1) as thread, ExitStack() as stack:
-        # The thread that carries out calls must also open the run.
-        bench = thread.submit(
-            stack.enter_context, workbench(task, settings, project=project, parent=parent)
-        ).result()
+    with (
+        ending.on_signals(main.interrupt),
+        workbench(task, settings, project=project, parent=parent) as bench,
+    ):
 
         def call(name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
             return said(bench.call(name, arguments))
 
-        try:
-            brief = opened.target.brief()
-            texts = target_texts(brief)
-            asyncio.run(carried(create_server(opened.name, brief.name, texts, call, thread)))
-        finally:
-            thread.submit(stack.close).result()
+        brief = opened.target.brief()
+        work(create_server(opened.name, brief.name, target_texts(brief), call, main))
 
 
 def _over_http(port: int, server: Any, ending: Any) -> Coroutine[Any, Any, None]:

@@ -33,8 +33,10 @@ class Ending:
             self._end()
 
     @contextmanager
-    def on_signals(self) -> Iterator[None]:
-        """The first SIGTERM or Ctrl-C asks; a second one acts as if this were not open."""
+    def on_signals(self, interrupt: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """The first SIGTERM or Ctrl-C asks, and then calls `interrupt` in the main thread; a second
+        one acts as if this were not open.
+        """
         before = {number: signal.getsignal(number) for number in _SIGNALS}
 
         def back() -> None:
@@ -44,6 +46,7 @@ class Ending:
         def asked(number: int, frame: FrameType | None) -> None:
             back()
             self.ask()
+            interrupt()
 
         for number in _SIGNALS:
             signal.signal(number, asked)

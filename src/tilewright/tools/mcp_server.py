@@ -42,9 +42,9 @@ def require_sdk() -> None:
 
 
 def create_server(
-    workload: str, target: str, texts: Mapping[str, str], call: Call, thread: Executor
+    workload: str, target: str, texts: Mapping[str, str], call: Call, executor: Executor
 ) -> Any:
-    """The SDK's server of these tools; calls are carried out on `thread`, one after the other.
+    """The SDK's server of these tools; `executor` carries out calls, one after the other.
 
     `texts` are the resources of the server, which describe the target, by name.
     """
@@ -66,7 +66,7 @@ def create_server(
 
     async def call_tool(context: Any, parameters: Any) -> Any:
         loop, given = asyncio.get_running_loop(), parameters.arguments or {}
-        work = loop.run_in_executor(thread, call, parameters.name, given)
+        work = loop.run_in_executor(executor, call, parameters.name, given)
         try:
             answer = await _with_progress(work, parameters.name, context.session.report_progress)
         except TilewrightError as error:
@@ -116,8 +116,8 @@ async def _with_progress(
     """The answer of a call. In the meantime, the client receives a progress message every few
     seconds.
 
-    A cancelled call that has not begun is dropped. A call that has begun is completed, and its
-    evaluation is charged and stored.
+    A cancelled call that has not begun is dropped. A call that has begun is completed unless the
+    server ends, and its evaluation is charged and stored.
     """
     began = time.monotonic()
     try:

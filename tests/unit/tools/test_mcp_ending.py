@@ -19,24 +19,27 @@ from tilewright.tools.mcp_ending import Ending
 pytestmark = pytest.mark.skipif(find_spec("mcp") is None, reason="needs the package mcp")
 SERVER = """
 import asyncio, sys, time
-from concurrent.futures import ThreadPoolExecutor
+from tilewright.tools.main_thread import MainThread
 from tilewright.tools.mcp_ending import Ending
 from tilewright.tools.mcp_http import bound, serve_http
 from tilewright.tools.mcp_server import create_server, serve
 
 def call(name, arguments):
-    time.sleep(0.3)
+    if name == "evaluate":
+        print("evaluates", file=sys.stderr, flush=True)
+    time.sleep(600 if name == "evaluate" else 0.3)
     return {"text": "x" * 200_000, "answer": {}, "refused": False}
 
-ending = Ending()
-with ending.on_signals(), ThreadPoolExecutor(1) as thread:
-    server = create_server("w", "t", {}, call, thread)
+ending, main = Ending(), MainThread()
+with ending.on_signals(main.interrupt):
+    server = create_server("w", "t", {}, call, main)
     if sys.argv[1] == "http":
         listener = bound(0)
         print(listener.getsockname()[1], flush=True)
-        asyncio.run(serve_http(server, listener, "t" * 20, ending))
+        serving = serve_http(server, listener, "t" * 20, ending)
     else:
-        asyncio.run(serve(server, ending))
+        serving = serve(server, ending)
+    main.work_beside(lambda: asyncio.run(serving))
 print("ended properly", file=sys.stderr)
 """
 HELLO = {
@@ -64,13 +67,13 @@ def send(process: subprocess.Popen[bytes], method: str, **more: object) -> None:
     process.stdin.flush()
 
 
-def begin(process: subprocess.Popen[bytes]) -> None:
+def begin(process: subprocess.Popen[bytes], tool: str = "facts") -> None:
     """Say hello, and call a tool that answers later."""
     send(process, "initialize", id=1, params=HELLO)
     assert process.stdout is not None
     assert b'"id":1' in process.stdout.readline()
     send(process, "notifications/initialized")
-    send(process, "tools/call", id=2, params={"name": "facts", "arguments": {}})
+    send(process, "tools/call", id=2, params={"name": tool, "arguments": {}})
 
 
 def ended(process: subprocess.Popen[bytes]) -> None:
@@ -95,6 +98,20 @@ def test_a_signal_ends_it_while_its_client_stays(number: signal.Signals) -> None
         begin(process)
         assert process.stdout is not None
         assert b'"id":2' in process.stdout.readline()
+        process.send_signal(number)
+        ended(process)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("waiting", [0, 3])
+def test_a_signal_ends_a_long_evaluation(number: signal.Signals, waiting: int) -> None:
+    with served("stdio") as process:
+        begin(process, "evaluate")
+        for more in range(waiting):
+            params = {"name": "evaluate", "arguments": {}}
+            send(process, "tools/call", id=10 + more, params=params)
+        assert process.stderr is not None
+        assert process.stderr.readline() == b"evaluates\n"
         process.send_signal(number)
         ended(process)
 

@@ -1,0 +1,79 @@
+"""Carries out the calls of a server on the main thread, where Ctrl-C can interrupt them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from functools import partial
+from queue import Queue
+from threading import Thread
+from typing import Any
+
+from tilewright.core.errors import InputError, TilewrightError
+
+
+class MainThread(Executor):
+    """Runs calls one after the other in the thread that calls `work_beside`.
+
+    After `interrupt`, which a signal handler calls, the present call ends with
+    `KeyboardInterrupt`, so evaluations in progress are stopped as by Ctrl-C in a search. Who made
+    this call or later ones gets a `TilewrightError`.
+    """
+
+    def __init__(self) -> None:
+        self._calls: Queue[tuple[Future[Any], Callable[[], Any]] | None] = Queue()
+        self._is_busy = self._is_over = False
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Have a call carried out."""
+        future = Future[Any]()
+        self._calls.put((future, partial(fn, *args, **kwargs)))
+        return future
+
+    def work_beside(self, serve: Callable[[], None]) -> None:
+        """Carry out calls until `serve`, which runs in a thread, has ended. Raises its exception
+        if there is one.
+        """
+        failed: list[BaseException] = []
+
+        def served() -> None:
+            try:
+                serve()
+            except BaseException as error:
+                failed.append(error)
+            finally:
+                self._calls.put(None)
+
+        Thread(target=served, daemon=True).start()
+        while (asked := self._calls.get()) is not None:
+            self._carry_out(*asked)
+        if failed:
+            raise failed[0]
+
+    def interrupt(self) -> None:
+        """End the present call, and refuse later ones. Call this in the same thread."""
+        self._is_over = True
+        if self._is_busy:
+            raise KeyboardInterrupt
+
+    def _carry_out(self, future: Future[Any], call: Callable[[], Any]) -> None:
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            self._is_busy = not self._is_over
+            if not self._is_busy:
+                raise _ending()
+            future.set_result(call())
+        except KeyboardInterrupt:
+            future.set_exception(_ending())
+        except BaseException as error:
+            future.set_exception(error)
+        finally:
+            self._is_busy = False
+
+
+def _ending() -> TilewrightError:
+    return InputError(
+        "the server was told to end, so the call was not completed. The same command continues "
+        "the run."
+    )
