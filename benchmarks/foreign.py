@@ -106,7 +106,21 @@ def searched(name: str, source: str, settings: Settings) -> Record:
 
     When is in what the budget counts: evaluations or seconds.
     """
-    began, bests = 0.0, list[tuple[float, float]]()
+    with tempfile.TemporaryDirectory(prefix="foreign-") as temporary:
+        folder = Path(temporary)
+        found = found_by(str(written(name, source, folder)), settings, folder / "project")
+    counted = settings.max_evaluations is not None
+    found["bests"] = [(index if counted else s, cycles) for s, index, cycles in found["bests"]]
+    return found
+
+
+def found_by(task: str, settings: Settings, project: Path) -> Record:
+    """One search of a task: latency of the start, the best, the array's share of its peak.
+
+    `bests` holds the seconds since the run began, the number of evaluations and the latency of
+    each kernel that was faster than all before.
+    """
+    began, bests = 0.0, list[tuple[float, int, float]]()
 
     def hear(event: Event) -> None:
         nonlocal began
@@ -114,15 +128,10 @@ def searched(name: str, source: str, settings: Settings) -> Record:
             began = time.monotonic()
         if isinstance(event, Evaluated) and event.trial.latency is not None:
             latency = event.trial.latency
-            if not bests or latency < bests[-1][1]:
-                seconds = time.monotonic() - began
-                when = seconds if settings.max_evaluations is None else event.trial.index
-                bests.append((when, latency))
+            if not bests or latency < bests[-1][2]:
+                bests.append((time.monotonic() - began, event.trial.index, latency))
 
-    with tempfile.TemporaryDirectory(prefix="foreign-") as temporary:
-        folder = Path(temporary)
-        task = written(name, source, folder)
-        found = optimize(str(task), settings, project=folder / "project", on_event=hear)
+    found = optimize(task, settings, project=project, on_event=hear)
     return {
         "start": found.baseline_latency,
         "best": found.best_latency,

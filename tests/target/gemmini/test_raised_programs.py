@@ -5,10 +5,15 @@
 
 from __future__ import annotations
 
+import tomllib
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from tilewright.proposers.rewriter.emit import emit
+from tilewright.proposers.rewriter.ir import Array
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.raising.execute import NotRaised, executed
 from tilewright.proposers.rewriter.raising.raised import raised
@@ -17,7 +22,7 @@ from tilewright.targets.gemmini import create_target
 from tilewright.targets.gemmini.memory import argument_addresses
 from tilewright.targets.gemmini.toolchain import compile_kernel, find_gcc, find_toolchain, find_zig
 
-from .random_programs import Program, random_program, with_own_arrays
+from .random_programs import Matrix, Program, random_program, with_own_arrays
 
 pytestmark = [
     pytest.mark.toolchain,
@@ -35,20 +40,24 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def left(program: Program, source: str) -> list[bytes]:
-    """What a kernel leaves in all arrays, beginning with those of the program's seed."""
+    """What a kernel leaves in all arrays of a program."""
+    return left_in(program.arguments, program.inputs, source)
+
+
+def left_in(
+    arguments: Sequence[Matrix | Array], inputs: Collection[str], source: str
+) -> list[bytes]:
+    """What a kernel leaves in its arrays, beginning with values of one seed."""
     from tilewright.targets.gemmini import sim
 
     built = compile_kernel(find_toolchain(), source, TARGET.instance.header, 60.0)
     assert isinstance(built, bytes), built
     rng = np.random.default_rng(7)
-    arrays = [
-        rng.integers(-9, 10, a.shape).astype(a.element.removesuffix("_t"))
-        for a in program.arguments
-    ]
+    arrays = [rng.integers(-9, 10, a.shape).astype(a.element.removesuffix("_t")) for a in arguments]
     places = argument_addresses([a.nbytes for a in arrays])
     regions = [
-        sim.Region(place, array, a.name not in program.inputs, a.name)
-        for a, array, place in zip(program.arguments, arrays, places, strict=True)
+        sim.Region(place, array, a.name not in inputs, a.name)
+        for a, array, place in zip(arguments, arrays, places, strict=True)
     ]
     result = sim.run_kernel(
         TARGET.instance.config, built, regions, timing=False, ordering="fence", limit_cycles=None,
@@ -79,3 +88,22 @@ def test_the_loops_found_in_its_commands_issue_the_same(seed: int, own: bool) ->
     assert [e[2:] for e in executed(loops, MACHINE).events] == [
         e[2:] for e in executed(source, MACHINE).events
     ]
+
+
+FOLDERS = Path(__file__).parents[2] / "fixtures" / "foreign_folders"
+KEPT = frozenset(("attention_naive", "depthwise_diagonal"))
+"""Kernels whose code of the core no store and no load can replace."""
+
+
+@pytest.mark.parametrize("name", sorted(p.name for p in FOLDERS.iterdir()))
+def test_kernels_of_other_authors_compute_what_their_naive_nest_computes(name: str) -> None:
+    source = (FOLDERS / name / "kernel.c").read_text()
+    if name in KEPT:
+        with pytest.raises(NotRaised, match="the core"):
+            raised(source, MACHINE)
+        return
+    described = tomllib.loads((FOLDERS / name / "workload.toml").read_text())["argument"]
+    arguments = tuple(Array(a["name"], tuple(a["shape"]), f"{a['dtype']}_t") for a in described)
+    inputs = frozenset(a["name"] for a in described if a["role"] == "input")
+    nest = emit(raised(source, MACHINE))
+    assert left_in(arguments, inputs, nest) == left_in(arguments, inputs, source)

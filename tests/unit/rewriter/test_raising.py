@@ -142,7 +142,7 @@ def test_random_chains_of_products(
 
 
 REFUSED = {
-    "int x = A[0][0]; if (x) fence();": "line 2: the core reads an element of an array",
+    "int x = A[0][0]; if (x) fence();": "line 2: the core decides by an element of an array",
     "C[0][0] = 1;": "line 2: the core writes an element of an array",
     "strange();": "line 2: a call of strange, which this file does not define",
     "for (;;) {}": "it runs for more than",

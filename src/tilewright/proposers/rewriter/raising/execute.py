@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from tilewright.core.errors import InputError
 from tilewright.proposers.c.preprocess import expanded
 from tilewright.proposers.c.syntax import parse
 from tilewright.proposers.nesting import DEEPEST, nested_beyond
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.raising.data import WITH_DATA, Data, Element, Undecided
 from tilewright.proposers.rewriter.raising.translate import Translator
 from tilewright.proposers.rewriter.raising.translation.parts import (
     ENTRY,
@@ -27,15 +28,22 @@ MOST_STEPS = 4_000_000
 MOST_COMMANDS = 1_500_000
 MOST_BYTES = 4 << 20
 """That the core clears or copies at once."""
-Event: TypeAlias = tuple[int, ...]
-"""Number of the command, its line, and its operands."""
+PRIVATE = 1 << 60
+"""Where memory begins that only the core uses; arrays of the kernel's own lie behind it."""
+Event: TypeAlias = tuple[Any, ...]
+"""Number of the command, its line, and its operands; of the core's stores as in `CORE`."""
+CORE = -1
+"""In place of a command's number: the core stores to an address, in so many bytes, some `Data`."""
 
 
 class NotRaised(InputError):
-    """A kernel whose computation is not found; the message says why, `line` where."""
+    """A kernel whose computation is not found; the message says why, `line` where.
 
-    def __init__(self, what: str, line: int = 0) -> None:
-        self.line, self.what = line, what
+    `data` is true where it ended because the core uses elements of arrays.
+    """
+
+    def __init__(self, what: str, line: int = 0, *, data: bool = False) -> None:
+        self.line, self.what, self.data = line, what, data
         super().__init__(f"line {line}: {what}." if line else f"{what}.")
 
 
@@ -58,18 +66,20 @@ class _Memory:
     `touched` are the arrays of the kernel's own that the core reads or writes.
     """
 
-    def __init__(self, own: Sequence[Own]) -> None:
-        self.cells: dict[int, float] = {}
+    def __init__(self, own: Sequence[Own], events: list[Event]) -> None:
+        self.cells: dict[int, Any] = {}
+        self.sizes: dict[int, int] = {}
         self.touched: set[int] = set()
+        self._events = events
         self._own = own
-        self._free = 1 << 60
+        self._free = PRIVATE
 
     def allocate(self, size: int) -> int:
         at = self._free
         self._free += max(16, -(-size // 16) * 16)
         return at
 
-    def load(self, address: int) -> float:
+    def load(self, address: int) -> Any:
         try:
             return self.cells[address]
         except KeyError:
@@ -78,16 +88,35 @@ class _Memory:
             if 0 <= own < len(self._own) and self._own[own].static:
                 return 0
             raise NotRaised(
-                "the core reads an element of an array, or memory that was never written"
+                "the core reads an element of an array, or memory that was never written",
+                data=True,
             ) from None
+
+    def element(self, address: int, size: int) -> Any:
+        """What the core reads: what it wrote there itself, or else an element of an array."""
+        if PRIVATE <= address < OWN:
+            return self.load(address)
+        if address not in self.cells:
+            return Data((Element(address, size, len(self._events)),))
+        if self.sizes.get(address, size) != size:
+            raise NotRaised("the core reads part of what it wrote")
+        return self.cells[address]
+
+    def write(self, address: int, value: Any, size: int, line: int) -> Any:
+        """What the core stores, on a line; data are an event where commands might see them."""
+        if not isinstance(value, Data) or PRIVATE <= address < OWN:
+            return self.store(address, value)
+        self._events.append((CORE, line, address, size, value))
+        self.cells[address], self.sizes[address] = value, size
+        return value
 
     def _touch(self, address: int) -> None:
         if address >= OWN:
             self.touched.add(address // SPACING)
 
     def store(self, address: int, value: float) -> float:
-        if address < 1 << 60:
-            raise NotRaised("the core writes an element of an array")
+        if address < PRIVATE:
+            raise NotRaised("the core writes an element of an array", data=True)
         self._touch(address)
         self.cells[address] = value
         return value
@@ -113,12 +142,15 @@ def _require_few(size: int) -> None:
         raise NotRaised(f"the core clears or copies more than {MOST_BYTES >> 20} MiB")
 
 
-def executed(source: str, machine: Machine) -> Run:
-    """The commands a kernel issues; `NotRaised` where they depend on data or the C is not known."""
+def executed(source: str, machine: Machine, *, data: bool = False) -> Run:
+    """The commands a kernel issues; `NotRaised` where they depend on data or the C is not known.
+
+    With `data`, the core may compute on elements of arrays; what it stores are events as well.
+    """
     root = parse(expanded(source, machine.known, (*machine.macros, *machine.unpacked)))
     if root.has_error or nested_beyond(root, DEEPEST) is not None:
         raise NotRaised("the file does not parse as C")
-    translator = Translator(machine)
+    translator = Translator(machine, data=data)
     try:
         translator.file(root)
     except Untranslated as error:
@@ -126,9 +158,11 @@ def executed(source: str, machine: Machine) -> Run:
     entry = translator.functions.get(ENTRY)
     if entry is None:
         raise NotRaised(f"the file defines no function {ENTRY!r}")
-    memory, events = _Memory(translator.own), list[Event]()
+    events = list[Event]()
+    memory = _Memory(translator.own, events)
     names: Mapping[str, object] = {
         **RUNTIME,
+        **(WITH_DATA if data else {}),
         "__builtins__": {},
         "steps": itertools.chain(itertools.repeat(None, MOST_STEPS)),
         "issue": events.append,
@@ -137,13 +171,17 @@ def executed(source: str, machine: Machine) -> Run:
         "store": memory.store,
         "clear": memory.clear,
         "copy": memory.copy,
+        "element": memory.element,
+        "write": memory.write,
     }
     arguments = ", ".join(str((n + 1) * SPACING) for n in range(len(entry.parameters)))
     text = "\n".join([*translator.lines, f"f_{ENTRY}({arguments})"])
     try:
         exec(compile(text, "kernel", "exec"), dict(names))  # our own text
     except NotRaised as error:
-        raise NotRaised(error.what, _line_of(error, translator)) from error
+        raise NotRaised(error.what, _line_of(error, translator), data=error.data) from error
+    except Undecided as error:
+        raise NotRaised(str(error), _line_of(error, translator)) from error
     except StopIteration as error:
         raise NotRaised(f"it runs for more than {MOST_STEPS:,} iterations") from error
     except (ArithmeticError, ValueError, TypeError, RecursionError, MemoryError) as error:
@@ -154,7 +192,8 @@ def executed(source: str, machine: Machine) -> Run:
     found = Run(tuple(translator.commands), events, _moved(events, translator))
     for number, line in _uses(events, translator):
         if number in memory.touched:
-            raise NotRaised(f"the core also uses the array {found.own[number].name}", line)
+            what = f"the core also uses the array {found.own[number].name}"
+            raise NotRaised(what, line, data=True)
     return found
 
 
@@ -171,7 +210,7 @@ def _uses(events: Sequence[Event], translator: Translator) -> Iterator[tuple[int
     last = OWN // SPACING + len(translator.own)
     places = [translator.machine.dram_operands(name) for name in translator.commands]
     for event in events:
-        for at in places[event[0]]:
+        for at in places[event[0]] if event[0] != CORE else ():
             if OWN <= event[2 + at] < last * SPACING:
                 yield event[2 + at] // SPACING, event[1]
 

@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 
 from tilewright.proposers.rewriter.c_types import SIZES
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.raising.execute import NotRaised, Run
+from tilewright.proposers.rewriter.raising.core import CoreCode, Finished, Row
+from tilewright.proposers.rewriter.raising.execute import CORE, NotRaised, Run
 from tilewright.proposers.rewriter.raising.own_arrays import Fillings
 from tilewright.proposers.rewriter.raising.translation.parts import SPACING
 
@@ -99,7 +100,7 @@ class Stored:
 class _Block:
     """Rows from `start` on moved by one load: row r lies at `address + r * stride`; 0 are zeros.
 
-    `whole` until another load overwrites some of them.
+    `across` are bytes from column to column; `whole` until another load overwrites some of them.
     """
 
     start: int
@@ -109,6 +110,7 @@ class _Block:
     columns: int
     scale: float
     phase: int
+    across: int
     whole: bool = True
 
 
@@ -124,6 +126,7 @@ class Computation:
     sync: str
     spaces: tuple[str, str]
     own: Fillings
+    core: CoreCode
 
 
 @dataclass
@@ -131,6 +134,7 @@ class _Flow:
     machine: Machine
     commands: Sequence[str]
     own: Fillings
+    core: CoreCode
     stored: list[Stored] = field(default_factory=list)
     kinds: dict[Kind, int] = field(default_factory=dict)
     moved: dict[str, list[_Block | None]] = field(default_factory=dict)
@@ -148,6 +152,7 @@ class _Flow:
     tracked: frozenset[int] = frozenset()
     places: dict[int, tuple[str, int, set[str]] | None] = field(default_factory=dict)
     line: int = 0
+    moment: int = 0
 
     # Local addresses
 
@@ -189,11 +194,16 @@ class _Flow:
             self.sums[space.name] = [None] * space.rows
         self.sums[_ARRAY] = [None] * max(s.row_columns for s in self.machine.spaces.values())
         stores = {n for n, c in enumerate(run.commands) if self.machine.unit(c) == "store"}
-        self.tracked = frozenset(e[2] // SPACING for e in run.events if e[0] in stores)
+        by_commands = frozenset(e[2] // SPACING for e in run.events if e[0] in stores)
+        self.tracked = by_commands | self.core.stored
         units = [self.machine.unit(name) for name in run.commands]
         actions = {"load": self._load, "store": self._store, "config": self._configure}
-        for event in run.events:
+        for self.moment, event in enumerate(run.events):
             number, self.line = event[0], event[1]
+            if number == CORE:
+                for row in self.core.store(event[2], event[3], event[4], run.own, self.line):
+                    self._finished(row)
+                continue
             name, unit = run.commands[number], units[number]
             if unit in actions:
                 actions[unit](name, event[2:])
@@ -204,6 +214,7 @@ class _Flow:
                     self._product(name, event[2:])
             elif unit == "sync":
                 self.sync = name
+        self.core.check_finished()
 
     def _configure(self, name: str, given: Operands) -> None:
         roles = self.machine.effects[name].operands
@@ -235,21 +246,28 @@ class _Flow:
         scale = float(self._setting(configured, setting or (), "scale", 1.0))
         apart = self._setting(configured, setting or (), "block_stride", 0)
         wide, size = self.machine.spaces[space].row_columns, self.bytes_of(space)
-        if address:
+        copied = address // SPACING in self.core.copied
+        if address and not copied:
             address = self.own.loaded(address, stride, columns * size, rows, self.line)
         for number, first in enumerate(range(0, columns, wide)):
             part = min(wide, columns - first)
-            at = address + first * size if address else 0
-            phase = self._phase_of(at, stride, part * size, rows) if address else 0
+            at, down, across = address + first * size if address else 0, stride, size
+            if copied:
+                at, down, across = self.core.source(at, stride, size, part, rows, self.line)
+            phase = 0
+            if address and across == size:
+                phase = self._phase_of(at, down, part * size, rows)
             base = row + number * apart
             if space in self._sum_spaces:
-                self._add_rows(space, base, rows, at, stride, part, scale, phase, flags)
+                if across != size:
+                    raise NotRaised("it adds rows that the core transposed", self.line)
+                self._add_rows(space, base, rows, at, down, part, scale, phase, flags)
                 continue
             self._check_rows(space, base, rows)
             held = self.moved[space]
             for old in {id(o): o for o in held[base : base + rows] if o is not None}.values():
                 old.whole = False
-            block = _Block(base, rows, at, stride if address else 0, part, scale, phase)
+            block = _Block(base, rows, at, down if address else 0, part, scale, phase, across)
             held[base : base + rows] = [block] * rows
 
     def _check_rows(self, space: str, first: int, count: int) -> None:
@@ -329,6 +347,7 @@ class _Flow:
         given_by = dict(zip(roles, settings, strict=False))
         if given_by.get("a_stride", 1) != 1:
             raise NotRaised(f"{name} with a_stride other than 1", self.line)
+        configured = self.machine.attribute(name, "configured_by") or ""
         transposed = tuple(bool(given_by.get(f"{one}_transpose", 0)) for one in "ab")
         keeps = bool(self.machine.attribute(name, "keeps"))
         target = self.located(self.target[0]) if self.target is not None else None
@@ -340,7 +359,9 @@ class _Flow:
             self.active = self._second_operand(added, columns, deep, transposed[1])
             flags = {"accumulate"} if keeps else set()
             self.used["factors"] = place[0]
-            self._add_products(_ARRAY, 0, flags, place, rows, depth, settings, (False, False))
+            self._add_products(
+                _ARRAY, 0, flags, place, rows, depth, settings, (False, False), configured
+            )
             if target is not None:
                 self._leave_array(target, rows)
             return
@@ -355,8 +376,9 @@ class _Flow:
             raise NotRaised(f"{name} with a result that stays in {space}", self.line)
         self.used["factors"], self.used["sums"] = place[0], space
         self._add_products(
-            space, at, flags, place, rows, depth, settings, (transposed[0], transposed[1])
-        )
+            space, at, flags, place, rows, depth, settings, (transposed[0], transposed[1]),
+            configured,
+        )  # fmt: skip
 
     def _leave_array(self, target: tuple[str, int, set[str]], rows: int) -> None:
         """The sums in the array as those of a local memory: on the way they may be narrowed."""
@@ -376,12 +398,34 @@ class _Flow:
     ) -> tuple[Any, ...]:
         place = self.located(local)
         assert place is not None
-        size = self.bytes_of(place[0])
+        size = self._across(place, columns if transposed else depth)
         if transposed:
             address, across, scale, phase = self._even_rows(place, columns, depth)
             return (address, size, across, columns, depth, scale, phase, transposed)
         address, stride, scale, phase = self._even_rows(place, depth, columns)
         return (address, stride, size, columns, depth, scale, phase, transposed)
+
+    def _across(self, place: tuple[str, int, set[str]], rows: int) -> int:
+        """Bytes from column to column of some rows in memory."""
+        self._check_rows(place[0], place[1], rows)
+        held = self.moved[place[0]][place[1] : place[1] + rows]
+        found = {block.across for block in held if block is not None}
+        if len(found) > 1:
+            raise NotRaised("an operand is put together from rows and columns", self.line)
+        return next(iter(found), self.bytes_of(place[0]))
+
+    def _as_transposed(
+        self, settings: Operands, transposed: tuple[bool, bool], configured: str
+    ) -> Operands:
+        """Settings of the array with which it transposes these operands."""
+        roles = self.machine.effects[configured].operands
+        found = list(settings)
+        for one, chosen in zip("ab", transposed, strict=True):
+            if f"{one}_transpose" in roles:
+                found[roles.index(f"{one}_transpose")] = int(chosen)
+            elif chosen:
+                raise NotRaised("an operand that the core transposed", self.line)
+        return tuple(found)
 
     def _even_rows(
         self, place: tuple[str, int, set[str]], rows: int, columns: int
@@ -421,7 +465,7 @@ class _Flow:
 
     def _add_products(
         self, space: str, at: int, flags: set[str], place: tuple[str, int, set[str]], rows: int,
-        depth: int, settings: Operands, transposed: tuple[bool, bool],
+        depth: int, settings: Operands, transposed: tuple[bool, bool], configured: str,
     ) -> None:  # fmt: skip
         assert self.active is not None
         assert self.target is not None
@@ -435,11 +479,24 @@ class _Flow:
             self._check_rows(space, at, rows)
             self._put(Sums(at, rows, columns, [], []), space)
         size = self.bytes_of(place[0])
+        step = self._across(place, depth if transposed[0] else rows)
+        flipped = step != size, (stride if transposed[1] else across) != size
         if transposed[0]:
             first, apart, factor, earlier = self._even_rows(place, depth, rows)
-            parts = [(first, size, rows, factor, earlier, rows)]
+            parts = [(first, step, depth, factor, earlier, rows)]
+        elif flipped[0]:
+            first, down, factor, earlier = self._even_rows(place, rows, depth)
+            apart, parts = step, [(first, down, depth, factor, earlier, rows)]
         else:
             apart, parts = size, list(self._blocks(place[0], place[1], rows))
+        if any(flipped):
+            transposed = transposed[0] != flipped[0], transposed[1] != flipped[1]
+            settings = self._as_transposed(settings, transposed, configured)
+            beside = parts[0][1] if transposed[0] else apart, stride if transposed[1] else across
+            if beside != (size, size):
+                raise NotRaised(
+                    "an operand whose elements do not lie beside one another", self.line
+                )
         for first, step, width, factor, earlier, count in parts:
             if first and address and width < depth and not transposed[0]:
                 raise NotRaised("a product uses more columns than were loaded", self.line)
@@ -473,7 +530,11 @@ class _Flow:
         factors = next((n for n in self.machine.spaces if n != space), space)
         size = self.bytes_of(space if unscaled else factors)
         wide = self.machine.spaces[space].row_columns
-        address = self.own.stored(address, stride, columns * size, rows, self.line)
+        read = address // SPACING in self.core.read
+        if read and not unscaled:
+            raise NotRaised("the core uses results that are no sums", self.line)
+        if not read:
+            address = self.own.stored(address, stride, columns * size, rows, self.line)
         for number, first in enumerate(range(0, columns, wide)):
             part = min(wide, columns - first)
             how = Store(() if unscaled else tuple(setting[1:]), unscaled, part)
@@ -485,12 +546,40 @@ class _Flow:
                     what = f"{name} stores sums that were made in the array, scaled or as they are"
                     raise NotRaised(what, self.line)
                 at = address + first * size + (found.start - base) * stride
+                for r in range(found.count if read else 0):
+                    one = found.one(r)
+                    kept = Row(part, one.phase, tuple(one.products), tuple(one.rows))
+                    self.core.keep(at + r * stride, kept, self.moment)
+                if read:
+                    continue
                 for r in range(found.count):
                     self._mark(at + r * stride, part * size, found.phase + 1)
                 products, added = tuple(found.products), tuple(found.rows)
                 self.stored.append(
                     Stored(at, stride, found.count, found.phase, how, products, added)
                 )
+
+    def _finished(self, done: Finished) -> None:
+        """A row that the core stores."""
+        configured = next(
+            self.machine.attribute(n, "configured_by") or ""
+            for n in self.machine.effects
+            if self.machine.is_command(n) and self.machine.unit(n) == "store"
+        )
+        row, whole = done.row, self.core.unlimited(done)
+        settings = (
+            () if whole else self.core.settings(configured, done.bounds, done.size, self.line)
+        )
+        size = done.size * row.columns
+        address = self.own.stored(done.address, 0, size, 1, self.line)
+        self._mark(address, size, row.phase + 1)
+        added = tuple((a, 0, 1.0) for a in done.added)
+        self.stored.append(
+            Stored(
+                address, 0, 1, row.phase, Store(settings, whole, row.columns),
+                row.products, (*row.rows, *added),
+            )
+        )  # fmt: skip
 
     # Order in memory
 
@@ -533,10 +622,13 @@ def _grow(held: bytearray, size: int) -> None:
 
 def computation(run: Run, machine: Machine) -> Computation:
     """What a run stores; `NotRaised` where it is not a sum of products and rows of arrays."""
-    flow = _Flow(machine, run.commands, Fillings(run.own))
+    sum_size = max(SIZES[machine.element(name) or ""] for name in machine.spaces)
+    flow = _Flow(machine, run.commands, Fillings(run.own), CoreCode.of(run, machine, sum_size))
     flow.follow(run)
     if not flow.stored:
         raise NotRaised("it stores no result")
     factors = flow.used.get("factors", next(iter(machine.spaces)))
     sums = flow.used.get("sums") or max(machine.spaces, key=lambda n: machine.constants[n])
-    return Computation(flow.stored, list(flow.kinds), flow.sync, (factors, sums), flow.own)
+    return Computation(
+        flow.stored, list(flow.kinds), flow.sync, (factors, sums), flow.own, flow.core
+    )

@@ -26,7 +26,13 @@ def raised(source: str, machine: Machine) -> Kernel:
     Products that continue one another become deeper ones where that makes them fewer.
     """
     kernel = lift(source, machine)
-    found = computation(executed(source, machine), machine)
+    try:
+        run = executed(source, machine)
+    except NotRaised as error:
+        if not error.data:
+            raise
+        run = executed(source, machine, data=True)
+    found = computation(run, machine)
     deep = deepened(found, deepest(found, machine))
     if deep is not found:
         try:
@@ -38,7 +44,9 @@ def raised(source: str, machine: Machine) -> Kernel:
 
 def _nest(kernel: Kernel, found: Computation, machine: Machine) -> Kernel:
     """The nest; axes of parameters that its addresses walk over as one become one."""
-    arrays = numbered(kernel) | found.own.arrays(names_in(kernel))
+    unused = found.core.read | found.core.copied
+    own = found.own.arrays(names_in(kernel))
+    arrays = numbered(kernel) | {n: array for n, array in own.items() if n not in unused}
     loops = nests(found)
     while True:
         try:

@@ -31,9 +31,13 @@ from tilewright.proposers.rewriter.raising.types import (
 
 @dataclass
 class Declarations(ABC):
-    """What a translation knows and has written: `lines` of Python, `origins` the C line of each."""
+    """What a translation knows and has written: `lines` of Python, `origins` the C line of each.
+
+    With `data`, the text computes on elements of arrays as well (`raising.data`).
+    """
 
     machine: Machine
+    data: bool = False
     commands: list[str] = field(default_factory=list)
     typedefs: dict[str, Type] = field(default_factory=dict)
     structures: dict[str, Type] = field(default_factory=dict)

@@ -82,7 +82,7 @@ class Expressions(Places):
             return place.code, Pointer(place.kind.of)
         if isinstance(place.kind, Structure):
             return place.code, place.kind
-        return f"load({place.code})", place.kind
+        return self._read(place), place.kind
 
     def place(self, node: Node) -> Place:
         """Where something that can be assigned lies."""
@@ -174,7 +174,7 @@ class Expressions(Places):
                     self.converted(left, a, both, node),
                     self.converted(right, b, both, node),
                 )
-            return f"int({left} {operator} {right})", INT
+            return f"{'truth' if self.data else 'int'}({left} {operator} {right})", INT
         if isinstance(a, Pointer) and isinstance(b, Pointer) and operator == "-":
             return f"divided({left} - {right}, {size_of(pointee(a, node))})", LONG
         if isinstance(b, Pointer) and operator == "+":
@@ -195,7 +195,8 @@ class Expressions(Places):
             return (f"({left} / {right})" if kind.floating else f"divided({left}, {right})"), kind
         if operator == "%":
             return f"rest({left}, {right})", kind
-        return self._kept(held(f"({left} {operator} {right})", operator, kind), kind), kind
+        code = self._kept(held(f"({left} {operator} {right})", operator, kind), kind)
+        return (f"short({code})" if self.data and kind.bytes > INT.bytes else code), kind
 
     def _conditional(self, node: Node) -> tuple[str, Type | None]:
         test = self.truth(field_of(node, "condition"))
@@ -207,7 +208,13 @@ class Expressions(Places):
             yes, no = self.converted(yes, a, kind, node), self.converted(no, b, kind, node)
         elif isinstance(b, Pointer) and not (isinstance(a, Pointer) and a.to is not None):
             kind = b
-        return f"({yes} if {test} else {no})", kind
+        return self._chosen(test, yes, no), kind
+
+    def _chosen(self, test: str, yes: str, no: str) -> str:
+        """`test ? yes : no`."""
+        if self.data and ":=" not in yes + no:
+            return f"chosen({test}, lambda: {yes}, lambda: {no})"
+        return f"({yes} if {test} else {no})"
 
     def _assignment(self, node: Node, *, used: bool) -> tuple[str, Type | None]:
         if node.type == "update_expression":

@@ -76,13 +76,21 @@ class Places(Declarations):
         return f"(({code}) & {mask})"
 
     def _read(self, place: Place) -> str:
-        return f"load({place.code})" if place.in_memory else place.code
+        if not place.in_memory:
+            return place.code
+        kind = place.kind
+        if self.data and isinstance(kind, Number) and kind.signed and not kind.floating:
+            return f"element({place.code}, {kind.bytes})"
+        return f"load({place.code})"
 
     def _store(self, node: Node, place: Place, code: str, *, used: bool = False) -> str:
         if isinstance(place.kind, Structure):
             return f"copy({code}, {place.code}, {place.kind.bytes})"
         if isinstance(place.kind, Elements):
             raise Untranslated(node, "assignment of an array")
+        if place.in_memory and self.data and isinstance(place.kind, Number):
+            line = node.start_point[0] + 1
+            return f"write({place.code}, {code}, {place.kind.bytes}, {line})"
         if place.in_memory:
             return f"store({place.code}, {code})"
         return f"({place.code} := {code})" if used else f"{place.code} = {code}"

@@ -107,6 +107,9 @@ class Statements(Expressions):
     def _if(self, node: Node) -> None:
         test = node.child_by_field_name("condition")
         assert test is not None
+        if self.data and (made := self._assigned(node)) is not None:
+            self._put(node, f"{made[0].code} = {made[1]}")
+            return
         self._put(node, f"if {self.truth(test)}:")
         self._indented(field_of(node, "consequence"))
         other = node.child_by_field_name("alternative")
@@ -114,6 +117,29 @@ class Statements(Expressions):
             self._put(other, "else:")
             inner = [c for c in other.named_children if c.type != "comment"]
             self._indented(inner[0] if other.type == "else_clause" else other)
+
+    def _assigned(self, node: Node) -> tuple[Place, str] | None:
+        """What `if (..) v = ..; else ..` assigns to a variable; None for everything else."""
+        while node.type in ("compound_statement", "else_clause", "expression_statement"):
+            inner = [c for c in node.named_children if c.type != "comment"]
+            if len(inner) != 1:
+                return None
+            node = inner[0]
+        if node.type == "if_statement":
+            first = self._assigned(field_of(node, "consequence"))
+            last = node.child_by_field_name("alternative")
+            other = (first and (first[0], first[0].code)) if last is None else self._assigned(last)
+            if first is None or other is None or first[0] != other[0]:
+                return None
+            test = self.truth(field_of(node, "condition"))
+            return first[0], self._chosen(test, first[1], other[1])
+        if node.type != "assignment_expression" or field_of(node, "left").type != "identifier":
+            return None
+        place = self.place(field_of(node, "left"))
+        if place.in_memory or text_of(field_of(node, "operator")) != "=":
+            return None
+        value, kind = self.value(field_of(node, "right"))
+        return place, self.converted(value, kind, place.kind, node)
 
     def _loop(self, node: Node) -> None:
         self.scopes.append({})

@@ -1,0 +1,171 @@
+"""What the core does to stored sums and to elements of arrays, as rows of sums and as loads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.raising.data import Data, Element
+from tilewright.proposers.rewriter.raising.execute import CORE, NotRaised, Run
+from tilewright.proposers.rewriter.raising.translation.parts import OWN, SPACING
+
+Bounds: TypeAlias = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Row:
+    """A row of sums that a store left in an array of the kernel's own: what is in it."""
+
+    columns: int
+    phase: int
+    products: tuple[tuple[int, int, int, int], ...]
+    rows: tuple[tuple[int, int, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A row of sums with further rows added, within bounds, that the core stores at an address."""
+
+    address: int
+    size: int
+    row: Row
+    added: tuple[int, ...]
+    bounds: Bounds
+
+
+_Key: TypeAlias = tuple[Row, int, int, tuple[int, ...], Bounds]
+
+
+@dataclass
+class CoreCode:
+    """Follows the core's stores of a run; `sum_size` is the bytes of a sum.
+
+    Arrays of the kernel's own that the core reads hold stored sums: they end in what the core
+    computes from them. Those that it copies elements to are read where the elements came from.
+    """
+
+    machine: Machine
+    sum_size: int
+    read: frozenset[int] = frozenset()
+    copied: frozenset[int] = frozenset()
+    stored: frozenset[int] = frozenset()
+    cells: dict[int, tuple[Row, int, int]] = field(default_factory=dict)
+    sources: dict[int, tuple[int, int]] = field(default_factory=dict)
+    open: dict[_Key, set[int]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, run: Run, machine: Machine, sum_size: int) -> CoreCode:
+        """What the core reads and stores in a run; `NotRaised` where commands use that as well."""
+        events = [e for e in run.events if e[0] == CORE]
+        terms = [t.address // SPACING for e in events for t in e[4].terms]
+        read = frozenset(n for n in terms if n in run.own)
+        stored = frozenset(e[2] // SPACING for e in events)
+        by_commands = _moved(run, machine, "store")
+        copied = frozenset(
+            n for n in stored if n in run.own and n not in by_commands and n not in read
+        )
+        for number in read & (_moved(run, machine, "load") | stored):
+            raise NotRaised(f"the core and commands use the array {run.own[number].name}")
+        if number := next(iter(stored & by_commands), 0):
+            name = run.own[number].name if number in run.own else f"of argument {number}"
+            raise NotRaised(f"the core and commands store to the array {name}")
+        for number in set(terms) - read:
+            if number >= OWN // SPACING or number in stored | by_commands:
+                raise NotRaised("the core reads an array that holds no result of the commands")
+        return cls(machine, sum_size, read, copied, stored)
+
+    def keep(self, address: int, row: Row, moment: int) -> None:
+        """A row of sums that event number `moment` stores where the core reads."""
+        for column in range(row.columns):
+            self.cells[address + column * self.sum_size] = row, column, moment
+
+    def store(
+        self, address: int, size: int, data: Data, used: Iterable[int], line: int
+    ) -> Iterator[Finished]:
+        """A store by the core; the row that it completes. `used` are arrays that commands use."""
+        results = [t for t in data.terms if t.address // SPACING in self.read]
+        others = [t for t in data.terms if t.address // SPACING not in self.read]
+        number = address // SPACING
+        if number >= OWN // SPACING and number not in used:
+            return
+        if not results:
+            if number not in self.copied or data.is_bounded or len(others) != 1:
+                raise NotRaised("the core computes on elements of arrays without a product", line)
+            if others[0].bytes != size:
+                raise NotRaised("the core copies elements as another type", line)
+            self.sources[address] = others[0].address, size
+            return
+        row, column = self._result(results, line)
+        if any(t.bytes != self.sum_size for t in others):
+            raise NotRaised("the core adds elements that have not the type of sums", line)
+        key = (
+            row, address - column * size, size,
+            tuple(t.address - column * self.sum_size for t in others), (data.low, data.high),
+        )  # fmt: skip
+        done = self.open.setdefault(key, set())
+        done.add(column)
+        if len(done) == row.columns:
+            del self.open[key]
+            yield Finished(key[1], size, row, key[3], key[4])
+
+    def _result(self, results: list[Element], line: int) -> tuple[Row, int]:
+        """The row of sums and the column that the core read."""
+        held = self.cells.get(results[0].address)
+        if len(results) > 1 or held is None or results[0].bytes != self.sum_size:
+            raise NotRaised("the core uses what is no whole result of the commands", line)
+        row, column, moment = held
+        if moment >= results[0].moment:
+            raise NotRaised("the core uses a result after it is overwritten", line)
+        return row, column
+
+    def settings(self, configured: str, bounds: Bounds, size: int, line: int) -> tuple[Any, ...]:
+        """The settings after the stride with which a store does what the core does."""
+        low, high = -(1 << (8 * size - 1)), (1 << (8 * size - 1)) - 1
+        clips = self.machine.attribute(configured, "clips_below_zero")
+        activation = 0
+        if bounds == (0, high) and clips:
+            activation = self.machine.constants[clips]
+        elif bounds != (low, high):
+            raise NotRaised("the core limits results to a range that stores do not", line)
+        roles: Mapping[str, Any] = {"scale": 1.0, "activation": activation}
+        return tuple(roles[r] for r in self.machine.effects[configured].operands[1:])
+
+    def unlimited(self, finished: Finished) -> bool:
+        """Whether a row is stored as it is."""
+        return finished.size == self.sum_size and finished.bounds == (-math.inf, math.inf)
+
+    def source(
+        self, address: int, stride: int, size: int, columns: int, rows: int, line: int
+    ) -> tuple[int, int, int]:
+        """Where elements came from that a load takes from a copy: address, bytes from row to row
+        and from column to column.
+        """
+        found = [
+            [self.sources.get(address + r * stride + c * size) for c in range(columns)]
+            for r in range(rows)
+        ]
+        first = found[0][0]
+        if first is None:
+            raise NotRaised("it loads what neither commands nor the core stored", line)
+        base = first[0]
+        across = found[0][1][0] - base if columns > 1 and found[0][1] else size
+        down = found[1][0][0] - base if rows > 1 and found[1][0] else size
+        for r, row in enumerate(found):
+            for c, one in enumerate(row):
+                if one != (base + r * down + c * across, size) or min(down, across) < 0:
+                    raise NotRaised("it loads elements that the core copied unevenly", line)
+        return base, down, across
+
+    def check_finished(self) -> None:
+        """`NotRaised` if the core stored a part of a row of sums only."""
+        if self.open:
+            raise NotRaised("the core uses a part of a row of sums")
+
+
+def _moved(run: Run, machine: Machine, unit: str) -> frozenset[int]:
+    """Numbers of the arrays that loads, or stores, of a run name."""
+    named = {n for n, c in enumerate(run.commands) if machine.unit(c) == unit}
+    return frozenset(e[2] // SPACING for e in run.events if e[0] in named)

@@ -1,0 +1,177 @@
+"""What the core computes on elements of arrays, without their values: sums within two bounds.
+
+`v = sums[x] + bias[c]; if (v > 127) v = 127;` is the sum of two elements, at most 127.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeAlias
+
+FAR = 1 << 80
+"""Beyond every number of a kernel."""
+_COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+
+
+class Undecided(Exception):
+    """The core computes on elements what is no sum within bounds, or decides by them."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Element:
+    """A signed integer in an array, as it was after so many events of the run."""
+
+    address: int
+    bytes: int
+    moment: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Data:
+    """The sum of some elements, replaced by a bound where it lies beyond it."""
+
+    terms: tuple[Element, ...]
+    low: float = -math.inf
+    high: float = math.inf
+
+    def at(self, total: float) -> float:
+        """The value where the sum of the elements is `total`."""
+        return min(max(total, self.low), self.high)
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The least and the greatest value."""
+        most = sum(1 << (8 * term.bytes - 1) for term in self.terms)
+        return self.at(-most), self.at(most - len(self.terms))
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether a bound may replace the sum."""
+        return (self.low, self.high) != (-math.inf, math.inf)
+
+    def __add__(self, other: object) -> Data:
+        if isinstance(other, int) and other == 0:
+            return self
+        if isinstance(other, Data) and not (self.is_bounded or other.is_bounded):
+            return Data(tuple(sorted((*self.terms, *other.terms))))
+        raise Undecided("the core adds something else than elements to elements of arrays")
+
+    __radd__ = __add__
+
+    def __lt__(self, other: object) -> Test:
+        return Test.of(self, "<", other)
+
+    def __le__(self, other: object) -> Test:
+        return Test.of(self, "<=", other)
+
+    def __gt__(self, other: object) -> Test:
+        return Test.of(self, ">", other)
+
+    def __ge__(self, other: object) -> Test:
+        return Test.of(self, ">=", other)
+
+    def __bool__(self) -> bool:
+        raise Undecided("the core decides by an element of an array")
+
+
+def _refused(*_: object) -> NoReturn:
+    raise Undecided(
+        "the core computes something else than sums, minimums and maximums of elements of arrays"
+    )
+
+
+for _name in (
+    *("eq", "ne", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "floordiv", "rfloordiv"),
+    *("mod", "rmod", "lshift", "rlshift", "rshift", "rrshift", "and", "rand", "or", "ror", "xor"),
+    *("rxor", "neg", "pos", "invert", "int", "float", "index"),
+):
+    setattr(Data, f"__{_name}__", _refused)
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A comparison of such a value with a number."""
+
+    value: Data
+    comparison: str
+    bound: int
+
+    @classmethod
+    def of(cls, value: Data, comparison: str, bound: object) -> Test:
+        """The comparison; `Undecided` unless it is with a whole number."""
+        if not isinstance(bound, int):
+            raise Undecided("the core compares elements of arrays with one another")
+        return cls(value, comparison, bound)
+
+    def holds(self, total: float) -> bool:
+        """Whether it holds where the sum of the elements is `total`."""
+        return _COMPARISONS[self.comparison](self.value.at(total), self.bound)
+
+    def __bool__(self) -> bool:
+        raise Undecided("the core decides by an element of an array what it does")
+
+
+_Value: TypeAlias = Any
+
+
+def chosen(test: object, yes: Callable[[], _Value], no: Callable[[], _Value]) -> _Value:
+    """`test ? yes : no`: where elements decide, the sum within bounds that it is."""
+    if not isinstance(test, Test):
+        return yes() if test else no()
+    terms, either, other = test.value.terms, yes(), no()
+    bounds = {float(test.bound)}
+    for value in (test.value, either, other):
+        if isinstance(value, Data):
+            if value.terms != terms:
+                raise Undecided("the core chooses between different elements of arrays")
+            bounds |= {value.low, value.high}
+        elif isinstance(value, int):
+            bounds.add(value)
+        else:
+            _refused()
+
+    def result(total: float) -> float:
+        taken = either if test.holds(total) else other
+        return taken.at(total) if isinstance(taken, Data) else taken
+
+    low, high = result(-FAR), result(FAR)
+    found = Data(terms, -math.inf if low == -FAR else low, math.inf if high == FAR else high)
+    # Both are constant or grow by one from bound to bound: equal around all bounds, equal anywhere.
+    ends = [b for b in (*bounds, found.low, found.high) if math.isfinite(b)]
+    if any(result(e + d) != found.at(e + d) for e in ends for d in (-1, 0, 1)):
+        raise Undecided("the core chooses by an element what is no minimum or maximum")
+    return found
+
+
+def truth(value: object) -> object:
+    """A comparison's result: 0 or 1 if it is known."""
+    return value if isinstance(value, Test) else int(bool(value))
+
+
+def narrowed(value: _Value, bits: int) -> _Value:
+    """A value as a signed integer of so many bits."""
+    if isinstance(value, Data):
+        low, high = value.range
+        if low < -(1 << (bits - 1)) or high >= 1 << (bits - 1):
+            raise Undecided("the core cuts off sums of elements of arrays")
+        return value
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value
+
+
+def short(value: _Value) -> _Value:
+    """The result of an addition of more than 32 bits: sums of local memories wrap earlier."""
+    if isinstance(value, Data) and len(value.terms) > 1:
+        raise Undecided("the core adds elements of arrays in more than 32 bits")
+    return value
+
+
+WITH_DATA: Mapping[str, object] = {
+    "chosen": chosen, "truth": truth, "signed": narrowed, "short": short,
+}  # fmt: skip
+"""What text that is translated to compute on elements calls."""

@@ -1,0 +1,204 @@
+"""Code of the core between commands is raised: sums with a bias within bounds, and copies."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.proposers.rewriter.emit import emit
+from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.raising.data import Data, Element, Undecided, chosen
+from tilewright.proposers.rewriter.raising.execute import NotRaised
+from tilewright.proposers.rewriter.raising.raised import raised
+
+LIMITED = """int32_t v = sums[y][x] + bias[j + x];
+        if (v < 0) v = 0;
+        if (v > 127) v = 127;
+        C[i + y][j + x] = (int8_t)v;"""
+
+
+def product(
+    finish: str = LIMITED, *, before: str = "", after: str = "", left: str = "A", start: str = "",
+    stored: str = "&sums[0][0]", columns: int = 16,
+) -> str:  # fmt: skip
+    """`C = A * B`, a tile at a time; the core finishes each tile from its sums."""
+    core = f"""
+      for (int y = 0; y < 16; y++)
+        for (int x = 0; x < {columns}; x++) {{
+        {finish}
+      }}"""
+    return f"""
+void kernel(const int8_t A[32][48], const int8_t B[48][64], const int32_t bias[64],
+            int8_t C[32][64]) {{
+  static int32_t sums[16][16];
+  static int8_t T[32][48];
+  {start}
+  config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, 1, 0, 0);
+  config_ld(48, 1.0f, 16, 0);
+  config_ld(64, 1.0f, 16, 1);
+  config_st(64);
+  for (int i = 0; i < 32; i += 16)
+    for (int j = 0; j < 64; j += 16) {{
+      mvin(0, ACC(0), 16, 16);
+      for (int k = 0; k < 48; k += 16) {{
+        mvin(&{left}[i][k], SPAD(0), 16, 16);
+        mvin2(&B[k][j], SPAD(64), 16, 16);
+        preload(SPAD(64), ACC(0) | ACCUMULATE, 16, 16, 16, 16);
+        compute_preloaded(SPAD(0), NONE, 16, 16, 16, 16);
+      }}
+      {before}
+      mvout({stored}, ACC(0) | FULL, 16, 16);
+      fence();
+      {after}
+      {core if finish else ""}
+    }}
+  fence();
+}}
+"""
+
+
+COMMANDS = """
+void kernel(const int8_t A[32][48], const int8_t B[48][64], const int32_t bias[64],
+            int8_t C[32][64]) {
+  config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, 1, 0, 0);
+  config_ld(48, 1.0f, 16, 0);
+  config_ld(64, 1.0f, 16, 1);
+  config_ld(0, 1.0f, 16, 2);
+  config_st(64, 1.0f, RELU);
+  for (int i = 0; i < 32; i += 16)
+    for (int j = 0; j < 64; j += 16) {
+      mvin3(&bias[j], ACC(0), 16, 16);
+      for (int k = 0; k < 48; k += 16) {
+        mvin(&A[i][k], SPAD(0), 16, 16);
+        mvin2(&B[k][j], SPAD(64), 16, 16);
+        preload(SPAD(64), ACC(0) | ACCUMULATE, 16, 16, 16, 16);
+        compute_preloaded(SPAD(0), NONE, 16, 16, 16, 16);
+      }
+      mvout(&C[i][j], ACC(0), 16, 16);
+    }
+  fence();
+}
+"""
+
+
+def body(source: str, machine: Machine) -> str:
+    """The raised nest, without the arrays that the kernel declares."""
+    text = emit(raised(source, machine))
+    return text[text.index("config_ex") :]
+
+
+@pytest.mark.parametrize(
+    "finish",
+    [
+        LIMITED,
+        "int32_t v = bias[j + x]; v += sums[y][x]; v = v <= 0 ? 0 : v; "
+        "C[i + y][j + x] = v >= 128 ? 127 : v;",
+        "int v = 0; v += sums[y][x] + bias[j + x]; if (v > 127) v = 127; else if (v < 0) v = 0; "
+        "C[i + y][j + x] = v;",
+        "int32_t v = sums[y][x] + bias[j + x]; C[i + y][j + x] = 127 < v ? 127 : (v < 1 ? 0 : v);",
+    ],
+)
+def test_bias_and_limits_of_the_core_are_those_of_stores(machine: Machine, finish: str) -> None:
+    assert body(product(finish), machine) == body(COMMANDS, machine)
+
+
+def test_the_whole_range_of_a_store_has_no_activation(machine: Machine) -> None:
+    text = body(product(LIMITED.replace("v < 0) v = 0", "v < -128) v = -128")), machine)
+    assert text == body(COMMANDS.replace("RELU", "NO_ACTIVATION"), machine)
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"finish": LIMITED.replace("bias[j + x];", "bias[j + x] >> 1;")}, "something else"),
+        ({"finish": LIMITED.replace("127", "126")}, "a range that stores do not"),
+        ({"finish": LIMITED.replace("v < 0) v = 0", "v < 0) v = 5")}, "no minimum or maximum"),
+        ({"finish": LIMITED.replace("bias[j + x]", "(int64_t)bias[j + x]")}, "more than 32 bits"),
+        ({"finish": "C[i + y][j + x] = (int8_t)(sums[y][x] + bias[j + x]);"}, "cuts off"),
+        ({"finish": LIMITED.replace("bias[j + x]", "A[i + y][x]")}, "not the type of sums"),
+        ({"finish": LIMITED.replace("bias[j + x]", "sums[x][y]")}, "no whole result"),
+        ({"finish": LIMITED, "columns": 15}, "a part of a row"),
+        (
+            {
+                "finish": LIMITED,
+                "after": "int32_t w = sums[0][0]; mvout(&sums[0][0], ACC(0) | FULL, 16, 16); "
+                "fence(); C[i][j] = w < 0 ? 0 : w > 127 ? 127 : w;",
+            },
+            "after it is overwritten",
+        ),
+        (
+            {"finish": LIMITED, "before": "mvout(&C[i][j], ACC(0), 16, 16);"},
+            "the core and commands store",
+        ),
+        (
+            {"finish": LIMITED, "after": "mvin3(&sums[0][0], ACC(64), 16, 16);"},
+            "the core and commands use the array sums",
+        ),
+    ],
+)  # fmt: skip
+def test_what_stores_cannot_do_is_refused(
+    machine: Machine, given: dict[str, object], reason: str
+) -> None:
+    with pytest.raises(NotRaised, match=reason):
+        raised(product(**given), machine)  # type: ignore[arg-type]
+
+
+def transposing(copy: str) -> str:
+    """The core copies A to T, which the commands load as the left operand."""
+    return (
+        COMMANDS.replace("const int8_t A[32][48]", "const int8_t A[48][32]")
+        .replace("&A[i][k]", "&T[i][k]")
+        .replace(
+            "  config_ex",
+            "  static int8_t T[32][48];\n  for (int m = 0; m < 32; m++)\n"
+            f"    for (int n = 0; n < 48; n++) {{ {copy} }}\n  config_ex",
+            1,
+        )
+    )
+
+
+def test_operands_that_the_core_transposes_are_transposed_by_the_array(machine: Machine) -> None:
+    by_array = (
+        COMMANDS.replace("const int8_t A[32][48]", "const int8_t A[48][32]")
+        .replace("NO_ACTIVATION, 1, 0, 0", "NO_ACTIVATION, 1, 1, 0")
+        .replace("config_ld(48", "config_ld(32")
+        .replace("&A[i][k]", "&A[k][i]")
+    )
+    assert body(transposing("T[m][n] = A[n][m];"), machine) == body(by_array, machine)
+
+
+def test_second_operands_that_the_core_transposes(machine: Machine) -> None:
+    given = COMMANDS.replace("int8_t B[48][64]", "int8_t B[64][48]")
+    by_core = given.replace("&B[k][j]", "&T[k][j]").replace(
+        "  config_ex",
+        "  static int8_t T[48][64];\n  for (int m = 0; m < 48; m++)\n"
+        "    for (int n = 0; n < 64; n++) T[m][n] = B[n][m];\n  config_ex",
+    )
+    by_array = (
+        given.replace("NO_ACTIVATION, 1, 0, 0", "NO_ACTIVATION, 1, 0, 1")
+        .replace("config_ld(64", "config_ld(48")
+        .replace("&B[k][j]", "&B[j][k]")
+    )
+    assert body(by_core, machine) == body(by_array, machine)
+
+
+@pytest.mark.parametrize(
+    ("copy", "reason"),
+    [
+        ("T[m][n] = n < 8 ? A[n][m] : A[n - 8][m];", "unevenly"),
+        ("T[m][n] = A[n][m] < 0 ? 0 : A[n][m];", "without a product"),
+        ("if (n >= 16) T[m][n] = A[n][m];", "neither commands nor the core"),
+        ("T[m][n] = C[m][n];", "holds no result"),
+    ],
+)
+def test_other_copies_are_refused(machine: Machine, copy: str, reason: str) -> None:
+    with pytest.raises(NotRaised, match=reason):
+        raised(transposing(copy), machine)
+
+
+def test_choices_that_are_no_bounds_are_refused() -> None:
+    data = Data((Element(0, 4, 0),))
+    for test, low in ((data < 3, 3), (data <= 3, 4), (data < 3, 2)):
+        assert chosen(test, lambda low=low: low, lambda: data).low == low
+    for test, yes in ((data < 3, 1), (data > 3, 5), (data <= 3, 5)):
+        with pytest.raises(Undecided):
+            chosen(test, lambda yes=yes: yes, lambda: data)
