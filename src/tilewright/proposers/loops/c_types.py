@@ -1,4 +1,4 @@
-"""Names and ranges of C's types of numbers, and what its usual conversions make of two of them."""
+"""Names and ranges of C's number types, and the results of its usual arithmetic conversions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAMES: Mapping[str, Type] = {
     "int_least32_t": "int32_t", "uint_least32_t": "uint32_t",
     "bool": "_Bool", "_Bool": "_Bool",
 }  # fmt: skip
-"""Each name of a type, with the one that is printed; widths are those of 64-bit Linux."""
+"""Each name of a type with the name that is printed. Sizes are those of 64-bit Linux."""
 
 RANGES: Mapping[str, tuple[int, int]] = {
     "int": (-(1 << 31), (1 << 31) - 1),
@@ -30,13 +30,13 @@ RANGES: Mapping[str, tuple[int, int]] = {
     **{f"int{n}_t": (-(1 << n - 1), (1 << n - 1) - 1) for n in (8, 16, 32, 64)},
     **{f"uint{n}_t": (0, (1 << n) - 1) for n in (8, 16, 32, 64)},
 }
-"""Least and greatest value of each type of whole numbers."""
+"""The smallest and largest value of each integer type."""
 
 BYTES: Mapping[str, int] = {
     "_Bool": 1, "int8_t": 1, "uint8_t": 1, "int16_t": 2, "uint16_t": 2, "int64_t": 8, "uint64_t": 8,
     "double": 8,
 }  # fmt: skip
-"""Bytes of a number where they are not 4."""
+"""The sizes in bytes of types whose size is not 4."""
 
 _LIMITS: Mapping[str, Mapping[str, str]] = {
     "float.h": {
@@ -64,13 +64,13 @@ _LIMITS: Mapping[str, Mapping[str, str]] = {
         "M_LN10": "2.30258509299404568402",
     },
 }  # fmt: skip
-"""Macros of headers: how large a number may be, and the constants of math.h."""
+"""Macros of headers: the limits of number types, and the constants of math.h."""
 
 _RANKS = ("int", "uint32_t", "int64_t", "uint64_t", "float", "double", "vector")
 
 
 def limits(source: str) -> list[str]:
-    """The macros of numbers that a source includes, as they stand after `#define`."""
+    """The macros for numbers that a source includes, in the form of `#define`."""
     return [
         f"{name} {value}"
         for header, macros in _LIMITS.items()
@@ -80,12 +80,12 @@ def limits(source: str) -> list[str]:
 
 
 def is_whole(kind: str) -> bool:
-    """Whether values of a type are whole numbers."""
+    """Whether a type is an integer type."""
     return kind in RANGES
 
 
 def promoted(kind: Type) -> Type:
-    """The type in which a value takes part in arithmetic."""
+    """The type to which a value is promoted in arithmetic."""
     return kind if kind in _RANKS else "int"
 
 

@@ -1,4 +1,4 @@
-"""From the small form back to C text."""
+"""Converts the intermediate form back to C text."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _LEVELS = (
 _STRENGTH = {name: level for level, names in enumerate(_LEVELS, 1) for name in names}
 _UNARY = len(_LEVELS) + 1
 _MIXED = (*_LEVELS[1], *_LEVELS[2], *_LEVELS[3], *_LEVELS[4], *_LEVELS[7])
-"""Operators whose operands readers, and compilers' warnings, want in brackets."""
+"""Operators whose operands are put in parentheses for readers and to avoid compiler warnings."""
 
 
 def emit(kernel: Kernel) -> str:
@@ -66,7 +66,7 @@ def emit(kernel: Kernel) -> str:
 
 
 def _conversions(kernel: Kernel) -> Iterator[str]:
-    """Functions that load or store vectors of whole numbers."""
+    """Functions that load or store vectors of integers."""
     for statement in statements(kernel.body):
         target = statement.target if isinstance(statement, Assign) else None
         if isinstance(target, Load) and target.converts:
@@ -139,7 +139,7 @@ def sharing_text(threads: int) -> str:
 
 
 def text_of(expr: Expr, least: int = 0) -> str:
-    """C text; in brackets where its operator is weaker than `least`."""
+    """C text, in parentheses if its operator has a lower precedence than `least`."""
     if isinstance(expr, Number):
         return expr.text
     if isinstance(expr, Var):
@@ -154,7 +154,9 @@ def text_of(expr: Expr, least: int = 0) -> str:
         return f"*(const vf *)&{text_of(Element(expr.array, expr.subscripts))}"
     if isinstance(expr, Negative):
         text = text_of(expr.value, _UNARY)
-        return f"-({text})" if text.startswith("-") else f"-{text}"  # -- would be a decrement
+        return (
+            f"-({text})" if text.startswith("-") else f"-{text}"
+        )  # -- would be parsed as a decrement
     if isinstance(expr, Call):
         return f"{expr.function}({', '.join(text_of(a) for a in expr.arguments)})"
     if isinstance(expr, Cast):

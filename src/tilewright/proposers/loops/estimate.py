@@ -1,7 +1,8 @@
-"""About how long a kernel of commands on registers takes, by what its target declares of them.
+"""Estimates how long a kernel of register commands takes, from the declarations of its target.
 
-Cycles of each unit's commands, the latency of registers that are updated again and again, and the
-lines that loads fetch from beyond each cache. It only ranks plans: what they are worth is measured.
+The estimate consists of the cycles of each unit's commands, the latency of registers that are
+updated repeatedly, and the lines that loads fetch from beyond each cache. It only ranks plans;
+their benefit is measured.
 """
 
 from __future__ import annotations
@@ -25,32 +26,32 @@ from tilewright.proposers.loops.ir import (
 )
 
 _OVERLAP = 0.1
-"""Share of the work of the units that are not the busiest which is not hidden behind it."""
+"""Share of the work of the other units that does not overlap the work of the busiest unit."""
 _EXPOSED = 0.3
-"""Share of work and waiting that does not overlap the longest of them."""
+"""Share of the work and waiting that does not overlap the longest part."""
 _USABLE = 0.75
-"""Share of a cache that a working set may take and stay in it."""
+"""Maximum share of a cache that a working set may take and stay in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Access:
-    """A block that a command touches: its subscripts, the loops around it, and its variables."""
+    """A block that a command accesses: its subscripts, its enclosing loops, and its variables."""
 
     place: tuple[str, tuple[Expr, ...]]
     path: tuple[For, ...]
     used: frozenset[str]
 
     def blocks(self, depth: int) -> int:
-        """Different blocks while the loops from `depth` inwards run."""
+        """Number of different blocks while the loops from `depth` inwards run."""
         return math.prod(loop.trips for loop in self.path[depth:] if loop.variable in self.used)
 
     def runs(self, depth: int) -> int:
-        """How often the loops from `depth` inwards run as a whole."""
+        """Number of times that the loops from `depth` inwards run as a whole."""
         return math.prod(loop.trips for loop in self.path[:depth])
 
 
 def estimate(kernel: Kernel, target: TargetBrief) -> float | None:
-    """Cycles; None where the target declares none of the kernel's commands."""
+    """The estimate in cycles; None if the target declares none of the kernel's commands."""
     known = {c.name: c for c in target.commands if "cycles" in c.attributes}
     commands = [s for s in statements(kernel.body) if isinstance(s, Command)]
     if not any(c.name in known for c in commands):
@@ -61,7 +62,7 @@ def estimate(kernel: Kernel, target: TargetBrief) -> float | None:
 
 
 def _time(body: Sequence[Statement], known: Mapping[str, CommandEffect]) -> float:
-    """Cycles of statements, as if everything lay in the nearest cache."""
+    """Cycles of statements if all data were in the nearest cache."""
     inner = [s for s in body if isinstance(s, For)]
     total = sum(loop.trips * _time(loop.body, known) for loop in inner)
     units: dict[str, float] = {}
@@ -84,7 +85,7 @@ def _time(body: Sequence[Statement], known: Mapping[str, CommandEffect]) -> floa
 
 
 def _waiting(kernel: Kernel, limits: Mapping[str, int], level: str) -> float:
-    """Cycles in which lines come from beyond a cache that `limits` describe."""
+    """Cycles in which lines are fetched from beyond a cache that `limits` describe."""
     accesses = _accesses(kernel.body, ())
     rows, row_bytes = kernel.block
     usable = _USABLE * limits.get(f"{level}_bytes", 0)
@@ -101,7 +102,7 @@ def _waiting(kernel: Kernel, limits: Mapping[str, int], level: str) -> float:
             if touched[loop] <= usable:
                 break
             depth += 1
-        # What one iteration of a loop around needs again in the next has stayed there.
+        # Data that one iteration of an outer loop and the next one both need have stayed there.
         while depth and access.path[depth - 1].variable not in access.used:
             depth -= 1
         cycles += access.runs(depth) * access.blocks(depth) * rows * per_row

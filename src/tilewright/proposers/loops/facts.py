@@ -1,6 +1,7 @@
-"""Facts of a kernel in plain C that say which optimisations can help it at all.
+"""Facts about a kernel in plain C that show which optimisations can help it.
 
-Read from its words: a fact that is missing certainly does not hold; one that is there may hold.
+They are found by searching its text. A fact that is not found certainly does not hold; one that is
+found may hold.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Functions on vectors that rewritten kernels bring along, as C text for a number of lanes."""
+"""Vector functions that rewritten kernels contain, as C text for a number of lanes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MATHEMATICAL: Mapping[str, int] = {
     **{name + end: 2 for name in _OF_TWO for end in ("", "f")},
     "fmaf": 3, "fma": 3,
 }  # fmt: skip
-"""Functions of math.h that kernels may call, with how many arguments they take."""
+"""Functions of math.h that kernels may call, with their numbers of arguments."""
 
 VECTOR_OF: Mapping[str, str] = {
     name + end: f"v_{short}"
@@ -29,22 +29,22 @@ VECTOR_OF: Mapping[str, str] = {
     )
     for end in ("f", "")
 }  # fmt: skip
-"""The function on vectors that does what one on floats does."""
+"""For each function on floats, the corresponding function on vectors."""
 
 COMPARED: Mapping[str, tuple[str, bool]] = {
     "<": ("v_less", False), ">": ("v_less", True), "<=": ("v_at_most", False),
     ">=": ("v_at_most", True), "==": ("v_equal", False), "!=": ("v_differ", False),
 }  # fmt: skip
-"""The comparison of vectors for an operator, and whether its operands are exchanged."""
+"""The vector comparison for an operator, and whether its operands are exchanged."""
 
 MASKS = frozenset({"v_less", "v_at_most", "v_equal", "v_differ", "v_and", "v_or", "v_not"})
-"""Functions whose lanes are all ones where something holds, else all zeros."""
+"""Functions whose lanes have all bits set if a condition holds, and no bits set otherwise."""
 
 SCALAR_OF_REDUCTION: Mapping[str, str] = {"v_sum": "+", "v_most": "fmaxf", "v_least": "fminf"}
-"""What combines the lanes of a vector to a float."""
+"""Functions that combine the lanes of a vector into a float."""
 
 ROUNDING = ("floor", "ceil", "round", "trunc", "rint", "nearbyint")
-"""Functions whose results are whole numbers."""
+"""Functions whose results are integers."""
 
 TO_WHOLE: Mapping[str, str] = {
     f"{size}{name}{end}": f"{name}{end}"
@@ -52,13 +52,13 @@ TO_WHOLE: Mapping[str, str] = {
     for size in ("l", "ll")
     for end in ("", "f")
 }
-"""The function that rounds, for each that converts its result to a whole number of 64 bits."""
+"""For each function that converts its result to a 64-bit integer, the function that only rounds."""
 
 CONVERTED = ("int8_t", "uint8_t", "int16_t", "uint16_t", "int32_t", "int")
-"""Types of whole numbers that vectors are loaded from and stored as."""
+"""Integer types as which vectors are loaded and stored."""
 
 LOADS, STORES = "v_from_", "v_to_"
-"""Begin the names of the functions that do so, before the type."""
+"""The beginnings of the names of these functions, before the type."""
 
 _NEEDS: Mapping[str, tuple[str, ...]] = {
     "v_exp": ("v_max", "v_min"),
@@ -97,7 +97,8 @@ static inline vf v_sqrt(vf a) {
 static inline vf v_select(vf which, vf a, vf b) {
   return (vf)(((vi)a & (vi)which) | ((vi)b & ~(vi)which));
 }""",
-    # By way of 32 bits, which compilers convert to in one instruction; larger numbers are whole.
+    # The conversion uses 32 bits, which compilers do in one instruction; larger floats are already
+    # whole numbers.
     "v_trunc": """\
 /* each lane without its fraction; the sign stays */
 static inline vf v_trunc(vf a) {
@@ -115,7 +116,7 @@ static inline vf v_ceil(vf a) {
   vf up = v_trunc(a) + (vf)((vi)((vf){0} + 1.0f) & (v_trunc(a) < a));
   return (vf)((vi)up | ((vi)a & ~0x7fffffff));
 }""",
-    # Half is added by its neighbour below, so that 0.49999997 is not rounded up.
+    # The value just below one half is added, so that 0.49999997 is not rounded up.
     "v_round": """\
 /* the nearest whole number of each lane; halves away from zero */
 static inline vf v_round(vf a) {
@@ -130,7 +131,7 @@ static inline vf v_rint(vf a) {
     "v_running": "",
     "v_before": "",
     "v_ends": "static inline vf v_ends(vf a) { return __builtin_shuffle(a, (vi){0} + LAST); }",
-    # Bits of whole numbers of 32 bits in the lanes; sums that are too large begin again at zero.
+    # The bits of 32-bit integers in the lanes; sums that are too large wrap around.
     "v_bits": "static inline vf v_bits(unsigned a) { return (vf)((vi){0} + (int)a); }",
     "v_bits_plus": """\
 static inline vf v_bits_plus(vf a, vf b) {
@@ -236,7 +237,7 @@ _CONVERSIONS = tuple(f"{begin}{kind}" for begin in (LOADS, STORES) for kind in C
 
 
 def type_of_call(name: str) -> Type:
-    """What a function of math.h or one of these returns."""
+    """The return type of a function of math.h or of this module."""
     if name == "v_bits_first":
         return "uint32_t"
     if name in (*SCALAR_OF_REDUCTION, "v_first") or name[:-1] in MATHEMATICAL:
@@ -245,13 +246,13 @@ def type_of_call(name: str) -> Type:
 
 
 def vector_types(lanes: int) -> str:
-    """The types of vectors; they may lie at any address and alias arrays of floats."""
+    """The vector types. They can have any address and alias arrays of floats."""
     how = f"__attribute__((vector_size({4 * lanes}), aligned(4), may_alias))"
     return f"typedef float vf {how};\ntypedef int vi {how};"
 
 
 def definitions(used: Iterable[str], lanes: int) -> list[str]:
-    """C texts of the functions that are used, in an order in which they can stand."""
+    """C texts of the used functions, in an order in which each is defined before it is used."""
     wanted: set[str] = set()
 
     def want(name: str) -> None:
@@ -287,7 +288,7 @@ def _text(name: str, lanes: int) -> str:
 
 
 def _conversion(name: str, lanes: int) -> str:
-    """Between whole numbers in memory and a vector of floats, by way of 32 bits."""
+    """Conversion between integers in memory and a vector of floats, through 32-bit integers."""
     kind = name.removeprefix(LOADS).removeprefix(STORES)
     size = BYTES.get(kind, 4)
     how = f"__attribute__((vector_size({lanes * size}), aligned({size}), may_alias))"
@@ -295,7 +296,7 @@ def _conversion(name: str, lanes: int) -> str:
     if name.startswith(LOADS):
         head = f"static inline vf {name}(const {kind} *p) {{"
         given = "*(const vk *)p"
-        if size == 1:  # compilers double the size of a number in one instruction
+        if size == 1:  # compilers can only double the size of an integer in one instruction
             inner += f"\n  typedef short vh __attribute__((vector_size({2 * lanes})));"
             given = f"__builtin_convertvector({given}, vh)"
         whole = f"__builtin_convertvector({given}, vi)"
@@ -306,7 +307,8 @@ def _conversion(name: str, lanes: int) -> str:
 
 
 def _running(name: str, added: str, lanes: int) -> str:
-    """Each lane gets the sum of itself and all before: those 1 before are added, then 2, 4, ..."""
+    """Each lane gets the sum of itself and all earlier lanes, by adding the lanes 1, 2, 4, ...
+    before it."""
     lines = []
     distance = 1
     while distance < lanes:
@@ -317,13 +319,13 @@ def _running(name: str, added: str, lanes: int) -> str:
 
 
 def _later(distance: int, lanes: int) -> str:
-    """The lanes of `a` that many lanes later, after zeros."""
+    """The vector `a` moved by a number of lanes, with zeros in the first lanes."""
     order = [lane - distance if lane >= distance else lanes for lane in range(lanes)]
     return f"__builtin_shuffle(a, (vf){{0}}, (vi){{{', '.join(map(str, order))}}})"
 
 
 def _reduction(name: str, lanes: int) -> str:
-    """Halves are combined until one lane holds the result."""
+    """Halves of the vector are combined until one lane contains the result."""
     lines = []
     distance = lanes // 2
     while distance:

@@ -1,9 +1,10 @@
 """A small form of C: loops over whole ranges, scalars, arrays and vectors of floats.
 
-Conditions are values, as in C; an `if` is a `Select` for each variable or element it assigns.
+Conditions are values, as in C. An `if` becomes a `Select` for each variable or element that it
+assigns.
 
-A vector is `lanes` floats; `Load` is the one that begins at an element of an array. Everything is
-frozen, so that rewrites share what they leave alone.
+A vector consists of `lanes` floats. `Load` is the vector that begins at an element of an array. All
+records are frozen, so that rewrites share the unchanged parts.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ Type = Literal[
     "int", "float", "vector", "double", "int8_t", "uint8_t", "int16_t", "uint16_t", "int32_t",
     "uint32_t", "int64_t", "uint64_t", "_Bool",
 ]  # fmt: skip
-"""Arrays of parameters may be of all but vectors."""
+"""Element types of parameters, which can be all types except vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Number:
 
 
 INFINITY = Number("INFINITY")
-"""The float of math.h; HUGE_VALF is another name of it."""
+"""The float constant of math.h; HUGE_VALF is another name for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +48,11 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The vector that begins at an element; as a target, where it is stored.
+    """The vector that begins at an element. As the target of an assignment, the vector is stored
+    there.
 
-    Elements of another `type` are converted to floats, and stored without their fractions.
+    Elements with another `type` are converted to floats. When they are stored, fractions are
+    discarded.
     """
 
     array: str
@@ -58,13 +61,13 @@ class Load:
 
     @property
     def converts(self) -> bool:
-        """Whether its elements are not floats."""
+        """Whether the elements are not floats."""
         return self.type != "float"
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where an element is, as an instruction on registers takes it."""
+    """The address of an element, as an operand of a register command."""
 
     array: str
     subscripts: tuple[Expr, ...]
@@ -96,7 +99,7 @@ class Cast:
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """condition ? value : other; only the one that is chosen is computed."""
+    """condition ? value : other. Only the chosen value is computed."""
 
     condition: Expr
     value: Expr
@@ -105,7 +108,7 @@ class Select:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function of the mathematical library or of `functions.py`."""
+    """A call of a function of math.h or of `functions.py`."""
 
     function: str
     arguments: tuple[Expr, ...]
@@ -135,10 +138,11 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """for (int variable = first; variable < last; variable += step); `first` and `last` constant.
+    """for (int variable = first; variable < last; variable += step), with constant `first` and
+    `last`.
 
-    The last iteration may begin at most `step` before `last`: no iteration reaches over it.
-    So many `threads` share the iterations, each a contiguous part.
+    No iteration extends beyond `last`: the last one begins at `last - step` at most. The iterations
+    are divided into contiguous parts for `threads` threads.
     """
 
     variable: str
@@ -150,13 +154,14 @@ class For:
 
     @property
     def trips(self) -> int:
-        """Iterations."""
+        """Number of iterations."""
         return max(0, -(-(self.last - self.first) // self.step))
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """An instruction on numbered registers; `roles` are those the target declares, in order."""
+    """A command on numbered registers. `roles` are the operand roles that the target declares, in
+    order."""
 
     name: str
     arguments: tuple[Expr, ...]
@@ -168,10 +173,10 @@ Statement: TypeAlias = Declare | Assign | Command | For
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """An argument of the kernel, with all its sizes and the C type of its elements.
+    """A parameter of the kernel, with all its sizes and the C type of its elements.
 
-    A pointer has no sizes and one subscript. `restricted` is what `restrict` says. A static array
-    that nothing changes has its `values`, in the order in which they lie.
+    A pointer has no sizes and one subscript. `restricted` says whether it has `restrict`. A static
+    array that is never changed has its `values`, in memory order.
     """
 
     name: str
@@ -184,11 +189,11 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A whole kernel; `lanes` is the length of its vectors, 0 before there are any.
+    """A whole kernel. `lanes` is the length of its vectors, or 0 if there are none.
 
-    `head` is text that stands in front of it. `registers` is how many it describes there, by lists
-    with a value for each, or 0; each has at most `block` rows and bytes per row. `scratch` are its
-    static arrays.
+    `head` is text in front of the kernel. `registers` is the number of registers that `head`
+    describes in lists with a value for each, or 0; each register has at most `block` rows and at
+    most `block` bytes per row. `scratch` are the static arrays.
     """
 
     parameters: tuple[Parameter, ...]
@@ -201,7 +206,7 @@ class Kernel:
 
 
 def parts(expr: Expr) -> tuple[Expr, ...]:
-    """What an expression is made of."""
+    """The direct parts of an expression."""
     if isinstance(expr, (Element, Load, Address)):
         return expr.subscripts
     if isinstance(expr, (Negative, Cast)):
@@ -214,14 +219,14 @@ def parts(expr: Expr) -> tuple[Expr, ...]:
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
-    """An expression and all it is made of."""
+    """An expression and all its parts, at any depth."""
     yield expr
     for part in parts(expr):
         yield from walk(part)
 
 
 def changed(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
-    """The expression with `change` applied to each of its parts, from the inside out."""
+    """The expression after `change` was applied to each of its parts, from the innermost."""
     if isinstance(expr, (Element, Load, Address)):
         subscripts = tuple(changed(s, change) for s in expr.subscripts)
         expr = replace(expr, subscripts=subscripts)
@@ -239,7 +244,7 @@ def changed(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
 
 
 def changed_in(statement: Statement, change: Callable[[Expr], Expr]) -> Statement:
-    """The statement with `change` applied to all its expressions, targets included."""
+    """The statement after `change` was applied to all its expressions, including targets."""
     if isinstance(statement, Declare):
         value = None if statement.value is None else changed(statement.value, change)
         return replace(statement, value=value)
@@ -253,7 +258,7 @@ def changed_in(statement: Statement, change: Callable[[Expr], Expr]) -> Statemen
 
 
 def statements(body: tuple[Statement, ...]) -> Iterator[Statement]:
-    """All statements, those of loops after the loop."""
+    """All statements at any depth; those of a loop come after the loop."""
     for statement in body:
         yield statement
         if isinstance(statement, For):
@@ -261,7 +266,7 @@ def statements(body: tuple[Statement, ...]) -> Iterator[Statement]:
 
 
 def expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:
-    """All expressions of statements with all they are made of, targets included."""
+    """All expressions of statements with all their parts, including targets."""
     for statement in statements(body):
         if isinstance(statement, Declare) and statement.value is not None:
             yield from walk(statement.value)
@@ -274,17 +279,18 @@ def expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:
 
 
 def loops(kernel: Kernel) -> list[For]:
-    """All loops in textual order; a loop's number is its place here."""
+    """All loops in the order of the text. The number of a loop is its position here."""
     return [s for s in statements(kernel.body) if isinstance(s, For)]
 
 
 def around(kernel: Kernel, number: int) -> list[For]:
-    """Loop `number` and those that it lies in, the outermost first."""
+    """Loop `number` and its enclosing loops, the outermost first."""
     return path_to(loops(kernel)[number], kernel.body)
 
 
 def path_to(loop: For, body: tuple[Statement, ...]) -> list[For]:
-    """A loop among statements and those that it lies in, the outermost first; empty without it."""
+    """A loop and its enclosing loops, the outermost first; empty if the statements do not contain
+    it."""
     for statement in body:
         if isinstance(statement, For):
             if statement is loop:

@@ -33,20 +33,25 @@ _FOLLOW_UPS: Mapping[str, float] = {
     "exchange": 1, "keep": 1, "split": 1, "block": 1, "interleave": 1, "stage": 1, "pack": 1,
     "share": 2,
 }  # fmt: skip
-"""Techniques that may complete a plan after its first step, if the target's menu has them, and how
-often they are drawn."""
+"""Techniques that may complete a plan after its first step, if the target's menu contains them, and
+their relative frequencies."""
 DRAWN_PER_PLAN = 4
-"""Of kernels whose time can be estimated, so many plans are drawn for each that is kept."""
+"""Number of plans that are drawn for each one that is kept, for kernels whose time can be
+estimated."""
 BEAM = 3
-"""Kernels that the search for the shortest estimates goes on from, and that it finds."""
+"""Number of kernels from which the search for the shortest estimates continues, and that it
+returns."""
 LONGEST = 5
-"""Steps of the longest drawn plan; every call also makes one that vectorises all it can."""
+"""Maximum number of steps of a drawn plan. Every call also makes one plan that vectorises as much
+as possible."""
 MOST_STATEMENTS = 96
-"""A kernel on registers of more statements is not rewritten further: compilers unroll, too."""
+"""A kernel on registers with more statements is not rewritten further, because compilers also
+unroll loops."""
 
 
 class LoopProposer:
-    """Draws sequences of rewrites; deterministic for a seed. `name` is what its plans carry."""
+    """Draws sequences of rewrites. The result depends only on the seed. `name` is the name of the
+    proposer in its plans."""
 
     replays = True
 
@@ -92,7 +97,7 @@ class LoopProposer:
         plans = list(found.values())
         if now is None:
             return reused + [plan for plan, _ in plans]
-        # The estimate knows little of the machine: the other half is as it was drawn.
+        # The estimate is imprecise, so the other half is taken in the order in which it was drawn.
         best = sorted(plans, key=lambda made: made[1])[: -(-count // 2)]
         rest = [made for made in plans if made not in best][: count - len(best)]
         return reused + [plan for plan, _ in (*best, *rest)]
@@ -100,7 +105,7 @@ class LoopProposer:
     def implement(
         self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int
     ) -> list[Candidate]:
-        """The plan's steps, and variants that go one step further."""
+        """The kernel of the plan, and variants with one more step."""
         try:
             kernel = read_kernel(parent.candidate.source, brief.target)
             for text in str(plan.parameters.get("steps", "")).split("; "):
@@ -119,7 +124,8 @@ class LoopProposer:
         return [Candidate(s, parent.candidate.id, p, self.name) for s, p in kept]
 
     def left_alone(self, target: TargetBrief, source: str) -> list[LeftAlone]:
-        """The first line that is not understood: the kernel is then left alone as a whole."""
+        """The first line that is not understood, because then the whole kernel is left
+        unchanged."""
         try:
             read_kernel(source, target)
         except UnsupportedError as error:
@@ -134,7 +140,8 @@ class LoopProposer:
     def _estimated(
         self, brief: Brief, parent: Trial, kernel: Kernel, cost: float
     ) -> dict[str, tuple[Plan, float]]:
-        """Plans to the shortest estimates, where the menu has options that begin them."""
+        """Plans to the kernels with the shortest estimates, if the menu has options that begin
+        them."""
         key = f"{brief.target.name} {emit(kernel)}"
         if key not in self._shortest:
             self._shortest[key] = _Drawing(brief.target).shortest(kernel, cost)
@@ -162,7 +169,8 @@ class LoopProposer:
         return {str(plan.parameters["steps"]): (plan, 0.0)}
 
     def _of_schedules(self, brief: Brief, parent: Trial, kernel: Kernel) -> list[Plan]:
-        """At the start of a run: each earlier run's schedule as a whole, as far as it applies."""
+        """Used at the start of a run: each earlier run's schedule as a whole, as far as it
+        applies."""
         if brief.iteration > 1:
             return []
         found: dict[str, Plan] = {}
@@ -204,7 +212,7 @@ class _Drawing:
     def first(
         self, kernel: Kernel, menu: Sequence[MenuOption], rng: random.Random
     ) -> _Begun | None:
-        """A random place of a random option that applies."""
+        """A random option that applies, at a random place."""
         options = [o for o in menu if o.technique in TECHNIQUES]
         rng.shuffle(options)
         for option in options:
@@ -214,9 +222,9 @@ class _Drawing:
         return None
 
     def whole(self, kernel: Kernel, menu: Sequence[MenuOption]) -> list[_Begun]:
-        """Sequences that carry out all that helps at once: see `whole.py`.
+        """Sequences that combine all helpful rewrites: see `whole.py`.
 
-        Not after a random step: a loop that was unrolled is no longer vectorised.
+        They are not used after a random step, because an unrolled loop can no longer be vectorised.
         """
         found = []
         for steps, after in self._whole.sequences(kernel):
@@ -228,7 +236,7 @@ class _Drawing:
     def extend(
         self, kernel: Kernel, rng: random.Random, more: int, steps: list[tuple[Step, Kernel]]
     ) -> Kernel:
-        """The kernel after up to `more` steps, which are appended with what they change."""
+        """The kernel after up to `more` further steps, which are appended to the plan."""
         for _ in range(more):
             technique = rng.choices(list(self._follow_ups), list(self._follow_ups.values()))[0]
             found = self._drawn(kernel, technique, rng)
@@ -238,9 +246,9 @@ class _Drawing:
         return kernel
 
     def shared(self, kernel: Kernel, steps: list[tuple[Step, Kernel]]) -> Kernel:
-        """The kernel with its outermost loops shared among the target's threads, where they can be.
+        """The kernel with its outermost loops shared among the target's threads, if possible.
 
-        What was drawn may have shared them already, or a loop inside.
+        An earlier step may already have shared them or an inner loop.
         """
         while len(loops(kernel)) <= MOST_LOOPS:
             found = self._shares(kernel)
@@ -251,14 +259,14 @@ class _Drawing:
         return kernel
 
     def shortest(self, kernel: Kernel, cost: float) -> list[list[tuple[Step, Kernel]]]:
-        """Ways to the shortest estimates that a narrow search finds, the shortest first.
+        """The plans with the shortest estimates that a beam search finds, the shortest first.
 
-        Each is steps, with what they change.
+        Each consists of steps and their descriptions.
         """
         beam: list[_Way] = [(cost, [], kernel)]
         shorter: list[_Way] = []
         if length(kernel) > MOST_STATEMENTS // 2:
-            return []  # it was unrolled, which comes last
+            return []  # it was unrolled, which is always the last step
         for _ in range(LONGEST):
             found: dict[Kernel, _Way] = {}
             for _, steps, before in beam:
@@ -288,7 +296,7 @@ class _Drawing:
             steps_here = steps_of(kernel, technique, self._lanes)
             found = [made for made in steps_here if length(made[1]) <= MOST_UNROLLED]
             return rng.choice(found) if found else None
-        # Many kernels are drawn for each that is kept: only what is drawn is carried out.
+        # Many kernels are drawn for each one that is kept, so only the drawn steps are carried out.
         steps = possible(kernel, technique, self._lanes)
         rng.shuffle(steps)
         for step in steps:
@@ -301,20 +309,21 @@ class _Drawing:
         return None
 
     def _shares(self, kernel: Kernel) -> list[tuple[Step, Kernel]]:
-        """Loops to share; those first for which the threads are woken least often."""
+        """Loops to share, those for which threads are woken least often first."""
         found = steps_of(kernel, "share", self._lanes, self._threads)
         return sorted(found, key=lambda share: regions(kernel, share[0].loop))
 
 
 _Begun = tuple[MenuOption, list[tuple[Step, Kernel]], Kernel]
-"""The option that a plan takes, its first steps, and the kernel after them."""
+"""The option of a plan, its first steps, and the kernel after them."""
 
 _Way = tuple[float, list[tuple[Step, Kernel]], Kernel]
-"""An estimate, the steps there, and the kernel."""
+"""An estimate, the steps, and the kernel."""
 
 
 def _least(ways: Iterable[_Way]) -> list[_Way]:
-    """The shortest; of kernels that are estimated alike, which mostly are alike, the first."""
+    """The kernels with the shortest estimates. Of kernels with the same estimate, which are mostly
+    equal, only the first."""
     alike: dict[str, _Way] = {}
     for way in ways:
         alike.setdefault(f"{way[0]:.3g}", way)

@@ -1,4 +1,4 @@
-"""Kernels as a target's brief lets them be read."""
+"""Reads kernels with the information in a target's brief."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tilewright.proposers.loops.parsing.kernel import parse
 
 
 def read_kernel(source: str, target: TargetBrief) -> Kernel:
-    """A source, which may use the target's commands on registers.
+    """The kernel of a source, which may use the target's register commands.
 
     Raises `UnsupportedError`.
     """
@@ -20,7 +20,7 @@ def read_kernel(source: str, target: TargetBrief) -> Kernel:
 
 
 class _Commands(tuple[CommandEffect, ...]):
-    """Commands of a target, told from others by their names and operands."""
+    """The commands of a target, identified by their names and operands."""
 
     __slots__ = ()
 
@@ -34,11 +34,11 @@ def _parsed(source: str, target: str, commands: _Commands, block: tuple[int, int
 
 
 def threads_of(target: TargetBrief) -> int:
-    """Threads that may share a loop: 1 where the target's menu does not offer that."""
+    """Number of threads that can share a loop; 1 if the target's menu does not offer this."""
     offered = any(option.technique == "share" for option in target.menu)
     return target.limits.get("threads", 1) if offered else 1
 
 
 def lanes_of(target: TargetBrief) -> int:
-    """Floats in a vector register."""
+    """Number of floats in a vector register."""
     return max(4, target.limits.get("vector_bytes", 16) // 4)

@@ -1,1 +1,2 @@
-"""What loops change, carry from one iteration to the next, and may share between threads."""
+"""Analyses of loops: what they change, carry from one iteration to the next, and can share between
+threads."""

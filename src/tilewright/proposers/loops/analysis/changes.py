@@ -1,4 +1,4 @@
-"""What a loop changes, what it carries from one iteration to the next, and whether that matters."""
+"""Finds what a loop changes and what it carries from one iteration to the next."""
 
 from __future__ import annotations
 
@@ -32,12 +32,13 @@ _KINDS: Mapping[str, str] = {
 
 
 class NotApplicableError(Exception):
-    """A rewrite does not fit a place, or cannot be shown to keep the result."""
+    """A rewrite is not possible at a place, or cannot be shown to keep the result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """A variable that a loop only adds to (`sum`), or keeps the largest or least of."""
+    """A variable to which a loop only adds (`sum`), or of which it keeps the largest or smallest
+    value."""
 
     name: str
     kind: str
@@ -45,12 +46,12 @@ class Reduction:
 
 
 def array_types(kernel: Kernel) -> dict[str, Type]:
-    """Types of the elements of parameters and static arrays, by their names."""
+    """Element types of parameters and static arrays, by name."""
     return {p.name: p.type for p in (*kernel.parameters, *kernel.scratch)}
 
 
 def visible_types(kernel: Kernel, number: int) -> dict[str, Type]:
-    """Types of the variables that are declared where loop `number` begins."""
+    """Types of the variables that are visible at the beginning of loop `number`."""
     count = -1
 
     def search(body: tuple[Statement, ...], known: dict[str, Type]) -> dict[str, Type] | None:
@@ -74,7 +75,7 @@ def visible_types(kernel: Kernel, number: int) -> dict[str, Type]:
 def hidden_name(body: tuple[Statement, ...], visible: Collection[str]) -> str | None:
     """A name whose declaration hides an outer declaration of the same name, or None.
 
-    Variables are known by their names, so that two of one name would be taken for the same.
+    Variables are identified by their names, so two variables with the same name would be confused.
     """
     known = set(visible)
     for statement in body:
@@ -93,7 +94,8 @@ def hidden_name(body: tuple[Statement, ...], visible: Collection[str]) -> str | 
 
 
 def declared_in(body: tuple[Statement, ...]) -> dict[str, Type]:
-    """Variables that statements declare, at any depth; `NotApplicableError` for arrays."""
+    """Variables that statements declare, at any depth; `NotApplicableError` if they declare
+    arrays."""
     found: dict[str, Type] = {}
     for statement in statements(body):
         if isinstance(statement, Declare):
@@ -104,7 +106,8 @@ def declared_in(body: tuple[Statement, ...]) -> dict[str, Type]:
 
 
 def changed_by(loop: For) -> set[str]:
-    """Variables that take several values while a loop runs: its own, and what its body assigns."""
+    """Variables whose values change while a loop runs: its own variable, and those that its body
+    assigns."""
     found = {loop.variable}
     for statement in statements(loop.body):
         if isinstance(statement, For):
@@ -117,9 +120,10 @@ def changed_by(loop: For) -> set[str]:
 
 
 def reductions(loop: For, types: Mapping[str, Type], but: Collection[str] = ()) -> list[Reduction]:
-    """All that a loop carries in variables; `NotApplicableError` if something is not a reduction.
+    """All reductions of a loop; `NotApplicableError` if it carries a variable that is not a
+    reduction.
 
-    Variables of `but` are left out.
+    Variables in `but` are ignored.
     """
     own = declared_in(loop.body)
     kinds: dict[str, str] = {}
@@ -136,7 +140,7 @@ def reductions(loop: For, types: Mapping[str, Type], but: Collection[str] = ()) 
             if kind is None or kinds.setdefault(name, kind) != kind:
                 raise NotApplicableError(f"{name} is carried from one iteration to the next")
             own_reads = sum(e == Var(name) for e in walk(statement.value))
-            reads[name] -= 1 + own_reads  # as the target, and as the operand
+            reads[name] -= 1 + own_reads  # once as the target, and once as an operand
     for name in kinds:
         if reads[name]:
             raise NotApplicableError(f"{name} is used during its reduction")
@@ -146,9 +150,9 @@ def reductions(loop: For, types: Mapping[str, Type], but: Collection[str] = ()) 
 
 
 def scans(loop: For, types: Mapping[str, Type]) -> list[str]:
-    """Running sums of a loop: variables that each iteration adds to once, and reads besides.
+    """Running sums of a loop: variables to which each iteration adds once, and which it also reads.
 
-    Where it reads them before it adds, what is added may be computed before that as well.
+    If a variable is read before the addition, the added value can be computed before that read.
     """
     found = []
     own = declared_in(loop.body)
@@ -175,7 +179,7 @@ def scans(loop: For, types: Mapping[str, Type]) -> list[str]:
 
 
 def _may_move(statement: Assign, over: tuple[Statement, ...]) -> bool:
-    """Whether a value may be computed before other statements."""
+    """Whether a value can be computed before other statements."""
     changed = {
         s.target.name if isinstance(s.target, Var) else s.target.array
         for s in statements(over)
@@ -187,7 +191,7 @@ def _may_move(statement: Assign, over: tuple[Statement, ...]) -> bool:
 
 
 def reduction_of(name: str, value: Expr) -> str | None:
-    """How an assigned value reduces a variable, or None."""
+    """The reduction that an assigned value performs on a variable, or None."""
     operands: tuple[Expr, ...] = ()
     kind = None
     if isinstance(value, Binary) and value.operator == "+":
@@ -205,7 +209,8 @@ def reduction_of(name: str, value: Expr) -> str | None:
 
 
 def _chosen(name: str, value: Select) -> str | None:
-    """How a choice reduces a variable: to the larger, the smaller, or a sum of what is chosen."""
+    """The reduction that a choice performs on a variable: the larger, the smaller, or a conditional
+    sum."""
     test = value.condition
     if value.other == Var(name) and all(e != Var(name) for e in walk(test)):
         return "sum" if reduction_of(name, value.value) == "sum" else None
@@ -221,7 +226,7 @@ def _chosen(name: str, value: Select) -> str | None:
 
 
 def coefficient(expr: Expr, variable: str) -> int:
-    """By how much a subscript grows with a variable. Raises `NotApplicableError`."""
+    """The factor by which a subscript grows with a variable. Raises `NotApplicableError`."""
     if isinstance(expr, Number):
         return 0
     if isinstance(expr, Var):
@@ -239,7 +244,7 @@ def coefficient(expr: Expr, variable: str) -> int:
 
 
 def names_in(kernel: Kernel) -> set[str]:
-    """Every name a kernel uses."""
+    """Every name that a kernel uses."""
     found = {p.name for p in (*kernel.parameters, *kernel.scratch)}
     for statement in statements(kernel.body):
         if isinstance(statement, Declare):
@@ -250,7 +255,7 @@ def names_in(kernel: Kernel) -> set[str]:
 
 
 def fresh(base: str, taken: set[str]) -> str:
-    """A name that is not taken, like `base`; it is taken from now on."""
+    """A name similar to `base` that is not used yet; it counts as used from now on."""
     number = 1
     while f"{base}_{number}" in taken:
         number += 1

@@ -1,4 +1,4 @@
-"""Whether iterations of a loop may touch the same elements of arrays."""
+"""Finds out whether iterations of a loop can access the same elements of arrays."""
 
 from __future__ import annotations
 
@@ -33,12 +33,13 @@ _ELEMENT_BYTES = {"int8_t": 1, "uint8_t": 1, "int16_t": 2, "uint16_t": 2}
 def require_independent(
     loop: For, kernel: Kernel, private: Collection[str] = (), changing: Collection[str] = ()
 ) -> None:
-    """Raise unless no two iterations touch the same element of an array that the loop writes.
+    """Raise unless no two iterations access the same element of an array that the loop writes.
 
-    Shown where one subscript of all accesses to the array is the same up to constants, grows with
-    the loop's variable by more than what they cover, loops inside included, and holds nothing else
-    that the loop changes. Each iteration has its own copies of the arrays that are `private`;
-    variables of `changing` may differ between two iterations, too. The loop is one of the kernel's.
+    This is shown if one subscript is the same in all accesses to the array, except for constants.
+    It must grow with the loop's variable by more than the accesses cover, including those of inner
+    loops, and must contain no other variable that the loop changes. Arrays in `private` are
+    separate for each iteration. Variables in `changing` may also differ between two iterations. The
+    loop must be part of the kernel.
     """
     accesses = list(_accesses(loop.body, kernel, _Ranges(loop.body)))
     written = {access.array for access, is_write, _ in accesses if is_write}
@@ -89,7 +90,7 @@ def _separates(
 
 
 def _names_of(expr: Expr) -> set[str]:
-    """Variables and arrays that an expression is made of."""
+    """Variables and arrays in an expression."""
     return {
         e.name if isinstance(e, Var) else e.array
         for e in walk(expr)
@@ -98,7 +99,7 @@ def _names_of(expr: Expr) -> set[str]:
 
 
 def linear(subscript: Expr) -> tuple[dict[Expr, int], int]:
-    """A subscript as a sum of terms with whole factors, none of them zero, and a number."""
+    """A subscript as a sum of terms with whole non-zero factors, and a constant."""
     if isinstance(subscript, Number) and subscript.text.isdigit():
         return {}, int(subscript.text)
     if isinstance(subscript, Negative):
@@ -125,9 +126,9 @@ def _scaled(sum_of_terms: tuple[dict[Expr, int], int], by: int) -> tuple[dict[Ex
 
 
 class _Ranges(dict[str, tuple[int, int]]):
-    """Least and greatest value of the variable of each loop that is entered on the way down.
+    """The smallest and largest value of the variable of each enclosing loop.
 
-    A variable that anything else in the body assigns is left out.
+    A variable that is also assigned in the body is not included.
     """
 
     def __init__(self, body: tuple[Statement, ...]) -> None:
@@ -139,7 +140,7 @@ class _Ranges(dict[str, tuple[int, int]]):
         } | {s.name for s in statements(body) if isinstance(s, Declare)}
 
     def within(self, loop: For) -> _Ranges:
-        """The ranges in the body of a loop."""
+        """The ranges inside the body of a loop."""
         found = _Ranges(())
         found._others = self._others
         found.update(self)
@@ -149,9 +150,9 @@ class _Ranges(dict[str, tuple[int, int]]):
 
 
 def _reaching_over(loop: For, kernel: Kernel) -> Iterator[str]:
-    """Arrays of which a vector may begin in one row and end in the next.
+    """Arrays in which a vector can begin in one row and end in the next.
 
-    Such a vector touches more than its subscripts say.
+    Such a vector accesses more elements than its subscripts show.
     """
     sizes = {p.name: [p.sizes] for p in (*kernel.parameters, *kernel.scratch)}
     for statement in statements(kernel.body):
@@ -166,7 +167,7 @@ def _reaching_over(loop: For, kernel: Kernel) -> Iterator[str]:
 
 
 def _loads(body: tuple[Statement, ...], around: list[For]) -> Iterator[tuple[Load, list[For]]]:
-    """Vectors that statements read and write, with the loops around each."""
+    """Vectors that statements read and write, with the enclosing loops of each."""
     for statement in body:
         if isinstance(statement, For):
             yield from _loads(statement.body, [*around, statement])
@@ -176,7 +177,8 @@ def _loads(body: tuple[Statement, ...], around: list[For]) -> Iterator[tuple[Loa
 
 
 def _greatest(subscript: Expr, around: list[For]) -> int | None:
-    """Greatest value of a subscript, None if it is not made of the variables of loops alone."""
+    """The largest value of a subscript; None if it contains anything other than variables of
+    loops."""
     last = {o.variable: (o.first, o.first + (o.trips - 1) * o.step) for o in around}
     terms, found = linear(subscript)
     for term, factor in terms.items():
@@ -187,13 +189,14 @@ def _greatest(subscript: Expr, around: list[For]) -> int | None:
 
 
 def extremes(subscript: Expr, around: Sequence[For]) -> tuple[int | None, int | None]:
-    """Least and greatest value of a subscript, None if variables of other than loops are in it."""
+    """The smallest and largest value of a subscript; None if it contains other variables than those
+    of loops."""
     least = _greatest(Negative(subscript), [*around])
     return None if least is None else -least, _greatest(subscript, [*around])
 
 
 def is_inside(element: Element, around: Sequence[For], kernel: Kernel) -> bool:
-    """Whether all iterations of the loops around an element find it inside its array."""
+    """Whether an element is inside its array in all iterations of the enclosing loops."""
     sizes = {p.name: p.sizes for p in (*kernel.parameters, *kernel.scratch)}
     for statement in statements(kernel.body):
         if isinstance(statement, Declare) and statement.sizes:
@@ -209,9 +212,9 @@ def is_inside(element: Element, around: Sequence[For], kernel: Kernel) -> bool:
 
 
 def _extent(access: Access, dimension: int, kernel: Kernel) -> int:
-    """Elements that an access covers along a dimension.
+    """Number of elements that an access covers along a dimension.
 
-    A command covers rows that lie as far apart as those of the array: see `_require_rows`.
+    A command accesses rows with the same distance as the rows of the array: see `_require_rows`.
     """
     following = len(access.subscripts) - 1 - dimension
     if isinstance(access, Load):
@@ -223,21 +226,22 @@ def _extent(access: Access, dimension: int, kernel: Kernel) -> int:
 
 
 def element_bytes(array: str, kernel: Kernel) -> int:
-    """Of an element of a parameter or a static array."""
+    """Number of bytes of an element of a parameter or a static array."""
     return _ELEMENT_BYTES.get(array_types(kernel).get(array, "float"), 4)
 
 
 def _accesses(
     body: tuple[Statement, ...], kernel: Kernel, ranges: _Ranges
 ) -> Iterator[tuple[Access, bool, _Ranges]]:
-    """What statements read and write: each access, whether it is a write, and the ranges there."""
+    """The accesses of statements: each with whether it is a write, and with the ranges at this
+    place."""
     for statement in body:
         values: list[Expr] = []
         if isinstance(statement, For):
             yield from _accesses(statement.body, kernel, ranges.within(statement))
         elif isinstance(statement, Command):
             yield from ((at, is_write, ranges) for at, is_write in _touched(statement, kernel))
-            values = [*statement.arguments]  # for what their subscripts read
+            values = [*statement.arguments]  # for the arrays that their subscripts read
         elif isinstance(statement, Declare) and statement.value is not None:
             values = [statement.value]
         elif isinstance(statement, Assign):
@@ -252,7 +256,7 @@ def _accesses(
 
 
 def _touched(command: Command, kernel: Kernel) -> Iterator[tuple[Address, bool]]:
-    """What a command touches in memory."""
+    """The part of memory that a command accesses."""
     for argument, role in zip(command.arguments, command.roles, strict=True):
         if role not in ("dram_read", "dram_write"):
             continue
@@ -262,7 +266,7 @@ def _touched(command: Command, kernel: Kernel) -> Iterator[tuple[Address, bool]]
 
 
 def _require_rows(command: Command, written: Collection[str], kernel: Kernel) -> None:
-    """Raise unless what a command touches of arrays that are written are rows of theirs."""
+    """Raise unless a command accesses whole rows of arrays that are written."""
     sizes = {p.name: p.sizes for p in (*kernel.parameters, *kernel.scratch)}
     operands = list(zip(command.arguments, command.roles, strict=True))
     strides = [argument for argument, role in operands if role == "row_stride_bytes"]

@@ -1,7 +1,7 @@
 """Loops that search for the largest or smallest value and its place, such as argmax.
 
-Each iteration compares a value with the best one so far, strictly, and keeps the value and its
-place, or the place alone::
+Each iteration compares a value with the best one so far, strictly, and keeps either the value and
+its place, or only the place::
 
     int holds = X[i] > best;                   at = X[i] > X[at] ? i : at;
     best = holds ? X[i] : best;
@@ -42,18 +42,18 @@ from tilewright.proposers.loops.ir import (
 )
 
 _PLACES = ("int", "int32_t", "uint32_t", "int64_t", "uint64_t")
-"""Types that hold every place, which is at least zero and less than 2^31."""
+"""Types that can represent every place, which is at least zero and less than 2^31."""
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=", "&&", "||")
 _EXCHANGED = {"<": ">", ">": "<"}
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """`value`, which `declared` compute, replaces `best` and `place` replaces `at` where
-    `value operator best`.
+    """A search in which `value` (computed by `declared`) replaces `best`, and `place` replaces
+    `at`, if `value operator best`.
 
-    The place grows with the iterations, or shrinks where `grows` is false. `first` is the value of
-    `best` before the loop where the kernel has no such variable.
+    The place grows with the iterations, or shrinks if `grows` is false. `first` is the value of
+    `best` before the loop if the kernel has no such variable.
     """
 
     best: str
@@ -69,9 +69,9 @@ class Search:
 
 
 def search_of(loop: For, types: Mapping[str, Type], kernel: Kernel) -> Search:
-    """What a loop searches for. Raises `NotApplicableError`.
+    """The search that a loop performs. Raises `NotApplicableError`.
 
-    `types` are those of the variables that are visible where the loop begins.
+    `types` are the types of the variables that are visible at the beginning of the loop.
     """
     declared = tuple(s for s in loop.body if isinstance(s, Declare))
     assigned = [s for s in loop.body if isinstance(s, Assign)]
@@ -120,8 +120,8 @@ def search_of(loop: For, types: Mapping[str, Type], kernel: Kernel) -> Search:
 
 
 _Found = tuple[str, str, tuple[Expr, str], Expr, Expr | None]
-"""The variables of the best value and its place, the value with how it compares with the best one,
-its place, and the first value where the kernel has no variable for it."""
+"""The variables of the best value and its place, the value and its comparison operator, its place,
+and the first value if the kernel has no variable for it."""
 
 
 def _by_value(assigned: Sequence[Assign], own: Mapping[str, Expr | None]) -> _Found | None:
@@ -149,7 +149,7 @@ def _by_value(assigned: Sequence[Assign], own: Mapping[str, Expr | None]) -> _Fo
 
 
 def _by_place(kept: Assign, own: Mapping[str, Expr | None], kernel: Kernel) -> _Found | None:
-    """A search that keeps the place of the best element alone."""
+    """A search that keeps only the place of the best element."""
     assert isinstance(kept.target, Var)
     at = kept.target
     test = _condition(kept.value, own)
@@ -177,7 +177,7 @@ def _condition(value: Expr, own: Mapping[str, Expr | None]) -> Binary | None:
 
 
 def _compared(test: Binary, best: Var) -> tuple[Expr, str] | None:
-    """The value that is compared with the best one so far, and how it is compared."""
+    """The value that is compared with the best one so far, and the comparison operator."""
     if test.right == best and best not in walk(test.left):
         return test.left, test.operator
     if test.left == best and best not in walk(test.right):
@@ -186,7 +186,7 @@ def _compared(test: Binary, best: Var) -> tuple[Expr, str] | None:
 
 
 def _holds(value: Expr | None, best: str, at: str) -> bool:
-    """Whether a declared value is the comparison with the best one so far."""
+    """Whether a declared value is the result of the comparison with the best value so far."""
     return (
         isinstance(value, Binary)
         and value.operator in _EXCHANGED
@@ -205,7 +205,8 @@ def _element_type(expr: Expr, kernel: Kernel) -> Type | None:
 
 
 def _keeps(kind: Type | None, other: Type) -> bool:
-    """Whether values of a type stay the same as another one, and so do their comparisons."""
+    """Whether a conversion from one type to another keeps all values and the results of
+    comparisons."""
     if kind == other:
         return True
     if kind is None or not is_whole(kind) or not is_whole(other):
@@ -214,7 +215,7 @@ def _keeps(kind: Type | None, other: Type) -> bool:
 
 
 def type_of(expr: Expr, known: Mapping[str, Type]) -> Type | None:
-    """The C type of a value; None where it is not known."""
+    """The C type of a value; None if it is not known."""
     if isinstance(expr, (Var, Element)):
         return known.get(expr.name if isinstance(expr, Var) else expr.array)
     if isinstance(expr, Cast):

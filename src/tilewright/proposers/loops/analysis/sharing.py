@@ -1,4 +1,4 @@
-"""Which loops threads may share: what is private to an iteration, and what all of them see."""
+"""Finds loops that threads can share, and what is private to an iteration."""
 
 from __future__ import annotations
 
@@ -30,15 +30,17 @@ from tilewright.proposers.loops.ir import (
 )
 
 MOST_PRIVATE_BYTES = 64 << 10
-"""Of arrays that are private to an iteration: they lie on the stack of a thread."""
+"""Maximum size of arrays that are private to an iteration, because they are on the stack of a
+thread."""
 _MOST_ELEMENTS = 1 << 15
-"""Elements that are followed one by one where an array is to become private."""
+"""Maximum number of elements that are followed one by one when an array is made private."""
 
 
 def require_shareable(loop: For, kernel: Kernel) -> None:
-    """Raise unless the loop's iterations may run at the same time on its number of threads.
+    """Raise unless the loop's iterations can run in parallel on its number of threads.
 
-    That is where each writes elements of its own, and only variables that it declares itself.
+    For this, each iteration must write its own elements, and only variables that it declares
+    itself.
     """
     if loop.trips < loop.threads:
         raise NotApplicableError(f"{loop.trips} iterations are too few for {loop.threads} threads")
@@ -60,14 +62,15 @@ def require_shareable(loop: For, kernel: Kernel) -> None:
 
 
 def require_sharing(kernel: Kernel) -> None:
-    """Raise unless each loop that is shared among threads may be."""
+    """Raise unless every loop that is shared among threads can be shared."""
     for statement in statements(kernel.body):
         if isinstance(statement, For) and statement.threads > 1:
             require_shareable(statement, kernel)
 
 
 def regions(kernel: Kernel, number: int) -> int:
-    """How often threads are woken where they share loop `number`: once in each of its runs."""
+    """How often threads are woken if they share loop `number`: once each time the loop is
+    started."""
     return math.prod(loop.trips for loop in around(kernel, number)[:-1])
 
 
@@ -81,15 +84,15 @@ def assigned_in(body: tuple[Statement, ...]) -> set[str]:
 
 
 def require_rewritten(loop: For, variable: Declare, lanes: int) -> None:
-    """Raise unless each iteration writes all it reads of a variable or an array before.
+    """Raise unless each iteration writes a variable or an array before it reads it.
 
-    An iteration then needs nothing that another one left there.
+    Then an iteration does not use values of another iteration.
     """
     _Rewriting(variable, lanes).check(loop.body, ())
 
 
 class _Rewriting:
-    """Follows which elements of an array, or whether a variable, was written."""
+    """Tracks which elements of an array, or whether a variable, was written."""
 
     def __init__(self, variable: Declare, lanes: int) -> None:
         self._name = variable.name
@@ -103,10 +106,11 @@ class _Rewriting:
         before: Collection[tuple[int, ...]] = (),
         just: Collection[Expr] = (),
     ) -> None:
-        """Raise if something is read that was not written, `before` or in the body itself.
+        """Raise if something is read that was written neither `before` nor earlier in the body.
 
-        `path` are the loops around the body. A write in one of them counts once that loop is done;
-        in the same iteration of all of them, for what is read by the same words (`just` written).
+        `path` contains the loops around the body. A write inside one of them counts after this loop
+        has ended. Within one iteration of all of them, a write counts for reads with the same
+        subscripts (`just` written).
         """
         written, in_words = set(before), set(just)
         changing = {loop.variable for loop in path}
@@ -125,7 +129,7 @@ class _Rewriting:
                     written |= self._elements(place, inside)
 
     def _elements(self, place: Expr, path: tuple[For, ...]) -> set[tuple[int, ...]]:
-        """All elements that an access touches while the loops of `path` run."""
+        """All elements that an access covers while the loops of `path` run."""
         subscripts = place.subscripts if isinstance(place, (Element, Load)) else ()
         if len(subscripts) != len(self._sizes):
             raise NotApplicableError(f"{self._name} is not accessed element by element")
@@ -144,7 +148,7 @@ class _Rewriting:
 
 
 def _read(statement: Statement, name: str) -> Iterator[Expr]:
-    """Accesses that a statement reads, itself and not in loops inside."""
+    """Accesses that a statement reads, without those in inner loops."""
     if isinstance(statement, Declare) and statement.value is not None:
         yield from _named(statement.value, name)
     elif isinstance(statement, Assign):
@@ -159,7 +163,7 @@ def _named(expr: Expr, name: str) -> Iterator[Expr]:
 
 
 def _variables(place: Expr) -> set[str]:
-    """Those that the subscripts of an access are made of."""
+    """The variables in the subscripts of an access."""
     found = place.subscripts if isinstance(place, (Element, Load)) else ()
     inner = [e for subscript in found for e in walk(subscript)]
     if not all(isinstance(e, (Number, Var, Negative, Binary)) for e in inner):
@@ -185,7 +189,7 @@ def _written(
 
 
 def _value(subscript: Expr, known: Mapping[str, int]) -> int:
-    """A subscript where loop variables have the values that are `known`."""
+    """The value of a subscript when the loop variables have the `known` values."""
     if isinstance(subscript, Number) and subscript.text.isdigit():
         return int(subscript.text)
     if isinstance(subscript, Var) and subscript.name in known:
@@ -201,5 +205,5 @@ def _value(subscript: Expr, known: Mapping[str, int]) -> int:
 
 
 def uses_of(name: str, body: tuple[Statement, ...]) -> int:
-    """How often expressions name a variable or an array, targets included."""
+    """How often expressions name a variable or an array, including targets of assignments."""
     return sum(_name(e) == name for e in expressions(body))

@@ -1,1 +1,1 @@
-"""From C text to the intermediate form of loop nests."""
+"""Converts C text to the intermediate form of loop nests."""

@@ -1,4 +1,4 @@
-"""Arithmetic on values while they are read: types, ranges, literals."""
+"""Arithmetic on values during parsing: types, ranges, literals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tilewright.proposers.loops.parsing.syntax import UnsupportedError
 _FLOAT = re.compile(r"(?:(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)[fF]?")
 _WHOLE = re.compile(r"(0[xX][0-9a-fA-F]+|0|[1-9]\d*)([uU]?[lL]{0,2}|[lL]{1,2}[uU])")
 _LONGEST = 80
-"""Characters of a whole number; C has none of more than 64 bits."""
+"""Maximum number of characters of an integer literal; C has none of more than 64 bits."""
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 _WHOLE_ONLY = ("%", "<<", ">>", "&", "|", "^")
 OPERATORS = ("+", "-", "*", "/", "&&", "||", *_COMPARISONS, *_WHOLE_ONLY)
@@ -34,21 +34,23 @@ _CONSTANT: Mapping[str, Callable[[int, int], int]] = {
 
 
 def printed(value: Value) -> Expr:
-    """A value as it stands beside others; numbers that are followed keep their type there."""
+    """A value as a part of a larger expression. An integer that is followed keeps its type
+    there."""
     return Cast(value.type, value.expr) if value.retyped else value.expr
 
 
 SYMBOL = "?"
-"""Begins names that stand for values of which nothing is known, not even their range."""
+"""The beginning of names that represent values about which nothing is known, not even their
+range."""
 
 
 def is_symbol(expr: Expr) -> bool:
-    """Whether an expression stands for such a value."""
+    """Whether an expression represents such a value."""
     return isinstance(expr, Var) and expr.name.startswith(SYMBOL)
 
 
 def converted(node: Node, value: Value, kind: Type) -> Value:
-    """A value as one of another type."""
+    """A value converted to another type."""
     if value.interval is not None and is_whole(kind):
         if not fits(value.interval, kind):
             raise UnsupportedError(node, f"{text_of(node)!r} does not fit the type {kind}")
@@ -67,7 +69,7 @@ def truth(expr: Expr) -> Expr:
 
 
 def combined(node: Node, sign: str, left: Value, right: Value) -> Value:
-    """The value of an operation, as an int where all its parts are in a known range."""
+    """The value of an operation. It is an int if all its parts have known ranges."""
     kind = common(left.type, right.type)
     if sign in _WHOLE_ONLY and not is_whole(kind):
         raise UnsupportedError(node, f"the operator {sign} is for whole numbers")
@@ -89,7 +91,7 @@ def combined(node: Node, sign: str, left: Value, right: Value) -> Value:
 
 
 def computed(sign: str, left: Interval | None, right: Interval | None) -> Interval | None:
-    """Least and greatest value of an operation on whole numbers, None where it is not followed."""
+    """The smallest and largest value of an integer operation; None if it is not followed."""
     if left is None or right is None:
         return None
     if sign == "+":
@@ -121,7 +123,8 @@ def _constant(sign: str, left: int, right: int) -> Interval | None:
 
 
 def decided(sign: str, left: Value, right: Value) -> bool | None:
-    """Whether a comparison holds for all values of the ranges of its sides, or for none."""
+    """Whether a comparison is true or false for all values in the ranges of its operands; None if
+    neither."""
     if left.interval is None or right.interval is None or sign not in ("<", "<=", ">", ">="):
         return None
     if any(is_symbol(e) for side in (left, right) for e in walk(side.expr)):
@@ -135,7 +138,7 @@ def decided(sign: str, left: Value, right: Value) -> bool | None:
 
 
 def smaller_or_larger(test: Expr, value: Value, other: Value) -> Value | None:
-    """What `a < b ? a : b`, or another least or greatest, always is, if ranges decide it."""
+    """The result of `a < b ? a : b` or another minimum or maximum, if the ranges decide it."""
     if not isinstance(test, Binary) or test.operator not in ("<", "<=", ">", ">="):
         return None
     sides = (printed(value), printed(other))
@@ -147,22 +150,23 @@ def smaller_or_larger(test: Expr, value: Value, other: Value) -> Value | None:
 
 
 def fits(interval: Interval | None, kind: str) -> bool:
-    """Whether all values of a range are of a type."""
+    """Whether all values of a range are values of a type."""
     least, most = RANGES[kind]
     return interval is not None and least <= interval[0] and interval[1] <= most
 
 
 def within(interval: Interval | None, size: int) -> bool:
-    """Whether all values of a range are subscripts of so many elements."""
+    """Whether all values of a range are valid subscripts for this number of elements."""
     return interval is not None and interval[0] >= 0 and interval[1] < size
 
 
 def in_rows(
     subscripts: Sequence[Expr], sizes: Sequence[int], interval_of: Callable[[Expr], Interval | None]
 ) -> tuple[Expr, ...] | None:
-    """Subscripts whose last one counts on over the ends of rows, as those of the element it means.
+    """The subscripts of the element that is meant if the last subscript goes beyond the end of a
+    row.
 
-    `&t[0][0]` may be read so from end to end. None where it is not known which element that is.
+    `&t[0][0]` can be read from end to end in this way. None if the element is not known.
     """
     if len(subscripts) != len(sizes):
         return None
@@ -182,7 +186,7 @@ def in_rows(
         if rest is None:
             return None
         least = offset + rest[0]
-        row = least // size  # what is left begins in this row, and must end in it
+        row = least // size  # the rest begins in this row and must also end in it
         if rest[1] - rest[0] >= size - least % size:
             return None
         offset -= row * size
@@ -196,7 +200,7 @@ def in_rows(
 def _bounds(
     terms: Mapping[Expr, int], interval_of: Callable[[Expr], Interval | None]
 ) -> Interval | None:
-    """Least and greatest value of a sum of multiples."""
+    """The smallest and largest value of a sum of multiples."""
     least = most = 0
     for term, factor in terms.items():
         interval = interval_of(term)
@@ -210,7 +214,7 @@ def _bounds(
 def _sum(terms: Mapping[Expr, int], added: int) -> Expr:
     total = number(added)
     for term, factor in terms.items():
-        # Ranges are not needed to print it; any that is not constant will do.
+        # Its range is not needed to print it, so any non-constant range can be used.
         total = plus(times(Value(term, "int", (0, 1)), factor), total)
     return total.expr
 

@@ -1,6 +1,7 @@
-"""What becomes of a variable that is followed in one iteration of a loop.
+"""Finds how an iteration of a loop changes a variable that is followed.
 
-It stays, moves by a constant, or, as a pointer, takes the place of another. Before::
+The variable keeps its value, moves by a constant, or, if it is a pointer, takes the value of
+another pointer. Before::
 
     for (int t = 0; t < 10; t++) {
       sweep(old, new);
@@ -27,11 +28,11 @@ from tilewright.proposers.loops.parsing.arithmetic import SYMBOL
 from tilewright.proposers.loops.parsing.scope import Binding, Place, Unknown, Value
 
 _MOST_TURNS = 4
-"""Iterations of the source in one of the loop, at most."""
+"""Maximum number of source iterations in one iteration of the loop."""
 
 
 def symbol_of(name: str, start: object) -> Value | Place | Unknown:
-    """What stands for the value of a variable before an iteration."""
+    """The expression for the value of a variable before an iteration."""
     value = Value(Var(f"{SYMBOL}{name}"), "int", (0, 1))
     if isinstance(start, Place):
         return replace(start, offset=value)
@@ -42,7 +43,7 @@ def symbol_of(name: str, start: object) -> Value | Place | Unknown:
 
 
 def moved_by(name: str, after: object) -> int | None:
-    """By how much a variable moved in an iteration; None where that is not constant."""
+    """The amount by which a variable moved in an iteration; None if it is not constant."""
     value = after.offset if isinstance(after, Place) else after
     if not isinstance(value, Value):
         return None
@@ -53,9 +54,10 @@ def moved_by(name: str, after: object) -> int | None:
 def turned(
     after: Mapping[str, Binding | None], starts: Mapping[str, Binding | None]
 ) -> dict[str, str]:
-    """For each pointer that takes the place of another in an iteration, that other one.
+    """For each pointer that takes the value of another one in an iteration, this other pointer.
 
-    Only pointers that exchange their places, so that after some iterations each is back.
+    Only permutations of pointers are supported, so that after some iterations each has its first
+    value again.
     """
     turns: dict[str, str] = {}
     for name, place in after.items():
@@ -63,13 +65,13 @@ def turned(
         other = expr.name.removeprefix(SYMBOL) if isinstance(expr, Var) else name
         if other != name and isinstance(starts.get(other), Place):
             turns[name] = other
-    while {*turns} - {*turns.values()}:  # a copy, such as the one that is kept meanwhile
+    while {*turns} - {*turns.values()}:  # a copy, for example the pointer kept during a swap
         turns = {name: other for name, other in turns.items() if name in turns.values()}
     return turns if period_of(turns) <= _MOST_TURNS else {}
 
 
 def period_of(turns: Mapping[str, str]) -> int:
-    """After how many iterations each pointer is back in its place."""
+    """The number of iterations after which each pointer has its first value again."""
     period = 1
     for name in turns:
         length, at = 1, turns[name]
@@ -80,7 +82,7 @@ def period_of(turns: Mapping[str, str]) -> int:
 
 
 def unknown_of(why: str, start: object) -> Unknown:
-    """What stands for a variable whose value before an iteration is not known."""
+    """The expression for a variable whose value before an iteration is not known."""
     if isinstance(start, Unknown):
         return replace(start, why=why)
     if isinstance(start, Place):

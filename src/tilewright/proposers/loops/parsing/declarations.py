@@ -1,4 +1,5 @@
-"""Declarations of C: which variables are followed, and which the small form has."""
+"""Reads declarations of C: which variables are followed, and which become variables of the
+kernel."""
 
 from __future__ import annotations
 
@@ -47,9 +48,9 @@ from tilewright.proposers.loops.parsing.tables import Tables, is_table
 class Declarations(Tables):
     """Reads declarations.
 
-    What is read waits in `_done` until the statement around it is complete; `kept` are the names of
-    whole numbers that are not followed, `pointing` those of pointers; `origins` are the values
-    that variables which are kept are given.
+    Statements that were read wait in `_done` until the enclosing statement is complete. `kept` are
+    the names of integers that are not followed, `pointing` those of pointers. `origins` are the
+    values that are assigned to kept variables.
     """
 
     def __init__(self) -> None:
@@ -61,7 +62,7 @@ class Declarations(Tables):
         self.origins: dict[str, list[Expr]] = {}
 
     def complete(self) -> None:
-        """What the expressions of a statement do beside their values happens at its end."""
+        """The side effects of the expressions in a statement are executed at its end."""
         while self._after:
             self.advance(*self._after.pop(0))
 
@@ -120,7 +121,7 @@ class Declarations(Tables):
         value: Node | None,
         record: Record | None,
     ) -> None:
-        """A pointer to elements, or to rows of the sizes."""
+        """A pointer to elements, or to rows of the given sizes."""
         if None in sizes:
             raise UnsupportedError(node, f"{name} is a pointer to pointers")
         rows = tuple(self.constant(s) for s in sizes if s is not None)
@@ -169,7 +170,7 @@ class Declarations(Tables):
         self._done += self.filled(printed_name, sizes, kind)
 
     def filled(self, array: str, sizes: tuple[int, ...], kind: Type) -> list[Statement]:
-        """Loops that write zero to each element."""
+        """Loops that set each element to zero."""
         names = [self.printed_name("at") for _ in sizes]
         zero = Number("0" if is_whole(kind) else "0.0f")
         body: Statement = Assign(Element(array, tuple(map(Var, names))), zero)
@@ -178,7 +179,7 @@ class Declarations(Tables):
         return [body]
 
     def _structure(self, node: Node, name: str, record: Record, value: Node | None) -> None:
-        """A variable for each field of a structure that is a variable."""
+        """A variable for each field of a structure variable."""
         given: Sequence[Value | None] = [None] * len(record.fields)
         if value is not None:
             given = self.fields(value, record)
@@ -189,7 +190,7 @@ class Declarations(Tables):
     def _bundled(
         self, node: Node, name: str, kind: str, levels: list[Node | None], value: Node | None
     ) -> bool:
-        """Declares a structure, or a pointer to one, if nothing changes its fields."""
+        """Declare a structure, or a pointer to one, whose fields are never changed."""
         bundle = self.bundles.get(kind)
         if bundle is None or value is None:
             return False
@@ -253,7 +254,7 @@ class Declarations(Tables):
         self.declare(name, kind, found)
 
     def declare(self, name: str, kind: Type, value: Value | None) -> None:
-        """A variable that is kept."""
+        """Declare a variable that is kept."""
         expr = None if value is None else printed(value)
         if expr is not None and self._guards and any(isinstance(e, Element) for e in walk(expr)):
             expr = Select(all_of(self._guards), expr, Number("0"))
@@ -264,7 +265,7 @@ class Declarations(Tables):
         self._done.append(Declare(kind, new, (), expr))
 
     def enumeration(self, node: Node) -> None:
-        """The constants of an `enum`, in the scope in which it stands."""
+        """Declare the constants of an `enum` in the current scope."""
         following = 0
         for item in field_of(node, "body").named_children:
             if item.type == "enumerator":
@@ -282,7 +283,7 @@ class Declarations(Tables):
 
     @contextmanager
     def _collected(self) -> Iterator[list[Statement]]:
-        """What is read meanwhile, apart from what was read before."""
+        """The statements that are read meanwhile, without those that were read before."""
         outer, self._done = self._done, []
         yield self._done
         self._done = outer
@@ -297,7 +298,7 @@ class Declarations(Tables):
 
 
 def zero(kind: Type) -> Value:
-    """What C gives to what is given no value."""
+    """The value that C gives to uninitialised parts."""
     if is_whole(kind):
         return replace(number(0), type=kind, retyped=kind != "int")
     return Value(Number("0.0f"), kind)

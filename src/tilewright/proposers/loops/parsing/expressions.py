@@ -1,8 +1,8 @@
-"""Expressions of C to those of the small form.
+"""Converts expressions of C to those of the intermediate form.
 
-Whole numbers that are followed (constants, variables of loops, what is computed from them) stand
-for themselves wherever they are used. Their ranges are known, so that a subscript that the source
-computes in 64 bits may be printed as an int.
+Integers that are followed (constants, loop variables, and values computed from them) are inserted
+where they are used. Their ranges are known, so that a subscript that the source computes in 64 bits
+can be printed as an int.
 """
 
 from __future__ import annotations
@@ -74,9 +74,9 @@ _SIDES = ("consequence", "alternative")
 
 
 class Expressions:
-    """Reads expressions where names stand for what `scope` says.
+    """Reads expressions, in which `scope` gives the meaning of names.
 
-    What an expression does beside its value waits in `_after` until its statement is complete.
+    Side effects of an expression wait in `_after` until its statement is complete.
     """
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class Expressions:
         self._printed: list[set[str]] = [set()]
 
     def expression(self, node: Node) -> Expr:
-        """A value as it is printed. Raises `UnsupportedError`."""
+        """A value in the form in which it is printed. Raises `UnsupportedError`."""
         return printed(self.value(node))
 
     def value(self, node: Node) -> Value:
@@ -128,14 +128,14 @@ class Expressions:
         raise UnsupportedError(node, f"the expression {text_of(node)!r} is not supported")
 
     def constant(self, node: Node) -> int:
-        """A whole number that is the same in every run. Raises `UnsupportedError`."""
+        """An integer that is the same in every run. Raises `UnsupportedError`."""
         interval = self.value(node).interval
         if interval is None or interval[0] != interval[1]:
             raise UnsupportedError(node, f"{text_of(node)!r} is not a constant whole number")
         return interval[0]
 
     def place(self, node: Node) -> Place:
-        """Where an expression points. Raises `UnsupportedError`."""
+        """The place to which an expression points. Raises `UnsupportedError`."""
         if node.type == "parenthesized_expression":
             return self.place(node.named_children[0])
         if node.type == "identifier":
@@ -192,7 +192,7 @@ class Expressions:
         return self._inside(node, place, number(found.record.fields.index(name)))
 
     def bundle_at(self, node: Node, bundle: Bundle) -> str | None:
-        """The name of the structure that an expression is, or is the address of."""
+        """The name of the structure that an expression names or whose address it takes."""
         while node.type == "parenthesized_expression" or (
             node.type == "pointer_expression" and not self._points(field_of(node, "argument"))
         ):
@@ -201,7 +201,7 @@ class Expressions:
         return text_of(node) if found == bundle else None
 
     def bind_bundle(self, scope: Scope, name: str, node: Node, bundle: Bundle) -> None:
-        """Declares another name for a structure, or a pointer to it."""
+        """Declare another name for a structure, or a pointer to it."""
         at = self.bundle_at(node, bundle)
         members = [(field, self.scope.find(f"{at}.{field}")) for field in bundle.names]
         scope.declare(name, bundle)
@@ -210,7 +210,7 @@ class Expressions:
             scope.declare(f"{name}.{field}", member)
 
     def member(self, node: Node) -> Binding | None:
-        """What a field stands for of a structure that nothing changes."""
+        """The meaning of a field of a structure that is never changed."""
         inner = field_of(node, "argument")
         while inner.type in ("parenthesized_expression", "pointer_expression"):
             inner = inner.child_by_field_name("argument") or inner.named_children[0]
@@ -260,7 +260,7 @@ class Expressions:
         return found
 
     def _inside(self, node: Node, place: Place, index: Value) -> Place:
-        """What the subscript `index` of a pointer stands for."""
+        """The meaning of the subscript `index` of a pointer."""
         if len(place.subscripts) == place.rank or place.whole:
             raise UnsupportedError(node, f"{text_of(node)!r} has too many subscripts")
         if stride_of(place) != 1:
@@ -376,7 +376,7 @@ class Expressions:
         return self._element(node, self.place(node))
 
     def pointed(self, node: Node) -> Variable | None:
-        """The variable that *pointer, or a field of a structure that is a variable, stands for."""
+        """The variable to which *pointer or a structure field refers."""
         while node.type == "parenthesized_expression":
             node = node.named_children[0]
         if node.type == "field_expression":
@@ -391,7 +391,7 @@ class Expressions:
         return found.variable if isinstance(found, Pointed) else None
 
     def _updated(self, node: Node) -> Value:
-        """variable++ or ++variable within an expression."""
+        """variable++ or ++variable inside an expression."""
         name, found = field_of(node, "argument"), None
         if name.type == "identifier":
             found = self.scope.find(text_of(name))
@@ -421,7 +421,7 @@ class Expressions:
         return 1 if operator_of(node) == "++" else -1
 
     def advance(self, name: Node, amount: int) -> None:
-        """A variable that is followed grows by a number."""
+        """Add a number to a variable that is followed."""
         found = self.scope.find(text_of(name))
         by = number(amount)
         if isinstance(found, Place) and len(found.subscripts) < found.rank:
@@ -442,14 +442,15 @@ class Expressions:
         raise NotImplementedError
 
     def argument(self, node: Node) -> Expr:
-        """Of a command: a number, an expression, an address, or an array by its name."""
+        """An argument of a command: a number, an expression, an address, or the name of an
+        array."""
         if node.type == "pointer_expression" and operator_of(node) == "&":
             inner = field_of(node, "argument")
             if inner.type == "subscript_expression":
                 found = self.place(inner)
                 return Address(found.array, found.subscripts)
             if inner.type == "identifier" and self.scope.find(text_of(inner)) is None:
-                return Address(text_of(inner), ())  # what the file's head describes
+                return Address(text_of(inner), ())  # registers that the file's head describes
             raise UnsupportedError(node, f"the address {text_of(node)!r} is not supported")
         if node.type == "identifier":
             known = self.scope.find(text_of(node))
@@ -458,7 +459,8 @@ class Expressions:
         return self.expression(node)
 
     def interval_of(self, expr: Expr) -> Interval | None:
-        """Least and greatest value of a subscript of numbers and variables of loops."""
+        """The smallest and largest value of a subscript that consists of numbers and loop
+        variables."""
         if isinstance(expr, Number) and expr.text.isdigit():
             return int(expr.text), int(expr.text)
         if isinstance(expr, Var):
@@ -471,20 +473,20 @@ class Expressions:
         return None
 
     def printed_name(self, name: str) -> str:
-        """A name for a variable that hides no visible one of the kernel."""
+        """A name for a variable that does not hide a visible variable of the kernel."""
         visible = set().union(*self._printed)
         found = name if name not in visible else fresh(name, visible)
         self._printed[-1].add(found)
         return found
 
     def computed_under(self, test: Expr, read: Callable[[], Value]) -> Value:
-        """A value that is computed only where a test holds."""
+        """A value that is computed only if a test is true."""
         with self._maybe():
             return read()
 
     @contextmanager
     def _maybe(self) -> Iterator[None]:
-        """What is read here is computed under a condition."""
+        """Marks what is read here as conditional."""
         self._conditional += 1
         yield
         self._conditional -= 1

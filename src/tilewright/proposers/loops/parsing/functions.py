@@ -56,7 +56,7 @@ _Result = TypeVar("_Result")
 
 
 class Functions(Loops):
-    """Reads calls of the functions that `functions` are the definitions of."""
+    """Reads calls of the functions whose definitions are in `functions`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class Functions(Loops):
         self._calls: list[str] = []
 
     def called(self, node: Node) -> Value | None:
-        """What a call of a function of the file returns; its statements are read before."""
+        """The return value of a function in the file, after its statements were read."""
         function = self.functions[text_of(field_of(node, "function"))]
         declared = field_of(function, "type")
         kind = None if text_of(declared) == "void" else named_type(declared)
@@ -90,7 +90,7 @@ class Functions(Loops):
         return self._inlined(node, read)
 
     def _inlined(self, node: Node, read: Callable[[Sequence[Node]], _Result]) -> _Result:
-        """What `read` finds in the statements of the function that is called."""
+        """The result of `read` on the statements of the called function."""
         name = text_of(field_of(node, "function"))
         function = self.functions[name]
         if name in self._calls or len(self._calls) > _DEEPEST:
@@ -108,7 +108,7 @@ class Functions(Loops):
         return found
 
     def _bind(self, node: Node, function: Node, inner: Scope) -> None:
-        """Declares in `inner` what each parameter stands for in a call."""
+        """Declare the value of each parameter of a call in `inner`."""
         given = [a for a in field_of(node, "arguments").named_children if a.type != "comment"]
         wanted = [*parameters(field_of(function, "declarator"))]
         if len(given) != len(wanted):
@@ -148,7 +148,8 @@ class Functions(Loops):
             inner.declare(name, place)
 
     def _variable_at(self, argument: Node, kind: Type) -> Variable | None:
-        """The variable whose address an argument is; None where it is that of an element."""
+        """The variable whose address is an argument; None if the argument is the address of an
+        element."""
         if argument.type == "identifier":
             found = self.scope.find(text_of(argument))
             return found.variable if isinstance(found, Pointed) else None
@@ -177,16 +178,16 @@ class Functions(Loops):
             self._declare_in(inner, name, kind, value)
 
     def _declare_in(self, inner: Scope, name: str, kind: Type, value: Value) -> None:
-        """A variable of the function that is called."""
+        """Declare a variable of the called function."""
         outer, self.scope = self.scope, inner
         self.declare(name, kind, value)
         self.scope = outer
 
     def computed_under(self, test: Expr, read: Callable[[], Value]) -> Value:
-        """A value that is computed only where a test holds.
+        """A value that is computed only if a test is true.
 
-        Statements of functions that are called for it stand before, where they run in any case;
-        they read elements that may lie outside their arrays only where the test holds.
+        Statements of functions that it calls are executed before the test, and therefore always.
+        Elements that may be outside their arrays are read only if the test is true.
         """
         names = set(self._printed[-1])
         with self._collected() as found, self._maybe():
@@ -200,7 +201,8 @@ class Functions(Loops):
             return read()
 
     def _returned(self, nodes: Sequence[Node], kind: Type | None) -> Value | None:
-        """The value of a type that statements return; those before are read."""
+        """The value that statements return, converted to a type, after the statements before were
+        read."""
         for place, node in enumerate(nodes):
             if node.type == "return_statement":
                 if not node.named_children or kind is None:

@@ -1,4 +1,4 @@
-"""Heads of loops: what repeats while which condition holds, and what ends each iteration.
+"""Reads heads of loops: the condition, the step after each iteration, and the body.
 
 Before::
 
@@ -26,9 +26,9 @@ _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "!=": "!="}
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What repeats: a condition, what a `for` does after each iteration, and the body.
+    """The parts of a loop: a condition, the step of a `for`, and the body.
 
-    `tested_last` is whether the first iteration happens in any case.
+    `tested_last` says whether the first iteration is always executed.
     """
 
     node: Node
@@ -46,10 +46,11 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """`variable sign limit`, where no limit is zero; `step` changes the variable in the condition.
+    """A condition `variable sign limit`; a missing limit is zero. `step` changes the variable in
+    the condition.
 
-    A step that is `late` happens after the comparison, as that of `n--`. The variable may have
-    `beside` it what is added, or subtracted by the other `operator`.
+    A `late` step happens after the comparison, as in `n--`. `beside` is a value that is added to
+    the variable, or subtracted with the other `operator`.
     """
 
     variable: Node
@@ -62,7 +63,7 @@ class Test:
 
 
 def head_of(node: Node) -> Head:
-    """Of a loop. Raises `UnsupportedError`."""
+    """The head of a loop. Raises `UnsupportedError`."""
     condition = node.child_by_field_name("condition")
     if condition is None:
         raise UnsupportedError(node, "the head of this loop has no condition")
@@ -74,7 +75,8 @@ def head_of(node: Node) -> Head:
 
 
 def test_of(head: Head, changing: frozenset[str]) -> Test:
-    """What the condition of a loop compares; `changing` are variables that iterations change."""
+    """The comparison in the condition of a loop. `changing` are variables that iterations
+    change."""
     condition = _bare(head.condition)
     if condition.type == "binary_expression" and operator_of(condition) in _TURNED:
         left, right = field_of(condition, "left"), field_of(condition, "right")
@@ -107,7 +109,8 @@ def test_of(head: Head, changing: frozenset[str]) -> Test:
 
 
 def require_step_reached(head: Head, name: str) -> None:
-    """Raise if `continue` may leave out the last statement of a body, a step of the variable."""
+    """Raise if a `continue` could skip the last statement of a body that changes the loop
+    variable."""
     inner = [n for n in head.body if n.type not in ("comment", ";")]
     last = inner[-1] if inner else head.node
     steps = last.named_children[:1] if last.type == "expression_statement" else []
@@ -125,7 +128,7 @@ def updates(part: Node, name: str) -> bool:
 
 
 def _is_control(node: Node, changing: frozenset[str]) -> bool:
-    """Whether a side of a comparison is the variable of a loop."""
+    """Whether an operand of a comparison is the variable of a loop."""
     node = _bare(node)
     if node.type == "binary_expression" and operator_of(node) in ("+", "-"):
         sides = (field_of(node, "left"), field_of(node, "right"))

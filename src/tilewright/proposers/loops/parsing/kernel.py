@@ -1,7 +1,7 @@
-"""From C text to the small form; whatever it does not know is refused with its line.
+"""Converts C text to the intermediate form. An unsupported construct is refused with its line.
 
-Macros are expanded, functions of the file are read where they are called, and whole numbers that
-can be followed (constants, indices, pointers that walk) stand for themselves.
+Macros are expanded. Functions of the file are inlined where they are called. Integers that can be
+followed (constants, indices, moving pointers) are replaced by their values.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ _SHARING = re.compile(
 )
 _ENUMERATION = re.compile(r"\btypedef(\s+enum\b[^{};]*\{[^{}]*\})\s*(\w+)\s*;")
 _HINTS = ("omp simd", "GCC ivdep", "GCC unroll")
-"""Pragmas that promise or wish something and change no result."""
+"""Pragmas that make promises or requests and do not change results."""
 _OWN_HEADERS = ("math.h", "stdint.h", "stddef.h", "string.h", "float.h", "limits.h", "stdbool.h")
-"""Headers whose names are read; those that a printed kernel needs are included again."""
+"""Headers whose names are known. Those that a printed kernel needs are included again."""
 
 
 def parse(
@@ -78,7 +78,8 @@ def parse(
 ) -> Kernel:
     """The kernel of a source, which may use `commands`. Raises `UnsupportedError`.
 
-    `block` are the most rows, and bytes per row, that one command touches in memory.
+    `block` is the maximum number of rows, and of bytes per row, that one command accesses in
+    memory.
     """
     enumerations = _ENUMERATION.findall(source)
     macros = [*limits(source), *(f"{name} int" for _, name in enumerations)]
@@ -93,7 +94,7 @@ def parse(
     roles = {c.name: c.operands for c in commands}
     kept: set[str] = set()
     peeled: set[int] = set()
-    while True:  # a number that cannot be followed is kept as a variable from the start
+    while True:  # an integer that cannot be followed is kept as a variable from the beginning
         try:
             return replace(_Reader(roles, kept, peeled).kernel(root), block=block)
         except ShortAtEndError as error:
@@ -106,7 +107,7 @@ def parse(
 
 
 class _Reader(Memory):
-    """Reads one source; `roles` are those of the operands of the commands it may use."""
+    """Reads one source. `roles` are the operand roles of the commands that it may use."""
 
     def __init__(
         self, roles: Mapping[str, tuple[str, ...]], kept: set[str], peeled: set[int]
@@ -121,7 +122,7 @@ class _Reader(Memory):
         self._assigned_fields: set[str] = set()
 
     def kernel(self, root: Node) -> Kernel:
-        """Raises `UnsupportedError`."""
+        """The kernel. Raises `UnsupportedError`."""
         lanes, registers = 0, 0
         head: list[str] = []
         self.declared = Counter(declared_names(root))
@@ -177,7 +178,7 @@ class _Reader(Memory):
                 self.records[name] = bundle.record
 
     def statements(self, nodes: Sequence[Node]) -> None:
-        """Statements of one block; a pragma is for the loop after it."""
+        """Reads the statements of a block. A pragma applies to the next loop."""
         plain: list[Node] = []
         for node in nodes:
             if node.type == "preproc_call":
@@ -219,7 +220,7 @@ class _Reader(Memory):
         self._done += [*before, loop]
 
     def command(self, node: Node) -> None:
-        """A call as a statement: of a command, or of a function of the file."""
+        """A call as a statement, of a command or of a function in the file."""
         name = text_of(field_of(node, "function"))
         arguments = [a for a in field_of(node, "arguments").named_children if a.type != "comment"]
         if name in self.functions:
@@ -255,7 +256,7 @@ class _Reader(Memory):
         return Value(Call(name, tuple(map(self.expression, arguments))), type_of_call(name))
 
     def _vector_at(self, node: Node, address: Node, kind: str) -> Load:
-        """The elements, of a type, whose address a function is given that converts them."""
+        """The elements whose address is passed to a function that converts them from a type."""
         if address.type == "pointer_expression" and operator_of(address) == "&":
             found = self.place(field_of(address, "argument"))
             if len(found.subscripts) == found.rank and found.type == kind:
@@ -292,7 +293,7 @@ class _Reader(Memory):
         self.scope.declare(name, Place(name, kind, 1 if pointer else len(sizes), record=record))
 
     def _static(self, node: Node) -> None:
-        """Static arrays, which hold anything before a call."""
+        """Declares static arrays, which can contain anything before a call."""
         for declarator in node.children_by_field_name("declarator"):
             name, levels = pointer_levels(declarator)
             kind = NAMES.get(text_of(field_of(node, "type")))
@@ -310,7 +311,7 @@ class _Reader(Memory):
                 self._scratch.append(Parameter(printed_name, sizes, False, kind))
 
     def _global(self, node: Node) -> None:
-        """A declaration in front of all functions: constants, static arrays, prototypes."""
+        """A declaration outside functions: constants, static arrays, prototypes."""
         if any(d.type == "function_declarator" for d in node.children_by_field_name("declarator")):
             return
         self.scope = self.constants
@@ -358,7 +359,7 @@ class _Reader(Memory):
 
 
 def _lanes(node: Node) -> int:
-    """Of the type of float vectors, as this package writes it."""
+    """The number of lanes of the float vector type that this package writes."""
     text = text_of(node)
     if "vector_size" not in text or " vf " not in text:
         return 0
@@ -376,7 +377,8 @@ def _function_name(node: Node) -> str:
 
 
 def _described(node: Node) -> int:
-    """How many registers a declaration describes: the length that all its lists have, or 0."""
+    """The number of registers that a declaration describes, which is the common length of its
+    lists, or 0."""
     lists = [
         len(inner.named_children)
         for inner in descendants(node)

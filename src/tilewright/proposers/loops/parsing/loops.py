@@ -1,4 +1,5 @@
-"""Loops of C to those of the small form: which iterations there are, and what moves with them.
+"""Converts loops of C to those of the intermediate form: their iterations, and the variables that
+move with them.
 
 Before::
 
@@ -57,14 +58,15 @@ from tilewright.proposers.loops.parsing.syntax import (
 )
 
 _ALL = "?"
-"""Ends names that stand for the variable of a loop in all its iterations."""
+"""The end of names that represent the variable of a loop in all its iterations."""
 
 
 class Loops(Statements):
     """Reads `for`, `while` and `do` loops.
 
-    `peeled` are the places of loops whose last iteration is read on its own, after the loop, since
-    it is shorter than the others: `for (i = b; i < min(b + 16, 100); i++)` in it, for example.
+    `peeled` are the positions of loops whose last iteration is read separately after the loop,
+    because an inner loop is shorter there than in the others, for example `for (i = b; i < min(b +
+    16, 100); i++)`.
     """
 
     def __init__(self) -> None:
@@ -74,7 +76,7 @@ class Loops(Statements):
         self.peeled: set[int] = set()
 
     def loop(self, node: Node) -> list[Statement]:
-        """A loop of known iterations. Raises `UnsupportedError`."""
+        """A loop with known iterations. Raises `UnsupportedError`."""
         with self._collected() as head, self._inner():
             self._printed.append(set())
             declared = self._begin(node)
@@ -88,7 +90,7 @@ class Loops(Statements):
         return [*head, *loop]
 
     def _begin(self, node: Node) -> set[str]:
-        """Carries out the first part of the head; the names it declares."""
+        """Execute the first part of the head, and return the names that it declares."""
         first = node.child_by_field_name("initializer")
         if first is None:
             return set()
@@ -103,10 +105,11 @@ class Loops(Statements):
         return names
 
     def _iterations(self, node: Node) -> tuple[list[Statement], dict[str, Binding]]:
-        """The loop, and what variables that are followed are after it.
+        """The loop, and the values of followed variables after it.
 
-        Where pointers change places in each iteration (`swap(&a, &b)` by hand), an iteration of the
-        loop is as many of the source as bring each pointer back; the rest follow the loop.
+        If each iteration swaps pointers (`swap(&a, &b)` by hand), one iteration of the result
+        consists of as many source iterations as restore all pointers. The remaining source
+        iterations come after the loop.
         """
         head = head_of(node)
         inside = (*head.body, *head.update)
@@ -125,13 +128,15 @@ class Loops(Statements):
         if len(steps) > 1:
             raise UnsupportedError(node, f"{name} has no constant step")
         others = sorted((changing & self.scope.followed()) - {name})
-        within = not steps  # the body itself changes the variable
+        within = not steps  # the body changes the variable itself
         if within:
             require_step_reached(head, name)
         amounts: dict[str, int | None] = {}
         turns: dict[str, str] = {}
         stride = stride_of(start) if isinstance(start, Place) else 1
-        early = test.step is not None and not head.tested_last  # it changes before each iteration
+        early = (
+            test.step is not None and not head.tested_last
+        )  # the variable changes before each iteration
         step = None if within else self._step(steps[0], name) * stride
         known: Value | None = None
         if step and isinstance(start, Value):
@@ -173,7 +178,8 @@ class Loops(Statements):
         remaining: list[Statement] = []
         later: dict[str, Binding] = {}
         for turn in range(period + left):
-            # The turns of one iteration, and then those that remain after the last iteration.
+            # The source iterations in one iteration of the result, and then those that remain after
+            # the last one.
             iteration = plus(times(plus(variable, number(-begin)), period), number(turn))
             if turn >= period:
                 iteration = number(whole * period + turn - period)
@@ -196,7 +202,7 @@ class Loops(Statements):
         return [*[loop] * (period == 1 or whole > 0), *remaining], later
 
     def _ends(self, node: Node, test: Test) -> tuple[Value | Place, Value]:
-        """What the variable of a loop begins with, and what it is compared with."""
+        """The first value of a loop's variable, and the limit with which it is compared."""
         name = text_of(test.variable)
         start = self.scope.find(name)
         if isinstance(start, Unknown):
@@ -227,14 +233,15 @@ class Loops(Statements):
         return start, limit
 
     def _all_of(self, name: str, first: Value, step: int, trips: int) -> Value:
-        """What stands for a loop's variable in any of its iterations."""
+        """The expression for a loop's variable in any of its iterations."""
         assert first.interval is not None
         ends = (first.interval, plus(first, number(max(0, trips - 1) * step)).interval)
         found = [end for interval in ends if interval is not None for end in interval]
         return Value(Var(f"{name}{_ALL}"), "int", (min(found), max(found)))
 
     def _require_full(self, node: Node, limit: Expr, what: str) -> None:
-        """Raise if a limit follows from the variable of a loop around that is not peeled yet."""
+        """Raise if a limit depends on the variable of an enclosing loop whose last iteration is not
+        peeled yet."""
         names = {e.name for e in walk(limit) if isinstance(e, Var)}
         while more := {
             e.name
@@ -249,8 +256,8 @@ class Loops(Statements):
                 raise ShortAtEndError(node, loop, what)
 
     def _trips_until(self, head: Head, test: Test, first: Value, limit: Value, step: int) -> int:
-        """Iterations until the condition of a loop fails."""
-        # Whether the variable has changed once before it is first compared.
+        """Number of iterations until the condition of a loop is false."""
+        # Whether the variable has changed once before the first comparison.
         changed = head.tested_last if test.step is None else not test.late
         compared = plus(first, number(step)) if changed else first
         return self._trips(head.node, test.sign, compared, limit, step) + head.tested_last
@@ -269,7 +276,8 @@ class Loops(Statements):
         self.scope.declare(name, bound)
 
     def _left(self, start: Value | Place, value: Value, name: str) -> Binding:
-        """What the variable of a loop is after it; `while (n--)` may leave its type's range."""
+        """The value of a loop's variable after the loop. `while (n--)` may exceed the range of its
+        type."""
         if isinstance(start, Value) and not fits(value.interval, start.type):
             return Unknown(f"{name} leaves the range of its type", start.type)
         return self._as_bound(start, value)
@@ -280,7 +288,7 @@ class Loops(Statements):
         return replace(value, type=start.type, retyped=start.type != "int")
 
     def _step(self, update: Node, name: str) -> int:
-        """By how much the variable of a loop grows."""
+        """The amount by which a loop's variable grows in each iteration."""
         if update.type == "update_expression":
             return 1 if operator_of(update) == "++" else -1
         right, sign = field_of(update, "right"), operator_of(update)
@@ -321,11 +329,11 @@ class Loops(Statements):
         moving: Sequence[str],
         control: Value | None,
     ) -> tuple[dict[str, int | None], dict[str, str]]:
-        """By how much each variable moves in an iteration, which is read once for that.
+        """The amount by which each variable moves in an iteration, found by reading the body once.
 
-        None where that is not constant. The last of them is the loop's variable, whose values
-        `control` stands for where they are known. Beside that, for pointers that change places, the
-        one whose place each takes.
+        None if it is not constant. The last variable is the loop's variable; `control` represents
+        its values if they are known. In addition, for swapped pointers, the pointer whose value
+        each one takes.
         """
         starts = {name: self.scope.find(name) for name in moving}
         for name, start in starts.items():
@@ -358,7 +366,7 @@ class Loops(Statements):
         iteration: Value,
         trips: int,
     ) -> dict[str, Binding]:
-        """Binds each variable that moves for all iterations; what each is after the loop."""
+        """Set each moving variable for all iterations, and return its value after the loop."""
         later: dict[str, Binding] = {}
         for name, start in starts.items():
             amount = amounts[name]

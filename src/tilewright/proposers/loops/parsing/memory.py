@@ -1,4 +1,4 @@
-"""Calls of `memset`, `memcpy` and `memmove`, and `sizeof`, which says how much they move.
+"""Reads calls of `memset`, `memcpy` and `memmove`, and `sizeof`, which determines their sizes.
 
 Before::
 
@@ -26,13 +26,13 @@ from tilewright.proposers.loops.parsing.scope import Place, Value, number, plus
 from tilewright.proposers.loops.parsing.syntax import UnsupportedError, field_of, named_type
 
 MEMORY = ("memset", "memcpy", "memmove")
-"""Functions of string.h that are read."""
+"""Functions of string.h that are supported."""
 
 
 class Memory(Functions):
-    """Reads what moves or clears whole pieces of arrays.
+    """Reads calls that move or clear whole parts of arrays.
 
-    `pointers` are the parameters of the kernel: their size is that of an address.
+    `pointers` are the parameters of the kernel, whose `sizeof` is that of an address.
     """
 
     def __init__(self) -> None:
@@ -40,11 +40,11 @@ class Memory(Functions):
         self.pointers: set[str] = set()
 
     def value(self, node: Node) -> Value:
-        """A value with its type; also of `sizeof`. Raises `UnsupportedError`."""
+        """A value with its type, including values of `sizeof`. Raises `UnsupportedError`."""
         return self._size(node) if node.type == "sizeof_expression" else super().value(node)
 
     def moved(self, node: Node, name: str, arguments: Sequence[Node]) -> list[Statement]:
-        """What a call of one of `MEMORY` does, as loops. Raises `UnsupportedError`."""
+        """Loops for a call of one of `MEMORY`. Raises `UnsupportedError`."""
         if len(arguments) != 3:
             raise UnsupportedError(node, f"{name} takes three arguments")
         if self._guards:
@@ -91,7 +91,7 @@ class Memory(Functions):
         return [body]
 
     def _shape(self, node: Node, place: Place, count: int) -> tuple[int, ...]:
-        """Sizes of the loops over `count` elements from a place on."""
+        """Sizes of the loops over `count` elements that begin at a place."""
         open_sizes = self._sizes.get(place.array, ())[len(place.subscripts) :]
         if len(open_sizes) <= 1 or place.offset is not None:
             if len(place.subscripts) + 1 != place.rank:
@@ -116,7 +116,7 @@ class Memory(Functions):
         while inner is not None and inner.type == "parenthesized_expression":
             inner = inner.named_children[0]
         record = self.records.get(text_of(inner)) if inner is not None else None
-        if record is not None:  # the grammar takes the name of a type for a variable
+        if record is not None:  # the grammar parses the name of a type as a variable
             return self._bytes(record.type, len(record.fields))
         if inner is None or inner.type not in (
             "identifier",

@@ -1,4 +1,4 @@
-"""Pointers to structures, which are read as arrays of their fields.
+"""Reads pointers to structures as arrays of their fields.
 
 Before::
 
@@ -58,9 +58,9 @@ def defined_records(node: Node) -> Mapping[str, Bundle]:
 
 
 def fields_in_order(listed: Node, names: Sequence[str]) -> list[Node | None] | None:
-    """The values of a structure in the order of its fields; None for those that C fills with zero.
+    """The values of a structure in the order of its fields. A value is None if C sets it to zero.
 
-    None as a whole where they are given in a form that is not known.
+    The result is None if the values are given in an unknown form.
     """
     given: dict[str, Node] = {}
     for place, item in enumerate(c for c in listed.named_children if c.type != "comment"):
@@ -69,7 +69,7 @@ def fields_in_order(listed: Node, names: Sequence[str]) -> list[Node | None] | N
             name = text_of(field_of(item, "designator")).removeprefix(".").strip()
             item = field_of(item, "value")
         elif given.keys() != {*names[:place]}:
-            return None  # some have names, others follow from their places
+            return None  # some have names, the positions of others follow from these
         if item.type == "initializer_list" or name not in names or name in given:
             return None
         given[name] = item
@@ -77,7 +77,7 @@ def fields_in_order(listed: Node, names: Sequence[str]) -> list[Node | None] | N
 
 
 def assigned_fields(root: Node) -> Iterator[str]:
-    """The names of the fields that a file changes, or whose address it takes."""
+    """The names of the fields that a file assigns, or whose address it takes."""
     for node in descendants(root):
         target = None
         if node.type == "assignment_expression":
@@ -96,20 +96,20 @@ def type_name(node: Node) -> str:
 
 
 def stride_of(place: Place) -> int:
-    """Elements from what a pointer points to, to the next."""
+    """Number of elements from one element that a pointer can point to, to the next."""
     in_a_row = place.rank - len(place.subscripts) == 1
     return len(place.record.fields) if place.record is not None and in_a_row else 1
 
 
 def record_at(node: Node, place: Place, index: Value) -> Place:
-    """The structure at an index of a pointer to structures that lie in a row."""
+    """The structure at an index of a pointer to consecutive structures."""
     if index.interval is None:
         raise UnsupportedError(node, f"it is not known which structure {text_of(node)!r} is")
     return replace(place, offset=plus(place.offset, times(index, stride_of(place))), whole=True)
 
 
 def seen_as(place: Place, kind: str, record: Record | None) -> Place | None:
-    """A pointer after a cast to numbers or to structures; None where their types differ."""
+    """A pointer after a cast to numbers or to structures; None if their types differ."""
     if place.whole or place.rank - len(place.subscripts) != 1 or place.type != kind:
         return place if place.record == record and place.type == kind else None
     return replace(place, record=record)

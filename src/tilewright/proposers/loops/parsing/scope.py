@@ -1,4 +1,4 @@
-"""What names of a C source stand for while it is read."""
+"""The meaning of names in a C source during parsing."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Interval: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """An expression of a C type; `interval` are its least and greatest value, where known.
+    """An expression with a C type. `interval` is its smallest and largest value, if known.
 
-    A whole number that is `retyped` is printed as an expression of type int of the same value.
+    A `retyped` integer is printed as an expression of type int with the same value.
     """
 
     expr: Expr
@@ -25,7 +25,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A structure whose fields are numbers of one type, which lie one after the other."""
+    """A structure whose fields are numbers of one type, consecutive in memory."""
 
     type: Type
     fields: tuple[str, ...]
@@ -33,21 +33,22 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A structure of numbers and pointers whose fields nothing changes: each stands for itself.
+    """A structure of numbers and pointers whose fields never change, so each field is replaced by
+    its value.
 
-    Of each field: its name, its type or that of what it points to, and whether it is a pointer.
+    For each field: its name, its type or the type to which it points, and whether it is a pointer.
     """
 
     fields: tuple[tuple[str, Type, bool], ...]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Those of its fields."""
+        """The names of the fields."""
         return tuple(name for name, _, _ in self.fields)
 
     @property
     def record(self) -> Record | None:
-        """The same with fields that may change, if all are numbers of one type."""
+        """The same structure with fields that can change, if all are numbers of one type."""
         kinds = {kind for _, kind, _ in self.fields}
         if len(kinds) > 1 or any(pointer for _, _, pointer in self.fields):
             return None
@@ -56,11 +57,12 @@ class Bundle:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a pointer points: into an array, at some subscripts, `offset` elements further.
+    """The target of a pointer: an element of an array, given by subscripts and an `offset` in
+    elements.
 
-    `rank` are the subscripts that an element of the array takes. A pointer to structures has the
-    `record`; the array has a subscript more for their fields, or one for all in a row. The place is
-    the structure itself, and not a pointer, if it is `whole`.
+    `rank` is the number of subscripts of an element of the array. A pointer to structures has a
+    `record`; the array then has one more subscript for the field, or a single subscript for
+    consecutive numbers. If the place is `whole`, it is the structure itself and not a pointer.
     """
 
     array: str
@@ -75,7 +77,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable of the kernel that is read, under the name it has there."""
+    """A variable of the kernel, with the name that it has there."""
 
     name: str
     type: Type
@@ -83,9 +85,9 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A variable that is followed, but whose value is not known here, and why.
+    """A variable that is followed, but whose value is not known here, with the reason.
 
-    A pointer has the `place` of nothing, whose type is that of what it points to.
+    A pointer has a `place` without an array, which contains the type to which it points.
     """
 
     why: str
@@ -95,34 +97,35 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class Pointed:
-    """A pointer to one variable that is kept, as functions take where their results go."""
+    """A pointer to a single kept variable, which functions use to return results."""
 
     variable: Variable
 
 
 Binding: TypeAlias = Value | Place | Variable | Unknown | Pointed | Record | Bundle
-"""A variable is kept, or followed: then its value or place stands for it."""
+"""The meaning of a variable: the variable itself if it is kept, or its value or place if it is
+followed."""
 
 
 class Scope:
-    """Names that are visible; those of inner scopes hide those of outer ones."""
+    """The visible names. Names of inner scopes hide those of outer ones."""
 
     def __init__(self, outer: Scope | None) -> None:
         self._outer = outer
         self._names: dict[str, Binding] = {}
 
     def find(self, name: str) -> Binding | None:
-        """What a name stands for."""
+        """The meaning of a name."""
         if name in self._names or self._outer is None:
             return self._names.get(name)
         return self._outer.find(name)
 
     def declare(self, name: str, binding: Binding) -> None:
-        """A new name, which may hide an outer one."""
+        """Declare a new name, which may hide an outer one."""
         self._names[name] = binding
 
     def rebind(self, name: str, binding: Binding) -> None:
-        """Another value for a variable that is followed."""
+        """Assign another value to a variable that is followed."""
         if name in self._names or self._outer is None:
             self._names[name] = binding
         else:
@@ -137,7 +140,7 @@ class Scope:
 
 
 def plus(left: Value | None, right: Value) -> Value:
-    """The sum of two whole numbers of known range, numbers in it together."""
+    """The sum of two integers with known ranges, with their constants added."""
     zero = (0, 0)
     if left is None or left.interval == zero:
         return right
@@ -162,7 +165,7 @@ def plus(left: Value | None, right: Value) -> Value:
 
 
 def times(value: Value, factor: int) -> Value:
-    """A whole number of known range, multiplied."""
+    """An integer with a known range, multiplied by a constant."""
     assert value.interval is not None
     least, most = sorted(bound * factor for bound in value.interval)
     if least == most:

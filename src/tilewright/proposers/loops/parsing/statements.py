@@ -1,4 +1,5 @@
-"""Statements of C to those of the small form: what is followed is left out, `if` becomes `?:`.
+"""Converts statements of C to the intermediate form. Variables that are followed are left out, and
+`if` becomes `?:`.
 
 Before::
 
@@ -68,7 +69,7 @@ _COMPOUND = ("+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=")
 
 
 class Statements(Declarations):
-    """Reads statements; what is read waits in `_done` until the statement around it is complete."""
+    """Reads statements. They wait in `_done` until the enclosing statement is complete."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -76,13 +77,13 @@ class Statements(Declarations):
         self._written: frozenset[Element] = frozenset()
 
     def block(self, nodes: Sequence[Node]) -> tuple[Statement, ...]:
-        """Statements in a scope of their own."""
+        """Statements in a separate scope."""
         with self._inner(), self._collected() as found:
             self.statements(nodes)
         return tuple(found)
 
     def statements(self, nodes: Sequence[Node]) -> None:
-        """Statements of one block; those after a `continue` are under the opposite condition."""
+        """The statements of a block. Those after a `continue` get the opposite condition."""
         nodes = [node for node in nodes if node.type not in ("comment", ";")]
         for place, node in enumerate(nodes):
             if is_skip(node):
@@ -95,7 +96,8 @@ class Statements(Declarations):
             self.statement(node)
 
     def _skipping(self, node: Node, rest: Sequence[Node]) -> None:
-        """A statement with a `continue` inside, and those after it, which that leaves out."""
+        """A statement that contains a `continue`, and the following ones, which the `continue`
+        skips."""
         if node.type != "if_statement":
             if rest or node.type != "compound_statement":
                 raise UnsupportedError(node, LEAVES)
@@ -140,9 +142,9 @@ class Statements(Declarations):
             )
 
     def case_of(self, node: Node) -> list[Node]:
-        """The statements that a `switch` on a number that is known carries out.
+        """The statements that a `switch` on a known number executes.
 
-        A case that neither breaks nor returns goes on with the next one.
+        A case without `break` or `return` continues with the next case.
         """
         chosen = self.constant(condition_of(node))
         found: list[Node] = []
@@ -167,7 +169,7 @@ class Statements(Declarations):
         return found
 
     def loop(self, node: Node) -> list[Statement]:
-        """A loop with what stands beside it."""
+        """A loop with its other parts."""
         raise NotImplementedError
 
     def command(self, node: Node) -> None:
@@ -225,7 +227,7 @@ class Statements(Declarations):
         return found.record if isinstance(found, Place) else None
 
     def _copy(self, target: Node, record: Record, right: Node) -> None:
-        """All fields at once: what is read on the right is read before any field changes."""
+        """Assign all fields at once: all values on the right are read before any field changes."""
         kept: list[Expr] = []
         for field, value in zip(record.fields, self.fields(right, record), strict=True):
             if isinstance(value.expr, Number):
@@ -251,7 +253,7 @@ class Statements(Declarations):
         self.advance(target, self.constant(right) * (1 if sign == "+=" else -1))
 
     def _set(self, node: Node, name: str, right: Node) -> None:
-        """A variable that is followed has another value from here."""
+        """A variable that is followed gets another value."""
         before = self.scope.find(name)
         if self._guards:
             raise NotFollowedError(node, name, f"{name} is set under a condition")
@@ -328,9 +330,10 @@ class Statements(Declarations):
         self._done.append(Assign(target, value))
 
     def may_touch(self, element: Element) -> bool:
-        """Whether an element is inside its array, or read without a condition before.
+        """Whether an element is certainly inside its array, or is also read without the condition.
 
-        While an iteration is rehearsed, ranges are not known; it is asked again afterwards.
+        During the first reading of an iteration, ranges are not known; the question is repeated
+        later.
         """
         if self._rehearsing:
             return True
@@ -345,7 +348,8 @@ class Statements(Declarations):
         )
 
     def _if(self, node: Node, chosen: Sequence[Node], otherwise: Sequence[Node]) -> None:
-        """`chosen` where the condition of a statement holds, and else `otherwise`."""
+        """Execute `chosen` if the condition of a statement is true, and `otherwise` if it is
+        false."""
         holds = self._decided(condition_of(node), chosen, otherwise)
         if holds is not None:
             self.statements(chosen if holds else otherwise)
@@ -387,7 +391,7 @@ class Statements(Declarations):
     def _decided(
         self, condition: Node, chosen: Sequence[Node], otherwise: Sequence[Node]
     ) -> bool | None:
-        """Whether ranges decide a condition under which nothing but a followed variable is set."""
+        """Whether ranges decide a condition under which only a followed variable is set."""
         signs = ("<", "<=", ">", ">=")
         if condition.type != "binary_expression" or operator_of(condition) not in signs:
             return None
@@ -402,7 +406,8 @@ class Statements(Declarations):
         return decided(operator_of(condition), *sides)
 
     def _guarded(self, node: Node, test: Expr, nodes: Sequence[Node]) -> None:
-        """Statements under a condition, which is kept where they may change it."""
+        """Statements under a condition. The condition is stored in a variable if the statements can
+        change it."""
         with self._inner(), self._collected() as found, self._under(test):
             self.statements(nodes)
         changes = sum(isinstance(s, Assign) for s in statements(tuple(found)))
@@ -422,13 +427,13 @@ class Statements(Declarations):
 
 
 def condition_of(node: Node) -> Node:
-    """What an `if` tests."""
+    """The condition of an `if`."""
     found = field_of(node, "condition")
     return found.named_children[0] if found.type == "parenthesized_expression" else found
 
 
 def otherwise(node: Node) -> Node | None:
-    """What an `if` does where its condition fails."""
+    """The statements of an `if` for a false condition."""
     found = node.child_by_field_name("alternative")
     return found.named_children[-1] if found is not None else None
 
@@ -439,13 +444,13 @@ def returns(node: Node) -> bool:
 
 
 def inside(node: Node) -> list[Node]:
-    """The statements of a block, or the one that stands in its place."""
+    """The statements of a block, or the single statement in its place."""
     inner = node.named_children if node.type == "compound_statement" else [node]
     return [n for n in inner if n.type not in ("comment", ";")]
 
 
 def _written(found: Sequence[Statement], condition: Expr) -> frozenset[Element]:
-    """Elements that statements under a condition write wherever it holds."""
+    """Elements that conditional statements write whenever the condition is true."""
     return frozenset(
         s.target
         for s in found
@@ -457,7 +462,7 @@ def _written(found: Sequence[Statement], condition: Expr) -> frozenset[Element]:
 
 
 def _always(condition: Expr) -> Iterator[Expr]:
-    """What a condition computes in any case."""
+    """The parts of a condition that are always computed."""
     if isinstance(condition, Binary) and condition.operator in ("&&", "||"):
         yield from _always(condition.left)
     elif isinstance(condition, Select):
@@ -469,7 +474,7 @@ def _always(condition: Expr) -> Iterator[Expr]:
 def _joined(
     first: list[Statement], second: list[Statement], test: Expr, opposite: Expr
 ) -> list[Statement] | None:
-    """One assignment that chooses, where both branches assign one target once."""
+    """A single assignment of a choice, if both branches assign the same target once."""
     if len(first) != 1 or len(second) != 1:
         return None
     one, other = first[0], second[0]
@@ -478,7 +483,7 @@ def _joined(
     if not isinstance(one.value, Select) or not isinstance(other.value, Select):
         return None
     if one.value.condition != test or other.value.condition != opposite:
-        return None  # there is a further condition inside
+        return None  # there is another condition inside
     return [Assign(one.target, Select(test, one.value.value, other.value.value))]
 
 

@@ -1,4 +1,4 @@
-"""What a reader of C refuses, with its line, and parts of syntax trees."""
+"""The errors with which a construct of C is refused, and functions on syntax trees."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tilewright.proposers.loops.c_types import NAMES
 from tilewright.proposers.loops.ir import Type
 
 _SHOWN = 200
-"""Characters of what is not understood that are quoted."""
+"""Maximum number of characters of an unsupported construct that are quoted."""
 
 
 class UnsupportedError(InputError):
-    """A construct that the small form does not have; `line` is its own."""
+    """A construct that the intermediate form does not support; `line` is its line."""
 
     def __init__(self, node: Node, what: str) -> None:
         self.line = node.start_point[0] + 1
@@ -23,7 +23,7 @@ class UnsupportedError(InputError):
 
 
 class NotFollowedError(UnsupportedError):
-    """A whole number cannot be followed: `name` is to be kept as a variable."""
+    """An integer cannot be followed, so the variable `name` must be kept."""
 
     def __init__(self, node: Node, name: str, what: str) -> None:
         super().__init__(node, what)
@@ -31,7 +31,8 @@ class NotFollowedError(UnsupportedError):
 
 
 class ShortAtEndError(UnsupportedError):
-    """A loop repeats less often in the last iteration of a `loop` around it than in the others."""
+    """An inner loop has fewer iterations in the last iteration of a `loop` around it than in the
+    others."""
 
     def __init__(self, node: Node, loop: Node, what: str) -> None:
         super().__init__(node, what)
@@ -39,7 +40,7 @@ class ShortAtEndError(UnsupportedError):
 
 
 def field_of(node: Node, name: str) -> Node:
-    """A part of a node by its name in the grammar; what lacks it is refused."""
+    """A part of a node by its name in the grammar. A node without it is refused."""
     found = node.child_by_field_name(name)
     if found is None:
         raise UnsupportedError(node, f"{text_of(node)[:40]!r} is not complete")
@@ -47,7 +48,7 @@ def field_of(node: Node, name: str) -> Node:
 
 
 def named_type(node: Node) -> Type:
-    """The type of numbers that a node names. Raises `UnsupportedError`."""
+    """The number type that a node names. Raises `UnsupportedError`."""
     words = [w for w in text_of(node).split() if w not in ("const", "volatile")]
     found = NAMES.get(" ".join(words))
     if found is None:
@@ -61,6 +62,6 @@ def operator_of(node: Node) -> str:
 
 
 def is_constant(declaration: Node) -> bool:
-    """Whether `const` stands in a declaration."""
+    """Whether a declaration contains `const`."""
     words = (c for c in declaration.children if c.type == "type_qualifier")
     return any(text_of(word) == "const" for word in words)

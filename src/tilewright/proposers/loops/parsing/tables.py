@@ -1,10 +1,10 @@
-"""Arrays of numbers that nothing changes, such as the weights of a stencil.
+"""Reads constant arrays of numbers, such as the weights of a stencil.
 
 Before::
 
     static const float w[2][2] = {{0.5f, 0.25f}, {0.25f}};
 
-Read, wherever it stands, as what the kernel begins with::
+Wherever such an array is declared, it is read as statements at the beginning of the kernel::
 
     float w_1[2][2];
     w_1[0][0] = 0.5f;
@@ -12,9 +12,9 @@ Read, wherever it stands, as what the kernel begins with::
     w_1[1][0] = 0.25f;
     w_1[1][1] = 0.0f;
 
-An array of more values stays a static array, with all of them.
+An array with more values stays a static array with all its values.
 
-Compilers turn what is read of it into constants again.
+Compilers convert the elements that are read back to constants.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ from tilewright.proposers.loops.parsing.scope import Place
 from tilewright.proposers.loops.parsing.syntax import UnsupportedError, field_of
 
 _MOST_STATEMENTS = 64
-"""Values of one array that are statements of the kernel; the array of more stays as it is."""
+"""Maximum number of values of one array that become statements of the kernel."""
 _MOST_VALUES = 4096
 
 
 class Tables(Expressions):
-    """Reads arrays that are `const` and are given their values.
+    """Reads arrays that are `const` and initialised.
 
-    `tables` fill all of them; `names` are those of the source and those printed so far: a name of
-    the whole kernel is none of them. `declared` are those that declarations give, and how often;
-    `constant_arrays` are arrays of too many values to fill them.
+    `tables` are the statements that set all of them. `names` are the names in the source and those
+    printed so far, which a new name of the whole kernel must not equal. `declared` counts the
+    declarations of each name. `constant_arrays` are the arrays with too many values.
     """
 
     def __init__(self) -> None:
@@ -70,9 +70,9 @@ class Tables(Expressions):
         self._known: dict[int, Place] = {}
 
     def table(self, node: Node, declarator: Node, kind: Type) -> None:
-        """Declares an array with its values. Raises `UnsupportedError`."""
+        """Declare an array with its values. Raises `UnsupportedError`."""
         name, levels = pointer_levels(field_of(declarator, "declarator"))
-        if declarator.start_byte not in self._known:  # a function is read again in each call
+        if declarator.start_byte not in self._known:  # a function is read again for each call
             value = field_of(declarator, "value")
             first = len(_items(value)) if levels[0] is None else self.constant(levels[0])
             sizes = (first, *(self.constant(s) for s in levels[1:] if s is not None))
@@ -83,7 +83,7 @@ class Tables(Expressions):
         self.scope.declare(name, self._known[declarator.start_byte])
 
     def printed_name(self, name: str) -> str:
-        """A name for a variable that hides no visible one of the kernel."""
+        """A name for a variable that does not hide a visible variable of the kernel."""
         found = super().printed_name(name)
         self.names.add(found)
         self._given.add(found)
@@ -109,7 +109,7 @@ class Tables(Expressions):
         return Place(new, kind, len(sizes))
 
     def _number(self, item: Node | None, kind: Type) -> Expr:
-        if item is None:  # C fills what is not given with zeros
+        if item is None:  # C sets missing values to zero
             return Number("0" if is_whole(kind) else "0.0f")
         found = printed(converted(item, self.value(item), kind))
         if any(isinstance(e, (Var, Element, Call)) for e in walk(found)):
@@ -130,7 +130,7 @@ def _items(listed: Node) -> list[Node]:
 
 
 def _values(node: Node, listed: Node, sizes: Sequence[int]) -> list[Node | None]:
-    """The values of an array in the order in which they lie; None where none is given."""
+    """The values of an array in memory order; None for values that are not given."""
     items, count = _items(listed), math.prod(sizes)
     nested = {item.type == "initializer_list" for item in items}
     paired = any(item.type == "initializer_pair" for item in items)

@@ -13,11 +13,12 @@ from tilewright.proposers.loops.planning.steps import TECHNIQUES, Step, steps_of
 from tilewright.proposers.loops.reading import lanes_of, read_kernel, threads_of
 
 MOST_TEXT = 1 << 22
-"""Characters of a kernel times the factor of a step: about those of the kernel after it."""
+"""Maximum number of characters of a kernel times the factor of a step, which is about the size of
+the result."""
 
 
 def applicable(source: str, target: TargetBrief) -> Iterator[tuple[Step, str]]:
-    """Each step that applies, with what it does in words. Raises `InputError`."""
+    """Each step that applies, with a description. Raises `InputError`."""
     kernel, lanes = read_kernel(source, target), lanes_of(target)
     for technique in TECHNIQUES:
         for step, _ in steps_of(kernel, technique, lanes, threads_of(target)):
@@ -25,7 +26,7 @@ def applicable(source: str, target: TargetBrief) -> Iterator[tuple[Step, str]]:
 
 
 def carried_out(source: str, target: TargetBrief, steps: str) -> tuple[str, list[str]]:
-    """The source after steps separated by `;`, and what each did. Raises `InputError`."""
+    """The source after steps separated by `;`, with a description of each. Raises `InputError`."""
     kernel = read_kernel(source, target)
     done = []
     for text in filter(None, (part.strip() for part in steps.split(";"))):
@@ -52,7 +53,7 @@ def carried_out(source: str, target: TargetBrief, steps: str) -> tuple[str, list
 
 
 def _require_room(step: Step, kernel: Kernel) -> None:
-    """`InputError` where the kernel would be copied more often than anything could compile."""
+    """`InputError` if the kernel would be copied so often that no compiler could compile it."""
     if max(step.factor, 1) * len(emit(kernel)) > MOST_TEXT:
         raise InputError(
             f"step '{step}' would make a kernel of more than {MOST_TEXT >> 20} million characters: "

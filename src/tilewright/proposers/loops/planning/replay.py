@@ -1,4 +1,4 @@
-"""Carries the schedule of an earlier run over to another kernel of the same kind."""
+"""Applies the schedule of an earlier run to another kernel of the same kind."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tilewright.proposers.loops.planning.steps import Step
 
 
 def replayed(schedule: Schedule, kernel: Kernel) -> list[tuple[Step, Kernel]]:
-    """The schedule's steps that apply, each with the kernel that it changes.
+    """The applicable steps of the schedule, each with the kernel that it changes.
 
-    Steps name loops by their place, so they hold for another size of the same kernel. One that does
-    not fit is tried with smaller factors, and left out where none fits.
+    Steps name loops by their position, so they also apply to another size of the same kernel. A
+    step that is not possible is tried with smaller factors and otherwise left out.
     """
     done: list[tuple[Step, Kernel]] = []
     for plan in schedule.plans:
@@ -31,7 +31,7 @@ def replayed(schedule: Schedule, kernel: Kernel) -> list[tuple[Step, Kernel]]:
 
 
 def _steps(text: str) -> Iterator[Step]:
-    """The step and those with smaller factors; none of another version's technique."""
+    """The step and those with smaller factors; none if the technique is unknown in this version."""
     try:
         yield from Step.parse(text).no_larger()
     except ValueError:

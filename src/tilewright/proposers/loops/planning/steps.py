@@ -1,4 +1,5 @@
-"""Single steps: a technique at a loop, as text, as a sentence, and applied."""
+"""Single steps: a technique at a loop, their text form, their description, and their
+application."""
 
 from __future__ import annotations
 
@@ -67,7 +68,8 @@ _SENTENCES = {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A technique at loop number `loop` in textual order; `factor` are lanes, copies or threads."""
+    """A technique at loop `loop`, counted in the order of the text. `factor` is the number of
+    lanes, copies or threads."""
 
     technique: str
     loop: int
@@ -98,15 +100,15 @@ class Step:
         return after
 
     def no_larger(self) -> Iterator[Step]:
-        """The step, then the same with the smaller factors that its technique knows."""
+        """The step, followed by the same step with smaller factors that its technique supports."""
         yield self
-        if self.technique != "stage":  # its factor says which load
+        if self.technique != "stage":  # its factor is the number of a load
             smaller = (f for f in _FACTORS.get(self.technique, ()) if 1 < f < self.factor)
             for factor in sorted(smaller, reverse=True):
                 yield replace(self, factor=factor)
 
     def sentence(self, kernel: Kernel) -> str:
-        """What the step does to `kernel`."""
+        """A description of the step for `kernel`."""
         variable = loops(kernel)[self.loop].variable
         text = _SENTENCES[self.technique].format(variable=variable, factor=self.factor)
         return f"{text} (loop {self.loop + 1})"
@@ -115,7 +117,7 @@ class Step:
 def steps_of(
     kernel: Kernel, technique: str, lanes: int, threads: int = 1
 ) -> Iterator[tuple[Step, Kernel]]:
-    """Every place where a technique applies, with the kernel after it."""
+    """Every place at which a technique applies, with the resulting kernel."""
     for step in possible(kernel, technique, lanes, threads):
         try:
             yield step, step.apply(kernel)

@@ -1,8 +1,8 @@
-"""Sequences that carry out all that helps at once: packing, sums in variables, vectors, tiles.
+"""Sequences that combine all helpful rewrites: packing, sums in variables, vectors, tiles.
 
-Random steps rarely make these together, and each alone may cost time: a product is fast once a tile
-of it is summed up in vector registers, and that takes a packed operand, an order of loops, vectors
-and two loops that are unrolled and jammed.
+Random steps rarely find these combinations, and a single step may make a kernel slower. A matrix
+product is fast only if a tile of it is accumulated in vector registers. This requires a packed
+operand, an order of loops, vectors, and two loops that are unrolled and jammed.
 """
 
 from __future__ import annotations
@@ -35,30 +35,33 @@ from tilewright.proposers.loops.rewrites.searching import is_search
 from tilewright.proposers.loops.rewrites.tables import tables
 
 MOST_LOOPS = 64
-"""A kernel of more loops is not rewritten further: its code has left the first-level cache."""
+"""A kernel with more loops is not rewritten further, because its code no longer fits into the
+first-level cache."""
 MOST_UNROLLED = 400
-"""The same for statements: compilers take 10 s over some thousand, and all wait."""
+"""The same limit for statements, because compilers take 10 s for some thousand statements."""
 _MOST_PACKED = 5
-"""Inputs that one sequence packs, at most."""
+"""Maximum number of inputs that one sequence packs."""
 _MOST_KEPT = 8
 _MOST_SPLIT = 24
 _COPIES = (2, 3, 4, 6, 8)
 _TABLES = 4
 _CHAINS = (32, 16, 8, 4)
-"""Copies of such loops: the first number that a loop has iterations for."""
+"""Numbers of copies of such loops, of which the first is used for which a loop has enough
+iterations."""
 _Copies: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
 _COPIES_OF_WHOLE_SUMS: _Copies = ((1, 2), (1, 2, 4, 6, 8))
-"""Of the loop outside and of the one with the sums, which the compiler turns into vectors itself:
-with three or four of the former it puts numbers of several sums into one vector."""
+"""Numbers of copies of the outer loop and of the loop with the sums, which the compiler vectorises
+itself. With three or four copies of the outer loop, it would put values of several sums into one
+vector."""
 
 Steps = list[tuple[Step, Kernel]]
 """Steps, each with the kernel that it changes."""
 
 
 class Whole:
-    """Makes sequences for vectors of `lanes` floats, of which `registers` are at hand.
+    """Creates sequences for vectors of `lanes` floats and `registers` available registers.
 
-    Only techniques that are `offered` are used.
+    Only `offered` techniques are used.
     """
 
     def __init__(self, lanes: int, registers: int, offered: frozenset[str]) -> None:
@@ -97,7 +100,7 @@ class Whole:
         yield from sorted(found, key=lambda one: -_tile_of(one[0]))
 
     def rolled(self, kernel: Kernel, steps: Steps) -> Kernel:
-        """Loops that their author unrolled as plain loops, which other rewrites know better."""
+        """Converts manually unrolled loops to plain loops, to which other rewrites apply."""
         while "roll" in self._offered:
             found = next(steps_of(kernel, "roll", self._lanes), None)
             if found is None:
@@ -107,7 +110,8 @@ class Whole:
         return kernel
 
     def split(self, kernel: Kernel, steps: Steps) -> Kernel:
-        """Loops in parts where their conditions change: the largest part has none then."""
+        """Splits loops where their conditions change, so that the largest part has no
+        conditions."""
         while "split" in self._offered and len(loops(kernel)) <= _MOST_SPLIT:
             found = next(steps_of(kernel, "split", self._lanes), None)
             if found is None:
@@ -117,7 +121,7 @@ class Whole:
         return kernel
 
     def everything(self, kernel: Kernel, steps: Steps) -> Kernel:
-        """Every loop vectorised that can be, innermost first, and reciprocals."""
+        """Vectorises every loop that can be vectorised, innermost first, and uses reciprocals."""
         for technique in ("vectorise", "reciprocal"):
             while technique in self._offered and len(loops(kernel)) <= MOST_LOOPS:
                 found = list(steps_of(kernel, technique, self._lanes))
@@ -128,7 +132,8 @@ class Whole:
         return kernel
 
     def chained(self, kernel: Kernel, steps: Steps) -> Kernel:
-        """Loops that reduce to doubles, or search for a place, with variables for each copy.
+        """Unrolls loops that reduce to doubles or search for a place, with separate variables for
+        each copy.
 
         Compilers put the variables of neighbouring copies into one vector.
         """
@@ -155,7 +160,7 @@ class Whole:
         return any(r.type == "double" for r in found)
 
     def separate_tables(self, kernel: Kernel, steps: Steps) -> Kernel:
-        """Loops that add to tables, such as histograms, unrolled with a table for each copy."""
+        """Unrolls loops that add to tables, such as histograms, with a table for each copy."""
         if "accumulators" not in self._offered:
             return kernel
         for number in reversed(range(len(loops(kernel)))):
@@ -166,9 +171,9 @@ class Whole:
         return kernel
 
     def packed(self, kernel: Kernel, steps: Steps) -> Kernel:
-        """Each input packed that only keeps a loop from being vectorised.
+        """Packs each input that is the only obstacle to vectorising a loop.
 
-        And those that are to be multiplied as wider numbers.
+        Also packs inputs that are multiplied as wider integers.
         """
         for _ in range(_MOST_PACKED if "pack" in self._offered else 0):
             for step, after in steps_of(kernel, "pack", self._lanes):
@@ -188,12 +193,13 @@ class Whole:
         return kernel
 
     def _is_vectorised_around(self, number: int, kernel: Kernel) -> bool:
-        """Whether a loop right around another can be vectorised instead."""
+        """Whether the loop directly around another can be vectorised instead."""
         outer = [n for n in range(number) if _is_outside(n, kernel, number)]
         return any(applies(Step("vectorise", n, self._lanes), kernel) for n in outer)
 
     def kept(self, kernel: Kernel, steps: Steps) -> Kernel:
-        """Sums in variables while their loops run; loops exchanged where that makes it possible."""
+        """Keeps sums in variables while their loops run, and exchanges loops if that makes it
+        possible."""
         exchangeable = "exchange" in self._offered
         for _ in range(_MOST_KEPT if "keep" in self._offered else 0):
             found = next(steps_of(kernel, "keep", self._lanes), None)
@@ -212,13 +218,15 @@ class Whole:
         return kernel
 
     def tiled(self, kernel: Kernel, steps: Steps) -> Kernel:
-        """A tile of sums for each loop on vectors that holds a loop that sums, in registers."""
+        """Creates a tile of sums in registers for each vectorised loop that contains a reduction
+        loop."""
         return self._in_tiles(kernel, steps, high=False)
 
     def tiled_high(self, kernel: Kernel, steps: Steps) -> Kernel:
-        """The same with as many rows as possible: what lies beyond the nearest cache is read less.
+        """The same with as many rows as possible, so that less data is read from beyond the nearest
+        cache.
 
-        Each vector that is loaded is used for every row of the tile.
+        Each loaded vector is used for every row of the tile.
         """
         return self._in_tiles(kernel, steps, high=True)
 
@@ -259,10 +267,11 @@ class Whole:
     def _tile(
         self, outside: For | None, loop: For, copies: _Copies, *, high: bool
     ) -> tuple[int, int]:
-        """Which of the copies of the loop outside and of this one: the sums fill the registers.
+        """Chooses the numbers of copies of the outer loop and of this loop so that the sums fill
+        the registers.
 
-        Copies that divide the iterations first, then those that use each value most often, or the
-        most of the loop outside if the tile is to be `high`.
+        Numbers that divide the iterations are preferred, then those that use each value most often,
+        or the largest number for the outer loop if the tile is to be `high`.
         """
         found = [
             (tall, wide)
@@ -283,7 +292,7 @@ class Whole:
 
 
 def _sums_wider(loop: For, kernel: Kernel) -> bool:
-    """Whether a loop only sums, in an inner loop, numbers that were packed as wider ones."""
+    """Whether the only inner loop of a loop sums integers that were packed as wider ones."""
     wider = {array.name for array in kernel.scratch if array.type in WIDER.values()}
     inner = [s for s in loop.body if isinstance(s, For)]
     read = {e.array for e in expressions(tuple(inner)) if isinstance(e, Element)}
@@ -297,13 +306,14 @@ def _tile_of(steps: Steps) -> int:
 
 
 def _is_outside(outer: int, kernel: Kernel, number: int) -> bool:
-    """Whether a loop is the one right around another."""
+    """Whether a loop is the one directly around another."""
     path = around(kernel, number)
     return len(path) > 1 and path[-2] is loops(kernel)[outer]
 
 
 def _jammed(kernel: Kernel, number: int, copies: int, steps: Steps) -> Kernel:
-    """The kernel after a jam with so many copies, or fewer where it would grow too large."""
+    """The kernel after a jam with this number of copies, or with fewer if the kernel would become
+    too large."""
     for fewer in sorted((c for c in _COPIES if c <= copies), reverse=True):
         step = Step("jam", number, fewer)
         try:
@@ -326,5 +336,5 @@ def applies(step: Step, kernel: Kernel) -> bool:
 
 
 def length(kernel: Kernel) -> int:
-    """Statements, loops included."""
+    """Number of statements, including loops."""
     return sum(1 for _ in statements(kernel.body))

@@ -1,1 +1,1 @@
-"""One module per rewrite; each shows a kernel before and after."""
+"""One module per rewrite; each shows a kernel before and after the rewrite."""

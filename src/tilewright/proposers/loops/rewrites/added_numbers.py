@@ -1,4 +1,4 @@
-"""Numbers that a kernel adds to each element of an input of 8 bits, such as its zero point.
+"""Finds a number that a kernel adds to each element of an 8-bit input, such as its zero point.
 
 `(int32_t)a[i] - 128` and `a[i] - 128` add -128 to elements of a.
 """
@@ -22,15 +22,15 @@ from tilewright.proposers.loops.ir import (
 from tilewright.proposers.loops.parsing.arithmetic import fits
 
 WIDER: Mapping[str, Type] = {"int8_t": "int16_t", "uint8_t": "int16_t"}
-"""The type in which numbers of each narrow type are copied where they are multiplied."""
+"""For each narrow type, the wider type of the copy that is used in products."""
 _SIGNED = ("int16_t", "int", "int32_t", "int64_t")
-"""Types of signed numbers that hold all numbers of 8 bits."""
+"""Signed types that can represent all 8-bit numbers."""
 
 
 def added_to(expr: Expr) -> int | None:
-    """The number that an expression adds to an element; None if it is anything else.
+    """The number that an expression adds to an element; None for other expressions.
 
-    The element may be converted to a type of signed numbers that has all its values.
+    The element may be converted to a signed type that can represent all its values.
     """
     if not isinstance(expr, Binary) or expr.operator not in ("+", "-"):
         return None
@@ -43,7 +43,7 @@ def added_to(expr: Expr) -> int | None:
 
 
 def array_of(expr: Expr) -> str:
-    """The array whose element an expression adds a number to."""
+    """The array to whose element an expression adds a number."""
     assert isinstance(expr, Binary)
     element = expr.left.value if isinstance(expr.left, Cast) else expr.left
     assert isinstance(element, Element)
@@ -53,7 +53,8 @@ def array_of(expr: Expr) -> str:
 def common_number(given: Parameter, body: Sequence[Statement], kind: Type) -> int:
     """The number that each use of an input adds to its element.
 
-    0 where uses differ, or where a sum may not fit `kind`, the type of a copy that holds the sums.
+    It is 0 if the uses differ, or if a sum may not be representable in `kind`, the type of the copy
+    that contains the sums.
     """
     if kind == given.type or given.type not in WIDER:
         return 0

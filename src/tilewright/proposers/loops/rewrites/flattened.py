@@ -1,4 +1,4 @@
-"""Flattened inputs, `X[row * 64 + column]`: how much of them is read, and which columns."""
+"""Analyses flattened inputs, `X[row * 64 + column]`: the part that is read, and the columns."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from tilewright.proposers.loops.rewrites.vectors import unconditional
 
 
 def elements_read(array: str, kernel: Kernel, number: int) -> int:
-    """How many elements a flattened input has at least, by what loop `number` reads of it.
+    """The minimum number of elements of a flattened input, derived from the reads in loop `number`.
 
-    Raises `NotApplicableError` where a condition, or other data, says what is read.
+    Raises `NotApplicableError` if a condition or other data decides what is read.
     """
     found = 0
     for use, enclosing in _reads(array, loops(kernel)[number].body, around(kernel, number)):
@@ -39,9 +39,9 @@ def elements_read(array: str, kernel: Kernel, number: int) -> int:
 def _reads(
     array: str, body: Sequence[Statement], enclosing: list[For]
 ) -> Iterator[tuple[Element, list[For]]]:
-    """Elements of an array that statements read, with the loops around each.
+    """Elements of an array that statements read, with the enclosing loops of each.
 
-    Raises `NotApplicableError` where one is only read if a condition holds.
+    Raises `NotApplicableError` if an element is read only under a condition.
     """
     for statement in body:
         if isinstance(statement, For):
@@ -57,7 +57,7 @@ def _reads(
 
 
 def is_read_whole(given: Parameter, kernel: Kernel, number: int) -> bool:
-    """Whether loop `number` reads as much of an input in any case as the kernel says."""
+    """Whether loop `number` always reads as much of an input as the kernel declares."""
     try:
         elements_read(given.name, kernel, number)
     except NotApplicableError:
@@ -66,7 +66,8 @@ def is_read_whole(given: Parameter, kernel: Kernel, number: int) -> bool:
 
 
 def column_of(terms: Mapping[Expr, int], offset: int, row: Var) -> Var | Number | None:
-    """What is added to the beginning of a row: a variable or a number, None if it is neither."""
+    """The column: a variable or a number that is added to the beginning of a row; None for anything
+    else."""
     others = {term: factor for term, factor in terms.items() if term != row}
     if not others:
         return Number(str(offset)) if offset >= 0 else None

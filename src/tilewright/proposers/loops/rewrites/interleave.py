@@ -1,4 +1,4 @@
-"""Commands on registers in an order in which each is loaded just before its first use.
+"""Moves loads of register commands to just before their first use.
 
 Before::
 
@@ -23,7 +23,8 @@ from tilewright.proposers.loops.rewrites.registers import is_load, registers_of
 
 
 def interleave(kernel: Kernel, number: int) -> Kernel:
-    """The kernel with the loads of innermost loop `number` put off. Raises `NotApplicableError`."""
+    """The kernel in which the loads of innermost loop `number` are delayed. Raises
+    `NotApplicableError`."""
     loop = loops(kernel)[number]
     if not loop.body or not all(isinstance(s, Command) for s in loop.body):
         raise NotApplicableError("the loop contains more than commands")
@@ -34,7 +35,7 @@ def interleave(kernel: Kernel, number: int) -> Kernel:
 
 
 def _put_off(body: tuple[Command, ...]) -> tuple[Statement, ...]:
-    """Loads wait for the first command that uses their register or that may write memory."""
+    """Loads are delayed until the first command that uses their register or may write memory."""
     found: list[Statement] = []
     waiting: list[Command] = []
     for command in body:

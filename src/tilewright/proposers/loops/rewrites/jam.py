@@ -1,4 +1,4 @@
-"""Unroll an outer loop and jam the copies of the loops inside.
+"""Unroll an outer loop and jam the copies of the inner loops.
 
 Before::
 
@@ -21,8 +21,8 @@ After (2 copies)::
       y[i + 1] = sum_1;
     }
 
-What an iteration writes before it reads it, and nothing else uses, each copy has for itself; what
-it reduces beside the loops inside, all copies reduce in their order.
+Variables and arrays that an iteration writes before it reads them, and that nothing else uses, are
+separate for each copy. A reduction outside the inner loops is done by all copies in their order.
 """
 
 from __future__ import annotations
@@ -62,11 +62,12 @@ from tilewright.proposers.loops.rewrites.share import private
 from tilewright.proposers.loops.rewrites.unroll import copied
 
 _MOST_ELEMENTS = 1 << 13
-"""Of arrays that copies have for themselves: they are to stay in the first-level cache."""
+"""Maximum size of arrays that are separate for each copy, so that they stay in the first-level
+cache."""
 
 
 def jam(kernel: Kernel, number: int, copies: int) -> Kernel:
-    """The kernel with loop `number` unrolled and jammed. Raises `NotApplicableError`."""
+    """The kernel in which loop `number` is unrolled and jammed. Raises `NotApplicableError`."""
     loop = loops(kernel)[number]
     if loop.trips < copies or not any(isinstance(s, For) for s in loop.body):
         raise NotApplicableError("the loop has too few iterations, or no loop inside")
@@ -100,7 +101,8 @@ def jam(kernel: Kernel, number: int, copies: int) -> Kernel:
 
 
 def _private_static(kernel: Kernel, loop: For) -> list[Parameter]:
-    """Static arrays that nothing else uses, and of which each iteration writes what it reads."""
+    """Static arrays that nothing else uses, and of which each iteration writes the elements that it
+    reads."""
     found = []
     for array in kernel.scratch:
         like = Declare("float", array.name, array.sizes)
@@ -129,7 +131,7 @@ def with_names(statement: Statement, names: Mapping[str, str]) -> Statement:
 
 
 def _jammed(bodies: list[list[Statement]]) -> tuple[Statement, ...]:
-    """The statements of all copies place by place; loops at one place become one."""
+    """The statements of all copies in turn. Loops at the same position are merged into one."""
     found: list[Statement] = []
     for place in zip(*bodies, strict=True):
         first = place[0]

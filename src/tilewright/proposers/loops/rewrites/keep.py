@@ -1,4 +1,4 @@
-"""An element of an array that a loop reads and writes again and again, kept in a variable.
+"""Keep an array element that a loop reads and writes repeatedly in a variable.
 
 Before::
 
@@ -10,7 +10,7 @@ After::
     for (int k = 0; k < 64; k++) C_1 = C_1 + A[i][k] * B[k][j];
     C[i][j] = C_1;
 
-So is what each iteration leaves for the next one. Before::
+A value that each iteration leaves for the next one is also kept. Before::
 
     for (int i = 1; i < 64; i++) Y[i] = Y[i - 1] + X[i];
 
@@ -62,7 +62,7 @@ from tilewright.proposers.loops.rewrites.vectors import unconditional
 
 
 def keep(kernel: Kernel, number: int) -> Kernel:
-    """The kernel with an element of an array in a variable while loop `number` runs.
+    """The kernel in which loop `number` keeps an array element in a variable.
 
     Raises `NotApplicableError`.
     """
@@ -86,11 +86,11 @@ def keep(kernel: Kernel, number: int) -> Kernel:
 
 
 _Kept = tuple[Element, tuple[Statement, ...], tuple[Statement, ...]]
-"""What the variable begins with, the body of the loop, and what follows it."""
+"""The first value of the variable, the body of the loop, and the statements after it."""
 
 
 def _types(kernel: Kernel) -> dict[str, Type]:
-    """Of arrays that are not declared more than once."""
+    """Types of arrays that are declared only once."""
     found: dict[str, Type] = {}
     for array in (*kernel.parameters, *kernel.scratch):
         found[array.name] = array.type
@@ -107,7 +107,7 @@ def _uses(body: tuple[Statement, ...], array: str) -> list[Expr]:
 
 
 def _is_plain(target: Element, changing: set[str]) -> bool:
-    """Whether only variables that stay the same say where an element is."""
+    """Whether the place of an element depends only on variables that do not change."""
     parts = [part for subscript in target.subscripts for part in walk(subscript)]
     return not any(isinstance(p, (Element, Load, Address)) for p in parts) and not any(
         isinstance(p, Var) and p.name in changing for p in parts
@@ -115,7 +115,7 @@ def _is_plain(target: Element, changing: set[str]) -> bool:
 
 
 def _same(loop: For, target: Element, kept: Var) -> _Kept | None:
-    """For an element that is the same in all iterations."""
+    """The rewrite for an element that is the same in all iterations."""
     uses = _uses(loop.body, target.array)
     writes = sum(isinstance(s, Assign) and s.target == target for s in statements(loop.body))
     if not _is_plain(target, changed_by(loop)) or any(use != target for use in uses):
@@ -127,7 +127,7 @@ def _same(loop: For, target: Element, kept: Var) -> _Kept | None:
 
 
 def _carried(kernel: Kernel, loop: For, target: Element, kept: Var) -> _Kept | None:
-    """For an element of which the next iteration reads what this one has written."""
+    """The rewrite for an element that one iteration writes and the next one reads."""
     if not _is_plain(target, changed_by(loop) - {loop.variable}):
         return None
     here, before = _place(target, loop, 0), _place(target, loop, -loop.step)
@@ -158,7 +158,7 @@ def _carried(kernel: Kernel, loop: For, target: Element, kept: Var) -> _Kept | N
 
 
 def _place(element: Element, loop: For, later: int) -> list[tuple[dict[Expr, int], int]]:
-    """The subscripts of an element when the loop's variable has grown by a number."""
+    """The subscripts of an element after the loop's variable has grown by a number."""
     found = []
     for terms, offset in map(linear, element.subscripts):
         found.append((terms, offset + later * terms.get(Var(loop.variable), 0)))
@@ -171,12 +171,12 @@ def _uses_in(value: Expr, array: str) -> list[Expr]:
 
 
 def _with(value: Expr, array: str, kept: Var) -> Expr:
-    """The value with the variable for the elements of the array."""
+    """The value in which elements of the array are replaced by the variable."""
     return changed(value, lambda e: kept if isinstance(e, Element) and e.array == array else e)
 
 
 def _first(subscript: Expr, loop: For) -> Expr:
-    """A subscript as it is one iteration before the first."""
+    """A subscript for the iteration before the first one."""
     terms, offset = linear(subscript)
     offset += (loop.first - loop.step) * terms.pop(Var(loop.variable), 0)
     found: Expr | None = None

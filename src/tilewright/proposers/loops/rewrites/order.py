@@ -1,18 +1,19 @@
-"""Loops in another order, and in blocks.
+"""Exchange loops, and split them into blocks.
 
 Before::
 
     for (int i = 0; i < 64; i++)
       for (int j = 0; j < 64; j++) C[i][j] = A[i] * B[j];
 
-After an exchange of the first loop with the one inside::
+After the first loop and its inner loop are exchanged::
 
     for (int j = 0; j < 64; j++)
       for (int i = 0; i < 64; i++) C[i][j] = A[i] * B[j];
 
-What the first declares before the one inside, such as `float a = A[i];`, moves into that.
+Declarations of the first loop before its inner loop, such as `float a = A[i];`, are moved into the
+inner loop.
 
-After blocks of 16 iterations of the loop inside::
+After the inner loop is split into blocks of 16 iterations::
 
     for (int j_1 = 0; j_1 < 64; j_1 += 16)
       for (int i = 0; i < 64; i++)
@@ -56,7 +57,7 @@ from tilewright.proposers.loops.rewrites.registers import require_private
 
 
 def exchange(kernel: Kernel, number: int) -> Kernel:
-    """The kernel with loop `number` and the one right inside it exchanged.
+    """The kernel in which loop `number` and its directly inner loop are exchanged.
 
     Raises `NotApplicableError`.
     """
@@ -66,9 +67,10 @@ def exchange(kernel: Kernel, number: int) -> Kernel:
 
 
 def block(kernel: Kernel, number: int, iterations: int) -> Kernel:
-    """The kernel with the loop right inside loop `number` in blocks, which now stand outside both.
+    """The kernel in which the directly inner loop of loop `number` is split into blocks that are
+    outside both loops.
 
-    Iterations that fill no block come after. Raises `NotApplicableError`.
+    Iterations that do not fill a block come after. Raises `NotApplicableError`.
     """
     kernel, outer, inner = _nest(kernel, number)
     if inner.threads > 1:
@@ -95,9 +97,10 @@ def block(kernel: Kernel, number: int, iterations: int) -> Kernel:
 
 
 def _nest(kernel: Kernel, number: int) -> tuple[Kernel, For, For]:
-    """A loop and the one that is all of its body, whose iterations may run in any order.
+    """A loop whose body is only another loop, and this inner loop, if their iterations can run in
+    any order.
 
-    What the outer loop declares before the one inside is moved into that.
+    Declarations of the outer loop before the inner one are moved into the inner loop.
     """
     outer = loops(kernel)[number]
     declared, inner = outer.body[:-1], outer.body[-1] if outer.body else None
@@ -117,7 +120,7 @@ def _nest(kernel: Kernel, number: int) -> tuple[Kernel, For, For]:
         _require_any_order(kernel, number)
     except NotApplicableError as error:
         try:
-            # Then what iterations share must be the same iteration's of the loop inside.
+            # Then accesses to the same element must be in the same iteration of the inner loop.
             _require_any_order(kernel, number + 1, (outer.variable,))
         except NotApplicableError:
             raise error from None
@@ -125,7 +128,7 @@ def _nest(kernel: Kernel, number: int) -> tuple[Kernel, For, For]:
 
 
 def _require_sinking(declared: Sequence[Statement], inner: For) -> None:
-    """Raise unless each iteration of a loop may compute what is declared before it once more."""
+    """Raise unless each iteration of a loop can compute the declarations before it again."""
     changing = changed_by(inner) | {
         s.target.array
         for s in statements(inner.body)

@@ -1,4 +1,4 @@
-"""A copy of an input in the order in which a loop reads it, made once.
+"""Copy an input once in the order in which a loop reads it.
 
 Before::
 
@@ -93,12 +93,12 @@ from tilewright.proposers.loops.rewrites.flattened import (
 
 _MOST_BYTES = 1 << 24
 _LINE_BYTES = 64
-"""Of a line of the cache."""
+"""Number of bytes of a cache line."""
 _T = TypeVar("_T")
 
 
 def pack(kernel: Kernel, number: int) -> Kernel:
-    """The kernel with an input that loop `number` reads along another index packed for it.
+    """The kernel with a packed copy of an input that loop `number` reads along another index.
 
     Raises `NotApplicableError`.
     """
@@ -134,14 +134,14 @@ def pack(kernel: Kernel, number: int) -> Kernel:
 
 
 def _only_copies(loop: For) -> bool:
-    """Whether a loop moves elements and computes nothing."""
+    """Whether a loop only moves elements and computes nothing."""
     inner = [s for s in statements(loop.body) if not isinstance(s, For)]
     values = [s.value for s in inner if isinstance(s, Assign)]
     return len(values) == len(inner) and all(isinstance(v, Element) for v in values)
 
 
 def _factors(loop: For) -> set[str]:
-    """Arrays of which elements are multiplied, themselves or with a number added to them."""
+    """Arrays whose elements are multiplied, alone or after a number was added to them."""
     named = {s.name: s.value for s in statements(loop.body) if isinstance(s, Declare)}
     found = set()
     for expr in expressions(loop.body):
@@ -156,7 +156,7 @@ def _factors(loop: For) -> set[str]:
 
 
 def _dimension(element: Element, variable: str) -> int | None:
-    """The one index, not the last, that grows by one with a variable."""
+    """The only index, except the last, that grows by one with a variable."""
     grows = [coefficient(s, variable) for s in element.subscripts]
     found = [d for d, by in enumerate(grows) if by]
     return found[0] if len(found) == 1 and grows[found[0]] == 1 and not grows[-1] else None
@@ -165,8 +165,9 @@ def _dimension(element: Element, variable: str) -> int | None:
 def _flat(loop: For, given: Parameter, kernel: Kernel, number: int, kind: Type) -> Kernel | None:
     """The kernel with a copy of a flattened input, `X[row * 64 + column]`, by columns.
 
-    None unless the loop runs over rows, and reads elements whose columns are those of another loop
-    or numbers, as in arrays of structures. Elements without the loop's variable stay as they are.
+    None unless the loop iterates over rows and the columns are numbers or the variable of another
+    loop, as in arrays of structures. Elements that do not depend on the loop's variable are not
+    changed.
     """
     row = Var(loop.variable)
     read = {e for e in expressions(loop.body) if isinstance(e, Element) and e.array == given.name}
@@ -209,7 +210,8 @@ def _flat(loop: For, given: Parameter, kernel: Kernel, number: int, kind: Type) 
 
 
 def _copied(kernel: Kernel, number: int, given: Parameter, dimension: int, kind: Type) -> Kernel:
-    """The kernel with a copy, one index exchanged with the last, which the loop reads instead."""
+    """The kernel with a copy that the loop reads instead, in which one index and the last one are
+    exchanged."""
     sizes = _exchanged(given.sizes, dimension)
     if math.prod(sizes) * BYTES.get(kind, 4) > _MOST_BYTES:
         raise NotApplicableError(f"a copy of {given.name} would be too large")
@@ -256,10 +258,10 @@ def _copying(
 ) -> Statement:
     """Loops that copy an array in its own order, with `shift` added to each element.
 
-    Over `within`, a line of the copy is written.
+    The loop over `within` writes a line of the copy.
 
-    A line of the cache that is written bit by bit is fetched anew for each of its elements where
-    the lines between would not fit.
+    If the lines in between do not fit into the cache, a cache line that is written in parts is
+    fetched again for each of its elements.
     """
     place: list[Expr] = [*at]
     if within is not None:
@@ -278,7 +280,7 @@ def _copying(
 
 
 def _exchanged(subscripts: Sequence[_T], dimension: int) -> tuple[_T, ...]:
-    """One index exchanged with the last."""
+    """The subscripts with one index and the last one exchanged."""
     found = [*subscripts]
     found[dimension], found[-1] = found[-1], found[dimension]
     return tuple(found)

@@ -1,4 +1,4 @@
-"""Divide once: multiply by the reciprocal of what does not change in a loop.
+"""Divide once: multiply by the reciprocal of a divisor that does not change in a loop.
 
 Before::
 
@@ -44,7 +44,8 @@ from tilewright.proposers.loops.ir import (
 
 
 def reciprocal(kernel: Kernel, number: int) -> Kernel:
-    """The kernel with the divisions in loop `number` replaced. Raises `NotApplicableError`."""
+    """The kernel in which the divisions in loop `number` are replaced. Raises
+    `NotApplicableError`."""
     loop = loops(kernel)[number]
     if any(_rounds(s) for s in statements(loop.body)):
         raise NotApplicableError("a quotient may be rounded to an integer")
@@ -76,7 +77,7 @@ def reciprocal(kernel: Kernel, number: int) -> Kernel:
 
 
 def _rounds(statement: Statement) -> bool:
-    """Whether a statement makes whole numbers of floats, which may be others after a product."""
+    """Whether a statement converts floats to integers, which may differ after a multiplication."""
     target = statement.target if isinstance(statement, Assign) else None
     if isinstance(target, Load) and target.converts:
         return True

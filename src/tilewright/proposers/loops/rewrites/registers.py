@@ -1,4 +1,5 @@
-"""Registers of jammed copies: each copy gets its own; what two copies load alike is loaded once.
+"""Assign registers of jammed copies: each copy gets its own, and equal loads of two copies are
+merged.
 
 Before (two copies of a body, numbers of the second from 1000)::
 
@@ -10,7 +11,7 @@ After::
     load(1, &A[i][k]);  load(2, &B[k][j]);  multiply(0, 1, 2);
     load(3, &B[k][j + 16]);  multiply(4, 1, 3);
 
-What the kernel's head says of a register goes with it to its new number, and to its copies.
+The description of a register in the kernel's head is copied to its new number.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ _WRITES = ("register_write", "register_update")
 
 
 def require_private(kernel: Kernel, loop: For) -> None:
-    """Raise unless each register of the loop is written first in its body, and unused elsewhere.
+    """Raise unless the loop's body writes each of its registers first, and nothing else uses them.
 
-    A command that names no register may concern them all, as a configuration does.
+    A command that names no register may affect all of them, for example a configuration command.
     """
     inside = [*_used(loop.body)]
     if not inside:
@@ -69,9 +70,10 @@ def require_private(kernel: Kernel, loop: For) -> None:
 
 
 def require_unused_before(statement: Statement, number: int) -> None:
-    """Raise unless commands in front of the statement may use a register for something else.
+    """Raise unless earlier commands can use a register for something else.
 
-    That is where it is written before it is read, and nothing concerns registers in general.
+    For this, the register must be written before it is read, and no command may affect registers in
+    general.
     """
     for inner in statements((statement,)):
         if isinstance(inner, Command) and not _names_registers(inner):
@@ -82,7 +84,7 @@ def require_unused_before(statement: Statement, number: int) -> None:
 
 
 def _self_contained(statement: Statement) -> bool:
-    """Whether all registers in it are written before they are read."""
+    """Whether all registers in the statements are written before they are read."""
     seen: set[int] = set()
     for number, role in _used((statement,)):
         if number not in seen and role != "register_write":
@@ -92,15 +94,16 @@ def _self_contained(statement: Statement) -> bool:
 
 
 def of_copy(body: list[Statement], copy: int) -> list[Statement]:
-    """The statements with numbers of registers that no other copy has."""
+    """The statements with register numbers that no other copy has."""
     numbers = {number: number + _OF_COPY * copy for number, _ in _used(tuple(body))}
     return [_renumbered(statement, numbers) for statement in body]
 
 
 def shared(kernel: Kernel) -> Kernel:
-    """Equal loads of registers alike become one, and numbers small. Raises `NotApplicableError`.
+    """Equal loads are merged, and registers get small numbers. Raises `NotApplicableError`.
 
-    Statements of the kernel that leave each other nothing in registers use the same ones.
+    Statements of the kernel that do not pass values to each other in registers use the same
+    registers.
     """
     regions: list[tuple[Statement, ...]] = [(statement,) for statement in kernel.body]
     if not all(_self_contained(statement) for statement in kernel.body):
@@ -137,7 +140,8 @@ def _shared_in(body: tuple[Statement, ...], kernel: Kernel) -> tuple[Statement, 
 
 
 def _shape(kernel: Kernel, number: int) -> _Shape:
-    """What the lists of the kernel's head say of a register, or of what it is a copy of."""
+    """The description of a register, or of the register from which it was copied, in the lists of
+    the kernel's head."""
     return tuple(
         values[number % _OF_COPY]
         for text in kernel.head
@@ -151,7 +155,7 @@ def _values(listed: str) -> list[str]:
 
 
 def _redescribed(text: str, order: list[int], registers: int) -> str:
-    """A declaration whose lists hold, at each new number, what they held at the old one."""
+    """A declaration whose lists contain, at each new number, the values of the old number."""
 
     def permuted(found: re.Match[str]) -> str:
         values = _values(found.group(1))
@@ -189,14 +193,14 @@ def _without_repeats(
                     loaded[key] = number
             elif "dram_write" in statement.roles or not _names_registers(statement):
                 loaded.clear()
-        elif isinstance(statement, Assign):  # of what is loaded, or of where
+        elif isinstance(statement, Assign):  # of what is loaded, or of its address
             loaded.clear()
         kept.append(statement)
     return tuple(kept)
 
 
 def is_load(command: Command) -> bool:
-    """Whether all it does is to fill one register from memory."""
+    """Whether a command only fills one register from memory."""
     registers = [role for role in command.roles if role.startswith("register")]
     return registers == ["register_write"] == [command.roles[0]] and "dram_read" in command.roles
 
@@ -211,7 +215,8 @@ def _names_registers(command: Command) -> bool:
 
 
 def _used(body: tuple[Statement, ...]) -> Iterator[tuple[int, str]]:
-    """Registers and roles in textual order; what a command reads comes before what it writes."""
+    """Registers and roles in the order of the text. Registers that a command reads come before
+    those that it writes."""
     for statement in statements(body):
         if isinstance(statement, Command):
             found = [

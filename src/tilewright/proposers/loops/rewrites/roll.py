@@ -1,4 +1,4 @@
-"""Roll a loop that its author unrolled: one copy of its statements, and more iterations.
+"""Roll a loop that was unrolled by hand: one copy of its statements, and more iterations.
 
 Before::
 
@@ -12,7 +12,7 @@ After::
     for (int i = 0; i < 64; i++) s0 = s0 + X[i] * Y[i];
 
 Other rewrites can then choose how often to unroll it. `s1` keeps the value that it has before the
-loop. Sums of several terms, `s = s + (X[i] + X[i + 1])`, are taken apart before.
+loop. Sums of several terms, `s = s + (X[i] + X[i + 1])`, are first split.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from tilewright.proposers.loops.ir import (
 )
 
 _MOST_PARTS = 4000
-"""Parts of the expressions of a body in which variables are replaced by their values."""
+"""Maximum number of expression parts in a body in which variables are replaced by their values."""
 
 
 def roll(kernel: Kernel, number: int) -> Kernel:
@@ -69,7 +69,7 @@ def roll(kernel: Kernel, number: int) -> Kernel:
 
 
 def _without_variables(body: tuple[Statement, ...]) -> list[Assign]:
-    """The assignments, with the values of variables in the place of these."""
+    """The assignments in which variables are replaced by their values."""
     assigned = [s for s in body if isinstance(s, Assign)]
     changing = {t.name if isinstance(t, Var) else t.array for t in (s.target for s in assigned)}
     values: dict[str, Expr] = {}
@@ -87,7 +87,8 @@ def _without_variables(body: tuple[Statement, ...]) -> list[Assign]:
                     if isinstance(e, (Var, Element, Load))}  # fmt: skip
             if read & changing:
                 raise NotApplicableError(f"{statement.name} is made of what the loop changes")
-            # Its type is that of the declaration; one that is the same already needs no cast.
+            # The type is that of the declaration. If the value already has this type, no cast is
+            # needed.
             same = isinstance(value, (Element, Load)) or statement.type in ("float", "vector")
             values[statement.name] = value if same else Cast(statement.type, value)
         elif isinstance(statement, Assign):
@@ -100,7 +101,7 @@ def _without_variables(body: tuple[Statement, ...]) -> list[Assign]:
 
 
 def _terms(statement: Assign) -> Iterator[Assign]:
-    """An addition of several terms to a variable as one addition for each."""
+    """An addition of several terms to a variable as one addition for each term."""
     target, terms = statement.target, [*_added(statement.value)]
     if not isinstance(target, Var) or terms.count(target) != 1 or len(terms) < 3:
         yield statement
@@ -119,7 +120,7 @@ def _added(expr: Expr) -> Iterator[Expr]:
 
 
 def _one_copy(found: list[Assign], copies: int, loop: For) -> list[Assign] | None:
-    """The statements of the first of so many copies; None where they are not copies."""
+    """The statements of the first copy, for this number of copies; None if they are not copies."""
     each = len(found) // copies
     one_after_another = [found[n * each : (n + 1) * each] for n in range(copies)]
     side_by_side = [found[n::copies] for n in range(copies)]
@@ -131,9 +132,9 @@ def _one_copy(found: list[Assign], copies: int, loop: For) -> list[Assign] | Non
 
 
 def _are_copies(groups: list[list[Assign]], loop: For, all_: list[Assign]) -> bool:
-    """Whether each group does what the first does, at a later iteration.
+    """Whether each group does the same as the first, for a later iteration.
 
-    Variables may differ that the loop only reduces, each in the same way.
+    Variables that the loop only reduces, each in the same way, may differ.
     """
     reduced: dict[str, str] = {}
     for statement in all_:
@@ -161,7 +162,7 @@ def _are_copies(groups: list[list[Assign]], loop: For, all_: list[Assign]) -> bo
 
 
 def _same(one: Expr, other: Expr, variable: str, shift: int, names: Mapping[str, str]) -> bool:
-    """Whether `other` is `one` with a variable that is larger by `shift`, and other names."""
+    """Whether `other` equals `one` after a variable has grown by `shift`, with other names."""
     if isinstance(one, Var):
         return (
             isinstance(other, Var)
@@ -188,7 +189,7 @@ def _same(one: Expr, other: Expr, variable: str, shift: int, names: Mapping[str,
 
 
 def _later(one: Expr, other: Expr, variable: str, shift: int) -> bool:
-    """Whether a subscript is another one where a variable is larger by `shift`."""
+    """Whether a subscript equals another one after a variable has grown by `shift`."""
     (terms, offset), (others, later) = linear(one), linear(other)
     if any(t != Var(variable) and Var(variable) in walk(t) for t in terms):
         return False
@@ -196,7 +197,7 @@ def _later(one: Expr, other: Expr, variable: str, shift: int) -> bool:
 
 
 def _may_move(found: list[Assign]) -> bool:
-    """Whether assignments may change places: none reads what another writes."""
+    """Whether assignments can be exchanged: none reads a variable that another writes."""
     written = [s.target.array for s in found if not isinstance(s.target, Var)]
     read = [e.array for s in found for e in walk(s.value) if isinstance(e, (Element, Load))]
     return not {*written} & {*read}

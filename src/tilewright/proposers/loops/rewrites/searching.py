@@ -1,4 +1,4 @@
-"""Search for the largest or smallest value, and its place, in several parts of a loop at once.
+"""Search several parts of a loop at once for the largest or smallest value and its place.
 
 Before::
 
@@ -74,7 +74,7 @@ def is_search(kernel: Kernel, number: int) -> bool:
 
 
 def searching(kernel: Kernel, number: int, copies: int) -> Kernel:
-    """The kernel with so many searches in place of that of loop `number`.
+    """The kernel in which the search of loop `number` is replaced by this number of searches.
 
     Raises `NotApplicableError`.
     """
@@ -120,7 +120,8 @@ def _part(
     copies: int,
     taken: set[str],
 ) -> For:
-    """Each copy compares its value with the best one in `before`, and keeps one in `after`.
+    """Each copy compares its value with the best one in `before`, and stores the better one in
+    `after`.
 
     The values are those of the iterations from `offset` on.
     """
@@ -154,7 +155,7 @@ def _part(
 
 
 def _joined(found: Search, best: str, at: str, copies: int, taken: set[str]) -> For:
-    """The best value of all copies; of equal ones that which the loop reached first."""
+    """The best value of all copies. Of equal values, the one that the loop reached first."""
     name = fresh("n", taken)
     value, place = Element(best, (Var(name),)), Element(at, (Var(name),))
     earlier = Binary("<" if found.grows else ">", place, Var(found.at))

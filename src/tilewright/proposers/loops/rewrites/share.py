@@ -17,8 +17,8 @@ After (2 threads)::
       for (int j = 0; j < 64; j++) O[i] = O[i] + scores[j];
     }
 
-What an iteration writes before it reads it, and nothing else uses, moves into the loop: a variable
-that is declared there is private to its thread.
+A variable that an iteration writes before it reads it, and that nothing else uses, is moved into
+the loop. A variable that is declared there is private to its thread.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ def share(kernel: Kernel, number: int, threads: int) -> Kernel:
 
 
 def private(kernel: Kernel, path: list[For]) -> list[Declare]:
-    """Variables and arrays from outside that each iteration of the last loop may have for itself.
+    """Variables and arrays outside the last loop that can be private to its iterations.
 
-    Nothing else uses them, and each iteration writes what it reads of them.
+    Nothing else uses them, and each iteration writes them before it reads them.
     """
     loop = path[-1]
     changed = {
@@ -77,7 +77,7 @@ def private(kernel: Kernel, path: list[For]) -> list[Declare]:
             try:
                 require_rewritten(loop, statement, kernel.lanes)
             except NotApplicableError:
-                continue  # it stays one for all iterations, which may still be right
+                continue  # it stays common to all iterations, which may still be correct
             found.append(statement)
     return found
 
@@ -85,9 +85,10 @@ def private(kernel: Kernel, path: list[For]) -> list[Declare]:
 def _with(
     shared: For, body: tuple[Statement, ...], path: list[For], moved: list[Declare]
 ) -> tuple[Statement, ...]:
-    """The statements with `shared` for the last loop of `path`, and without what moved into it.
+    """The statements in which `shared` replaces the last loop of `path`, without the declarations
+    that moved into it.
 
-    Nothing is left out beside the path: copies of a loop hold the same declarations.
+    Declarations outside the path are kept, because copies of a loop contain the same ones.
     """
     found: list[Statement] = []
     for statement in body:

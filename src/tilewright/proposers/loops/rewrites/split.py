@@ -1,4 +1,4 @@
-"""A loop in parts, in each of which what its conditions compare its variable with is decided.
+"""Split a loop into parts in which the comparisons with its variable are decided.
 
 Before::
 
@@ -10,8 +10,8 @@ After::
     for (int i = 1; i < 63; i++) Y[i] = X[i - 1] + X[i + 1];
     for (int i = 63; i < 64; i++) Y[i] = X[i];
 
-A loop of few iterations whose variable is compared in sums with those of other loops, as where a
-filter lies over the border of an image, is written out, so that the others can be split. Before::
+If a short loop's variable is compared in sums with variables of other loops, as at the border of an
+image, the loop is written out, so that the other loops can be split. Before::
 
     for (int k = -1; k < 2; k++)
       if (i + k >= 0 && i + k < 64) sum = sum + X[i + k] * W[k + 1];
@@ -21,8 +21,8 @@ After::
     if (i + -1 >= 0 && i + -1 < 64) sum = sum + X[i + -1] * W[-1 + 1];
     ...
 
-Whole numbers that are computed from the variable, as by `int left = i > 0 ? i - 1 : 0;`, then stand
-for themselves.
+Integers that are computed from the variable, as in `int left = i > 0 ? i - 1 : 0;`, are then
+replaced by their values.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from tilewright.proposers.loops.ir import (
 _MOST_PARTS = 4
 _MOST_WRITTEN_OUT = 7
 _MOST_STATEMENTS = 50
-"""After a loop was written out."""
+"""Maximum number of statements after a loop was written out."""
 _COMPARED: Mapping[str, Callable[[int, int], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
     "==": operator.eq, "!=": operator.ne,
@@ -71,7 +71,7 @@ _Ranges = dict[str, tuple[int, int]]
 
 
 def split(kernel: Kernel, number: int) -> Kernel:
-    """The kernel with loop `number` in parts. Raises `NotApplicableError`."""
+    """The kernel in which loop `number` is split into parts. Raises `NotApplicableError`."""
     loop = loops(kernel)[number]
     if loop.threads > 1 or any(isinstance(s, Command) for s in statements(loop.body)):
         raise NotApplicableError("the loop is shared among threads, or issues commands")
@@ -105,7 +105,7 @@ def _can_be_written_out(loop: For) -> bool:
 
 
 def _written_out(kernel: Kernel, number: int) -> Kernel:
-    """The kernel with each iteration of a loop on its own."""
+    """The kernel in which each iteration of a loop is written separately."""
     loop = loops(kernel)[number]
     taken = names_in(kernel)
     written: list[Statement] = []
@@ -116,7 +116,7 @@ def _written_out(kernel: Kernel, number: int) -> Kernel:
 
 
 def _with_number(variable: Var, value: int, expr: Expr) -> Expr:
-    """An expression, whose parts were changed already, where a variable has a value."""
+    """An expression, whose parts were already changed, in which a variable has a value."""
     if expr == variable:
         return _literal(value)
     if not isinstance(expr, Binary) or expr.operator not in _COMPUTED:
@@ -132,7 +132,7 @@ def _literal(value: int) -> Expr:
 
 
 def _whole(expr: Expr) -> int | None:
-    """The value of a literal whole number."""
+    """The value of an integer literal."""
     if isinstance(expr, Negative):
         inner = _whole(expr.value)
         return None if inner is None else -inner
@@ -140,7 +140,7 @@ def _whole(expr: Expr) -> int | None:
 
 
 def _compares_sums(expr: Expr, loop: For) -> bool:
-    """Whether a comparison is of a sum of the loop's variable and those of others."""
+    """Whether a comparison contains a sum of the loop's variable and those of others."""
     if not isinstance(expr, Binary) or expr.operator not in _COMPARED:
         return False
     terms, _ = linear(Binary("-", expr.left, expr.right))
@@ -148,14 +148,14 @@ def _compares_sums(expr: Expr, loop: For) -> bool:
 
 
 def _points(expr: Expr, loop: For) -> Iterator[int]:
-    """First values of the variable from which on a comparison has another outcome."""
+    """Values of the variable at which the result of a comparison changes."""
     if not isinstance(expr, Binary) or expr.operator not in _COMPARED:
         return
     terms, offset = linear(Binary("-", expr.left, expr.right))
     if set(terms) != {Var(loop.variable)} or abs(terms[Var(loop.variable)]) != 1:
         return
     last = loop.first + (loop.trips - 1) * loop.step
-    at = -offset * terms[Var(loop.variable)]  # where both sides are equal
+    at = -offset * terms[Var(loop.variable)]  # the value for which both sides are equal
     for point in (at, at + 1):
         begin = loop.first + -(-(point - loop.first) // loop.step) * loop.step
         if loop.first < begin <= last:
@@ -167,7 +167,7 @@ def _points(expr: Expr, loop: For) -> Iterator[int]:
 
 
 def _decided(body: tuple[Statement, ...], ranges: _Ranges) -> tuple[Statement, ...]:
-    """The statements where variables are in ranges: conditions that are decided are left out."""
+    """The statements for variables in the given ranges, without conditions that are decided."""
     assigned = {s.target for s in statements(body) if isinstance(s, Assign)}
     known: dict[Expr, Expr] = {}
     found: list[Statement] = []
@@ -178,7 +178,7 @@ def _decided(body: tuple[Statement, ...], ranges: _Ranges) -> tuple[Statement, .
             if not new.body:
                 continue
         if isinstance(new, Assign) and new.target == new.value:
-            continue  # the condition under which it is assigned does not hold
+            continue  # the condition for this assignment is false
         value = _inlined(new, ranges)
         if isinstance(new, Declare) and value is not None and Var(new.name) not in assigned:
             known[Var(new.name)] = value
@@ -188,7 +188,8 @@ def _decided(body: tuple[Statement, ...], ranges: _Ranges) -> tuple[Statement, .
 
 
 def _without_idle(body: tuple[Statement, ...]) -> Iterator[Statement]:
-    """Statements without assignments of variables to themselves, and loops of nothing else."""
+    """Statements without assignments of variables to themselves, and without loops that contain
+    nothing else."""
     for statement in body:
         if isinstance(statement, For):
             left = tuple(_without_idle(statement.body))
@@ -199,20 +200,20 @@ def _without_idle(body: tuple[Statement, ...]) -> Iterator[Statement]:
 
 
 def _inlined(statement: Statement, ranges: _Ranges) -> Expr | None:
-    """What a declaration of a whole number gives it, if that can stand for it."""
+    """The value of an integer declaration, if the variable can be replaced by it."""
     if not isinstance(statement, Declare) or statement.type != "int" or statement.value is None:
         return None
     return statement.value if _is_followed(statement.value, ranges) else None
 
 
 def _is_followed(value: Expr, ranges: _Ranges) -> bool:
-    """Whether a value is a whole number made of the loop's variable and numbers."""
+    """Whether a value is an integer computed from the loop's variable and numbers."""
     terms, _ = linear(value)
     return all(isinstance(t, Var) and t.name in ranges for t in terms)
 
 
 def _folded(expr: Expr, ranges: _Ranges) -> Expr:
-    """An expression whose parts are folded already."""
+    """A simplified expression, whose parts have already been simplified."""
     if isinstance(expr, Select) and isinstance(expr.condition, Number):
         return expr.other if expr.condition.text == "0" else expr.value
     if not isinstance(expr, Binary):
@@ -240,14 +241,15 @@ def _folded(expr: Expr, ranges: _Ranges) -> Expr:
 
 
 def _is_truth(expr: Expr) -> bool:
-    """Whether an expression is 0 or 1."""
+    """Whether an expression is always 0 or 1."""
     if isinstance(expr, Number):
         return expr.text in ("0", "1")
     return isinstance(expr, Binary) and expr.operator in (*_COMPARED, "&&", "||")
 
 
 def _truth(sign: str, least: int, most: int) -> Number | None:
-    """Whether `value sign 0` holds for all values of a range, or for none; None where for some."""
+    """Whether `value sign 0` is true for all values of a range, or for none; None if only for
+    some."""
     outcomes = {_COMPARED[sign](value, 0) for value in (least, most)}
     if sign in ("==", "!=") and least <= 0 <= most and least != most:
         return None
@@ -255,7 +257,7 @@ def _truth(sign: str, least: int, most: int) -> Number | None:
 
 
 def _renamed(body: tuple[Statement, ...], taken: set[str]) -> tuple[Statement, ...]:
-    """Statements with names of their own for what they declare."""
+    """Statements with separate names for the variables that they declare."""
     names = {s.name: fresh(s.name, taken) for s in statements(body) if isinstance(s, Declare)}
 
     def change(expr: Expr) -> Expr:

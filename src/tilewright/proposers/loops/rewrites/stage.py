@@ -1,4 +1,4 @@
-"""What a command loads again and again, copied once into blocks without gaps between their rows.
+"""Copy data that a command loads repeatedly into blocks without gaps between their rows, once.
 
 Before::
 
@@ -21,7 +21,7 @@ After::
         ...
       }
 
-Where the command loads an array that is filled in the loop, the filling moves along.
+If the loop also fills the array that the command loads, the filling is moved too.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ _LOAD = ("register_write", "dram_read", "row_stride_bytes")
 
 
 def stage(kernel: Kernel, number: int, which: int) -> Kernel:
-    """The kernel with load `which` in the body of loop `number` staged. `NotApplicableError`."""
+    """The kernel in which load `which` in the body of loop `number` is staged. Raises
+    `NotApplicableError`."""
     path = around(kernel, number)
     loop = path[-1]
     loads = [s for s in loop.body if isinstance(s, Command) and is_load(s) and s.roles == _LOAD]
@@ -117,7 +118,7 @@ def _array(load: Command) -> str:
 
 
 def _filling(kernel: Kernel, loop: For, load: Command) -> tuple[tuple[Statement, ...], Type]:
-    """What fills the array that is loaded, if the loop does so itself, and the array's type."""
+    """The code that fills the loaded array, if the loop contains it, and the array's type."""
     array = _array(load)
     inputs = {p.name: p.type for p in kernel.parameters if p.constant}
     if array in inputs:
@@ -140,7 +141,7 @@ def _filling(kernel: Kernel, loop: For, load: Command) -> tuple[tuple[Statement,
 
 
 def _arrays(body: tuple[Statement, ...]) -> set[str]:
-    """Arrays by subscripts, or passed whole to a command."""
+    """Arrays that are accessed by subscripts, or passed as a whole to a command."""
     found = {e.array for e in expressions(body) if isinstance(e, (Element, Load, Address))}
     for statement in statements(body):
         if isinstance(statement, Command):

@@ -1,4 +1,5 @@
-"""Tables that a loop only adds to, such as histograms: each copy of the loop may have its own.
+"""Give each copy of a loop its own copy of a table to which the loop only adds, such as a
+histogram.
 
 Before::
 
@@ -39,19 +40,19 @@ from tilewright.proposers.loops.ir import (
 )
 
 _MOST_BYTES = 1 << 15
-"""Of the copies of all tables: they are to stay in the first-level cache."""
+"""Maximum total size of the copies of all tables, so that they stay in the first-level cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """An array of one dimension that a loop only adds to."""
+    """A one-dimensional array to which a loop only adds."""
 
     name: str
     size: int
     type: Type
 
     def cleared(self, name: str, variable: str) -> list[Statement]:
-        """A copy without anything in it."""
+        """A copy filled with zeros."""
         zero = Number("0" if is_whole(self.type) else "0.0f")
         return [
             Declare(self.type, name, (self.size,)),
@@ -59,7 +60,7 @@ class Table:
         ]
 
     def joined(self, names: list[str], variable: str) -> Statement:
-        """Adds copies to the table."""
+        """Add copies to the table."""
         place = Element(self.name, (Var(variable),))
         total: Expr = place
         for name in names:
@@ -68,9 +69,9 @@ class Table:
 
 
 def tables(loop: For, kernel: Kernel, copies: int) -> list[Table]:
-    """The arrays that a loop without loops inside only adds to, at places that data says.
+    """The arrays to which an innermost loop only adds, at data-dependent places.
 
-    None where their copies would be too large.
+    None if their copies would be too large.
     """
     found: dict[str, Table] = {}
     for statement in loop.body:
@@ -88,7 +89,7 @@ def tables(loop: For, kernel: Kernel, copies: int) -> list[Table]:
 
 
 def _updated(statement: Statement, kernel: Kernel) -> Table | None:
-    """The table that a statement adds to."""
+    """The table to which a statement adds."""
     if not isinstance(statement, Assign) or not isinstance(statement.target, Element):
         return None
     target, value = statement.target, statement.value
@@ -99,7 +100,7 @@ def _updated(statement: Statement, kernel: Kernel) -> Table | None:
     if not any(
         isinstance(e, Element) or (isinstance(e, Var) and e.name in declared) for e in place
     ):
-        return None  # variables of loops alone say the place
+        return None  # only loop variables determine the place
     known: dict[str, tuple[tuple[int, ...], str]] = {
         p.name: (p.sizes, p.type) for p in (*kernel.parameters, *kernel.scratch)
     }
@@ -115,9 +116,9 @@ def _updated(statement: Statement, kernel: Kernel) -> Table | None:
 
 
 def _size_by_type(target: Element, kernel: Kernel) -> tuple[int, ...]:
-    """The size of a flat table that has an element for each value of the type of its index.
+    """The size of a flat table with an element for each value of the type of its index.
 
-    Shown where a loop of the kernel writes all of them (it clears the table); empty elsewhere.
+    It is known if a loop of the kernel writes all of them, which clears the table; empty otherwise.
     """
     if len(target.subscripts) != 1:
         return ()
@@ -132,7 +133,8 @@ def _size_by_type(target: Element, kernel: Kernel) -> tuple[int, ...]:
 
 
 def _type_of_index(index: Expr, kernel: Kernel) -> str:
-    """The type of the element that an index is, itself or by the one value of a variable."""
+    """The type of the array element that is the index, directly or through the only value of a
+    variable."""
     if isinstance(index, Var):
         values: list[Expr | None] = []
         for statement in statements(kernel.body):

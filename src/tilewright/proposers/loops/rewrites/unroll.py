@@ -1,4 +1,4 @@
-"""Unroll a loop; each copy of a reduction gets an accumulator of its own.
+"""Unroll a loop, with a separate accumulator for each copy of a reduction.
 
 Before::
 
@@ -13,11 +13,11 @@ After (2 copies)::
     }
     sum = sum + sum_1;
 
-Where the variables are doubles, which `vectorise` leaves alone, compilers put those of neighbouring
-copies into one vector, as the order of each copy's sum is given.
+If the variables are doubles, which `vectorise` does not support, compilers put those of
+neighbouring copies into one vector, because the order of each copy's sum is given.
 
-A table that a loop only adds to has a copy for each as well: see `tables`. Copies of tables are
-cleared before, and joined after, the outermost loop that uses the table nowhere else.
+A table to which a loop only adds also gets a copy for each: see `tables`. The copies are cleared
+before, and added after, the outermost loop in which only this loop uses the table.
 """
 
 from __future__ import annotations
@@ -64,9 +64,10 @@ _FUNCTIONS = {
 
 
 def unroll(kernel: Kernel, number: int, copies: int) -> Kernel:
-    """The kernel with loop `number` unrolled. Raises `NotApplicableError`.
+    """The kernel in which loop `number` is unrolled. Raises `NotApplicableError`.
 
-    A loop that searches for a value and its place becomes so many searches: see `searching`.
+    A loop that searches for a value and its place is split into this number of searches: see
+    `searching`.
     """
     loop = loops(kernel)[number]
     if is_search(kernel, number):
@@ -102,7 +103,8 @@ def unroll(kernel: Kernel, number: int, copies: int) -> Kernel:
 
 
 def _only_use(table: str, kernel: Kernel, number: int) -> int:
-    """The number of the outermost loop around loop `number`, or its own, with no other use."""
+    """The number of the outermost loop around loop `number` (or of itself) without another use of
+    the table."""
     path = around(kernel, number)
     uses = uses_of(table, path[-1].body)
     for outer in path[:-1]:
@@ -113,7 +115,7 @@ def _only_use(table: str, kernel: Kernel, number: int) -> int:
 
 
 def _elsewhere(statement: Statement, arrays: Mapping[str, str]) -> Statement:
-    """The statement with other arrays in place of some."""
+    """The statement in which some arrays are replaced by others."""
 
     def change(expr: Expr) -> Expr:
         if isinstance(expr, Element) and expr.array in arrays:
@@ -124,7 +126,8 @@ def _elsewhere(statement: Statement, arrays: Mapping[str, str]) -> Statement:
 
 
 def copied(loop: For, copy: int, names: dict[str, str], taken: set[str]) -> list[Statement]:
-    """The body as it is `copy` iterations later, with names of its own for what it declares."""
+    """The body for the iteration `copy` later, with separate names for the variables that it
+    declares."""
     own = {name: fresh(name, taken) for name in declared_in(loop.body)}
     renamed = {**names, **own}
     later = Binary("+", Var(loop.variable), Number(str(copy * loop.step)))

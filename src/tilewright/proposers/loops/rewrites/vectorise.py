@@ -68,7 +68,7 @@ SCALAR = {"most": "fmaxf", "least": "fminf"}
 
 
 def vectorise(kernel: Kernel, number: int, lanes: int) -> Kernel:
-    """The kernel with loop `number` vectorised. Raises `NotApplicableError`."""
+    """The kernel in which loop `number` is vectorised. Raises `NotApplicableError`."""
     loop = loops(kernel)[number]
     if loop.step != 1 or loop.trips < lanes or kernel.lanes not in (0, lanes):
         raise NotApplicableError(
@@ -144,9 +144,10 @@ def _may_run_twice(loop: For, found: Sequence[Reduction]) -> bool:
 def _scanned(
     body: tuple[Statement, ...], name: str, carried: str, here: str, taken: set[str]
 ) -> tuple[Statement, ...]:
-    """A running sum as that of the lanes after what is carried, and what is carried on.
+    """A running sum as the running sum of the lanes plus the carried value, and the new carried
+    value.
 
-    Statements before the addition see the sum of the lanes before each.
+    Statements before the addition use the sum of the lanes before each lane.
     """
     place = next(i for i, s in enumerate(body) if isinstance(s, Assign) and s.target == Var(name))
     added = _added(body[place], name)
@@ -170,7 +171,7 @@ def _scanned(
 
 
 def _added(statement: Statement, name: str) -> Expr:
-    """What an assignment adds to a variable."""
+    """The value that an assignment adds to a variable."""
     assert isinstance(statement, Assign)
     value = statement.value
     assert isinstance(value, Binary)

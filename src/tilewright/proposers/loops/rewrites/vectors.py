@@ -1,4 +1,5 @@
-"""Statements of one iteration as statements on vectors: what may be computed for all lanes.
+"""Converts statements of one iteration to statements on vectors, for values that can be computed
+for all lanes.
 
 Before::
 
@@ -50,14 +51,14 @@ from tilewright.proposers.loops.ir import (
 from tilewright.proposers.loops.rewrites.whole_numbers import WholeNumbers
 
 _WIDE = ("int", "int32_t", "int64_t")
-"""Types that hold every whole number of 32 bits."""
+"""Types that can represent every 32-bit integer."""
 
 
 class Converter:
-    """Turns statements of one iteration into those of `lanes` iterations.
+    """Converts statements of one iteration to those of `lanes` iterations.
 
-    `loops` are the loop and those around it, `types` those of visible variables and its own,
-    `vectors` names of variables that hold vectors.
+    `loops` are the loop and its enclosing loops, `types` the types of visible variables and of its
+    own, and `vectors` the names of variables that are vectors.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class Converter:
         self._always = {*unconditional(loops[0].body)}
 
     def converted(self, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
-        """The statements, once it is known which variables hold vectors."""
+        """The statements, after it was determined which variables are vectors."""
         while True:
             known = len(self._vectors)
             converted = tuple(self._statement(s) for s in body)
@@ -118,7 +119,8 @@ class Converter:
         return Assign(place, self._splat(value))
 
     def _stored(self, expr: Expr, kind: Type) -> Expr:
-        """What is stored as whole numbers, which cuts off fractions and keeps the last bits."""
+        """A vector that is stored as integers, which discards fractions and keeps the lowest
+        bits."""
         while isinstance(expr, Cast) and is_whole(expr.type):
             if self._whole.is_whole(expr.value) and expr.type not in (kind, *_WIDE):
                 break
@@ -133,9 +135,9 @@ class Converter:
         return value
 
     def _as_whole(self, expr: Expr, value: Expr, kind: Type, name: str = "") -> Expr:
-        """A vector as one of whole numbers of a type; `expr` is what it was made of.
+        """A vector as integers of a type. `expr` is the expression from which it was made.
 
-        `name` is the variable that takes it.
+        `name` is the variable to which it is assigned.
         """
         known = self._whole.range_of(expr) if self._whole.is_whole(expr) else None
         self._whole.ranges[name] = None if Var(name) in self._assigned else known
@@ -183,7 +185,7 @@ class Converter:
         )
 
     def _is_mask(self, value: Expr) -> bool:
-        """Whether the lanes of a vector say where something holds."""
+        """Whether the lanes of a vector are results of a comparison."""
         if isinstance(value, Var):
             return value.name in self._masks
         return isinstance(value, Call) and value.function in MASKS
@@ -221,7 +223,7 @@ class Converter:
         return expr
 
     def _number(self, expr: Expr) -> Expr:
-        """An expression on vectors of numbers; where something holds is not a number."""
+        """An expression on vectors of numbers, which excludes results of comparisons."""
         if any(map(self._is_mask, parts(expr))):
             raise NotApplicableError("the result of a comparison is used as a number")
         return expr
@@ -247,12 +249,12 @@ class Converter:
         return self._number(Call(function, sides[::-1] if exchanged else sides))
 
     def _require_exact(self, expr: Binary) -> None:
-        """Raise if an operation on whole numbers may have another result on floats."""
+        """Raise if an integer operation may have another result on floats."""
         if self._whole.wraps(expr):
             raise NotApplicableError("unsigned integers of 32 bits or more may wrap around")
         if expr.operator in "+-*":
             exact = self._whole.is_exact(expr)
-        else:  # what was cut off is exact, whatever its size
+        else:  # the remaining bits are exact, whatever the size
             sides = (expr.left, expr.right)
             exact = expr.operator in COMPARED and all(
                 self._is_vector(self._value(s)) or self._whole.is_exact(s) for s in sides
@@ -261,12 +263,12 @@ class Converter:
             raise NotApplicableError("integers may be too large for floats")
 
     def _require_one(self, expr: Expr) -> None:
-        """Raise if a whole number that stands for all lanes may be too large for a float."""
+        """Raise if an integer that is used for all lanes may be too large for a float."""
         if not self._whole.is_exact(expr) or self._whole.wraps(expr):
             raise NotApplicableError("integers may be too large for floats")
 
     def _float(self, expr: Expr) -> Expr:
-        """A value where it is converted to a float: numbers of 32 bits are rounded, as in C."""
+        """A value after conversion to a float. 32-bit integers are rounded, as in C."""
         if isinstance(expr, Element):
             return self._element(expr, large=True)
         if isinstance(expr, Select):
@@ -274,7 +276,7 @@ class Converter:
         return self._value(expr)
 
     def _beside(self, operand: Expr) -> Expr:
-        """An operand of arithmetic on vectors, which takes nothing but vectors and floats."""
+        """An operand of vector arithmetic, which must be a vector or a float."""
         if self._is_vector(operand) or self._is_float(operand):
             return operand
         if isinstance(operand, Number):
@@ -323,7 +325,7 @@ class Converter:
         return Call("v_select", (condition, value, other))
 
     def _require_harmless(self, expr: Expr) -> None:
-        """Raise if computing an expression where it is not chosen might end the kernel."""
+        """Raise if computing an expression that is not chosen could end the kernel."""
         if isinstance(expr, Element) and expr not in self._always:
             if not is_inside(expr, self._loops, self._kernel):
                 what = f"{expr.array} may be read outside its sizes where the condition fails"
@@ -354,7 +356,7 @@ _POWERS = {"2": 2, "3": 3, "4": 4}
 
 
 def _power(call: Call) -> int:
-    """Factors of a product that is the same as a call of `powf`, or 0."""
+    """Number of factors in a product that equals a call of `powf`, or 0."""
     if call.function not in ("pow", "powf"):
         return 0
     exponent = call.arguments[1]
@@ -363,15 +365,16 @@ def _power(call: Call) -> int:
 
 
 def _as_vector(side: Expr) -> Expr:
-    """One side of a choice as the type of vectors has it: C takes no two sides of other types.
+    """One side of a choice converted to the vector type, because C requires both sides to have the
+    same type.
 
-    Arithmetic loses the alignment, which is part of the type.
+    Arithmetic loses the alignment attribute of the type.
     """
     return Call("v_same", (side,)) if isinstance(side, (Binary, Negative)) else side
 
 
 def _larger_or_smaller(expr: Select) -> str | None:
-    """The function on vectors that is the same as `a > b ? a : b` or `a < b ? a : b`."""
+    """The vector function that equals `a > b ? a : b` or `a < b ? a : b`."""
     test, sides = expr.condition, (expr.value, expr.other)
     if not isinstance(test, Binary) or test.operator not in ("<", ">"):
         return None
@@ -381,7 +384,7 @@ def _larger_or_smaller(expr: Select) -> str | None:
 
 
 def unconditional(body: tuple[Statement, ...]) -> Iterator[Expr]:
-    """What each iteration computes in any case; a loop inside may do nothing."""
+    """Parts that each iteration always computes. An inner loop may have no iterations."""
     for statement in body:
         if isinstance(statement, (Declare, Assign)) and statement.value is not None:
             yield from _computed(statement.value)

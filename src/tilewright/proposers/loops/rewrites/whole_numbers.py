@@ -1,7 +1,7 @@
-"""Whole numbers in vectors of floats: which expressions are exact there.
+"""Finds expressions on integers that are exact in vectors of floats.
 
-A float holds each whole number of up to 24 bits. So what `(float)(q[i] - 128) * scale` computes on
-8-bit numbers is the same on floats, and so is what `(int8_t)roundf(x[i] / scale)` stores.
+A float can represent each integer of up to 24 bits. Therefore, `(float)(q[i] - 128) * scale` has
+the same result on floats if q contains 8-bit numbers, and so has `(int8_t)roundf(x[i] / scale)`.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _EXACT = 1 << 24
 
 
 class WholeNumbers:
-    """The C types and ranges of expressions of one iteration of `loops`, the innermost first.
+    """The C types and ranges of expressions in one iteration of `loops`, the innermost first.
 
-    `types` are those of variables, `arrays` those of elements; `ranges` is what is known of
-    variables that hold vectors of whole numbers.
+    `types` are those of variables, `arrays` those of elements. `ranges` are the known ranges of
+    variables that are vectors of integers.
     """
 
     def __init__(
@@ -42,13 +42,13 @@ class WholeNumbers:
         self._types = types
         self._arrays = arrays
         self.cut: set[str] = set()
-        """Variables of whole numbers that were floats."""
+        """Integer variables that were converted from floats."""
         self.ranges: dict[str, Interval | None] = {
             loop.variable: (loop.first, max(loop.first, loop.last)) for loop in loops
         }
 
     def is_whole(self, expr: Expr) -> bool:
-        """Whether an expression is of a type of whole numbers."""
+        """Whether an expression has an integer type."""
         if isinstance(expr, Number):
             return expr.text.isdigit()
         if isinstance(expr, Var):
@@ -65,7 +65,7 @@ class WholeNumbers:
         return isinstance(expr, Select) and self.is_whole(expr.value) and self.is_whole(expr.other)
 
     def range_of(self, expr: Expr) -> Interval | None:
-        """Least and greatest value of a whole number; None where they are not known."""
+        """The smallest and largest value of an integer; None if they are not known."""
         if isinstance(expr, Number):
             return int(expr.text), int(expr.text)
         if isinstance(expr, Var):
@@ -87,20 +87,21 @@ class WholeNumbers:
         return None
 
     def is_exact(self, expr: Expr) -> bool:
-        """Whether all values of a whole number are floats."""
+        """Whether all values of an integer can be represented as floats."""
         found = self.range_of(expr)
         return found is not None and found[0] >= -_EXACT and found[1] <= _EXACT
 
     def fits(self, expr: Expr, kind: str) -> bool:
-        """Whether a whole number is the same as one of a type."""
+        """Whether all values of an integer can be represented in a type."""
         return fits(self.range_of(expr), kind)
 
     def wraps(self, expr: Expr) -> bool:
-        """Whether a part is of an unsigned type whose arithmetic begins again at zero."""
+        """Whether a part has an unsigned type whose arithmetic wraps around."""
         return any(self._type_of(part) in ("uint32_t", "uint64_t") for part in walk(expr))
 
     def is_double(self, expr: Expr) -> bool:
-        """Whether something is computed in double precision; functions that round are exact."""
+        """Whether something is computed in double precision. Functions that round are exact and do
+        not count."""
         for part in walk(expr):
             if isinstance(part, Number) and not part.text.isdigit():
                 if not part.text.endswith(("f", "F")):
@@ -114,7 +115,7 @@ class WholeNumbers:
         return False
 
     def has_floats(self, expr: Expr) -> bool:
-        """Whether a part is a float, or a whole number that was one."""
+        """Whether a part is a float, or an integer that was converted from one."""
         return any(
             isinstance(part, Call)
             or self._type_of(part) in ("float", "vector")

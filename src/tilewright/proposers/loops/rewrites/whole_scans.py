@@ -1,4 +1,4 @@
-"""Running sums of whole numbers of 32 bits: the sums of `lanes` iterations are computed at once.
+"""Compute `lanes` iterations of a running sum of 32-bit integers at once.
 
 Before::
 
@@ -22,9 +22,9 @@ After (16 lanes)::
     sum = v_bits_first(sum_1);
     for (int i = 992; i < 1000; i++) { .. as before .. }
 
-The vectors hold the bits of whole numbers, and their sums begin again at zero, so that parts of a
-sum may be too large where the sum is not. Compilers turn the loops over lanes into vectors. What
-reads the sum before it grows gets `sums_1[n_2] - part_1[n_2]`.
+The vectors contain the bits of integers, and their sums wrap around, so parts of a sum may be too
+large even if the sum is not. Compilers vectorise the loops over lanes. A statement that reads the
+sum before the addition gets `sums_1[n_2] - part_1[n_2]`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _TYPES = ("int", "int32_t", "uint32_t")
 
 
 def sums_whole_numbers(kernel: Kernel, number: int) -> bool:
-    """Whether loop `number` carries one whole number of 32 bits, which it also reads elsewhere."""
+    """Whether loop `number` carries a single 32-bit integer, which it also reads elsewhere."""
     loop, types = loops(kernel)[number], visible_types(kernel, number)
     sums = [s for s in loop.body if isinstance(s, Assign) and isinstance(s.target, Var)]
     if len(sums) != 1 or types.get(_name_of(sums[0].target)) not in _TYPES:
@@ -87,7 +87,8 @@ def _name_of(target: Expr) -> str:
 
 
 def whole_scan(kernel: Kernel, number: int, lanes: int) -> Kernel:
-    """The kernel with the running sum of loop `number` on vectors. Raises `NotApplicableError`."""
+    """The kernel in which the running sum of loop `number` uses vectors. Raises
+    `NotApplicableError`."""
     loop, types = loops(kernel)[number], visible_types(kernel, number)
     place = next(
         i for i, s in enumerate(loop.body) if isinstance(s, Assign) and isinstance(s.target, Var)
@@ -143,14 +144,14 @@ def _vector(array: str) -> Load:
 
 
 def _added(value: Binary, total: Var) -> Expr:
-    """What is added to a running sum, or subtracted."""
+    """The value that is added to a running sum, or subtracted."""
     return value.right if value.left == total else value.left
 
 
 def _needed(value: Expr, before: tuple[Statement, ...], total: Var) -> list[Declare]:
-    """What must be declared before the summand of an iteration can be computed.
+    """The declarations that are needed to compute the summand of an iteration.
 
-    Raises `NotApplicableError` where the sum itself says how it grows.
+    Raises `NotApplicableError` if the summand depends on the sum itself.
     """
     names = {e.name for e in walk(value) if isinstance(e, Var)} - {total.name}
     found: list[Declare] = []
@@ -164,7 +165,7 @@ def _needed(value: Expr, before: tuple[Statement, ...], total: Var) -> list[Decl
 
 
 def _require_unwritten(read: tuple[Statement, ...], before: tuple[Statement, ...]) -> None:
-    """Raise if summands read what an earlier statement of their iteration writes."""
+    """Raise if summands read data that an earlier statement of their iteration writes."""
     targets = [s.target for s in before if isinstance(s, Assign)]
     written = {target.array for target in targets if isinstance(target, Element)}
     used = {e.array for e in expressions(read) if isinstance(e, Element)}
@@ -175,7 +176,7 @@ def _require_unwritten(read: tuple[Statement, ...], before: tuple[Statement, ...
 def _at(
     loop: For, name: str, declared: list[Declare], taken: set[str]
 ) -> tuple[dict[str, Expr], list[Declare]]:
-    """What stands for the loop's variable and for what is declared, and the declarations."""
+    """Replacements for the loop's variable and for declared variables, and the declarations."""
     renamed: dict[str, Expr] = {loop.variable: Binary("+", Var(loop.variable), Var(name))}
     found = []
     for statement in declared:
@@ -193,7 +194,7 @@ def _with(renamed: Mapping[str, Expr]) -> Callable[[Expr], Expr]:
 def _summands(
     loop: For, needed: list[Declare], added: Expr, part: str, lanes: int, taken: set[str]
 ) -> For:
-    """A loop over lanes that stores what is added to the sum."""
+    """A loop over lanes that stores the values that are added to the sum."""
     name = fresh("n", taken)
     renamed, declared = _at(loop, name, needed, taken)
     value = changed(added, _with(renamed))
