@@ -1,4 +1,5 @@
-"""The built-in rewriter: a proposer that needs no key and no model."""
+"""The built-in rewriter of accelerator commands: a proposer that needs neither a key nor a
+model."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def create_proposer() -> RewriterProposer:
-    """The entry point; the implementation is imported only when it is called."""
+    """The entry point, which imports the implementation."""
     from tilewright.proposers.rewriter.proposer import RewriterProposer
 
     return RewriterProposer()

@@ -1,4 +1,4 @@
-"""Types of C that a kernel may name."""
+"""Types of C that a kernel may use."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ INTEGER_TYPES = frozenset(SIZES) - {"float", "double"} | {"signed"}
 
 
 def array_of(name: str, sizes: list[int | None], kind: str) -> Array:
-    """An array parameter; its first size may be unknown (0), as a pointer's is."""
+    """An array parameter. Its first size may be unknown (0), as for a pointer."""
     shape = (sizes[0] or 0, *(s for s in sizes[1:] if s)) if sizes else ()
     return Array(name, shape if len(shape) == len(sizes) else (), element_of(kind))
 
 
 def element_of(kind: str) -> str:
-    """The type of what a type points to or qualifies."""
+    """The type of the target of a pointer, or of a qualified type."""
     return " ".join(w for w in kind.replace("*", " ").split() if w not in ("const", "restrict"))

@@ -1,4 +1,5 @@
-"""A canonical form of a kernel's source, for recognising the same kernel written differently."""
+"""A canonical form of a kernel's source, which recognises equal kernels that are written
+differently."""
 
 from __future__ import annotations
 
@@ -27,10 +28,11 @@ from tilewright.proposers.rewriter.machine import Machine
 
 
 def canonical_text(source: str, machine: Machine, form: Callable[[str], str]) -> str:
-    """Comments and layout removed; loop variables numbered where all their uses are modelled.
+    """The source without comments and layout. Loop variables are numbered if all their uses are
+    modelled.
 
-    `form` is the normal form of C: of source that cannot be lifted, and of what stands around the
-    kernel or is not modelled.
+    `form` is the normal form of C. It is used for source that cannot be lifted, and for text around
+    the kernel or code that is not modelled.
     """
     try:
         kernel = simplify(lift(source, machine))
@@ -41,7 +43,8 @@ def canonical_text(source: str, machine: Machine, form: Callable[[str], str]) ->
 
 
 def are_alike(first: Kernel, second: Kernel, machine: Machine) -> bool:
-    """Whether two kernels do the same in the same order, whatever loops and settings look like."""
+    """Whether two kernels do the same in the same order, even if loops and settings are written
+    differently."""
 
     def commands_of(kernel: Kernel) -> str:
         body = rebuilt(

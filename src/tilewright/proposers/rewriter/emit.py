@@ -1,7 +1,8 @@
-"""Loop IR to readable C, comments kept.
+"""Converts loop IR to readable C and keeps comments.
 
-A minimum or remainder that commands use is given a name once, in the outermost block where all its
-variables exist: the author's name when the expression had one, else one after its use.
+A minimum or remainder in a command gets a name once, in the outermost block in which all its
+variables exist. This is the author's name if the expression had one, otherwise a name after its
+use.
 """
 
 from __future__ import annotations
@@ -64,9 +65,9 @@ def emit(kernel: Kernel) -> str:
 
 @dataclass
 class _Printer:
-    """Prints one function; `taken` are the names that are in use.
+    """Prints one function. `taken` are the names that are already used.
 
-    `known` are the names of packed words, with those of the blocks around.
+    `known` are the names of packed words, including those of enclosing blocks.
     """
 
     preferred: Mapping[Atom, str]
@@ -88,7 +89,7 @@ class _Printer:
         return lines
 
     def _shared(self, body: Body, depth: int, text: _Text) -> list[str]:
-        """Lines that name what several words of a block have in common."""
+        """Lines that name the common part of several words in a block."""
         if self.words is None:
             return []
         starts = windows(body, self.words)
@@ -174,7 +175,7 @@ class _Printer:
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """Prints expressions; atoms in `names` print as their name."""
+    """Prints expressions. Atoms in `names` are printed as their names."""
 
     names: Mapping[Atom, str]
 
@@ -263,7 +264,7 @@ class _Text:
 
 def _declaration(array: Array) -> str:
     sizes = "".join(f"[{size}]" for size in array.shape)
-    if array.static:  # moves of rows that lie unevenly take longer
+    if array.static:  # moves of unevenly spaced rows take longer
         return f"  static {array.element} {array.name}{sizes} __attribute__((aligned({_LINE})));"
     return f"  {array.element} {array.name}{sizes};"
 
@@ -285,7 +286,7 @@ def _mentions(body: Body, name: str) -> bool:
 
 
 def _number(value: float) -> str:
-    """A factor as C has it: whole for integers, single precision else."""
+    """A factor in C: an integer for integers, otherwise a float literal."""
     return str(int(value)) if value == int(value) else f"{value!r}f"
 
 

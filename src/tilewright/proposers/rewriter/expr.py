@@ -1,8 +1,8 @@
 """Integer expressions in a canonical form: constant + sum of coefficient * atom.
 
-An atom is a variable, or a quotient, remainder or minimum of expressions. All values are assumed
-non-negative where a quotient or remainder is taken, so C's truncation equals the floor.
-Expressions compare by value; equal sums are equal objects whatever their order was in the source.
+An atom is a variable, or a quotient, remainder or minimum of expressions. Dividends of quotients
+and remainders are assumed to be non-negative, so C's truncation equals rounding down. Expressions
+are compared by value. Equal sums are equal objects, whatever their order in the source.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ UNBOUNDED: Bounds = (-math.inf, math.inf)
 
 @dataclass(frozen=True, slots=True)
 class Var:
-    """A loop variable or another integer the kernel names."""
+    """A loop variable or another integer that the kernel names."""
 
     name: str
 
@@ -54,7 +54,8 @@ Atom: TypeAlias = Var | Quotient | Remainder | Minimum
 
 @dataclass(frozen=True, slots=True)
 class Expr:
-    """`const` plus the sum of `coefficient * atom`; terms are sorted and never zero."""
+    """`const` plus the sum of `coefficient * atom`. Terms are sorted, and no coefficient is
+    zero."""
 
     const: int = 0
     terms: tuple[tuple[Atom, int], ...] = ()
@@ -83,32 +84,32 @@ class Expr:
 
     @property
     def is_const(self) -> bool:
-        """Whether no variable is left."""
+        """Whether the expression contains no variable."""
         return not self.terms
 
     def coefficient(self, name: str) -> int:
-        """Coefficient of a variable where it stands alone (not inside another atom)."""
+        """Coefficient of a variable outside other atoms."""
         return next((c for a, c in self.terms if a == Var(name)), 0)
 
     def names(self) -> frozenset[str]:
-        """Every variable the expression mentions."""
+        """Every variable in the expression."""
         return _names(self.terms) if self.terms else _NO_NAMES
 
     def atoms(self) -> Iterator[Atom]:
-        """All atoms, inner ones before the atoms they stand in."""
+        """All atoms; inner atoms come before the atoms that contain them."""
         for atom, _ in self.terms:
             for part in _parts(atom):
                 yield from part.atoms()
             yield atom
 
     def rebuilt(self, change: Callable[[Atom], Expr]) -> Expr:
-        """The sum with each of its own atoms replaced by `change(atom)`."""
+        """The sum in which each of its own atoms is replaced by `change(atom)`."""
         parts = [change(atom) * coefficient for atom, coefficient in self.terms]
         const = self.const + sum(part.const for part in parts)
         return _sum(const, tuple(term for part in parts for term in part.terms))
 
     def substituted(self, values: Mapping[str, Expr]) -> Expr:
-        """Variables replaced, everywhere, and folded again."""
+        """The expression with variables replaced everywhere, simplified again."""
         if self.names().isdisjoint(values):
             return self
 
@@ -120,7 +121,7 @@ class Expr:
         return self.rebuilt(change)
 
     def replaced(self, old: Atom, new: Expr) -> Expr:
-        """One atom replaced, everywhere, and folded again."""
+        """The expression with one atom replaced everywhere, simplified again."""
         return self.rebuilt(
             lambda a: new if a == old else _refold(a, lambda e: e.replaced(old, new))
         )
@@ -152,7 +153,7 @@ def var(name: str) -> Expr:
 
 
 def quotient(of: Expr, by: int) -> Expr:
-    """`of / by`: multiples of `by` are taken out of the quotient."""
+    """`of / by`, where multiples of `by` are separated from the quotient."""
     if by == 1:
         return of
     whole = Expr(of.const // by, tuple((a, c // by) for a, c in of.terms if c % by == 0))
@@ -173,7 +174,7 @@ def remainder(of: Expr, by: int) -> Expr:
 
 
 def minimum(left: Expr, right: Expr) -> Expr:
-    """The smaller of two; folded when their difference is a constant."""
+    """The smaller of two expressions, evaluated if their difference is a constant."""
     difference = left - right
     if difference.is_const:
         return left if difference.const <= 0 else right
@@ -182,7 +183,7 @@ def minimum(left: Expr, right: Expr) -> Expr:
 
 
 def bounds(expr: Expr, env: Mapping[str, Bounds]) -> Bounds:
-    """Smallest and largest value when each variable lies within `env`."""
+    """The smallest and largest value if each variable is within `env`."""
     low: float = expr.const
     high: float = expr.const
     for atom, coefficient in expr.terms:
@@ -194,7 +195,7 @@ def bounds(expr: Expr, env: Mapping[str, Bounds]) -> Bounds:
 
 
 def simplified(expr: Expr, env: Mapping[str, Bounds]) -> Expr:
-    """The same value with every minimum, quotient and remainder that `env` decides removed."""
+    """The same value without the minimums, quotients and remainders that `env` decides."""
 
     def change(atom: Atom) -> Expr:
         if isinstance(atom, Var):

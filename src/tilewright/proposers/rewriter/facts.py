@@ -1,7 +1,7 @@
-"""Facts of a kernel of commands that say which optimisations can help it at all.
+"""Facts about a kernel of commands that show which optimisations can help it.
 
-Read from the syntax, so that kernels whose values the rewriter cannot follow have them too.
-A fact that is missing does not hold; one that is there may hold.
+They are found in the syntax, so that they are also known for kernels whose values the rewriter
+cannot follow. A fact that is not found does not hold; one that is found may hold.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ def facts_of(target: TargetBrief, source: str) -> frozenset[str] | None:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A kernel of a target, which its name stands for."""
+    """A kernel of a target, which is identified by the target's name."""
 
     name: str
     source: str
     target: TargetBrief = field(compare=False)
 
 
-@lru_cache(maxsize=256)  # asked again for every plan of a kernel
+@lru_cache(maxsize=256)  # called again for every plan of a kernel
 def _facts(asked: _Asked) -> frozenset[str] | None:
     source, machine = asked.source, Machine.of(asked.target)
     try:
@@ -87,7 +87,7 @@ class _Facts:
         self._units: dict[int, frozenset[str]] = {}
 
     def found(self, source: str) -> Iterator[str]:
-        """All that may hold."""
+        """All facts that may hold."""
         commands = [c for c in self._calls if self._unit(c) is not None]
         sizes = [self._sizes(c) for c in commands]
         if any(size is None for each in sizes for size in each):
@@ -108,7 +108,7 @@ class _Facts:
             yield "clears"
         blocks = [n for n in descendants(self._root) if n.type == "compound_statement"]
         statements = [[c for c in block.named_children if c.type != "comment"] for block in blocks]
-        if any(self._run(s, "execute") >= 6 for s in statements):  # each has two commands
+        if any(self._run(s, "execute") >= 6 for s in statements):  # each consists of two commands
             yield "repeated"
         if self._bursts(statements, "load", 3):
             yield "load-bursts"
@@ -128,7 +128,7 @@ class _Facts:
         return None if unit in ("space", "flag") else unit
 
     def _sizes(self, call: Node) -> list[int | None]:
-        """Rows and columns of what a command moves or multiplies; None for one that varies."""
+        """Rows and columns that a command moves or multiplies; None if a size varies."""
         name = text_of(call.child_by_field_name("function") or call)
         roles = self._machine.effects[name].operands
         return [
@@ -139,7 +139,8 @@ class _Facts:
         ]
 
     def _numbers(self, argument: Node, call: Node) -> list[int | None]:
-        """The values of a size where it is made of literals and of literals that all calls pass."""
+        """The values of a size that consists of literals, including literals that all calls
+        pass."""
         names = {text_of(n) for n in descendants(argument) if n.type == "identifier"}
         unknown = names - self._machine.constants.keys()
         if not unknown:
@@ -170,9 +171,9 @@ class _Facts:
         return position < len(arguments) and text_of(arguments[position]) in ("0", "NULL")
 
     def _of(self, node: Node) -> frozenset[str]:
-        """The units of all commands in a statement, those of called functions included."""
+        """The units of all commands in a statement, including those in called functions."""
         if node.id not in self._units:
-            self._units[node.id] = frozenset()  # of a recursive call
+            self._units[node.id] = frozenset()  # in a recursive call
             found: set[str] = set()
             for call in descendants(node):
                 if call.type != "call_expression":
@@ -187,7 +188,8 @@ class _Facts:
         return self._units[node.id]
 
     def _run(self, statements: Sequence[Node], unit: str) -> int:
-        """The most statements in a row that hold commands of one unit only, loops apart."""
+        """The maximum number of consecutive statements with commands of only one unit, without
+        loops."""
         longest = current = 0
         for statement in statements:
             only = self._of(statement) == {unit} and statement.type not in _LOOPS
@@ -237,7 +239,8 @@ def _value(node: Node, known: Mapping[str, int]) -> int | None:
 
 
 def _has_unread_loads(source: str, machine: Machine) -> bool:
-    """Known only of kernels that the rewriter understands as a whole."""
+    """Whether some loads are never used. Known only for kernels that the rewriter understands
+    completely."""
     try:
         kernel = read(source, machine)
         if has_opaque(kernel.body):

@@ -1,7 +1,8 @@
 """The loop IR: nests of accelerator commands with symbolic operands.
 
-Statements compare by identity, so one of two equal commands can be told from the other;
-expressions and operands compare by value. Everything is frozen: a rewrite builds a new tree.
+Statements are compared by identity, so that one of two equal commands can be identified;
+expressions and operands are compared by value. Everything is immutable: a rewrite builds a new
+tree.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Condition: TypeAlias = tuple[Compare, ...]
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """An address bit, set always or only `when` a condition holds."""
+    """An address bit that is set always, or only `when` a condition is true."""
 
     name: str
     when: Condition = ()
@@ -45,7 +46,7 @@ class Local:
 
 @dataclass(frozen=True, slots=True)
 class Dram:
-    """The address of an element of an argument array, one index per dimension."""
+    """The address of an element of an argument array, with one index per dimension."""
 
     array: str
     index: tuple[Expr, ...]
@@ -53,7 +54,7 @@ class Dram:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """An operand kept as written; it mentions no variable of the kernel."""
+    """An operand that is kept as written, because it contains no variable of the kernel."""
 
     text: str
 
@@ -63,7 +64,8 @@ Operand: TypeAlias = Expr | Local | Dram | Text
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Command:
-    """One accelerator command; `notes` are comment lines before it, `trailing` one after it."""
+    """One accelerator command. `notes` are comment lines before it, `trailing` is a comment after
+    it."""
 
     name: str
     operands: tuple[Operand, ...]
@@ -95,10 +97,10 @@ class Guard:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Opaque:
-    """Code the IR does not model, kept as written; nothing moves across it.
+    """Code that the IR does not model and that is kept as written. Nothing is moved across it.
 
-    `names` are the identifiers it mentions, `reason` says why it was left alone, `line` where it
-    stood in the source.
+    `names` are the identifiers in it, `reason` says why it is not modelled, and `line` is its line
+    in the source.
     """
 
     text: str
@@ -110,7 +112,7 @@ class Opaque:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Assign:
-    """`target = sum of factor * element + constant`, computed by the core itself."""
+    """`target = sum of factor * element + constant`, computed by the core."""
 
     target: Dram
     terms: tuple[tuple[float, Dram], ...]
@@ -124,11 +126,11 @@ Body: TypeAlias = tuple[Stmt, ...]
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """An array with literal sizes, empty where they are not known: a parameter, or a `local` one.
+    """An array with literal sizes (empty if unknown): a parameter, or a `local` array.
 
-    The first size is 0 where only that is not known: a pointer, or an array without it. A local one
-    that is `static` keeps its values from call to call. One from `outside` of the kernel's function
-    is declared in the text before it.
+    The first size is 0 if only this size is unknown, as for a pointer. A `static` local array keeps
+    its values from call to call. An array from `outside` of the kernel's function is declared in
+    the text before it.
     """
 
     name: str
@@ -141,9 +143,10 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A command that takes packed blocks: its name, and what each of its operands stands for.
+    """A command that takes packed blocks: its name, and the meaning of each of its operands.
 
-    One position is an operand as it is, three are a local address with its columns and rows.
+    A single position is an ordinary operand; three positions are a local address with its columns
+    and rows.
     """
 
     name: str
@@ -162,8 +165,8 @@ class Words:
 class Kernel:
     """A kernel function and the text around it.
 
-    `names` holds the names the author gave to expressions, for printing them again. With `words`
-    local blocks of constant size are printed as packed words.
+    `names` contains the names that the author gave to expressions, which are used for printing.
+    With `words`, local blocks of constant size are printed as packed words.
     """
 
     before: str
@@ -180,7 +183,7 @@ class Kernel:
 
 
 def children(stmt: Stmt) -> Body:
-    """Statements directly inside."""
+    """The direct children of a statement."""
     if isinstance(stmt, Loop):
         return stmt.body
     if isinstance(stmt, Guard):
@@ -189,31 +192,31 @@ def children(stmt: Stmt) -> Body:
 
 
 def walk(body: Body) -> Iterator[Stmt]:
-    """All statements in textual order, outer before inner."""
+    """All statements in the order of the text, outer before inner."""
     for stmt in body:
         yield stmt
         yield from walk(children(stmt))
 
 
 def walk_paths(body: Body, above: Body = ()) -> Iterator[tuple[Stmt, Body]]:
-    """All statements with the loops and guards around them, outermost first."""
+    """All statements with their enclosing loops and guards, outermost first."""
     for stmt in body:
         yield stmt, above
         yield from walk_paths(children(stmt), (*above, stmt))
 
 
 def commands(body: Body) -> Iterator[Command]:
-    """All commands in textual order."""
+    """All commands in the order of the text."""
     return (s for s in walk(body) if isinstance(s, Command))
 
 
 def same_kernel(left: Kernel, right: Kernel) -> bool:
-    """Whether two versions of a kernel do the same, printed in the same way."""
+    """Whether two versions of a kernel do the same and are printed in the same way."""
     return left.words is right.words and same_code(left.body, right.body)
 
 
 def same_code(left: Body, right: Body) -> bool:
-    """Whether two bodies do the same, comments aside."""
+    """Whether two bodies do the same, without regard to comments."""
     return len(left) == len(right) and all(
         _code(a) == _code(b) and same_code(children(a), children(b))
         for a, b in zip(left, right, strict=True)
@@ -235,7 +238,8 @@ def _code(stmt: Stmt) -> tuple[object, ...]:
 
 
 def has_opaque(body: Body) -> bool:
-    """Whether anything inside is not a command: text, or code that the core runs."""
+    """Whether the statements contain anything other than commands: text, or code that the core
+    runs."""
     return any(isinstance(s, Opaque | Assign) for s in walk(body))
 
 
@@ -243,10 +247,10 @@ Change: TypeAlias = Callable[[Stmt], "Body | None"]
 
 
 def rebuilt(body: Body, change: Change) -> Body:
-    """The body after `change`, asked outermost first.
+    """The body after `change` was applied to each statement, outermost first.
 
-    It returns the statements to put in a statement's place, or None to keep it and look inside.
-    A loop or guard left without a body disappears.
+    It returns the statements that replace a statement, or None to keep it and continue inside. A
+    loop or guard whose body becomes empty is removed.
     """
     result: list[Stmt] = []
     for stmt in body:
@@ -274,7 +278,8 @@ def _with(loop: Loop, body: Body) -> Loop:
 
 
 def map_expressions(body: Body, change: Callable[[Expr], Expr]) -> Body:
-    """Every expression of bounds, conditions and operands replaced by `change(expression)`."""
+    """The body in which every expression of bounds, conditions and operands is replaced by
+    `change(expression)`."""
     result: list[Stmt] = []
     for stmt in body:
         if isinstance(stmt, Command):
@@ -328,7 +333,7 @@ def map_condition(condition: Condition, change: Callable[[Expr], Expr]) -> Condi
 
 
 def expressions(operand: Operand) -> Iterator[Expr]:
-    """The expressions of an operand, those of conditional flags included."""
+    """The expressions of an operand, including those of conditional flags."""
     match operand:
         case Expr():
             yield operand
@@ -342,7 +347,7 @@ def expressions(operand: Operand) -> Iterator[Expr]:
 
 
 def names_in(command: Command) -> frozenset[str]:
-    """Every variable a command mentions."""
+    """Every variable in a command."""
     found: frozenset[str] = frozenset()
     for operand in command.operands:
         for expr in expressions(operand):
@@ -351,12 +356,12 @@ def names_in(command: Command) -> frozenset[str]:
 
 
 def fresh_name(kernel: Kernel, base: str) -> str:
-    """An unused name for a loop inside the loop over `base`: `kk` inside `k`."""
+    """An unused name for a loop inside the loop over `base`, such as `kk` inside `k`."""
     return unused_name(kernel, base * 2 if len(base) == 1 else f"{base}_in")
 
 
 def unused_name(kernel: Kernel, stem: str) -> str:
-    """The name if no variable of the kernel has it, else the name with a number."""
+    """The name if no variable of the kernel has it, otherwise the name with a number."""
     taken = {s.var for s in walk(kernel.body) if isinstance(s, Loop)}
     taken |= {a.name for a in kernel.arrays} | set(kernel.names.values())
     taken |= {n for s in walk(kernel.body) if isinstance(s, Opaque) for n in s.names}

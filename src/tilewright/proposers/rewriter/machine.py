@@ -1,7 +1,7 @@
-"""What the rewriter knows of an accelerator: the command effects of a `TargetBrief`, indexed.
+"""The rewriter's description of an accelerator: the command effects of a `TargetBrief`, indexed.
 
-Operand roles and attributes are described at the head of a target's `commands.toml`. No name of a
-command, memory or flag appears in the rewriter itself.
+Operand roles and attributes are described at the beginning of a target's `commands.toml`. The
+rewriter itself contains no names of commands, memories or flags.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Space:
 class Machine:
     """Indexed view of a target's declared commands, memories, flags and constants.
 
-    Compares by identity, so that analyses can be cached per machine.
+    It is compared by identity, so that analyses can be cached for each machine.
     """
 
     effects: Mapping[str, CommandEffect]
@@ -46,7 +46,7 @@ class Machine:
 
     @classmethod
     def of(cls, brief: TargetBrief) -> Machine:
-        """The machine a brief describes."""
+        """The machine that a brief describes."""
         packed = [e for e in brief.commands if e.unit in ("word", "form")]
         macros = [e.attributes["definition"] for e in brief.commands if e.unit == "macro"]
         effects = {e.name: e for e in brief.commands if e.unit != "macro" and e not in packed}
@@ -59,12 +59,13 @@ class Machine:
 
     @cached_property
     def unpacked(self) -> tuple[str, ...]:
-        """The same as macros of plain commands, as they stand after `#define`."""
+        """The same commands as macros of commands without packed blocks, in the form of
+        `#define`."""
         return tuple(e.attributes["definition"] for e in self.packed)
 
     @cached_property
     def words(self) -> Words | None:
-        """How local blocks are packed into words, where the target has commands that take them."""
+        """How local blocks are packed into words, if the target has commands for them."""
         name = next((e.name for e in self.packed if e.unit == "word"), None)
         if name is None:
             return None
@@ -73,7 +74,7 @@ class Machine:
 
     @cached_property
     def forms(self) -> Mapping[str, tuple[str, Form]]:
-        """Commands that take packed blocks, with the command that each stands for."""
+        """Commands that take packed blocks, with the corresponding command without packing."""
         of = self.words.forms if self.words is not None else {}
         return {form.name: (name, form) for name, form in of.items()}
 
@@ -116,11 +117,11 @@ class Machine:
         }
 
     def flag(self, meaning: str) -> str | None:
-        """Name of the flag with this meaning, if the target has one."""
+        """Name of the flag with this meaning; None if the target has none."""
         return next((n for n, m in self.flags.items() if m == meaning), None)
 
     def local(self, operand: Operand) -> Operand:
-        """A local address that is written as a number, as the row and flags it means."""
+        """The row and flags of a local address that is written as a number."""
         if not isinstance(operand, Expr):
             return operand
         bits = operand.const & 0xFFFFFFFF
@@ -140,20 +141,20 @@ class Machine:
         return Local(space, Expr(row, operand.terms), tuple(Flag(f) for f in named))
 
     def element(self, space: str) -> str | None:
-        """C type of a local memory's elements, where the target declares it."""
+        """C type of a local memory's elements, if the target declares it."""
         return self.effects[space].attributes.get("element")
 
     def is_command(self, name: str) -> bool:
-        """Whether a called name is an accelerator command."""
+        """Whether a called function is an accelerator command."""
         effect = self.effects.get(name)
         return effect is not None and effect.unit not in ("space", "flag")
 
     def unit(self, name: str) -> str:
-        """Queue of a command: load, store, execute, config or sync."""
+        """The queue of a command: load, store, execute, config or sync."""
         return self.effects[name].unit
 
     def attribute(self, name: str, key: str) -> str | None:
-        """A declared attribute of a command, or None."""
+        """An attribute of a command, or None."""
         return self.effects[name].attributes.get(key)
 
     def operands(self, name: str, role: str) -> list[int]:

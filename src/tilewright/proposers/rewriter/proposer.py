@@ -1,4 +1,5 @@
-"""The built-in proposer: plans by drawing menu options that apply, implements them by rewriting."""
+"""The built-in proposer: draws menu options that apply as plans, and implements them by
+rewriting."""
 
 from __future__ import annotations
 
@@ -50,33 +51,33 @@ MOST_LONG = 1
 
 
 class RewriterProposer:
-    """Writes candidates without any model; deterministic for a seed."""
+    """Writes candidates without a model. The result depends only on the seed."""
 
     name = NAME
     replays = True
 
     def __init__(self) -> None:
         self._machine: tuple[TargetBrief, Machine] | None = None
-        self._ancestors: dict[str, str] = {}  # id -> source, of kernels that plans go back to
+        self._ancestors: dict[str, str] = {}  # id -> source, of kernels to which plans return
 
     def plan(
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
     ) -> list[Plan]:
-        """Up to `count` distinct plans: a menu option at a place, often with follow-up steps.
+        """Up to `count` distinct plans: a menu option at a place, often with further steps.
 
-        A third of them start from an ancestor of the parent, where that promises a better kernel:
-        an early choice that led nowhere can be made differently. When nothing better was found for
-        some iterations, all plans are random walks that leave the tried paths. Of six plans for the
-        starting kernel, five begin with its naive loop nest, if that is another kernel.
+        A third of the plans start from an ancestor of the parent if that promises a better kernel,
+        so that an early choice can be changed. If nothing better was found for some iterations, all
+        plans are random sequences of untried steps. Five of six plans for the starting kernel begin
+        with its naive loop nest, if this is another kernel.
         """
         return list(self.each_plan(brief, parent, history, count, seed))
 
     def each_plan(
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
     ) -> Iterator[Plan]:
-        """What `plan` returns, each plan as soon as it is made: those that are quickly made first.
+        """The plans of `plan`, each as soon as it is made. Plans that take little time are first.
 
-        The first kernel is then measured while the longer plans are still being made.
+        The first kernel is then measured while longer plans are still being made.
         """
         machine = self._machine_of(brief.target)
         try:
@@ -103,7 +104,7 @@ class RewriterProposer:
                 yield _plan(parent, draft, before)
                 count -= 1
         if is_stale(parent, history, brief.iteration):
-            tried = tried_from(parent, history)  # the whole menu: walks differ without dropout
+            tried = tried_from(parent, history)  # the whole menu: no dropout is needed
             walks = wander(kernel, machine, menu, tried, count, rng)
             yield from (_plan(parent, draft, before) for draft in walks)
             return
@@ -122,14 +123,16 @@ class RewriterProposer:
         count: int,
         rng: random.Random,
     ) -> Iterator[Plan]:
-        """Plans that keep the schedule of a tuned start, first the one with the best estimate.
+        """Plans that keep the schedule of a tuned starting kernel, the one with the best estimate
+        first.
 
-        It takes a few steps, each the best of a sample: the schedule is dear to rewrite.
+        They consist of a few steps, each the best of a sample, because rewriting such a schedule
+        takes long.
         """
         machine, offered = self._machine_of(brief.target), brief.offered()
         kernel = _lifted(parent.candidate.source, machine)
         before = estimate(kernel, machine)
-        menu = brief.target.menu_for(brief.workload)  # whole: these plans are made only once
+        menu = brief.target.menu_for(brief.workload)  # complete: made only once
         if passes_through_memory(kernel, machine):
             drafts = list(itertools.islice(whole_drafts(kernel, machine, menu, offered), count))
         else:
@@ -163,7 +166,8 @@ class RewriterProposer:
     def _nest_of_start(
         self, brief: Brief, parent: Trial, kernel: Kernel, history: History
     ) -> Kernel | None:
-        """Once in a run: the naive nest of what the start computes; None where the start is it."""
+        """The naive loop nest of the starting kernel, once in a run; None if the starting kernel is
+        itself naive."""
         machine = self._machine_of(brief.target)
         if parent.candidate.parent_id is not None or not brief.offered():
             return None
@@ -184,10 +188,10 @@ class RewriterProposer:
         count: int,
         rng: random.Random,
     ) -> Iterator[Plan]:
-        """The naive nest of what the start computes, and schedules made from it."""
+        """The naive loop nest of the starting kernel, and schedules made from it."""
         offered, machine = brief.offered(), self._machine_of(brief.target)
         before = estimate(_lifted(parent.candidate.source, machine), machine)
-        menu = brief.target.menu_for(brief.workload)  # whole: these plans are made only once
+        menu = brief.target.menu_for(brief.workload)  # complete: made only once
 
         def begun() -> Iterator[Draft]:
             yield Draft(offered[0], (), nest, estimate(nest, machine))
@@ -206,7 +210,8 @@ class RewriterProposer:
     def implement(
         self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int
     ) -> list[Candidate]:
-        """The plan's steps, and variants that go one follow-up step further; of instances none."""
+        """The kernel of the plan, and variants with one further step; for instances of templates,
+        no variants."""
         machine = self._machine_of(brief.target)
         try:
             base = str(plan.parameters.get("base", ""))
@@ -227,7 +232,7 @@ class RewriterProposer:
         return [Candidate(s, parent.candidate.id, p, self.name) for s, p in made]
 
     def factors(self, target: TargetBrief, kernel: Trial, history: History) -> StepFactors | None:
-        """The numbers in the steps that led to a kernel: tiles, slots, iterations unrolled."""
+        """The numbers in the steps that led to a kernel: tiles, slots, unrolled iterations."""
         steps = NumberedSteps(self._machine_of(target))
         found = step_factors(steps, kernel, history, self.name)
         for plan in found.plans.values() if found is not None else ():
@@ -237,14 +242,14 @@ class RewriterProposer:
         return found
 
     def left_alone(self, target: TargetBrief, source: str) -> list[LeftAlone]:
-        """What is not modelled; the whole kernel where it cannot be read at all."""
+        """The code that is not modelled; the whole kernel if it cannot be read."""
         try:
             return left_alone(source, Machine.of(target))
         except InputError as error:
             return [LeftAlone(1, "the whole kernel", str(error).rstrip("."))]
 
     def normalize(self, source: str, target: TargetBrief) -> str:
-        """Comments, layout and names of locals removed."""
+        """The source without comments, layout and names of local variables."""
         return canonical_text(source, self._machine_of(target), target.language.normal_form)
 
     def _machine_of(self, target: TargetBrief) -> Machine:
@@ -259,21 +264,23 @@ def _lifted(source: str, machine: Machine) -> Kernel:
 
 
 def _keeps_given_schedule(parent: Trial, history: History) -> bool:
-    """Whether a kernel has the schedule of a start whose naive nest the run develops as well."""
+    """Whether a kernel has the schedule of a starting kernel whose naive loop nest the run also
+    develops."""
     nests = any((p := t.candidate.plan) and p.begins_anew for t in history)
     lineage = history.lineage(parent.candidate.id)
     return nests and not any((p := t.candidate.plan) and p.begins_anew for t in lineage)
 
 
 def _ancestors(parent: Trial, history: History) -> list[Trial]:
-    """The kernels that led to this one; of one that began anew, the naive nest and those since."""
+    """The kernels that led to this one. For a kernel that began again, these are the naive loop
+    nest and its successors."""
     lineage = history.lineage(parent.candidate.id)
     begun = [n for n, t in enumerate(lineage) if (p := t.candidate.plan) and p.begins_anew]
     if not begun:
         return lineage[:-1]
     nest = [
         t for t in history if (p := t.candidate.plan) and p.parameters.get("steps") == RAISE
-    ]  # it comes before what is made from it
+    ]  # it precedes the kernels made from it
     return [t for t in (*nest[:1], *lineage[begun[-1] :]) if t.candidate != parent.candidate]
 
 
@@ -308,6 +315,6 @@ def _plan(
 
 
 def _longer(plan: Plan, more: Sequence[Step]) -> Plan:
-    """The plan with further steps, so that the way to a variant's kernel is known as well."""
+    """The plan with further steps, so that the steps to a variant's kernel are also known."""
     steps = "; ".join(filter(None, (str(plan.parameters.get("steps", "")), *map(str, more))))
     return replace(plan, parameters={**plan.parameters, "steps": steps})

@@ -1,1 +1,1 @@
-"""What a kernel of commands computes and touches, derived without changing it."""
+"""Analyses of what a kernel of commands computes and which data it accesses."""

@@ -1,4 +1,4 @@
-"""New rows for the operands of a buffer."""
+"""Assigns new rows to the operands of a buffer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tilewright.proposers.rewriter.ir import (
 
 
 def relocated(kernel: Kernel, moves: Iterable[tuple[Buffer, int, int]]) -> Kernel:
-    """The kernel with each buffer at a new base, its slots so many rows apart."""
+    """The kernel in which each buffer has a new base, and its slots a new distance in rows."""
     rows = {
         (a.command, a.operand): _moved_row(a.local.row, buffer, base, stride)
         for buffer, base, stride in moves
@@ -37,7 +37,7 @@ def _moved_row(row: Expr, buffer: Buffer, base: int, slot_stride: int) -> Expr:
 
 
 def slot_term(row: Expr, buffer: Buffer) -> Expr:
-    """The part of a row of a buffer that selects the slot; zero if there is only one."""
+    """The part of a buffer's row that selects the slot; zero if there is only one slot."""
     if buffer.slots == 1:
         return Expr()
     turning = tuple(
@@ -50,12 +50,12 @@ def slot_term(row: Expr, buffer: Buffer) -> Expr:
 
 
 def shifted(buffer: Buffer, shift: Expr) -> dict[tuple[Command, int], Expr]:
-    """New rows for all accesses of a buffer: the old ones plus a shift."""
+    """New rows for all accesses of a buffer: the old rows plus a shift."""
     return {(a.command, a.operand): a.local.row + shift for a in buffer.accesses}
 
 
 def readdressed(kernel: Kernel, rows: Mapping[tuple[Command, int], Expr]) -> Kernel:
-    """The kernel with the rows of some local operands replaced."""
+    """The kernel in which the rows of some local operands are replaced."""
     new: dict[Stmt, list[Operand]] = {}
     for (command, position), row in rows.items():
         operands = new.setdefault(command, list(command.operands))

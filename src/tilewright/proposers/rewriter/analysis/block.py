@@ -1,8 +1,9 @@
-"""One iteration of a loop as straight code: which values it moves where.
+"""One iteration of a loop as straight-line code, in which it is known what each command moves
+where.
 
-The rewrites of a block know exactly which elements of which array each move touches and which
-command wrote the local rows that another reads, so values can be kept, handed over and reordered.
-A block's kernel carries its settings in its moves (`analysis.settings.resolved`).
+In a block, it is known exactly which elements of which array each move accesses, and which command
+wrote the local rows that another reads. Therefore, values can be kept, passed on and reordered. In
+a block's kernel, each move contains its own settings (`analysis.settings.resolved`).
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from tilewright.proposers.rewriter.machine import Machine
 
 @dataclass(eq=False)
 class Web:
-    """Local rows from where they are overwritten to their last use before they are again."""
+    """The life range of a value in local rows: from the write that overwrites them to the last use
+    before the next such write."""
 
     space: str
     rows: frozenset[int]
@@ -37,18 +39,18 @@ class Web:
 
     @property
     def writers(self) -> list[Touch]:
-        """Touches that write, in order."""
+        """Accesses that write, in order."""
         return [t for t in self.touches if t.writes]
 
     @property
     def readers(self) -> list[Touch]:
-        """Touches that read and do not write."""
+        """Accesses that read and do not write."""
         return [t for t in self.touches if not t.writes]
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """A loop whose body holds commands and loops of the core's own assignments, nothing else."""
+    """A loop whose body contains only commands and loops of assignments that the core executes."""
 
     kernel: Kernel
     machine: Machine
@@ -60,7 +62,7 @@ class Block:
         return self.loop.body
 
     def with_body(self, body: Body, before: Body = ()) -> Block:
-        """The block with another body, and new statements before the loop."""
+        """The block with another body, and with new statements before the loop."""
         loop = replace(self.loop, body=body)
         return replace(
             self,
@@ -71,12 +73,12 @@ class Block:
         )
 
     def changed(self, new: Mapping[Stmt, Body]) -> Block:
-        """The block with some statements of its body replaced."""
+        """The block in which some statements of the body are replaced."""
         return self.with_body(tuple(s for old in self.body for s in new.get(old, (old,))))
 
     @cached_property
     def outside(self) -> frozenset[tuple[str, int]]:
-        """Local rows that commands around the block use."""
+        """Local rows that commands outside the block use."""
         inside = set(commands(self.body))
         return frozenset(
             (t.local.space, row)
@@ -88,7 +90,7 @@ class Block:
 
     @cached_property
     def taken(self) -> frozenset[tuple[str, int]]:
-        """Local rows that anything uses."""
+        """All local rows that are used."""
         inside = {
             (t.local.space, row)
             for command in commands(self.body)
@@ -99,11 +101,11 @@ class Block:
 
     @cached_property
     def webs(self) -> list[Web]:
-        """All webs of the body that are defined inside and used nowhere else."""
+        """All webs whose values are written in the body and used nowhere else."""
         return find_webs(self)
 
     def web_of(self, command: Command, operand: int) -> Web | None:
-        """The web an operand belongs to; None for rows that are also used outside."""
+        """The web to which an operand belongs; None for rows that are also used outside."""
         return next(
             (
                 w
@@ -114,12 +116,14 @@ class Block:
         )
 
     def section(self, move: Command) -> Section | None:
-        """The elements a load or store touches; None for other commands and moves of zeros."""
+        """The elements that a load or store accesses; None for other commands and for moves of
+        zeros."""
         return section_of(move, self.kernel, self.machine)
 
 
 def find_webs(block: Block) -> list[Web]:
-    """Webs of a body; rows used outside, or read before they are written, belong to none."""
+    """The webs of a body. Rows that are used outside, or read before they are written, belong to
+    none."""
     current: dict[tuple[str, int], Web | None] = {}
     found: list[Web] = []
     fixed = set(block.outside)

@@ -1,8 +1,8 @@
-"""Logical buffers: the groups of local addresses that touch the same rows.
+"""Finds logical buffers: groups of local addresses that access the same rows.
 
-A buffer may have several slots: its addresses then contain one remainder, `slot_stride * (e %
-slots)`, and each slot holds `rows` rows. Buffers are named after the array they are moved from or
-to, so that a person can follow a plan.
+A buffer may have several slots. Its addresses then contain one remainder, `slot_stride * (e %
+slots)`, and each slot has `rows` rows. A buffer has the name of the array from or to which it is
+moved, so that plans are understandable.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ MAX_SLOTS = 8
 
 
 class NotApplicable(Exception):
-    """A rewrite does not fit this place; the message says why."""
+    """A rewrite is not possible at this place; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One local operand of a command: where it stands and which rows it may touch."""
+    """One local operand of a command, with its position and the rows that it may access."""
 
     command: Command
     operand: int
@@ -57,13 +57,13 @@ class Access:
 
     @property
     def env(self) -> Env:
-        """Ranges of the loops around it."""
+        """Ranges of the enclosing loops."""
         return env_of(self.above)
 
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """Rows `base`..`base + rows` of a local memory (per slot), and who touches them."""
+    """Rows `base`..`base + rows` of a local memory (for each slot), and their accesses."""
 
     name: str
     space: str
@@ -84,7 +84,7 @@ class Buffer:
         return tuple(a for a in self.accesses if not a.writes)
 
     def intervals(self) -> list[tuple[int, int]]:
-        """Rows in use, one half-open interval per slot."""
+        """The used rows, as one half-open interval for each slot."""
         starts = [self.base + s * self.slot_stride for s in range(self.slots)]
         return [(s, s + self.rows) for s in starts]
 
@@ -96,7 +96,7 @@ def find_buffers(kernel: Kernel, machine: Machine) -> list[Buffer]:
 
 @lru_cache(maxsize=2048)
 def buffers_of(body: Body, machine: Machine) -> tuple[Buffer, ...]:
-    """All buffers of a kernel with this body, found once for each body."""
+    """The buffers of any kernel with this body, which are found once for each body."""
     found = list(accesses(body, machine))
     touched = [_intervals(a) for a in found]
     groups: dict[int, tuple[list[Access], list[tuple[int, int]]]] = {}
@@ -109,7 +109,7 @@ def buffers_of(body: Body, machine: Machine) -> tuple[Buffer, ...]:
 
 
 def _first_sharers(found: list[Access], touched: list[list[tuple[int, int]]]) -> list[int]:
-    """For each access, the first of all that share rows with it, directly or through others."""
+    """For each access, the first access with which it shares rows, directly or through others."""
     first = list(range(len(found)))
 
     def root(of: int) -> int:
@@ -122,7 +122,7 @@ def _first_sharers(found: list[Access], touched: list[list[tuple[int, int]]]) ->
         for number, (access, rows) in enumerate(zip(found, touched, strict=True))
         for low, high in rows
     )
-    end = ("", 0, 0)  # memory, end and access of the interval that reaches furthest so far
+    end = ("", 0, 0)  # memory, end and access of the interval with the largest end so far
     for space, low, high, number in everywhere:
         if end[0] == space and low < end[1]:
             one, other = sorted((root(number), root(end[2])))
@@ -147,7 +147,7 @@ def _by_name(body: Body, machine: Machine) -> Mapping[str, Buffer]:
 
 
 def accesses(body: Body, machine: Machine) -> Iterator[Access]:
-    """Every local operand of every command, in textual order."""
+    """Every local operand of every command, in the order of the text."""
     strides = block_strides(body, machine)
     for stmt, above in walk_paths(body):
         if isinstance(stmt, Command):
@@ -164,10 +164,10 @@ def accesses(body: Body, machine: Machine) -> Iterator[Access]:
 
 
 def check_all_commands_known(kernel: Kernel, machine: Machine) -> None:
-    """Raise `NotApplicable` if text that is not modelled may issue commands of its own.
+    """Raise `NotApplicable` if code that is not modelled may issue commands itself.
 
-    It may when it names a command or an address, or a function or macro of the file. Rows and
-    settings that such text relies on are not known, so none may change.
+    This is possible if it names a command or an address, or a function or macro of the file. The
+    rows and settings on which such code depends are not known, so they must not change.
     """
     around = kernel.before + kernel.after
     defined = set(re.findall(r"\w+(?=\s*\()", around)) | set(re.findall(r"define\s+(\w+)", around))
@@ -184,7 +184,7 @@ def _extent(
     machine: Machine,
     strides: dict[tuple[str, str], int],
 ) -> int:
-    """Most rows an access may touch."""
+    """Maximum number of rows that an access may touch."""
     row_columns = machine.spaces[local.space].row_columns
     sizes = []
     for axis in ("columns", "rows"):
@@ -211,7 +211,8 @@ def _extent(
 def _streamed(
     command: Command, position: int, rows: int, above: Body, body: Body, machine: Machine
 ) -> int:
-    """Most rows that an operand of a product may touch: it may be strided or transposed."""
+    """Maximum number of rows that an operand of a product may touch, which may be strided or
+    transposed."""
     how = operands_of(body, machine)
     if how.transposed:
         at = machine.extent(command.name, position, "columns")
@@ -227,7 +228,7 @@ def _streamed(
 
 
 def _intervals(access: Access) -> list[tuple[int, int]]:
-    """Rows an access may touch: one interval per combination of slot numbers."""
+    """The rows that an access may touch, as one interval for each combination of slot numbers."""
     row = access.local.row
     if row.is_const:
         return [(row.const, row.const + access.rows)]
@@ -247,8 +248,8 @@ def _intervals(access: Access) -> list[tuple[int, int]]:
 def overlapping(left: Access, right: Access) -> bool:
     """Whether two accesses may touch the same rows in some iterations.
 
-    By intervals, and by the greatest common divisor of all strides: addresses `64 * i` and
-    `64 * i + 16` of 16 rows each never meet.
+    This is decided by intervals, and by the greatest common divisor of all strides: the addresses
+    `64 * i` and `64 * i + 16` of 16 rows each never overlap.
     """
     if not _overlap(_intervals(left), _intervals(right)):
         return False
@@ -261,7 +262,7 @@ def overlapping(left: Access, right: Access) -> bool:
 
 
 def lattice(access: Access) -> tuple[int, int]:
-    """An address of an access, and a number that divides the distance to all its others."""
+    """An address of an access, and a number that divides its distance to all others."""
     loops = {s.var: s for s in access.above if isinstance(s, Loop)}
     start, period = access.local.row.const, 0
     for atom, coefficient in access.local.row.terms:
@@ -274,7 +275,7 @@ def lattice(access: Access) -> tuple[int, int]:
 
 
 def reused(buffer: Buffer) -> bool:
-    """Whether rows are written again after they were read, within one pass over the text."""
+    """Whether rows are written again after they were read, in one pass over the text."""
     seen_read = False
     for access in buffer.accesses:
         others = (w for w in buffer.writers if w is not access)
@@ -296,11 +297,12 @@ def _buffer(members: list[Access], touched: list[tuple[int, int]], taken: dict[s
     space = members[0].local.space
     turning = [t for m in members if (t := _turns(m))]
     slots = frozenset[tuple[int, int]]().union(*turning)
-    if len(slots) > 1:  # slots are turned over by all accesses; what one counts are its blocks
+    if len(slots) > 1:  # all accesses use the slots in turn; other remainders select blocks
         slots = slots.intersection(*turning)
     if len(slots) == 1:
         ((count, stride),) = slots
-        # Not the last slot's rows: others that share rows with a slot may reach further in it.
+        # Not the rows of the last slot, because other accesses that share rows with a slot may use
+        # more of it.
         rows = max((low - base) % stride + high - low for low, high in touched)
         if rows <= stride and (end - 1 - base) // stride < count:
             return Buffer(label, space, base, rows, tuple(members), count, stride)
@@ -308,7 +310,7 @@ def _buffer(members: list[Access], touched: list[tuple[int, int]], taken: dict[s
 
 
 def _turns(access: Access) -> frozenset[tuple[int, int]]:
-    """The numbers that an access counts up to again and again, each with its distance in rows."""
+    """The values through which an access counts repeatedly, each with its distance in rows."""
     return frozenset(
         (a.by, c)
         for a, c in access.local.row.terms
@@ -317,7 +319,7 @@ def _turns(access: Access) -> frozenset[tuple[int, int]]:
 
 
 def _name(members: list[Access]) -> str:
-    """The array a buffer is moved from or to, else its memory's name."""
+    """The array from or to which a buffer is moved, otherwise the name of its memory."""
     for access in members:
         for operand in access.command.operands:
             if isinstance(operand, Dram):

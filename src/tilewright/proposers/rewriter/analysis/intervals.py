@@ -1,6 +1,6 @@
-"""Dependence that intervals alone decide: a fraction of the time that a question to isl takes.
+"""Decides dependence with intervals only, which takes far less time than integer sets (isl).
 
-Each function is certain where it says yes; where it says no, only integer sets can tell.
+A result of True is certain. If the result is False, only integer sets can decide.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tilewright.proposers.rewriter.ir import Guard, Loop
 
 
 def covered(read: Region, writes: Iterable[Region], loop: Loop) -> bool:
-    """Whether one write that runs before the read in the same iteration covers all it reads.
+    """Whether a single write before the read in the same iteration covers all rows that it reads.
 
     `for k { for b { load(SPAD(64 * k + 16 * b)); } for b { use(SPAD(64 * k + 16 * b)); } }`: with
     `k` fixed, the loads fill rows 0..63 after `64 * k` without a gap, and the uses stay inside.
@@ -48,8 +48,8 @@ def _covers(write: Region, read: Region, loop: Loop) -> bool:
 def _first_iteration(write: Region, loop: Loop) -> Mapping[str, Expr] | None:
     """The loops in whose first iteration a conditional write happens, and their first values.
 
-    Empty for a write that always happens; None where the condition says something else. Unless
-    `k > 0` it happens in the first iteration of `k`, which comes before all others.
+    Empty for a write that always happens; None if the condition has another form. A write under the
+    negation of `k > 0` happens in the first iteration of `k`, which comes before all others.
     """
     if write.unless is None:
         return {}
@@ -66,9 +66,11 @@ def _first_iteration(write: Region, loop: Loop) -> Mapping[str, Expr] | None:
 
 
 def _spread(region: Region, fixed: Set[str], *, dense: bool) -> tuple[Expr, int] | None:
-    """First point and extent of a region with some loops fixed; None if not a known interval.
+    """First point and extent of a region for fixed values of some loops; None if it is not a known
+    interval.
 
-    With `dense`, None also where the points leave gaps, or where a loop may run less often.
+    With `dense`, the result is also None if the points have gaps, or if a loop may have fewer
+    iterations.
     """
     start, extent = region.dims[0]
     low, high = bounds(extent, env_of(region.above))
@@ -108,7 +110,7 @@ def _spread(region: Region, fixed: Set[str], *, dense: bool) -> tuple[Expr, int]
 
 
 def apart(first: Region, second: Region) -> bool:
-    """Whether the regions lie in ranges that never overlap, whatever the iterations."""
+    """Whether the regions are in ranges that never overlap, in any iterations."""
     for (low, size), (other, other_size) in zip(first.dims, second.dims, strict=True):
         mine, theirs = _range(first, low, size), _range(second, other, other_size)
         if mine[1] <= theirs[0] or theirs[1] <= mine[0]:
@@ -124,9 +126,10 @@ def _range(region: Region, start: Expr, extent: Expr) -> tuple[float, float]:
 
 
 def never_in_turn(write: Region, read: Region, same: Sequence[Loop]) -> bool:
-    """Whether a conditional write never happens where the read does: one test tells them apart.
+    """Whether a conditional write and the read never happen in the same iteration, because of one
+    test.
 
-    The test names none but loops with the `same` values in both.
+    The test contains only loops that have the `same` values in both.
     """
     if not read.when or read.when != write.unless:
         return False
@@ -135,7 +138,8 @@ def never_in_turn(write: Region, read: Region, same: Sequence[Loop]) -> bool:
 
 
 def certain(region: Region) -> bool:
-    """Whether a region has points in every case: only loops around it, and all of them run."""
+    """Whether a region always has points: there are only loops around it, and all have
+    iterations."""
     if region.when or region.unless is not None:
         return False
     env = env_of(region.above)
@@ -149,7 +153,7 @@ def certain(region: Region) -> bool:
 
 
 def meet_at_once(first: Region, second: Region) -> bool:
-    """Whether the very first iterations of two statements touch the same point."""
+    """Whether the first iterations of two statements touch the same point."""
     mine, theirs = _at_first(first), _at_first(second)
     if mine is None or theirs is None:
         return False
@@ -160,7 +164,7 @@ def meet_at_once(first: Region, second: Region) -> bool:
 
 
 def _at_first(region: Region) -> list[tuple[int, int]] | None:
-    """The points of the first iteration of all loops around; None where that is not certain."""
+    """The points in the first iteration of all enclosing loops; None if there may be none."""
     if not certain(region):
         return None
     values: dict[str, Expr] = {}
@@ -178,9 +182,9 @@ def _at_first(region: Region) -> list[tuple[int, int]] | None:
 
 
 def same_points(first: Region, second: Region, same: Sequence[Loop], different: Loop) -> bool:
-    """Whether two iterations of a loop that touch the same points exist for certain.
+    """Whether two iterations of a loop certainly touch the same points.
 
-    The regions name none but the `same` loops.
+    The regions contain only the `same` loops.
     """
     if first.dims != second.dims or first.more != second.more:
         return False

@@ -1,4 +1,4 @@
-"""The settings that moves and products work by."""
+"""Finds the settings that apply to moves and products."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tilewright.proposers.rewriter.machine import Machine
 
 
 def block_stride(kernel: Kernel, machine: Machine, command: Command) -> int:
-    """Rows between neighbouring blocks of a wide move, as configured for this command."""
+    """Number of rows between neighbouring blocks of a wide move, as set for this command."""
     return block_strides(kernel.body, machine).get(
         (
             machine.attribute(command.name, "configured_by") or "",
@@ -31,7 +31,7 @@ def block_stride(kernel: Kernel, machine: Machine, command: Command) -> int:
 
 
 def settings_for(kernel: Kernel, machine: Machine, move: Command) -> Sequence[Command]:
-    """Every setting in the kernel that the move works by."""
+    """Every setting in the kernel that applies to the move."""
     return _settings_for(kernel.body, machine, move.name)
 
 
@@ -67,7 +67,7 @@ def _reaching(body: Body, machine: Machine) -> dict[Command, frozenset[Command]]
 def _follow(
     body: Body, state: _State, machine: Machine, found: dict[Command, frozenset[Command]]
 ) -> _State:
-    """What may be in force behind some code; notes it for each move in it."""
+    """The settings that may be in force after some code. Those for each move in it are recorded."""
     for stmt in body:
         match stmt:
             case Command(name, operands) if machine.unit(name) == "config":
@@ -100,7 +100,7 @@ def _either(left: _State, right: _State) -> _State:
 
 
 def by_same_setting(left: Command, right: Command, machine: Machine) -> bool:
-    """Whether two commands work by the same setting."""
+    """Whether the same setting applies to two commands."""
     return all(
         machine.attribute(left.name, key) == machine.attribute(right.name, key)
         for key in ("configured_by", "id")
@@ -109,10 +109,10 @@ def by_same_setting(left: Command, right: Command, machine: Machine) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Operands:
-    """How the array may read blocks that it multiplies, whichever setting is in force.
+    """How the array may read the blocks that it multiplies, for any setting that may be in force.
 
-    `stride` is the most local rows from one row of a streamed block to the next, None if that is
-    not known; `transposed` says whether columns of a block may be local rows.
+    `stride` is the maximum number of local rows from one row of a streamed block to the next; None
+    if it is not known. `transposed` says whether the columns of a block may be local rows.
     """
 
     stride: int | None
@@ -121,7 +121,7 @@ class Operands:
 
 @lru_cache(maxsize=256)
 def operands_of(body: Body, machine: Machine) -> Operands:
-    """What the settings of the array in a kernel's body allow."""
+    """The properties that the array settings in a kernel's body allow."""
     strides, transposed = [1], False
     for stmt in commands(body):
         if machine.unit(stmt.name) == "config":
@@ -137,19 +137,19 @@ _TRANSPOSED = ("a_transpose", "b_transpose")
 
 
 def is_streamed(command: Command, operand: int, machine: Machine) -> bool:
-    """Whether the array reads an operand row by row at its stride."""
+    """Whether the array reads an operand row by row with its stride."""
     uses = machine.attribute(command.name, "uses") is not None
     return uses and operand == machine.local_operands(command.name)[0]
 
 
 def default_stride(machine: Machine, name: str) -> int:
-    """Rows of a block where the command's setting does not say otherwise."""
+    """Number of rows of a block if the command's setting does not give another number."""
     return int(machine.attribute(name, "max_rows") or 1)
 
 
 @lru_cache(maxsize=256)
 def block_strides(body: Body, machine: Machine) -> dict[tuple[str, str], int]:
-    """Block stride per configuring command and id; the largest if configured twice."""
+    """Block stride for each configuring command and id; the largest one if it is set twice."""
     found: dict[tuple[str, str], int] = {}
     for stmt in commands(body):
         if machine.unit(stmt.name) == "config":

@@ -1,4 +1,4 @@
-"""Addresses for buffers: first fit, or bank by bank so that nothing collides."""
+"""Assigns addresses to buffers: one after the other, or in different banks to avoid conflicts."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ PARTNERS_SHARE, SLOTS_SHARE, OTHERS_SHARE = 4.0, 1.0, 0.5
 
 
 def placed(kernel: Kernel, machine: Machine) -> Kernel:
-    """Give every buffer that waits elsewhere a place: bank by bank, else packed by first fit.
+    """Give a place to every buffer that does not have one: in different banks, or otherwise by
+    first fit.
 
-    `NotApplicable` when the buffers do not fit, or text that is not modelled may use their rows.
+    `NotApplicable` if the buffers do not fit, or if code that is not modelled may use their rows.
     """
     check_all_commands_known(kernel, machine)
     for space in machine.spaces.values():
@@ -49,10 +50,10 @@ def placed(kernel: Kernel, machine: Machine) -> Kernel:
 
 
 def spread(kernel: Kernel, machine: Machine) -> Kernel:
-    """Place buffers so that what is used together lies in different banks.
+    """Place buffers that are used together in different banks.
 
-    Before: `mvin(.., SPAD(0), ..); mvin2(.., SPAD(16), ..)` and a product reading both.
-    After:  the second at `SPAD(4096)`; slots of one buffer also get a bank each where they fit.
+    Before: `mvin(.., SPAD(0), ..); mvin2(.., SPAD(16), ..)` and a product that reads both. After:
+    the second one at `SPAD(4096)`. The slots of one buffer also get different banks if they fit.
     """
     check_all_commands_known(kernel, machine)
     for space in machine.spaces.values():
@@ -62,14 +63,15 @@ def spread(kernel: Kernel, machine: Machine) -> Kernel:
 
 
 def _spread_plan(kernel: Kernel, machine: Machine, space: Space) -> Mapping[str, Place]:
-    """Base and slot stride per buffer of a memory; empty when it is too full to choose."""
+    """Base and slot stride for each buffer of a memory; empty if the memory is too full for a
+    choice."""
     buffers = [b for b in find_buffers(kernel, machine) if b.space == space.name]
     sizes = tuple(_Size(b.name, b.rows, b.slots) for b in buffers)
     return _places(sizes, frozenset(_used_together(kernel, machine, buffers)), space)
 
 
 class _Size(NamedTuple):
-    """A buffer as it is placed."""
+    """The size of a buffer, for placing it."""
 
     name: str
     rows: int
@@ -80,9 +82,10 @@ class _Size(NamedTuple):
 def _places(
     sizes: tuple[_Size, ...], together: frozenset[frozenset[str]], space: Space
 ) -> Mapping[str, Place]:
-    """A beam search over whole placements, the largest buffers first; fewer are kept of many.
+    """A beam search over placements, largest buffers first. With many buffers, fewer placements are
+    kept.
 
-    Remembered: most rewrites leave what is placed as it was.
+    Results are cached, because most rewrites do not change the sizes of buffers.
     """
     width = max(1, min(BEAM, MOST_TRIED // max(1, len(sizes) ** 2)))
     beam: list[_Placement] = [_Placement((), 0.0)]
@@ -98,7 +101,7 @@ def _places(
 
 @dataclass(frozen=True, slots=True)
 class _Placement:
-    """Places of some buffers, and how much what is there collides."""
+    """The places of some buffers, and how much their accesses conflict."""
 
     taken: tuple[tuple[_Size, Place], ...]
     cost: float
@@ -114,7 +117,7 @@ class _Placement:
     def with_buffer(
         self, buffer: _Size, place: Place, together: frozenset[frozenset[str]], space: Space
     ) -> _Placement:
-        """One buffer more: what it shares banks with, weighted by how much that costs."""
+        """The placement with one more buffer, weighted by the cost of its bank conflicts."""
         new = _Slots(buffer.rows, buffer.slots, place)
         cost = self.cost + SLOTS_SHARE * _among(new, space)
         for other, there in self.taken:
@@ -127,33 +130,33 @@ class _Placement:
 
 @lru_cache(maxsize=1 << 14)
 class _Slots(NamedTuple):
-    """Where the slots of a buffer lie: rows of each, how many, and the place."""
+    """The position of a buffer's slots: rows of each slot, number of slots, and the base."""
 
     rows: int
     slots: int
     place: Place
 
     def shares(self, space: Space) -> list[tuple[float, ...]]:
-        """The part of each slot that lies in each bank."""
+        """The part of each slot in each bank."""
         starts = [self.place[0] + s * self.place[1] for s in range(self.slots)]
         return [bank_shares((s, s + self.rows), space) for s in starts]
 
 
 @lru_cache(maxsize=1 << 12)
 def _among(slots: _Slots, space: Space) -> float:
-    """How likely rows of two slots of a buffer lie in the same bank, for all pairs."""
+    """How likely rows of two slots of a buffer are in the same bank, over all pairs of slots."""
     return sum(collision(a, b) for a, b in combinations(slots.shares(space), 2))
 
 
 @lru_cache(maxsize=1 << 16)
 def _between(one: _Slots, other: _Slots, space: Space) -> float:
-    """How likely a row of each buffer lies in the same bank, whichever slot is in use."""
+    """How likely a row of each buffer is in the same bank, over all slots."""
     pairs = [collision(a, b) for a in one.shares(space) for b in other.shares(space)]
     return sum(pairs) / len(pairs)
 
 
 def bank_shares(rows: tuple[int, int], space: Space) -> tuple[float, ...]:
-    """The part of some rows that lies in each bank."""
+    """The part of some rows in each bank."""
     first, end = rows
     starts = range(0, space.rows, space.bank_rows)
     inside = [max(0, min(end, s + space.bank_rows) - max(first, s)) for s in starts]
@@ -161,13 +164,13 @@ def bank_shares(rows: tuple[int, int], space: Space) -> tuple[float, ...]:
 
 
 def collision(left: Sequence[float], right: Sequence[float]) -> float:
-    """How likely a row of each lies in the same bank."""
+    """How likely a row of each is in the same bank."""
     shared: float = sum(map(mul, left, right))
     return shared
 
 
 def _first_fit(buffers: list[Buffer], space: Space) -> dict[str, Place]:
-    """Base and slot stride per buffer, the largest first and one after the other."""
+    """Base and slot stride for each buffer, placed one after the other, the largest first."""
     need = sum(b.rows * b.slots for b in buffers)
     if need > space.rows:
         raise NotApplicable(f"{need} rows do not fit the {space.rows} rows of {space.name}")
@@ -183,7 +186,7 @@ def _moved(kernel: Kernel, buffers: list[Buffer], plan: Mapping[str, Place]) -> 
 
 
 def _used_together(kernel: Kernel, machine: Machine, buffers: list[Buffer]) -> set[frozenset[str]]:
-    """Pairs of buffers read by products of the same innermost statement list."""
+    """Pairs of buffers that products in the same innermost statement list read."""
     readers: dict[tuple[int, ...], set[str]] = {}
     where = {
         s: tuple(id(a) for a in above)
@@ -198,7 +201,7 @@ def _used_together(kernel: Kernel, machine: Machine, buffers: list[Buffer]) -> s
 
 
 def _positions(buffer: _Size, placement: _Placement, space: Space) -> Iterator[Place]:
-    """Places that are free: from a bank's start, up to a bank's end, or after another buffer."""
+    """Free positions: at a bank's start, before a bank's end, or after another buffer."""
     used = [i for other, place in placement.taken for i in _at(other, *place)]
     strides = [buffer.rows if buffer.slots > 1 else 0]
     if buffer.slots > 1:

@@ -1,8 +1,9 @@
-"""Exact dependence by integer sets (isl): which iterations touch the same rows or elements.
+"""Decides dependence exactly with integer sets (isl): which iterations access the same rows or
+elements.
 
-What intervals decide is answered at once (`intervals.py`). Any other question is put to isl as
-text and answered yes or no. Where isl gives up (a bound on its work,
-so that no question takes long), the careful answer is given: it may depend.
+Questions that intervals decide are answered at once (`intervals.py`). All others are written as
+text for isl and answered with yes or no. If isl exceeds its limit of work, so that no question
+takes long, the conservative answer is returned: there may be a dependence.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ def meet(
 ) -> bool:
     """Whether the regions may share a point in some iterations.
 
-    Loops in `same` have equal values in both, the loop `apart` different ones; of the loops
-    `beyond`, the one of the first region is further on than that of the second.
+    Loops in `same` have equal values in both, and the loop `apart` has different ones. Of the loops
+    in `beyond`, the one of the first region is in a later iteration than that of the second.
     """
     return _meet(first, second, tuple(same), apart, beyond)
 
@@ -71,9 +72,11 @@ def _meet(
 
 
 def uncovered(read: Region, writes: Iterable[Region], loop: Loop | None) -> bool:
-    """Whether an iteration of a loop, or the kernel, may read a point that it did not write before.
+    """Whether an iteration of a loop, or the kernel, may read a point that it has not written
+    before.
 
-    `writes` are regions that are wholly overwritten. Order is that of the text and the loops.
+    `writes` are regions that are completely overwritten. The order is that of the text and the
+    loops.
     """
     return _uncovered(read, tuple(writes), loop)
 
@@ -107,9 +110,9 @@ def _uncovered(read: Region, writes: tuple[Region, ...], loop: Loop | None) -> b
 
 @lru_cache(maxsize=1 << 14)
 def _exceeds(text: str, parts: tuple[str, ...]) -> bool:
-    """Whether a set may have a point in none of the parts.
+    """Whether a set may have a point that is in none of the parts.
 
-    Remembered by text: kernels that differ elsewhere ask the same questions again and again.
+    Results are cached by text, because similar kernels lead to the same questions.
     """
     left = _set(text)
     try:
@@ -124,7 +127,8 @@ def _exceeds(text: str, parts: tuple[str, ...]) -> bool:
 
 
 def _before(first: Region, second: Region, loops: list[Loop]) -> str | None:
-    """That `first` runs before `second`, whose common loops are given; None if it never does."""
+    """The condition that `first` runs before `second`, given their common loops; None if it never
+    does."""
     cases: list[str] = []
     equal: list[str] = []
     for loop in loops:
@@ -216,7 +220,7 @@ def _is_empty(text: str) -> bool:
 
 
 def _set(text: str) -> isl.Set | None:
-    """The set a text describes; None where it takes too long."""
+    """The set that a text describes; None if this takes too long."""
     context = isl.DEFAULT_CONTEXT
     context.set_max_operations(0)
     context.reset_operations()

@@ -1,4 +1,4 @@
-"""Ranges, trip counts and simplification: what follows from loop bounds alone."""
+"""Ranges, trip counts and simplification, derived from loop bounds."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def entered(env: Env, loop: Loop) -> Env:
 
 @lru_cache(maxsize=4096)
 def env_of(above: Body) -> Env:
-    """The ranges under these enclosing statements."""
+    """The ranges inside these enclosing statements."""
     env: Env = {}
     for stmt in above:
         if isinstance(stmt, Loop):
@@ -65,10 +65,10 @@ def env_of(above: Body) -> Env:
 
 
 def _where(compare: Compare, env: Env, above: Body) -> Env:
-    """The ranges where a comparison of one loop's variable with a number holds.
+    """The ranges in which a comparison of one loop's variable with a number is true.
 
-    `if (k + 16 < 64)` in a loop over 0, 16, 32, 48 leaves 0 to 32: what is loaded ahead stays
-    within the rows of the whole loop.
+    `if (k + 16 < 64)` in a loop over 0, 16, 32, 48 leaves 0 to 32, so data that are loaded ahead
+    stay within the rows of the whole loop.
     """
     difference = compare.left - compare.right
     match difference.terms:
@@ -94,13 +94,13 @@ _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 
 
 def trips(loop: Loop, env: Env) -> tuple[float, float]:
-    """Smallest and largest number of iterations."""
+    """The smallest and largest number of iterations."""
     low, high = bounds(_span(loop), env)
     return max(0, -(-low // loop.step)), max(0, -(-high // loop.step))
 
 
 def _span(loop: Loop) -> Expr:
-    """`upper - lower`, with the lower bound taken into a minimum so that both cancel."""
+    """`upper - lower`. The lower bound is moved into a minimum, so that both cancel."""
     match loop.upper:
         case Expr(const, ((Minimum(left, right), 1),)):
             return minimum(left + const - loop.lower, right + const - loop.lower)
@@ -108,17 +108,18 @@ def _span(loop: Loop) -> Expr:
 
 
 def trip_count(loop: Loop, env: Env) -> int | None:
-    """The largest number of iterations, None if unknown."""
+    """The largest number of iterations; None if it is not known."""
     most = trips(loop, env)[1]
     return int(most) if math.isfinite(most) else None
 
 
 @lru_cache(maxsize=4096)
 def mean(expr: Expr, above: Body) -> float:
-    """The average over all iterations of the loops around; the largest value where they are many.
+    """The average over all iterations of the enclosing loops, or the largest value if there are
+    many.
 
-    `min(16, 28 - x)` in a loop over 0 and 16 is 14 on average: rows of tiles that do not divide a
-    size evenly.
+    `min(16, 28 - x)` in a loop over 0 and 16 is 14 on average: the number of rows of tiles that do
+    not divide a size evenly.
     """
     values = _values(expr, above)
     return sum(values) / len(values) if values else bounds(expr, env_of(above))[1]
@@ -126,7 +127,7 @@ def mean(expr: Expr, above: Body) -> float:
 
 @lru_cache(maxsize=4096)
 def mean_trips(loop: Loop, above: Body) -> float:
-    """The average number of iterations over those of the loops around; as `mean` otherwise."""
+    """The average number of iterations over those of the enclosing loops, computed like `mean`."""
     values = _values(_span(loop), above)
     if values:
         return sum(max(0, -(-v // loop.step)) for v in values) / len(values)
@@ -134,7 +135,8 @@ def mean_trips(loop: Loop, above: Body) -> float:
 
 
 def _values(expr: Expr, above: Body) -> list[int]:
-    """The value in each iteration of the loops around it; none where they vary or are many."""
+    """The value in each iteration of the enclosing loops; empty if their number varies or is
+    large."""
     named = [s for s in loops_in(above) if s.var in expr.names()]
     if math.prod(trips(s, env_of(above))[1] for s in named) > MOST_VALUES:
         return []
@@ -158,7 +160,8 @@ def loops_in(above: Body) -> list[Loop]:
 
 @lru_cache(maxsize=2048)
 def labelled_loops(body: Body) -> tuple[tuple[str, Loop, Body], ...]:
-    """Every loop with a label unique in the kernel (`k`, `k#2`, ...) and what is around it."""
+    """Every loop with a label that is unique in the kernel (`k`, `k#2`, ...) and its enclosing
+    statements."""
     seen: dict[str, int] = {}
     result = []
     for stmt, above in walk_paths(body):
@@ -171,13 +174,14 @@ def labelled_loops(body: Body) -> tuple[tuple[str, Loop, Body], ...]:
 
 
 def same_loop(before: Kernel, after: Kernel, loop: Loop) -> Loop:
-    """The loop that stands where `loop` stood, in a kernel with the same loops."""
+    """The loop at the position of `loop` in a kernel with the same loops."""
     position = [s for s in walk(before.body) if isinstance(s, Loop)].index(loop)
     return [s for s in walk(after.body) if isinstance(s, Loop)][position]
 
 
 def at_value(body: Body, name: str, value: Expr) -> Body:
-    """A body with a variable replaced by a value; loops inside give way to the value's names."""
+    """A body in which a variable is replaced by a value. Inner loops are renamed if they have a
+    name in this value."""
     bound = {s.var for s in walk(body) if isinstance(s, Loop)}
     for clash in sorted(bound & value.names()):
         fresh = clash + "_"
@@ -188,7 +192,7 @@ def at_value(body: Body, name: str, value: Expr) -> Body:
 
 
 def _renamed(body: Body, old: str, new: str) -> Body:
-    """A body in which loops over `old` count over `new` instead."""
+    """A body in which loops over `old` use the variable `new` instead."""
 
     def change(stmt: Stmt) -> Body | None:
         if isinstance(stmt, Loop) and stmt.var == old:
@@ -205,7 +209,7 @@ def _renamed(body: Body, old: str, new: str) -> Body:
 
 
 def simplify(kernel: Kernel) -> Kernel:
-    """Fold what loop bounds decide: minimums, remainders, conditions, loops that run once.
+    """Evaluate what loop bounds decide: minimums, remainders, conditions, loops with one iteration.
 
     Before: `for (int j = 0; j < 64; j += 64) { const int cols = 64 - j < 64 ? ... }`
     After:  the body with `j` replaced by 0 and `cols` by 64.
@@ -214,12 +218,13 @@ def simplify(kernel: Kernel) -> Kernel:
 
 
 def folded(body: Body, env: Env) -> Body:
-    """A body with everything folded that these ranges decide."""
+    """A body in which everything that these ranges decide is evaluated."""
     return _distinct(_simplify(body, env), set())
 
 
 def _distinct(body: Body, seen: set[Stmt]) -> Body:
-    """The body with a copy of every statement that stands in it twice: they compare by identity."""
+    """The body with a separate copy of every statement that occurs twice, because statements
+    compare by identity."""
     result: list[Stmt] = []
     for stmt in body:
         again = stmt in seen
@@ -289,7 +294,7 @@ def _simplify_loop(loop: Loop, env: Env) -> Body:
 
 
 def _only_first(loop: Loop, body: Body) -> bool:
-    """Whether all that a loop does is guarded to happen in its first iteration."""
+    """Whether everything in a loop is guarded so that it happens only in the first iteration."""
     first = Compare("==", var(loop.var), loop.lower)
     return bool(body) and all(
         isinstance(s, Guard) and not s.orelse and first in s.condition for s in body
@@ -297,7 +302,7 @@ def _only_first(loop: Loop, body: Body) -> bool:
 
 
 def _unshadowed(loop: Loop, env: Env) -> Loop:
-    """A loop inside another one over the same variable, over a variable of its own."""
+    """A loop whose variable is renamed if an enclosing loop has the same variable."""
     inner = rebuilt(
         loop.body,
         lambda s: (_unshadowed(s, env),) if isinstance(s, Loop) and s.var == loop.var else None,
@@ -313,7 +318,7 @@ def _unshadowed(loop: Loop, env: Env) -> Loop:
 
 
 def with_notes(body: Body, notes: tuple[str, ...]) -> Body:
-    """Comment lines put before the first statement."""
+    """Comment lines that are put before the first statement."""
     if not notes or not body:
         return body
     return (replace(body[0], notes=(*notes, *body[0].notes)), *body[1:])
@@ -339,7 +344,7 @@ _DECIDERS: Mapping[str, Callable[[float, float], bool | None]] = {
 
 
 def decide(condition: Condition, env: Env) -> tuple[bool | None, Condition]:
-    """Whether a condition always or never holds within `env`, and what is left to test."""
+    """Whether a condition is always or never true within `env`, and the rest of the condition."""
     left: list[Compare] = []
     for compare in condition:
         low, high = bounds(compare.left - compare.right, env)
@@ -352,7 +357,8 @@ def decide(condition: Condition, env: Env) -> tuple[bool | None, Condition]:
 
 
 def _at_the_lowest(compare: Compare, env: Env) -> Condition:
-    """A sum that equals its smallest value: every variable in it is at its own smallest value.
+    """The condition that a sum has its smallest value: every variable in it has its own smallest
+    value.
 
     Before: `y + yy == 0`.  After: `y == 0 && yy == 0`.
     """

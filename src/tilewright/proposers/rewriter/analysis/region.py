@@ -1,4 +1,4 @@
-"""Points that a statement touches, as intervals under loops and conditions."""
+"""The points that a statement accesses, as intervals that depend on loops and conditions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tilewright.proposers.rewriter.ir import Body, Condition, Loop, Stmt
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Points that one statement touches: intervals, one per dimension, under conditions.
+    """The points that one statement accesses: one interval for each dimension, under conditions.
 
-    `dims` are half-open intervals [first, first + extent); `more` adds dimensions that only
-    spread the others (a wide move's blocks): name, smallest value, and its end.
-    `when` are conditions on top of the loops and guards around.
+    `dims` are half-open intervals [first, first + extent). `more` are additional dimensions of the
+    points (the blocks of a wide move): name, smallest value, and end. `when` are conditions in
+    addition to the enclosing loops and guards.
     """
 
     stmt: Stmt
@@ -27,5 +27,5 @@ class Region:
 
     @property
     def loops(self) -> list[Loop]:
-        """The loops around it, outermost first."""
+        """The enclosing loops, outermost first."""
         return [s for s in self.above if isinstance(s, Loop)]

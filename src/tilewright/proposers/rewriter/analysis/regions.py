@@ -1,4 +1,4 @@
-"""What commands touch, as regions: rows of a local memory, or elements of an array."""
+"""The data that commands access, as regions: rows of a local memory, or elements of an array."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def touches(access: Access, kernel: Kernel, machine: Machine) -> Region:
 
 
 def reads(access: Access, kernel: Kernel, machine: Machine) -> Region | None:
-    """The rows whose older contents an access uses; None if it only overwrites."""
+    """The rows whose previous contents an access uses; None if it only overwrites."""
     if not access.writes:
         return _local(access, kernel, machine)
     adds = _accumulates(access, machine)
@@ -46,7 +46,7 @@ def reads(access: Access, kernel: Kernel, machine: Machine) -> Region | None:
 
 
 def overwrites(access: Access, kernel: Kernel, machine: Machine) -> Region | None:
-    """The rows that a write replaces; None if it is a read or always adds."""
+    """The rows that a write replaces; None if it is a read or always accumulates."""
     if not access.writes:
         return None
     adds = _accumulates(access, machine)
@@ -56,7 +56,7 @@ def overwrites(access: Access, kernel: Kernel, machine: Machine) -> Region | Non
 
 
 def _accumulates(access: Access, machine: Machine) -> Condition | None:
-    """When a write adds to what is there; None if never."""
+    """The condition under which a write accumulates; None if it never does."""
     for flag in access.local.flags:
         if machine.flags.get(flag.name) == "accumulate":
             return flag.when
@@ -82,7 +82,7 @@ def _local(
     if machine.unit(command.name) == "execute" and not access.writes:
         how = operands_of(kernel.body, machine)
         if how.transposed and rows != columns:
-            rows = Expr(access.rows)  # at most: which of the two are local rows is not asked
+            rows = Expr(access.rows)  # an upper bound: it is not known which are local rows
         elif how.stride is not None and is_streamed(command, access.operand, machine):
             rows = (rows - 1) * how.stride + 1
     position = _positions(kernel.body)[command]
@@ -92,10 +92,11 @@ def _local(
 def array_regions(
     kernel: Kernel, machine: Machine, role: str, only: Set[Command] | None = None
 ) -> Iterator[tuple[str, Region | None]]:
-    """Every array that a command loads (`dram_read`) or stores (`dram_write`), and what of it.
+    """Every array that a command loads (`dram_read`) or stores (`dram_write`), and the accessed
+    elements.
 
-    Of all commands, or `only` some. Elements are counted from the start of the array; the region
-    is None where they are not known.
+    For all commands, or for those in `only`. Elements are counted from the start of the array. The
+    region is None if they are not known.
     """
     for stmt, above in walk_paths(kernel.body):
         if isinstance(stmt, Command) and (only is None or stmt in only):
@@ -125,7 +126,7 @@ def _elements(
 
 
 def _row_distance(command: Command, kernel: Kernel, machine: Machine) -> int | None:
-    """Bytes between the rows of a move, if every setting that may be in force says the same."""
+    """Number of bytes between the rows of a move, if all settings that may be in force agree."""
     found: set[Operand | None] = set()
     for setting in settings_reaching(kernel, machine, command):
         roles = machine.effects[setting.name].operands
@@ -135,7 +136,7 @@ def _row_distance(command: Command, kernel: Kernel, machine: Machine) -> int | N
 
 
 def _extent(command: Command, operand: int, axis: str, machine: Machine) -> Expr:
-    """An extent as given, or the most there can be."""
+    """The given extent, or the largest possible one."""
     at = machine.extent(command.name, operand, axis)
     given = command.operands[at] if at is not None else Expr(1)
     if isinstance(given, Expr):
@@ -145,5 +146,5 @@ def _extent(command: Command, operand: int, axis: str, machine: Machine) -> Expr
 
 @lru_cache(maxsize=256)
 def _positions(body: Body) -> Mapping[Command, int]:
-    """The place of every command in the text."""
+    """The position of every command in the text."""
     return {s: n for n, s in enumerate(walk(body)) if isinstance(s, Command)}

@@ -1,6 +1,6 @@
 """Quotients and remainders as C computes them.
 
-In the loop IR they are rounded down; C rounds towards zero, which differs below zero.
+In the loop IR they are rounded down. C rounds towards zero, which differs for negative numbers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tilewright.proposers.rewriter.ir import (
 
 
 def as_in_c(body: Body, env: Env | None = None) -> Body:
-    """The same with multiples added where a dividend may be negative.
+    """The same expressions, with multiples added if a dividend may be negative.
 
     Before: `x[(8 - i) / 16 + 3]` with i up to 32
     After:  `x[(40 - i) / 16 + 1]`

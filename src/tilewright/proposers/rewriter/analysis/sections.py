@@ -1,4 +1,4 @@
-"""Which elements of arrays moves and the core touch."""
+"""The elements of arrays that moves and the core access."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tilewright.proposers.rewriter.machine import Machine
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Elements of an array: an affine start, and which offsets from it, in rows and columns."""
+    """Elements of an array: an affine start, and the offsets from it in rows and columns."""
 
     array: str
     start: Expr
@@ -32,7 +32,7 @@ class Section:
     shape: tuple[int, int]
 
     def same(self, other: Section) -> bool:
-        """The same elements in the same layout."""
+        """Whether two sections have the same elements in the same layout."""
         return (self.array, self.start, self.offsets, self.shape) == (
             other.array,
             other.start,
@@ -41,7 +41,7 @@ class Section:
         )
 
     def meets(self, other: Section) -> bool:
-        """Whether some element may be in both."""
+        """Whether the sections may have a common element."""
         if self.array != other.array:
             return False
         apart = other.start - self.start
@@ -50,17 +50,17 @@ class Section:
         return any(o + apart.const in self.offsets for o in other.offsets)
 
     def at(self, var: str, value: Expr) -> Section:
-        """The section of another iteration."""
+        """The section in another iteration."""
         return replace(self, start=self.start.substituted({var: value}))
 
 
 def is_core_loop(stmt: Stmt) -> bool:
-    """Whether the core computes elements one after the other."""
+    """Whether the loop computes elements one after the other on the core."""
     return isinstance(stmt, Loop) and all(isinstance(s, Assign) for s in walk(stmt.body))
 
 
 def section_of(move: Command, kernel: Kernel, machine: Machine) -> Section | None:
-    """The elements a load or store of a resolved kernel touches."""
+    """The elements that a load or store of a resolved kernel accesses."""
     dram = next((o for o in move.operands if isinstance(o, Dram)), None)
     if dram is None or machine.unit(move.name) not in ("load", "store"):
         return None
@@ -82,7 +82,7 @@ def _offsets(rows: int, columns: int, distance: int) -> frozenset[int]:
 
 
 def core_section(dram: Dram, loop: Loop, kernel: Kernel) -> Section:
-    """The elements a loop of the core touches through one of its operands."""
+    """The elements that a loop of the core accesses through one of its operands."""
     array = next(a for a in kernel.arrays if a.name == dram.array)
     count, step = loop.upper - loop.lower, loop.step
     start = _flat(dram, array.shape)
@@ -94,7 +94,7 @@ def core_section(dram: Dram, loop: Loop, kernel: Kernel) -> Section:
 
 
 def _flat(dram: Dram, shape: tuple[int, ...]) -> Expr:
-    """The element's number in its array."""
+    """The position of the element in its array."""
     result = Expr()
     for position, size in enumerate(shape):
         index = dram.index[position] if position < len(dram.index) else Expr()
@@ -103,7 +103,7 @@ def _flat(dram: Dram, shape: tuple[int, ...]) -> Expr:
 
 
 def core_parts(stmt: Stmt, kernel: Kernel) -> tuple[list[Section], list[Section]]:
-    """What a loop of the core reads and writes."""
+    """The elements that a loop of the core reads and writes."""
     assert isinstance(stmt, Loop)
     reads: list[Section] = []
     writes: list[Section] = []

@@ -1,8 +1,9 @@
-"""Settings made part of the moves that use them, and set again where they are needed.
+"""Makes settings part of the moves to which they apply, and inserts them again where they are
+needed.
 
-A move does what its last setting says, so moving it past another setting changes its meaning.
-Rewrites that move loads and stores about therefore work on a kernel without settings, in which each
-move carries the operands of its own after its operands.
+The effect of a move depends on the last setting, so moving it across another setting changes its
+meaning. Therefore, rewrites that move loads and stores work on a kernel without settings. In such a
+kernel, each move contains the operands of its setting after its own operands.
 
 Before: `config(48, 1.0f, 4, id0); load0(&A[i][0], SPAD(0), 4, 4);`
 After:  `load0(&A[i][0], SPAD(0), 4, 4, 48, 1.0f, 4);`
@@ -39,28 +40,30 @@ State: TypeAlias = Mapping[Key, "Setting | None"]
 
 
 def resolved(kernel: Kernel, machine: Machine) -> Kernel:
-    """The kernel without settings of moves; each move carries its own (see the module)."""
+    """The kernel without settings of moves, in which each move contains its own (see the
+    module)."""
     return kernel.with_body(_Resolver(machine).body(kernel.body, {})[0])
 
 
 def settled(kernel: Kernel, machine: Machine, *, apart: bool = False) -> Kernel:
-    """The inverse of `resolved`, with as few settings as the target's forms of a move allow.
+    """The inverse of `resolved`. It uses as few settings as the target's forms of a move allow.
 
-    Moves in loops get a form of their own for each setting while there are enough; others share.
-    With `apart`, arrays get forms of their own as well, where there are enough for all of them.
+    In loops, moves with different settings get different forms if there are enough forms; others
+    share one. With `apart`, different arrays also get different forms, if there are enough for all
+    of them.
     """
     forms = _assigned_forms(kernel, machine, apart=apart)
     return kernel.with_body(_Settler(machine, forms).body(kernel.body, {})[0])
 
 
 def own_setting(move: Command, machine: Machine) -> Mapping[str, Operand]:
-    """The setting a move of a resolved kernel carries, by role."""
+    """The setting that a move of a resolved kernel contains, by role."""
     roles = _roles(machine.attribute(move.name, "configured_by") or "", machine)
     return dict(zip(roles, move.operands[len(machine.effects[move.name].operands) :], strict=False))
 
 
 def with_setting(move: Command, machine: Machine, role: str, value: Operand) -> Command:
-    """A move of a resolved kernel with one operand of its setting replaced."""
+    """A move of a resolved kernel in which one operand of its setting is replaced."""
     at = len(machine.effects[move.name].operands)
     at += _roles(machine.attribute(move.name, "configured_by") or "", machine).index(role)
     return replace(move, operands=(*move.operands[:at], value, *move.operands[at + 1 :]))
@@ -71,7 +74,7 @@ def _roles(setting: str, machine: Machine) -> list[str]:
 
 
 def _key(move: Command, machine: Machine) -> Key | None:
-    """The setting a move depends on; None for commands that move nothing."""
+    """The setting on which a move depends; None for commands that move nothing."""
     name = machine.attribute(move.name, "configured_by")
     if name is None or machine.unit(move.name) not in ("load", "store"):
         return None
@@ -79,14 +82,14 @@ def _key(move: Command, machine: Machine) -> Key | None:
 
 
 def _movers(machine: Machine) -> frozenset[str]:
-    """The settings that loads and stores depend on."""
+    """The settings on which loads and stores depend."""
     units = ("load", "store")
     found = (e.attributes.get("configured_by") for e in machine.effects.values() if e.unit in units)
     return frozenset(name for name in found if name is not None)
 
 
 class _Rewriter(ABC):
-    """Replaces statements one by one, knowing what is in force before each."""
+    """Replaces statements one by one, with the knowledge of the settings in force before each."""
 
     def body(self, body: Body, state: State) -> tuple[Body, State]:
         result: list[Stmt] = []
@@ -123,10 +126,10 @@ class _Resolver(_Rewriter):
                 return (replace(stmt, body=body),), _merged(state, after)
             case Guard():
                 return self._guard(stmt, state)
-        return (stmt,), state  # code of the core sets nothing the IR does not model
+        return (stmt,), state  # code of the core does not change settings unless the IR models it
 
     def _state_after(self, body: Body, state: State) -> State:
-        """What is in force after a body, whatever its moves find."""
+        """The settings in force after a body, for any state before its moves."""
         for stmt in body:
             match stmt:
                 case Command() if stmt.name in self._movers:
@@ -173,7 +176,8 @@ def _moves(kernel: Kernel, machine: Machine) -> Iterator[tuple[Command, Body, Se
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """Moves that share a form: by the command of their setting, the setting, and the array."""
+    """Moves that share a form: identified by the command of their setting, the setting, and the
+    array."""
 
     config: str
     setting: Setting
@@ -181,7 +185,7 @@ class _Slot:
 
 
 def _slot(move: Command, machine: Machine) -> _Slot:
-    """The slot of a move that carries its setting, apart from those of other arrays."""
+    """The slot of a move that contains its setting, separate from those of other arrays."""
     config = machine.attribute(move.name, "configured_by") or ""
     setting = move.operands[len(machine.effects[move.name].operands) :]
     array = next((o.array for o in move.operands if isinstance(o, Dram)), "")
@@ -211,7 +215,7 @@ def _assigned_forms(kernel: Kernel, machine: Machine, *, apart: bool) -> Mapping
                 total[slot.setting] = total.get(slot.setting, 0) + weights[slot]
         used = sorted(total, key=lambda setting: -total[setting])
         for slot in slots:
-            # The most used have a form each; the others share the last.
+            # The most used slots each get their own form; the others share the last one.
             result[slot] = forms[min(used.index(slot.setting), len(forms) - 1)]
     return result
 
@@ -219,7 +223,7 @@ def _assigned_forms(kernel: Kernel, machine: Machine, *, apart: bool) -> Mapping
 def _one_each(
     slots: list[_Slot], forms: list[str], written: Mapping[_Slot, str]
 ) -> Mapping[_Slot, str]:
-    """A form for each slot: the one it was written with, unless another slot has that."""
+    """A form for each slot: the one with which it was written, unless another slot has it."""
     result: dict[_Slot, str] = {}
     for slot in slots:
         if written[slot] in forms and written[slot] not in result.values():
@@ -229,7 +233,7 @@ def _one_each(
 
 
 def _forms(name: str, machine: Machine) -> list[str]:
-    """Commands that differ from this one in nothing but the id of their setting."""
+    """Commands that differ from this one only in the id of their setting."""
     effect = machine.effects[name]
 
     def plain(attributes: Mapping[str, str]) -> dict[str, str]:
@@ -264,7 +268,7 @@ class _Settler(_Rewriter):
         return (stmt,), state
 
     def _loop(self, loop: Loop, state: State) -> tuple[Body, State]:
-        """Settings that never change inside are set before the loop."""
+        """Settings that do not change inside a loop are set before it."""
         wanted: dict[Key, set[Setting]] = {}
         for stmt, _ in walk_paths(loop.body):
             if isinstance(stmt, Command) and _key(stmt, self._machine) is not None:
@@ -281,7 +285,8 @@ class _Settler(_Rewriter):
         return (*before, replace(loop, body=body)), after if runs else _merged(state, after)
 
     def _named(self, move: Command) -> tuple[Command, Key, Setting]:
-        """The move in its form and without its setting, what sets it, and the setting."""
+        """The move in its form and without its setting, the command that sets the setting, and the
+        setting."""
         count = len(self._machine.effects[move.name].operands)
         setting = move.operands[count:]
         name = self._machine.attribute(move.name, "configured_by") or ""

@@ -1,4 +1,4 @@
-"""Which local rows the commands of straight code read and write."""
+"""Finds the local rows that commands in straight-line code read and write."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from tilewright.proposers.rewriter.machine import Machine
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """Local rows that an operand of a command reads or writes; an adding write reads them too."""
+    """Local rows that an operand of a command reads or writes. An accumulating write also reads
+    them."""
 
     command: Command
     operand: int
@@ -43,9 +44,10 @@ def constant(operand: Operand, what: str) -> int:
 
 @lru_cache(maxsize=8192)
 def touches(command: Command, machine: Machine) -> tuple[Touch, ...]:
-    """What a command of a block does to local rows; they must be constants.
+    """The accesses of a command in a block to local rows, which must be constants.
 
-    As the array takes them: `block_of` refuses kernels that stride over or transpose operands.
+    It is assumed that the array reads operands without strides and not transposed: `block_of`
+    refuses other kernels.
     """
     result = []
     roles = machine.effects[command.name].operands
@@ -74,7 +76,7 @@ def touches(command: Command, machine: Machine) -> tuple[Touch, ...]:
 
 
 def touches_anywhere(command: Command, above: Body, machine: Machine) -> Sequence[Touch]:
-    """The same for a command with loops around it: at least the rows of all iterations."""
+    """The same for a command in loops: at least the rows of all iterations."""
     env = env_of(above)
 
     def most(operand: Operand) -> Operand:

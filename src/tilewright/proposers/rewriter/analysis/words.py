@@ -1,9 +1,10 @@
-"""Local blocks packed into words, for a core that computes one word in one instruction.
+"""Packs local blocks into words, so that the core computes an operand in one instruction.
 
-`preload(SPAD(4 * k + 16), ..)` computes a row, cuts it to 32 bits and puts its sizes above it, at
-every use. A word that holds all of that goes on to the next block by one addition. So each kind of
-block (memory and sizes) has a base, packed once; what the commands of a block of statements share
-is added to it once; what is left are constants.
+For `preload(SPAD(4 * k + 16), ..)`, the core computes a row, converts it to 32 bits, and inserts
+the sizes in the upper bits, at every use. With a packed word, the next block needs only one
+addition. Each kind of block (memory and sizes) has a base, which is packed once. The common part of
+the operands in a block of statements is added to it once. Only constants remain to be added at each
+use.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ ADDRESS, SHARED = 1.5, 2.0
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """A kind of block: its memory, or the name of no block at all, and its size."""
+    """A kind of block: its memory (or the name for no block) and its size."""
 
     memory: str
     absent: bool
@@ -42,7 +43,7 @@ class Base:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What several words have in common: all but a constant number of rows."""
+    """The common part of several words: everything except a constant number of rows."""
 
     base: Base
     terms: tuple[tuple[Atom, int], ...] = ()
@@ -56,14 +57,15 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """One word: what it shares with others, and the rows beyond that."""
+    """One word: the part that it shares with others, and the additional rows."""
 
     share: Share
     rows: int
 
 
 def packed(command: Command, words: Words) -> tuple[Operand | Packed, ...] | None:
-    """The operands of a command's form with packed blocks; None where it has to be written out."""
+    """The operands of a command in its form with packed blocks; None if it must be written
+    without."""
     form = words.forms.get(command.name)
     if form is None:
         return None
@@ -87,7 +89,7 @@ def packed(command: Command, words: Words) -> tuple[Operand | Packed, ...] | Non
 
 
 def used(body: Body, words: Words) -> Iterator[tuple[Command, Packed]]:
-    """The words of the commands that stand directly in a block of statements."""
+    """The words of the commands directly in a block of statements."""
     for stmt in body:
         if isinstance(stmt, Command):
             for operand in packed(stmt, words) or ():
@@ -96,9 +98,10 @@ def used(body: Body, words: Words) -> Iterator[tuple[Command, Packed]]:
 
 
 def windows(body: Body, words: Words) -> Mapping[Packed, Packed]:
-    """The word from which each word of a block is reached by a small constant.
+    """The words from which all words of a block can be reached by adding small constants.
 
-    Each share has one at its smallest row, and a further one wherever rows go too far.
+    Each common part has one at its smallest row, and further ones where the distance becomes too
+    large.
     """
     rows: dict[Share, set[int]] = {}
     for _, word in used(body, words):
@@ -125,9 +128,11 @@ def bases(body: Body, words: Words) -> list[Base]:
 
 
 def core_time(body: Body, words: Words) -> Mapping[Command, float]:
-    """Instructions of the core for each command that takes packed blocks, its loops aside.
+    """Number of instructions of the core for each command that takes packed blocks, without its
+    loops.
 
-    The command itself, each word that no command before it in its block had, and addresses.
+    These are the command itself, each word that no earlier command in its block used, and
+    addresses.
     """
     result: dict[Command, float] = {}
     starts, seen = windows(body, words), set[Packed]()

@@ -1,1 +1,1 @@
-"""A static estimate of a kernel's time, to choose between plans before anything is run."""
+"""A static estimate of a kernel's time, to compare plans before a kernel is run."""

@@ -1,4 +1,4 @@
-"""How often commands disturb one another at the banks of the local memories."""
+"""Estimates how often commands conflict at the banks of the local memories."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from tilewright.proposers.rewriter.machine import Machine
 
 
 def clashing(buffers: list[Buffer], machine: Machine) -> Mapping[Command, float]:
-    """How likely the operands of a product lie in one bank; partners stand next to one another."""
+    """How likely the operands of a product are in the same bank. The two commands of a product are
+    adjacent."""
     reads: dict[Body, list[tuple[Access, Buffer]]] = {}
     for buffer in buffers:
         for access in buffer.readers:
@@ -28,7 +29,7 @@ def clashing(buffers: list[Buffer], machine: Machine) -> Mapping[Command, float]
 
 
 def disturbing_loads(buffers: list[Buffer], machine: Machine) -> Mapping[Command, float]:
-    """For each load, how likely the array is kept from reading by a row that it writes."""
+    """For each load, how likely a row that it writes prevents the array from reading."""
     read = [b for b in buffers if any(machine.unit(a.command.name) == "execute" for a in b.readers)]
     result: dict[Command, float] = {}
     for buffer in buffers:
@@ -43,10 +44,10 @@ def disturbing_loads(buffers: list[Buffer], machine: Machine) -> Mapping[Command
 
 
 def _between_slots(buffer: Buffer, machine: Machine) -> float:
-    """How likely rows that are read meanwhile lie in the bank that a load writes.
+    """How likely rows that are read at the same time are in the bank that a load writes.
 
-    Rows of other slots are; with a single slot, rows loaded earlier, where loads have a test: they
-    fill the buffer bit by bit while it is in use.
+    These are rows of other slots. With a single slot, they are rows that were loaded earlier, if
+    loads are conditional, because such loads fill the buffer in parts while it is used.
     """
     space = machine.spaces[buffer.space]
     shares = [bank_shares(rows, space) for rows in buffer.intervals()]
@@ -58,7 +59,7 @@ def _between_slots(buffer: Buffer, machine: Machine) -> float:
 
 
 def _shared(left: Buffer, right: Buffer, machine: Machine) -> float:
-    """How likely a row of each lies in the same bank of the same memory."""
+    """How likely a row of each is in the same bank of the same memory."""
     if left.space != right.space:
         return 0.0
     space = machine.spaces[left.space]

@@ -1,9 +1,9 @@
-"""A static estimate of a kernel's time, to choose between plans before anything is run.
+"""A static estimate of a kernel's time, to compare plans before a kernel is run.
 
-It counts, from trip counts alone, how long the array, the moves and the core are busy, and follows
-a coarse timeline of when they wait for one another (`timeline.py`). It ranks rewrites of one
-kernel; it does not predict cycles. All numbers are cycles of a machine that multiplies one row and
-moves one local row per cycle.
+It counts from trip counts how long the array, the moves and the core are busy, and simulates a
+coarse timeline of their waits for one another (`timeline.py`). It ranks rewrites of one kernel and
+does not predict cycles. All numbers are cycles of a machine that multiplies one row and moves one
+local row per cycle.
 """
 
 from __future__ import annotations
@@ -49,9 +49,10 @@ CORE_ELEMENT = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Busy cycles per unit, cycles in which all wait, and rows loaded.
+    """Busy cycles of each unit, cycles in which all units wait, and the number of loaded rows.
 
-    `unfilled` are the array's cycles beyond one per row: products of fewer rows than it has.
+    `unfilled` are the array's cycles in excess of one per row, caused by products with fewer rows
+    than the array.
     """
 
     array: float
@@ -63,12 +64,13 @@ class Cost:
 
     @property
     def total(self) -> float:
-        """The end of the timeline: the busiest unit, and what nothing hides."""
+        """The end of the timeline, which includes the busiest unit and all time that does not
+        overlap it."""
         return max(self.array, self.moves, self.core) + self.exposed
 
 
 def estimate(kernel: Kernel, machine: Machine) -> Cost:
-    """The cost of a kernel; opaque code counts nothing."""
+    """The cost of a kernel. Code that is not modelled is not counted."""
     return _estimate(kernel.body, kernel.words, machine)
 
 
@@ -115,7 +117,8 @@ def _estimate(body: Body, words: Words | None, machine: Machine) -> Cost:
 
 @dataclass(frozen=True, slots=True)
 class _Touched:
-    """Buffers that a command reads and writes, by number, and those of them with a single slot."""
+    """Buffers that a command reads and writes, by number, and those of them that have a single
+    slot."""
 
     unit: str
     reads: tuple[int, ...]
@@ -124,7 +127,8 @@ class _Touched:
 
 
 def _touched(body: Body, buffers: Sequence[Buffer], machine: Machine) -> Mapping[Command, _Touched]:
-    """What each command touches; a product also what the command that latched for it names."""
+    """The buffers that each command accesses. For a product, those of the command that latched its
+    operand are included."""
     single = frozenset(n for n, b in enumerate(buffers) if not (_takes_turns(b) or _in_turn(b)))
     found: dict[Command, tuple[set[int], set[int]]] = {}
     for number, buffer in enumerate(buffers):
@@ -150,7 +154,7 @@ def _touched(body: Body, buffers: Sequence[Buffer], machine: Machine) -> Mapping
 def _takes_turns(buffer: Buffer) -> bool:
     """Whether each iteration of the innermost loops that fill and use a buffer has its own rows.
 
-    Slots that only an outer loop uses in turn are one slot to the loops inside it.
+    Slots that only an outer loop uses in turn are a single slot for its inner loops.
     """
     filled = {s for a in buffer.writers for s in a.above if isinstance(s, Loop)}
     used_in = {
@@ -167,7 +171,8 @@ def _takes_turns(buffer: Buffer) -> bool:
 
 
 def _in_turn(buffer: Buffer) -> bool:
-    """Whether the iterations of an outermost loop that fills and uses it have rows of their own."""
+    """Whether the iterations of an outermost loop that fills and uses a buffer have their own
+    rows."""
     outermost = {next((s for s in a.above if isinstance(s, Loop)), None) for a in buffer.writers}
     for loop in outermost - {None}:
         inside = [a for a in buffer.accesses if loop in a.above]
@@ -187,7 +192,7 @@ def _event(
 ) -> Event:
     what, core = touched[command], share * sending.get(command, CORE_COMMAND)
     if what.unit == "execute" and command not in busy:
-        return Event("core", 0.0, core)  # it latches: what it names counts for the product
+        return Event("core", 0.0, core)  # it latches: its operands are counted for the product
     return Event(
         what.unit,
         share * busy.get(command, 0.0),
@@ -201,7 +206,7 @@ def _event(
 
 
 def _runs(body: Body) -> Mapping[object, float]:
-    """How often each command runs and each loop iterates."""
+    """How often each command runs, and how many iterations each loop has."""
     result: dict[object, float] = {}
     for stmt, above in walk_paths(body):
         times = 1.0
@@ -224,7 +229,7 @@ def _iterations(loop: Loop, above: Body) -> float:
 
 
 def _share(guard: Guard, above: Body) -> float:
-    """The part of the iterations in which a test for one value of a loop variable holds."""
+    """The share of iterations in which a test for one value of a loop variable is true."""
     share = 1.0
     for compare in guard.condition:
         if compare.op == "==":
@@ -235,7 +240,7 @@ def _share(guard: Guard, above: Body) -> float:
 
 
 def _rows(command: Command, above: Body, machine: Machine) -> float:
-    """Local rows a command moves or streams, on average: blocks times rows."""
+    """Average number of local rows that a command moves or streams: blocks times rows."""
     sizes = []
     for axis in ("columns", "rows"):
         local = machine.local_operands(command.name)[:1]
@@ -249,9 +254,9 @@ def _rows(command: Command, above: Body, machine: Machine) -> float:
 
 
 def _beats(load: Command, machine: Machine) -> float:
-    """Cycles in which a row is fetched: a row of sums is several times as long as one of factors.
+    """Number of cycles to fetch a row. A row of sums is several times as long as a row of factors.
 
-    Rows that are filled without memory take one.
+    Rows that are filled without a memory access take one cycle.
     """
     if not any(isinstance(o, Dram) for o in load.operands):
         return 1.0
@@ -261,9 +266,10 @@ def _beats(load: Command, machine: Machine) -> float:
 
 
 def _latching(body: Body, machine: Machine) -> Mapping[Command, float]:
-    """Rows that the next product's new operand takes to latch, meanwhile, per product.
+    """Number of rows that are latched for the next product at the same time, per product.
 
-    None where that product keeps the operand: then a short product takes only its own rows.
+    None if that product keeps the operand. Then a short product takes only the time of its own
+    rows.
     """
     result: dict[Command, float] = {}
     following: Command | None = None
@@ -285,9 +291,10 @@ def _nodes(
     sending: Mapping[Command, float],
     share: float = 1.0,
 ) -> tuple[Node, ...]:
-    """The timeline's view of a body: commands with their times, loops, and tests of first times.
+    """The body in the form of the timeline: commands with their times, loops, and tests for first
+    iterations.
 
-    A loop that runs less than once on average runs once in that `share` of the time.
+    A loop that runs less than once on average runs once in this `share` of the time.
     """
     result: list[Node] = []
     for stmt in body:
@@ -327,9 +334,10 @@ def _named(guard: Guard, ops: tuple[str, ...]) -> frozenset[str]:
 
 
 def _tested(above: Body, op: str) -> frozenset[str]:
-    """Loops whose variables are compared by `op` in tests around a command.
+    """Loops whose variables are compared with `op` in tests around a command.
 
-    By `<` for what is done for the next iteration, by `>` for what is left of the one before.
+    `<` is used for work for the next iteration, and `>` for work that remains from the previous
+    one.
     """
     guards = [s for s in above if isinstance(s, Guard)]
     return frozenset[str]().union(*(_named(g, (op,)) for g in guards))

@@ -1,4 +1,4 @@
-"""What the static estimate says a plan will change, in numbers a person can compare."""
+"""Describes the changes that the static estimate expects from a plan, as numbers."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Change:
 
     @property
     def saved(self) -> int:
-        """How much less it is afterwards; negative where it is more."""
+        """The decrease of the quantity; negative for an increase."""
         return self.before - self.after
 
     @property
     def saving(self) -> str:
-        """`376,832 of 671,744 rows loaded`."""
+        """A text such as `376,832 of 671,744 rows loaded`."""
         return f"{self.saved:,} of {self.before:,} {self.what}"
 
     def __str__(self) -> str:
@@ -34,7 +34,7 @@ class Change:
 
 
 def changes(before: Cost, after: Cost) -> list[Change]:
-    """What changes notably, the largest saving first."""
+    """The notable changes, the largest saving first."""
     found = [
         Change(what, round(old), round(new))
         for what, old, new in (
@@ -54,5 +54,5 @@ def described(found: Sequence[Change]) -> str:
 
 
 def gain(before: Cost, after: Cost) -> float | None:
-    """The speedup that the estimates foresee."""
+    """The speedup according to the estimates."""
     return before.total / after.total if after.total else None

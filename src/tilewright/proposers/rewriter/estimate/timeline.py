@@ -1,10 +1,10 @@
-"""How long a kernel takes when its units run side by side: a coarse timeline over loops.
+"""Estimates the time of a kernel whose units work in parallel, with a coarse timeline over loops.
 
-The core issues commands in order; loads, products and stores wait in queues of their own and start
-when their unit is free and what they use is there. Two iterations of a loop are followed, the
-first and a later one; what the later one takes is multiplied. So queues that fill up and hold the
-core back, operands that arrive late, and slots that are not free again yet all cost what they cost
-in their place. Times are cycles of a machine that multiplies and moves one row per cycle.
+The core issues commands in order. Loads, products and stores wait in their own queues and start
+when their unit is free and their operands are available. Two iterations of a loop are simulated,
+the first and a later one, and the time of the later one is multiplied. Therefore, full queues that
+block the core, late operands, and slots that are not free yet are counted where they occur. Times
+are cycles of a machine that multiplies and moves one row per cycle.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ PRODUCTS, LOADS, STORES = 9.0, 10.0, 5.0
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One command: its unit, how long that is busy, how long the core is, and what it touches.
+    """One command: its unit, the busy times of the unit and of the core, and the accessed buffers.
 
-    `reads` and `writes` are buffers by number, `alone` those of them with a single slot; `ahead`
-    says that a load is for the next iteration, `delayed` that a store is of the one before.
+    `reads` and `writes` are buffers by number, and `alone` are those of them with a single slot.
+    `ahead` says that a load is for the next iteration, and `delayed` that a store is for the
+    previous one.
     """
 
     unit: str
@@ -39,9 +40,11 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """A loop: iterations, the core's time for each, and buffers that iterations use in turn.
+    """A loop: its iterations, the core's time for each, and the buffers that iterations use in
+    turn.
 
-    `ahead` are loaded one iteration ahead, `delayed` are stored one iteration later.
+    `ahead` are buffers that are loaded one iteration ahead, and `delayed` those that are stored one
+    iteration later.
     """
 
     name: str
@@ -54,7 +57,8 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A test: in the first iteration of the named loops, or in the later ones."""
+    """A test with one body for the first iteration of the named loops, and another for later
+    ones."""
 
     first: frozenset[str]
     later: frozenset[str]
@@ -67,7 +71,8 @@ Node: TypeAlias = Event | Repeat | Choice
 
 @dataclass(slots=True)
 class Timeline:
-    """When each unit is free, and when each buffer has been filled, used and stored."""
+    """The times at which each unit is free, and at which each buffer was filled, used and
+    stored."""
 
     buffers: int
     core: float = 0.0
@@ -87,11 +92,11 @@ class Timeline:
 
     @property
     def end(self) -> float:
-        """When everything is done."""
+        """The time at which everything is finished."""
         return max(self.core, *self.free.values())
 
     def run(self, nodes: Sequence[Node]) -> None:
-        """Follow the nodes in order."""
+        """Process the nodes in order."""
         for node in nodes:
             if isinstance(node, Event):
                 self._issue(node)
@@ -124,9 +129,10 @@ class Timeline:
         return [self.core, *self.free.values(), *(time for times in buffers for time in times)]
 
     def _advance(self, before: Sequence[float], times: float) -> None:
-        """Each time moves on as in the last iteration; a full queue holds the core back.
+        """Advance each time as in the last iteration. A full queue blocks the core.
 
-        What idled before the last iteration moves on from when the core began that one.
+        A unit that was idle before the last iteration is advanced from the time at which the core
+        began that iteration.
         """
         units, begun = len(self.free), before[0]
         after = [

@@ -1,1 +1,1 @@
-"""From C text to loop IR."""
+"""Converts C text to loop IR."""

@@ -1,4 +1,4 @@
-"""Arithmetic on affine integers, as far as C expressions of constants and loops go."""
+"""Arithmetic on affine integers, as C expressions of constants and loop variables need it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WORD = 64
 
 
 def literal(text: str) -> Value:
-    """A number; text where it is not an integer."""
+    """A number, or text if it is not an integer."""
     try:
         return Expr(int(text.rstrip("uUlL"), 8 if text.isdigit() and text[0] == "0" else 0))
     except ValueError:
@@ -22,7 +22,7 @@ def literal(text: str) -> Value:
 
 
 def looked_up(table: Table, index: Expr) -> Value:
-    """An entry of a constant array; entries at equal distances are one expression."""
+    """An entry of a constant array. Entries at equal distances become one expression."""
     values = table.values
     if index.is_const and not 0 <= index.const < len(values):
         raise NotModelled("entry that a table does not have")
@@ -42,7 +42,7 @@ def looked_up(table: Table, index: Expr) -> Value:
 
 
 def _evenly(numbers: list[Expr], index: Expr) -> Expr | None:
-    """How far entry `index` is from the first, if groups of entries go up in two even steps."""
+    """The distance of entry `index` from the first, if the entries grow in two regular steps."""
     apart = [n - numbers[0] for n in numbers]
     if not all(d.is_const for d in apart):
         return None
@@ -60,7 +60,7 @@ _MOST_BITS = 128
 
 
 def arithmetic(operator: str, left: Expr, right: Expr) -> Expr:
-    """Two integers combined; `NotModelled` where the result is not affine, or overflows."""
+    """The combination of two integers; `NotModelled` if it is not affine or overflows."""
     if max(left.const.bit_length(), right.const.bit_length()) > _MOST_BITS:
         raise NotModelled("a number that overflows")
     match operator:
@@ -95,7 +95,8 @@ def arithmetic(operator: str, left: Expr, right: Expr) -> Expr:
 
 
 def masked(value: Expr, mask: int) -> Expr:
-    """`value & mask` for neighbouring bits, as `x & 48`, and all bits from one on, as `x & -16`."""
+    """`value & mask` for adjacent bits, such as `x & 48`, and for all bits from one on, such as `x
+    & -16`."""
     lowest = mask & -mask
     if mask < 0 and mask == -lowest:
         return value - remainder(value, lowest)
@@ -107,7 +108,8 @@ def masked(value: Expr, mask: int) -> Expr:
 
 
 def is_bit(expr: Expr) -> bool:
-    """Whether a value is 0 or 1; one at the head of an unknown iteration may turn out to be."""
+    """Whether a value is 0 or 1. At the beginning of an unknown iteration, this may be found only
+    later."""
     if expr in (Expr(0), Expr(1)):
         return True
     low, high = bounds(expr, {})

@@ -1,4 +1,4 @@
-"""Initial values in braces: arrays and structures of values, within one another too."""
+"""Initial values in braces for arrays and structures, which can be nested."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LONGEST = 256
 
 
 def initial(reader: Reader, kind: str, sizes: list[Node | None], given: Node) -> Value:
-    """What a variable of a type, or an array of it, holds at first."""
+    """The initial value of a variable, or of an array of a type."""
     if given.type != "initializer_list":
         return stored(kind, reader.value(given), reader.scope.ranges)
     items = [e for e in given.named_children if e.type != "comment"]
@@ -35,7 +35,7 @@ def initial(reader: Reader, kind: str, sizes: list[Node | None], given: Node) ->
 
 
 def _numbers(reader: Reader, items: list[Node]) -> Table:
-    """The entries that are given of an array in a structure; the others are not followed."""
+    """The given entries of an array in a structure; the others are not followed."""
     if not items or any(i.type == "initializer_pair" for i in items):
         raise NotModelled("initializer list")
     return Table(tuple(reader.value(i) for i in items))
@@ -53,7 +53,7 @@ def unset(reader: Reader, kind: str) -> Record:
 
 
 def length(reader: Reader, size: Node | None) -> int:
-    """The entries of an array with this size."""
+    """The number of entries of an array with this size."""
     extent = reader.integer(size) if size is not None else None
     if extent is None or not extent.is_const or not 0 < extent.const <= LONGEST:
         raise NotModelled("array of a size that is not known")
@@ -61,7 +61,7 @@ def length(reader: Reader, size: Node | None) -> int:
 
 
 def _record(reader: Reader, kind: str, items: list[Node]) -> Record:
-    """A structure; fields that are not named are 0."""
+    """A structure. Fields that are not given are 0."""
     fields = reader.scope.records[kind]
     if len(items) > len(fields):
         raise NotModelled(f"value of type {kind}")

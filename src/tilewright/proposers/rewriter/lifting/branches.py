@@ -1,4 +1,4 @@
-"""Statements that run under a condition: `if`, and what follows an `if (..) continue;`."""
+"""Conditional statements: `if`, and the statements after an `if (..) continue;`."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ from tilewright.proposers.rewriter.lifting.state import Lifting
 
 
 class Branches(Lifting):
-    """Guards; branches that issue the same commands become one."""
+    """Converts conditional statements to guards. Branches that issue the same commands are
+    merged."""
 
     def _unless_skipped(self, node: Node, rest: list[Node], scope: Scope) -> Body:
-        """What follows an `if (..) continue;` in the body of a loop."""
+        """The statements after an `if (..) continue;` in the body of a loop."""
         condition = self._reader(scope).opposite(parts_of_if(node)[0])
         holds = decided(condition)
         if holds is not None:
@@ -57,7 +58,7 @@ class Branches(Lifting):
         return _joined(condition, body, orelse)
 
     def _switch(self, node: Node, scope: Scope) -> Body:
-        """A `switch` whose cases end by `break`, as tests one after the other."""
+        """A `switch` whose cases end with `break`, as a sequence of tests."""
         subject = node.child_by_field_name("condition")
         if subject is None:
             raise NotModelled("switch statement")
@@ -91,7 +92,7 @@ class Branches(Lifting):
 
 
 def parts_of_if(node: Node) -> tuple[Node, Node, Node | None]:
-    """The condition of an `if`, what it runs, and what it runs otherwise."""
+    """The condition and both branches of an `if`."""
     test, yes, no = (
         node.child_by_field_name(f) for f in ("condition", "consequence", "alternative")
     )
@@ -107,7 +108,8 @@ Case: TypeAlias = tuple[list[Node], list[Node]]
 
 
 def cases_of(node: Node) -> list[Case]:
-    """The cases of a `switch`, `default` last; `NotModelled` where one runs on into the next."""
+    """The cases of a `switch`, `default` last; `NotModelled` if a case continues into the next
+    one."""
     body = node.child_by_field_name("body")
     labels = [n for n in (body.named_children if body is not None else []) if n.type != "comment"]
     if not labels or any(n.type != "case_statement" for n in labels):
@@ -145,7 +147,8 @@ def _joined(condition: Condition, body: Body, orelse: Body) -> Body:
 
 
 def _either(condition: Condition, yes: Body, no: Body) -> Body:
-    """Branches that issue the same commands with other addresses or flags, as one; else nothing."""
+    """Branches that issue the same commands with other addresses or flags, merged; otherwise
+    None."""
     result: list[Stmt] = []
     for first, second in zip(yes, no, strict=False):
         if not (isinstance(first, Command) and isinstance(second, Command)):

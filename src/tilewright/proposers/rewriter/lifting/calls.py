@@ -1,4 +1,4 @@
-"""Calls: of commands, and of the file's own functions, which are inlined."""
+"""Calls of commands, and of the file's own functions, which are inlined."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _DEEPEST = 16
 
 
 class Calls(Lifting):
-    """Commands with their operands, and functions with their arguments put in."""
+    """Reads commands with their operands, and inlines functions with their arguments."""
 
     def _call(self, call: Node, scope: Scope) -> Body:
         function, arguments = (call.child_by_field_name(f) for f in ("function", "arguments"))
@@ -72,7 +72,7 @@ class Calls(Lifting):
         return (Guard(either.condition, branches[0], branches[1]),)
 
     def _unpacked(self, name: str, given: list[Node], reader: Reader) -> Command:
-        """The command that a form with packed blocks stands for."""
+        """The command for which a form with packed blocks stands."""
         of, form = self.machine.forms[name]
         if len(given) != len(form.operands):
             raise NotModelled(f"{name} with {len(given)} operands")
@@ -109,7 +109,7 @@ class Calls(Lifting):
                 raise NotModelled(f"{name} with an address that is not affine")
 
     def _inlined(self, call: Node, name: str, given: list[Node], scope: Scope) -> Body:
-        """The statements of one of the file's own functions, with its arguments put in."""
+        """The statements of one of the file's own functions, for the given arguments."""
         body, inner = self._entered(name, given, scope)
         self._calls.append(name)
         try:
@@ -144,13 +144,13 @@ class Calls(Lifting):
             except NotModelled:
                 if parameter in identifiers(body) or not has_no_effect(argument):
                     raise
-                inner.declare(parameter, None, kind)  # nothing asks for it
+                inner.declare(parameter, None, kind)  # its value is not used
                 continue
             inner.declare(parameter, value, kind)
         return body, inner
 
     def _given(self, reader: Reader, name: str, argument: Node, sizes: list[Node | None]) -> Value:
-        """What a parameter with so many dimensions holds at first."""
+        """The initial value of a parameter with this number of dimensions."""
         value = reader.value(argument)
         if isinstance(value, Table) and argument.type == "identifier":
             value = Reference(reader.scope.slots[text_of(argument)])
@@ -163,7 +163,7 @@ class Calls(Lifting):
         return value
 
     def _called_value(self, call: Node, scope: Scope) -> Value:
-        """What a call of one of the file's own functions returns."""
+        """The return value of a call of one of the file's own functions."""
         function, arguments = (call.child_by_field_name(f) for f in ("function", "arguments"))
         assert function is not None
         assert arguments is not None

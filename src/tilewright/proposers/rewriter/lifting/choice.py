@@ -1,4 +1,4 @@
-"""Conditions on symbolic values, and the one expression that a choice between two values is."""
+"""Conditions on symbolic values, and choices between two values as single expressions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 
 
 def choice(condition: Condition, first: Value, second: Value) -> Value:
-    """`condition ? first : second` where that is a minimum, a maximum, a turn or a flag."""
+    """`condition ? first : second` as an expression, if it is a minimum, a maximum, an alternation
+    or a flag."""
     holds = decided(condition)
     if holds is not None or first == second:
         return second if holds is False else first
@@ -71,19 +72,19 @@ def choice(condition: Condition, first: Value, second: Value) -> Value:
 
 
 def as_number(truth: Truth) -> Expr:
-    """1 where a condition holds and 0 where not, for arithmetic."""
+    """A condition as the number 1 or 0, for arithmetic."""
     return _number_choice(truth.condition, Expr(1), Expr(0))
 
 
 def decided(condition: Condition) -> bool | None:
-    """Whether a condition on constants holds; None for one that depends on variables."""
+    """Whether a condition on constants is true; None if it depends on variables."""
     if all(c.left.is_const and c.right.is_const for c in condition):
         return all(_COMPARE[c.op](c.left.const, c.right.const) for c in condition)
     return None
 
 
 def negated(condition: Condition) -> Condition:
-    """The opposite of one comparison; `NotModelled` for several."""
+    """The negation of one comparison; `NotModelled` for several."""
     if len(condition) != 1:
         raise NotModelled("the opposite of several conditions")
     compare = condition[0]
@@ -130,11 +131,11 @@ def _extreme(op: str, distance: Expr, first: Expr, second: Expr) -> Expr | None:
     if op in (">", ">="):
         distance = distance * -1
     apart = first - second
-    if apart == distance:  # the first is chosen where it is less
+    if apart == distance:  # the first one is chosen if it is smaller
         return minimum(first, second)
     if apart == distance * -1:
         return minimum(first * -1, second * -1) * -1
-    # Integers: `a < b + 1` chooses as `a <= b`, and at a tie both are the same.
+    # For integers, `a < b + 1` is `a <= b`, and for equal values both choices are the same.
     if apart == distance + (1 if op in ("<", ">") else -1):
         return minimum(first, second)
     return None
@@ -150,7 +151,7 @@ def _wrapped(op: str, distance: Expr, first: Expr, second: Expr) -> Expr | None:
     if first != Expr(0) or not size.is_const or size.const < 1:
         return None
     low, high = bounds(second, {})
-    # A variable that counts up reaches n only by steps of which n is a multiple.
+    # A variable that counts up reaches n only if n is a multiple of its step.
     counts = is_marked(second) and (second.const == 0 or size.const % second.const == 0)
     if not (low >= 0 and high <= size.const) and not counts:
         return None
@@ -158,7 +159,7 @@ def _wrapped(op: str, distance: Expr, first: Expr, second: Expr) -> Expr | None:
 
 
 def _turn(op: str, distance: Expr, first: Expr, second: Expr) -> Expr | None:
-    """`e % 2 ? a : b` as `b + (a - b) * (e % 2)`, and other tests of what is 0 or 1."""
+    """`e % 2 ? a : b` as `b + (a - b) * (e % 2)`, and other tests of values that are 0 or 1."""
     apart = first - second
     if not apart.is_const or len(distance.terms) != 1:
         return None
@@ -173,12 +174,12 @@ def _turn(op: str, distance: Expr, first: Expr, second: Expr) -> Expr | None:
 
 
 def _threshold(op: str, distance: Expr, first: Expr, second: Expr) -> Expr | None:
-    """`x < n ? a : b` for constants apart: a step of `a - b` as a minimum and a maximum."""
+    """`x < n ? a : b` for two constants: a step of `a - b` as a minimum and a maximum."""
     apart = first - second
     if not apart.is_const or op not in ("<", "<=", ">", ">="):
         return None
-    if op in ("<", "<="):  # integers: x < y is not x >= y
+    if op in ("<", "<="):  # for integers, x < y is the negation of x >= y
         first, second, apart = second, first, apart * -1
     reached = distance + (1 if op in (">=", "<") else 0)
-    below = minimum(reached, Expr(1))  # 1 where it holds, 0 or less where not
+    below = minimum(reached, Expr(1))  # 1 if it is true, 0 or less if not
     return second + minimum(below * -1, Expr(0)) * -apart.const

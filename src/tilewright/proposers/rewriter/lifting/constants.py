@@ -39,7 +39,7 @@ def _declare_constant(item: Node, kind: str, reader: Reader) -> None:
 
 
 def type_name(kind: Node) -> str:
-    """The name of a type, also where it is declared on the way."""
+    """The name of a type, which may also be defined here."""
     tag = kind.child_by_field_name("name")
     return f"struct {text_of(tag)}" if kind.type == "struct_specifier" and tag else text_of(kind)
 
@@ -64,7 +64,7 @@ def structures(root: Node) -> dict[str, dict[str, str]]:
                 plain = item.type == "field_identifier" and inner is not None
                 fields[field_name(item)] = type_name(inner) if plain and inner is not None else ""
         if "" in fields:
-            continue  # arrays of other things and bits in structures are not followed
+            continue  # arrays of other types and bit fields are not followed
         tag = kind.child_by_field_name("name")
         if tag is not None:
             found[f"struct {text_of(tag)}"] = fields
@@ -74,12 +74,12 @@ def structures(root: Node) -> dict[str, dict[str, str]]:
 
 
 def _is_whole(kind: str) -> bool:
-    """Whether a type is one of integers of which no arithmetic here exceeds the range."""
+    """Whether a type is an integer type whose range no arithmetic here exceeds."""
     return bool(set(kind.split()) & INTEGER_TYPES) and not is_narrow(kind)
 
 
 def field_name(item: Node) -> str:
-    """What a declarator names in a structure: a field or a pointer; "" for anything else."""
+    """The name of a field or a pointer in a structure; "" for any other declarator."""
     while item.type == "pointer_declarator":
         inner = item.child_by_field_name("declarator")
         if inner is None:

@@ -1,4 +1,4 @@
-"""Code that the core runs on elements of arrays, and the local arrays it keeps them in."""
+"""Code that the core runs on elements of arrays, and the local arrays that it uses."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def assignment(node: Node, reader: Reader) -> Assign:
 def local_array(
     name: str, sizes: list[Node | None], kind: str, reader: Reader, *, static: bool
 ) -> Array:
-    """A local array that begins without values; `NotModelled` if a size is not a constant."""
+    """A local array without initial values; `NotModelled` if a size is not a constant."""
     if any(s is not None and any(True for _ in identifiers(s)) for s in sizes):
         raise NotModelled(f"array {name} of variable length")
     extents = [reader.integer(s) if s is not None else None for s in sizes]
@@ -94,7 +94,7 @@ def _scaled(value: _Sum, factor: float) -> _Sum:
 
 
 def _collected(terms: tuple[tuple[float, Dram], ...]) -> tuple[tuple[float, Dram], ...]:
-    """Terms of the same element together, in the order of their first one."""
+    """The terms with equal elements combined, in the order of their first occurrence."""
     total: dict[Dram, float] = {}
     for factor, dram in terms:
         total[dram] = total.get(dram, 0.0) + factor

@@ -1,4 +1,4 @@
-"""The forms of a loop: where it tests, what it tests, and what it does after an iteration."""
+"""The parts of a loop: where and what it tests, and what it does after an iteration."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ _ALWAYS = frozenset(("1", "true"))
 class Form:
     """`for (first; test; update) statements`.
 
-    With `leaves`, the loop ends where its test holds; with `last`, it is tested after an
-    iteration.
+    With `leaves`, the loop ends when its test is true. With `last`, the test is after an iteration.
     """
 
     first: Node | None
@@ -35,18 +34,19 @@ class Form:
     last: bool = False
 
     def changes(self) -> list[Node]:
-        """What the test itself changes, as `n--`."""
+        """The changes that the test itself makes, as in `n--`."""
         return [n for n in descendants(self.test) if n.type == "update_expression"]
 
     def updates(self) -> list[Node]:
-        """What is done after each iteration."""
+        """The changes after each iteration."""
         return list(comma_separated(self.update)) if self.update is not None else []
 
 
 def form_of(node: Node) -> Form:
-    """The parts of a `for`, `while` or `do`; a `break` at its head or end is its test.
+    """The parts of a `for`, `while` or `do`. A `break` at its beginning or end is its test.
 
-    `for (;;) { if (done) break; .. }` tests first, `for (;;) { ..; if (done) break; }` last.
+    `for (;;) { if (done) break; .. }` tests first, and `for (;;) { ..; if (done) break; }` tests
+    last.
     """
     body, test = node.child_by_field_name("body"), node.child_by_field_name("condition")
     if body is None:
@@ -73,7 +73,7 @@ def _endless(first: Node | None, update: Node | None, statements: list[Node]) ->
     if code and is_stop(code[0]):
         rest = [s for s in statements if s is not code[0]]
         return Form(first, _test_of(code[0]), update, rest, leaves=True)
-    skips = any(is_skip(s) for s in code)  # which would go past the test
+    skips = any(is_skip(s) for s in code)  # which would skip the test
     if code and is_stop(code[-1]) and update is None and not skips:
         rest = [s for s in statements if s is not code[-1]]
         return Form(first, _test_of(code[-1]), None, rest, leaves=True, last=True)

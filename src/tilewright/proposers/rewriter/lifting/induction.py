@@ -1,9 +1,9 @@
-"""Variables that change from one iteration of a loop to the next, as expressions of its counter.
+"""Expresses variables that change from one iteration of a loop to the next by the loop's counter.
 
-A loop's body is lifted once with a *mark* for each such variable, a stand-in for its value at the
-head of an iteration. What the body makes of the mark says how the variable goes on: `at + 16`
-counts, `1 - slot` and `(slot + 1) % 3` take turns, a value without the mark holds from the second
-iteration.
+The body of a loop is lifted once with a *mark* for each such variable, which represents its value
+at the beginning of an iteration. The value at the end of the body shows how the variable changes:
+`at + 16` counts, `1 - slot` and `(slot + 1) % 3` alternate, and a value without the mark is
+constant from the second iteration on.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SWAPPED_OP = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """A loop's counter: `variable` goes from `lower` below `upper` by `step`."""
+    """A loop's counter: `variable` goes from `lower` to below `upper` in steps of `step`."""
 
     variable: str
     lower: Expr
@@ -46,11 +46,11 @@ class Count:
 
     @property
     def trips(self) -> Expr:
-        """Iterations, for a loop that runs at least once."""
+        """Number of iterations of a loop that has at least one."""
         return quotient(self.upper - self.lower + (self.step - 1), self.step)
 
     def times(self, per_iteration: int) -> Expr:
-        """What has been added at the head of an iteration."""
+        """The amount that has been added at the beginning of an iteration."""
         distance = var(self.variable) - self.lower
         if per_iteration % self.step == 0:
             return distance * (per_iteration // self.step)
@@ -59,7 +59,8 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """A changing variable: its value before the loop, its mark, and what the body makes of it."""
+    """A changing variable: its value before the loop, its mark, and its value at the end of the
+    body."""
 
     first: Value
     mark: Value
@@ -67,7 +68,8 @@ class Marked:
 
     @property
     def step(self) -> int | None:
-        """What an iteration adds to a number, a row or an element's place in its array."""
+        """The amount that an iteration adds to a number, a row, or an element's position in its
+        array."""
         steps = [_step(m, e) for m, e in self._parts()]
         known = [s for s in steps if s is not None]
         if len(known) != len(steps):
@@ -85,7 +87,7 @@ class Marked:
 
 
 def mark_of(value: Value, name: str) -> Value | None:
-    """A stand-in of the same kind; None for kinds that do not change by arithmetic."""
+    """A mark of the same kind as a value; None for kinds that do not change by arithmetic."""
     match value:
         case Expr():
             return var(name + MARK)
@@ -100,7 +102,7 @@ def mark_of(value: Value, name: str) -> Value | None:
 
 
 def mark_values(changing: Mapping[str, Marked]) -> dict[str, Expr]:
-    """The values before the loop by the names of marks."""
+    """The values before the loop, by the names of marks."""
     found: dict[str, Expr] = {}
     for marked in changing.values():
         match marked.first, marked.mark:
@@ -121,10 +123,10 @@ def _named(mark: Expr, value: Expr) -> dict[str, Expr]:
 def counted(
     condition: Condition, changing: Mapping[str, Marked], unique: Mapping[str, str]
 ) -> Count:
-    """The counter of a loop with this condition at the head, in terms of marks.
+    """The counter of a loop that tests this condition first, in terms of marks.
 
-    `unique` names the loop variable to use for a changing variable. `NotModelled` for conditions
-    that do not compare a counter with what stays the same.
+    `unique` gives the name of the loop variable for a changing variable. `NotModelled` for
+    conditions that do not compare a counter with a constant value.
     """
     if len(condition) != 1:
         raise NotModelled("loop with several conditions")
@@ -163,7 +165,7 @@ def _upper(op: str, lower: Expr, bound: Expr, step: int) -> Expr:
 def _from_zero(
     op: str, distance: Expr, changing: Mapping[str, Marked], variable: str, step: int
 ) -> Count:
-    """A loop that counts down or moves a pointer, counted up from 0."""
+    """A loop that counts down or moves a pointer, converted to one that counts up from 0."""
     before = mark_values(changing)
     after: dict[str, Expr] = {}
     for marked in changing.values():
@@ -185,7 +187,8 @@ def _from_zero(
 
 
 def at_head(marked: Marked, count: Count, changing: Mapping[str, Marked]) -> Value:
-    """The variable at the head of an iteration; `NotModelled` where no expression holds it."""
+    """The variable at the beginning of an iteration; `NotModelled` if no expression represents
+    it."""
     return _solved(marked, count, changing)
 
 
@@ -270,13 +273,14 @@ def _within(value: Expr, size: int) -> bool:
 
 
 def _begins_whole(value: Expr, step: int) -> bool:
-    """Whether a value is a multiple: `== n ? 0` is a remainder of n only where steps reach n."""
+    """Whether a value is a multiple of n: `== n ? 0` is a remainder of n only if the steps reach
+    n."""
     begun = remainder(value, step)
     return begun == Expr(0) or any(name.endswith(MARK) for name in begun.names())
 
 
 def _swapped(marked: Marked, count: Count, changing: Mapping[str, Marked]) -> Value | None:
-    """Two variables that change places in every iteration."""
+    """Two variables whose values are exchanged in every iteration."""
     for other in changing.values():
         if other is marked or (marked.last, other.last) != (other.mark, marked.mark):
             continue
@@ -307,7 +311,7 @@ def _terms(value: Value) -> list[tuple[object, int]]:
 
 
 def _names_of(value: Value) -> frozenset[str]:
-    """Every variable a value mentions."""
+    """Every variable in a value."""
     match value:
         case Expr():
             return value.names()

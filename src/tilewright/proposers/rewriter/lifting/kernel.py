@@ -1,7 +1,7 @@
-"""C to loop IR: the file around the kernel function.
+"""Converts a C file with a kernel function to loop IR.
 
-Macros of the file are expanded, its functions inlined, its constants folded. What the function
-itself may hold: `lifting.statements`.
+Macros of the file are expanded, its functions are inlined, and its constants are evaluated.
+`lifting.statements` describes the supported contents of the function.
 """
 
 from __future__ import annotations
@@ -78,10 +78,10 @@ def lift(source: str, machine: Machine) -> Kernel:
 
 
 def _around(source: str, plain: str, entry: Node, block: Node) -> tuple[str, str, str]:
-    """The text before, of and after the kernel, as its author wrote it.
+    """The text before and after the kernel, and its declaration, as the author wrote them.
 
-    Expanding macros keeps the lines' numbers; where it changed what stands beside the kernel on
-    its own lines, the expanded text has to do.
+    Expanding macros keeps line numbers. If it changed text on the same lines outside the kernel,
+    the expanded text is used.
     """
     data, written = plain.encode(), source.encode()
     rows, written_rows = data.split(b"\n"), written.split(b"\n")
@@ -103,7 +103,7 @@ def _around(source: str, plain: str, entry: Node, block: Node) -> tuple[str, str
 
 
 def _check_depth(root: Node) -> None:
-    """`InputError` with the line where code nests too deeply to be followed."""
+    """`InputError` with the line if code is nested too deeply to be followed."""
     deep = nested_beyond(root, DEEPEST)
     if deep is not None:
         raise InputError(
@@ -137,7 +137,7 @@ def _function_name(node: Node) -> str:
 
 
 def _arrays(entry: Node, reader: Reader) -> Iterator[Array]:
-    """The kernel's parameters that are arrays or pointers."""
+    """The parameters of the kernel that are arrays or pointers."""
     declarator = entry.child_by_field_name("declarator")
     while declarator is not None and declarator.type != "function_declarator":
         declarator = declarator.child_by_field_name("declarator")
@@ -152,7 +152,7 @@ def _arrays(entry: Node, reader: Reader) -> Iterator[Array]:
 
 
 def _own(root: Node, reader: Reader) -> Iterator[Array]:
-    """The arrays of numbers that the file declares beside its functions."""
+    """The arrays of numbers that the file declares outside its functions."""
     for node in root.named_children:
         kind = node.child_by_field_name("type")
         if node.type != "declaration" or kind is None or "const" in text_of(node).split():

@@ -1,4 +1,4 @@
-"""What C names and expressions stand for while a kernel is lifted: symbolic values."""
+"""Symbolic values of names and expressions in C while a kernel is lifted."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from tilewright.proposers.rewriter.ir import Condition, Flag, Local, Text
 
 
 class NotModelled(Exception):
-    """This code stays text; the message says why."""
+    """This code stays text; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """The address of an element; adding to it steps along dimension `axis`, None for no step."""
+    """The address of an element. Adding to it moves along dimension `axis`; None if it cannot
+    move."""
 
     array: str
     index: tuple[Expr, ...]
@@ -24,33 +25,33 @@ class Pointer:
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """Address bits without an address; none is the integer 0."""
+    """Address bits without an address; no bits are the integer 0."""
 
     flags: tuple[Flag, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """1 where a condition holds, else 0."""
+    """1 if a condition is true, otherwise 0."""
 
     condition: Condition
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """An array of values that no memory holds: constants, or a local array of the kernel's own."""
+    """An array of values that is not in memory: constants, or a local array of the kernel."""
 
     values: tuple[Value | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A structure held by value: what each of its fields holds, if that is known."""
+    """A structure held by value: the value of each of its fields, if it is known."""
 
     fields: tuple[tuple[str, Value | None], ...]
 
     def get(self, name: str) -> Value | None:
-        """What a field holds."""
+        """The value of a field."""
         return dict(self.fields).get(name)
 
     def with_field(self, name: str, value: Value) -> Record:
@@ -60,14 +61,14 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The address of a local variable, as the number by which a scope knows it."""
+    """The address of a local variable, as the variable's number in the scope."""
 
     slot: int
 
 
 @dataclass(frozen=True, slots=True)
 class Either:
-    """An address or none at all, by a condition: the commands with it are written twice."""
+    """An address or none, depending on a condition. Commands with it are written twice."""
 
     condition: Condition
     first: Local | Text
@@ -76,7 +77,7 @@ class Either:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A local block packed into one number."""
+    """A local block that is packed into one number."""
 
     local: Local | Text
     columns: Expr
@@ -92,7 +93,7 @@ MARK = "@"
 
 
 def is_marked(expr: Expr) -> bool:
-    """Whether a value is such a variable, up to a constant."""
+    """Whether a value is a mark plus a constant."""
     return len(expr.terms) == 1 and all(
         isinstance(a, Var) and a.name.endswith(MARK) for a, _ in expr.terms
     )

@@ -45,10 +45,11 @@ MOST_ITERATIONS = 512
 
 
 class Loops(Branches):
-    """Loops of any form whose iterations can be counted."""
+    """Reads all forms of loops whose iterations can be counted."""
 
     def _loop(self, node: Node, scope: Scope) -> Body:
-        """A counted loop; where that leaves text, its iterations one after the other if few."""
+        """A counted loop. If this leaves text, a loop with few iterations is written out
+        instead."""
         body = node.child_by_field_name("body")
         if node.type == "do_statement" and body is not None and never_again(node):
             if any(leaves_early(s) for s in body.named_children):
@@ -75,7 +76,8 @@ class Loops(Branches):
         return found
 
     def _listed(self, form: Form, scope: Scope) -> Body:
-        """Every iteration by itself; `NotModelled` for many, and where one of them stays text."""
+        """Every iteration written separately; `NotModelled` for many iterations, and if one of them
+        stays text."""
         inner = scope.inner()
         self._loop_variables(form.first, inner)
         result: Body = ()
@@ -97,7 +99,7 @@ class Loops(Branches):
         raise NotModelled("loop of many iterations")
 
     def _goes_on(self, form: Form, scope: Scope) -> bool:
-        """Whether the loop does not end here; what its test changes is changed."""
+        """Whether the loop continues. Also applies the changes that its test makes."""
         ahead = form.changes()
         holds = decided(self._tested(form, scope, ahead))
         if holds is None:
@@ -107,7 +109,8 @@ class Loops(Branches):
         return holds
 
     def _counted(self, form: Form, scope: Scope) -> Body:
-        """A counted loop: its body is lifted once to see how variables change, then for good."""
+        """A counted loop. Its body is lifted once to see how variables change, and then a second
+        time."""
         inner = scope.inner()
         own = self._loop_variables(form.first, inner)
         ahead, late = form.changes(), form.updates()
@@ -157,7 +160,7 @@ class Loops(Branches):
         return (loop,)
 
     def _loop_variables(self, first: Node | None, scope: Scope) -> set[str]:
-        """Declares or sets what the head of a `for` does; the names it declares."""
+        """Execute the first part of a `for`, and return the names that it declares."""
         if first is None:
             return set()
         if first.type != "declaration":
@@ -171,9 +174,10 @@ class Loops(Branches):
         return {declared_name(item) for item in items}
 
     def _tested(self, form: Form, head: Scope, ahead: list[Node]) -> Condition:
-        """A loop's condition at the head of an iteration; what it changes is changed elsewhere.
+        """The condition at the beginning of an iteration. The changes that it makes are applied
+        separately.
 
-        `ahead` are the changes that it makes before the iteration, not after the one before.
+        `ahead` are the changes that it makes before the iteration, not after the previous one.
         """
         plain = self._reader(head)
 
@@ -189,16 +193,16 @@ class Loops(Branches):
     def _changing(
         self, ahead: list[Node], body: list[Node], late: list[Node], scope: Scope
     ) -> dict[str, Marked]:
-        """The variables that an iteration changes, with what it makes of their marks."""
+        """The variables that an iteration changes, with their values in terms of their marks."""
         within: frozenset[str] = frozenset().union(*(self._assigned(n) for n in body))
         written = within.union(*(self._assigned(n) for n in (*ahead, *late)))
         found = {n: v for n in sorted(written) if (v := scope.get(n)) is not None}
         trial = scope.branch()
-        trial.kinds = {}  # how far a mark goes is known once its loop is
+        trial.kinds = {}  # how a mark changes is known only after its loop
         marks: dict[str, Value] = {}
         for name, value in found.items():
             self._serial += 1
-            # what does not change by arithmetic may only stay the same
+            # a value that does not change by arithmetic must stay the same
             marks[name] = mark_of(value, f"{name}{self._serial}") or value
             trial.assign(name, marks[name])
         known = set(self.names)
@@ -218,7 +222,7 @@ class Loops(Branches):
         return {n: Marked(found[n], marks[n], trial.get(n)) for n in marks}
 
     def _unique(self, name: str, scope: Scope) -> str:
-        """A name for a loop's variable that no loop around it has."""
+        """A name for a loop's variable that no enclosing loop has."""
         while name in scope.loops or name in scope.arrays:
             name += "_"
         return name
@@ -226,7 +230,8 @@ class Loops(Branches):
     def _check_text(
         self, stmts: Body, count: Count, changing: dict[str, Marked], own: set[str]
     ) -> None:
-        """Text in a loop may read the loop's variable by its name, and no other changing one."""
+        """Text in a loop may use the loop's variable by its name, but no other changing
+        variable."""
         for stmt in walk(stmts):
             if isinstance(stmt, Opaque):
                 odd = stmt.names & (set(changing) | own) - {count.variable} - self.dropped
@@ -243,9 +248,9 @@ def _has_text(stmts: Body) -> bool:
 
 
 def _divides_negatives(loop: Loop) -> bool:
-    """Whether a quotient or remainder by a loop's variable may be one of a negative number.
+    """Whether a loop's variable may be part of a negative dividend of a quotient or remainder.
 
-    C rounds those towards 0, shifts and masks round them down; here all of them round down.
+    C rounds such quotients towards 0, while shifts and masks round down; here, all round down.
     """
     env = {loop.var: (float(loop.lower.const), math.inf)}
     found: list[Expr] = []
@@ -265,7 +270,7 @@ def _divides_negatives(loop: Loop) -> bool:
 
 
 def _range(count: Count, ranges: Mapping[str, Bounds]) -> Bounds:
-    """The least and largest value of a loop's variable."""
+    """The smallest and largest value of a loop's variable."""
     return bounds(count.lower, ranges)[0], bounds(count.upper, ranges)[1] - 1
 
 

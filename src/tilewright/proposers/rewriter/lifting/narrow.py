@@ -1,4 +1,5 @@
-"""Integer types narrower than `int`: values that do not fit wrap, which no expression says."""
+"""Integer types narrower than `int`: values that do not fit wrap around, which the IR cannot
+express."""
 
 from __future__ import annotations
 
@@ -18,15 +19,16 @@ _RANGES = {
 
 
 def stored(kind: str, value: Value, ranges: Mapping[str, Bounds]) -> Value:
-    """The value, where a variable of this type holds it unchanged. Raises `NotModelled`.
+    """The value, if a variable of this type represents it unchanged. Raises `NotModelled`.
 
-    `ranges` are those of the loops around it.
+    `ranges` are those of the enclosing loops.
 
-    A bit that a loop flips is followed too; of other values a loop changes nothing is known yet.
+    A bit that a loop flips is also followed. Nothing is known yet about other values that a loop
+    changes.
     """
     limits = _limits(kind)
     if limits is None or not isinstance(value, Expr):
-        return value  # conditions are 0 or 1, addresses are not of these types
+        return value  # conditions are 0 or 1, and addresses never have these types
     low, high = bounds(value, ranges)
     flips = is_marked(value) and (value.terms[0][1], value.const) in ((1, 0), (-1, 1))
     if flips or (limits[0] <= low and high <= limits[1]):
@@ -35,7 +37,7 @@ def stored(kind: str, value: Value, ranges: Mapping[str, Bounds]) -> Value:
 
 
 def is_narrow(kind: str) -> bool:
-    """Whether numbers of this type may wrap before they are used."""
+    """Whether numbers of this type may wrap around before they are used."""
     return _limits(kind) is not None
 
 
@@ -43,7 +45,7 @@ def _limits(kind: str) -> tuple[int, int] | None:
     words = set(kind.split())
     for name in words & _RANGES.keys():
         return _RANGES[name]
-    if "char" in words:  # of no sign of its own, it has the machine's: only what both hold
+    if "char" in words:  # char has the signedness of the machine, so only values in both ranges fit
         return (0 if "signed" not in words else -128, 255 if "unsigned" in words else 127)
     if "short" in words:
         return (0, 65535) if "unsigned" in words else (-32768, 32767)

@@ -1,7 +1,7 @@
-"""The variables in scope while a kernel is lifted, and what each of them holds.
+"""The variables in scope while a kernel is lifted, and their values.
 
-A scope shares its variables' values with the scopes around it, so that an assignment reaches the
-variable it means; `branch` gives a copy for one side of an `if`.
+A scope shares the values of its variables with the enclosing scopes, so that an assignment changes
+the variable that it names. `branch` returns a copy for one branch of an `if`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from tilewright.proposers.rewriter.lifting.narrow import is_narrow, stored
 
 @dataclass
 class Scope:
-    """Names in scope. `slots` says which variable a name means, `state` what each holds now.
+    """Names in scope. `slots` maps a name to a variable, and `state` a variable to its present
+    value.
 
-    `records` has the fields of each structure type with their types, `kinds` the types of the
-    variables whose numbers may wrap, `ranges` the least and largest values of the loops around.
+    `records` contains the fields of each structure type with their types, `kinds` the types of
+    variables whose numbers may wrap around, and `ranges` the smallest and largest values of the
+    enclosing loops.
     """
 
     arrays: dict[str, Array]
@@ -37,11 +39,11 @@ class Scope:
     ranges: Mapping[str, Bounds] = field(default_factory=dict)
 
     def inner(self) -> Scope:
-        """A nested scope; what is declared there does not leave it."""
+        """A nested scope, whose declarations are not visible outside."""
         return replace(self, slots=dict(self.slots))
 
     def branch(self) -> Scope:
-        """A nested scope with values of its own."""
+        """A nested scope with its own values."""
         return replace(self, slots=dict(self.slots), state=dict(self.state))
 
     def function(self, outermost: Scope) -> Scope:
@@ -49,7 +51,7 @@ class Scope:
         return replace(self, slots=dict(outermost.slots))
 
     def declare(self, name: str, value: Value | None, kind: str = "") -> None:
-        """A new variable, of integers of this type if one is named; it may not have a value yet."""
+        """Declare a variable, of this integer type if one is given. It may have no value yet."""
         self.count[0] += 1
         self.slots[name] = self.count[0]
         if is_narrow(kind):
@@ -58,11 +60,11 @@ class Scope:
             self.state[self.count[0]] = stored(kind, value, self.ranges)
 
     def kind(self, name: str) -> str:
-        """The type of a variable whose numbers may wrap, or nothing."""
+        """The type of a variable whose numbers may wrap around; None for others."""
         return self.kinds.get(self.slots.get(name, 0), "")
 
     def get(self, name: str) -> Value | None:
-        """What a variable holds; None if there is none or its value is not known."""
+        """The value of a variable; None if there is no such variable or its value is not known."""
         slot = self.slots.get(name)
         return None if slot is None else self.state.get(slot)
 
@@ -73,12 +75,13 @@ class Scope:
         self.state[self.slots[name]] = stored(self.kind(name), value, self.ranges)
 
     def take(self, other: Scope) -> None:
-        """The values of a copy of this scope that turned out to be the ones to go on with."""
+        """Replace the values by those of a copy of this scope."""
         self.state.clear()
         self.state.update(other.state)
 
     def merge(self, condition: Condition, yes: Scope, no: Scope) -> None:
-        """The values after an `if`; a variable whose value no expression holds is forgotten."""
+        """Set the values after an `if`. A variable whose value cannot be expressed becomes
+        unknown."""
         for slot in list(self.state):
             first, second = yes.state.get(slot), no.state.get(slot)
             if first is None or second is None:

@@ -1,4 +1,5 @@
-"""What the parts of the lifter share: what is known so far, and how they call one another."""
+"""The state that the parts of the lifter share, and the methods with which they call one
+another."""
 
 from __future__ import annotations
 
@@ -19,11 +20,11 @@ from tilewright.proposers.rewriter.machine import Machine
 
 @dataclass
 class Lifting(ABC):
-    """Lifts one function; `dropped` collects locals that exist only as folded values.
+    """Lifts one function. `dropped` collects local variables that were replaced by their values.
 
-    `pinned` are locals that text mentions: they stay declared, and those of them that change are
-    text altogether. `reasons` keeps, by place in the source, why something became text at first.
-    `_placed` says where each array of the function is declared.
+    `pinned` are local variables that text mentions. They stay declared, and if they change, all
+    their assignments stay text. `reasons` contains, by position in the source, why something first
+    became text. `_placed` contains where each array of the function is declared.
     """
 
     machine: Machine
@@ -46,11 +47,11 @@ class Lifting(ABC):
 
     @abstractmethod
     def _block(self, statements: list[Node], scope: Scope) -> Body:
-        """Statements for neighbouring nodes."""
+        """The statements for neighbouring nodes."""
 
     @abstractmethod
     def _flattened(self, node: Node, scope: Scope) -> Body:
-        """A block without its braces, which only text with variables of its own needs."""
+        """A block without its braces, which are needed only if text declares variables."""
 
     @abstractmethod
     def _declare(self, item: Node, kind: str, scope: Scope) -> None:
@@ -66,10 +67,11 @@ class Lifting(ABC):
 
     @abstractmethod
     def _called_value(self, call: Node, scope: Scope) -> Value:
-        """What a call of one of the file's own functions returns."""
+        """The return value of a call of one of the file's own functions."""
 
     def _branch(self, node: Node, scope: Scope) -> Body:
-        """A statement, or the statements of a block, that may not run or run often."""
+        """The statements of a block, or a single statement, which may run several times or not at
+        all."""
         if node.type == "compound_statement":
             return self._block(node.named_children, scope.inner())
         return self._statement(node, scope.inner())
@@ -81,7 +83,7 @@ class Lifting(ABC):
         return Reader(self.machine, scope, self._called_value, braces=_braces)
 
     def _opaque(self, node: Node, reason: str) -> Opaque:
-        if self._calls:  # the names in this text mean nothing outside its function
+        if self._calls:  # the names in this text have no meaning outside its function
             raise NotModelled(f"call of {self._calls[-1]} ({reason})")
         names = frozenset(identifiers(node))
         if names & self.outermost.functions.keys() or any(calls(node)):  # they may use them
@@ -92,7 +94,7 @@ class Lifting(ABC):
         return result
 
     def _remember(self, name: str, value: Value | None) -> None:
-        """The author's name for an expression, for printing it again."""
+        """Record the author's name for an expression, for printing it again."""
         if isinstance(value, Expr) and len(value.terms) == 1 and value.const == 0:
             atom, coefficient = value.terms[0]
             if coefficient == 1:
@@ -104,5 +106,6 @@ def _braces(reader: Reader, kind: str, given: Node) -> Value:
 
 
 def fits(value: Pointer, sizes: list[Node | None]) -> bool:
-    """Whether a pointer may be held by a variable that points to so many dimensions."""
+    """Whether a variable that points to this number of dimensions may have a pointer as its
+    value."""
     return value.axis is None or len(value.index) - value.axis == len(sizes)

@@ -1,10 +1,10 @@
-"""C statements to loop IR, by symbolic execution.
+"""Converts C statements to loop IR by symbolic execution.
 
-Lifted: counted loops of any form, comparisons as guards, command calls, and local variables, which
-are folded into the expressions that use them: constants, addresses, pointers into argument arrays,
-and what changes from iteration to iteration in a way that can be counted. Calls of the file's own
-functions are inlined. Everything else becomes `Opaque` text with the reason; a statement is lifted
-whole or not at all.
+Supported are counted loops of any form, comparisons as guards, calls of commands, and local
+variables. Local variables are replaced by the expressions for their values: constants, addresses,
+pointers into argument arrays, and values that change from iteration to iteration in a countable
+way. Calls of the file's own functions are inlined. Everything else becomes `Opaque` text with the
+reason. A statement is converted completely or not at all.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tilewright.proposers.rewriter.lifting.variables import Variables
 
 
 class Lifter(Variables, Calls, Loops):
-    """The statements of one function, one after the other."""
+    """Lifts the statements of one function, one after the other."""
 
     def function_body(self, block: Node) -> Body:
         """The statements of the kernel."""
@@ -65,7 +65,7 @@ class Lifter(Variables, Calls, Loops):
         return tuple(result)
 
     def _jumps(self, nodes: list[Node]) -> Opaque:
-        """The statements that jumps may repeat or leave out, as one text."""
+        """The statements that jumps may repeat or skip, as one text."""
         parts = [self._opaque(node, "control flow by goto") for node in nodes]
         names = frozenset().union(*(part.names for part in parts))
         result = replace(parts[0], text="\n  ".join(part.text for part in parts), names=names)

@@ -1,7 +1,9 @@
-"""Loops that take what is left: every iteration but the last takes a whole step.
+"""Loops that process a remaining amount, in which every iteration except the last takes a full
+step.
 
-`while (left > 0) { h = left < 16 ? left : 16; .. at += h; left -= h; }` goes on only where `left`
-exceeded 16. At the head of an iteration, all before it took 16, so that every variable counts.
+`while (left > 0) { h = left < 16 ? left : 16; .. at += h; left -= h; }` continues only if `left`
+was larger than 16. So at the beginning of an iteration, all earlier ones took 16, and every
+variable counts regularly.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from tilewright.proposers.rewriter.lifting.kinds import NotModelled, Pointer, Va
 
 
 def steady(condition: Condition, changing: Mapping[str, Marked]) -> dict[str, Marked]:
-    """What an iteration that is followed by another one makes of the variables."""
+    """The values of the variables after an iteration that is followed by another one."""
     step = _whole_step(condition, changing)
     if step is None:
         return dict(changing)
@@ -32,7 +34,8 @@ def steady(condition: Condition, changing: Mapping[str, Marked]) -> dict[str, Ma
 def behind_last(
     name: str, exact: Mapping[str, Marked], even: Mapping[str, Marked], count: Count
 ) -> Value:
-    """A variable after its loop: what the last iteration makes of the values at its head."""
+    """The value of a variable after its loop, computed from the values at the beginning of the last
+    iteration."""
     last = exact[name].last
     if last is None:
         raise NotModelled(f"value of {name} after its loop")
@@ -43,7 +46,8 @@ def behind_last(
 
 
 def _whole_step(condition: Condition, changing: Mapping[str, Marked]) -> tuple[Atom, Expr] | None:
-    """The minimum by which the distance to the end shrinks, and what it is while one is left."""
+    """The minimum by which the remaining amount decreases, and its value if another iteration
+    follows."""
     if len(condition) != 1:
         return None
     compare = condition[0]

@@ -53,10 +53,10 @@ Inlined: TypeAlias = Callable[[Node, "Scope"], "Value"]
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Evaluates expression nodes; raises `NotModelled` for what the IR cannot hold.
+    """Evaluates expression nodes. Raises `NotModelled` for values that the IR cannot represent.
 
-    `stepped` gives the value of `n++` and its like in a loop's condition, `braces` what a type's
-    braces hold.
+    `stepped` gives the value of `n++` and similar expressions in a loop's condition, and `braces`
+    that of an initialiser for a type.
     """
 
     machine: Machine
@@ -66,7 +66,7 @@ class Reader:
     braces: Callable[[Reader, str, Node], Value] | None = None
 
     def operand(self, node: Node, *, keep_names: bool) -> Operand:
-        """An operand of a command; with `keep_names`, constants of the target stay as written."""
+        """An operand of a command. With `keep_names`, constants of the target stay as written."""
         name = text_of(node)
         if keep_names and name in self.machine.constants and name not in self.scope.slots:
             return Text(name)
@@ -80,7 +80,7 @@ class Reader:
         raise NotModelled(f"{_KINDS.get(type(value), 'value')} as an operand")
 
     def either(self, node: Node) -> Either | None:
-        """The address that an operand is only under a condition."""
+        """The address of an operand that exists only under a condition."""
         if node.type not in ("conditional_expression", "identifier", "parenthesized_expression"):
             return None
         if node.type == "identifier" and text_of(node) not in self.scope.slots:
@@ -134,18 +134,18 @@ class Reader:
         raise NotModelled(node.type.replace("_", " "))
 
     def condition(self, node: Node) -> Condition:
-        """A conjunction of comparisons; a bare integer means it is not zero."""
+        """A conjunction of comparisons. An integer alone means that it is not zero."""
         value = self.value(node)
         if isinstance(value, Truth):
             return value.condition
         if isinstance(value, Expr):
             return (Compare("!=", value, Expr(0)),)
-        if isinstance(value, Pointer | Reference):  # nothing that has a place is at NULL
+        if isinstance(value, Pointer | Reference):  # nothing with an address is at NULL
             return (Compare("!=", Expr(1), Expr(0)),)
         raise NotModelled("condition that compares no integers")
 
     def opposite(self, node: Node) -> Condition:
-        """The conjunction that holds where a test does not."""
+        """The conjunction that is true if a test is false."""
         if node.type == "parenthesized_expression":
             return self.opposite(node.named_children[0])
         if node.type == "unary_expression" and text_of(_field(node, "operator")) == "!":
@@ -176,7 +176,7 @@ class Reader:
         return value
 
     def place(self, node: Node) -> Value:
-        """Where `p[i]` or `*p` lies in memory."""
+        """The place of `p[i]` or `*p` in memory."""
         if node.type == "subscript_expression":
             return self._subscripted(node)
         if node.type == "pointer_expression" and not text_of(node).startswith("&"):
@@ -216,7 +216,7 @@ class Reader:
             if isinstance(value, Pointer):
                 if not any(SIZES.get(word) == _POINTER for word in kind.split()):
                     raise NotModelled("pointer cast to a number")
-                return Pointer(value.array, value.index, None)  # steps would be of bytes
+                return Pointer(value.array, value.index, None)  # the steps would be bytes
             return stored(kind, value, self.scope.ranges)
         if not isinstance(value, Pointer):
             raise NotModelled("pointer cast")
@@ -250,7 +250,8 @@ class Reader:
         return self.combined(operator, self.value(left_node), self.value(right_node))
 
     def _either(self, left: Condition, right_node: Node) -> Value:
-        """`left || right` with a constant side, as an argument of an inlined function is."""
+        """`left || right` with a constant operand, which occurs as an argument of inlined
+        functions."""
         holds = decided(left)
         if holds:
             return Expr(1)
@@ -305,7 +306,8 @@ class Reader:
         raise NotModelled(f"operator {operator} on addresses")
 
     def _apart(self, left: Expr, right: Expr) -> bool:
-        """Whether two numbers have no bit in common: one are high bits, the other fits below."""
+        """Whether two numbers have no common bit, because one has only high bits and the other is
+        smaller."""
         if left.is_const and not right.is_const:
             left, right = right, left
         if not right.is_const or left.const < 0 or right.const <= 0 or left.const & right.const:
@@ -333,7 +335,7 @@ class Reader:
         return Truth((Compare(operator, left, right),))
 
     def advanced(self, base: Pointer, offset: Expr) -> Pointer:
-        """A pointer moved by so many of what it points to; whole rows move the row's index."""
+        """A pointer moved by a number of elements. Whole rows are added to the index of the row."""
         if base.axis is None:
             raise NotModelled("arithmetic on a pointer of another type")
         index, shape = list(base.index), self.scope.arrays[base.array].shape
@@ -349,7 +351,7 @@ class Reader:
         return Pointer(base.array, tuple(index), base.axis)
 
     def _distance(self, left: Pointer, right: Pointer) -> Expr:
-        """Elements between two pointers into one array."""
+        """Number of elements between two pointers into one array."""
         if left.array != right.array or left.axis != right.axis or left.axis is None:
             raise NotModelled("comparison of different pointers")
         shape, result = self.scope.arrays[left.array].shape, Expr()
@@ -416,7 +418,7 @@ class Reader:
         raise NotModelled("address of something other than an array element")
 
     def _subscripted(self, node: Node, *, inside: bool = True) -> Value:
-        """`p[i]`: the element at i, or the pointer to it where it is not looked inside."""
+        """`p[i]`: the element at i, or a pointer to it if it is an array."""
         base, index = self.value(_field(node, "argument")), self.integer(_field(node, "index"))
         if isinstance(base, Reference) and inside:
             held = self._referred(base)
@@ -443,12 +445,12 @@ class Reader:
 
 
 def in_rows(index: tuple[Expr, ...], shape: tuple[int, ...]) -> tuple[Expr, ...]:
-    """The same element, with whole rows counted as rows: `[0][256]` of 256 columns as `[1][0]`."""
+    """The same element with a normalised index, such as `[0][256]` of 256 columns as `[1][0]`."""
     result = list(index)
     for axis in range(len(index) - 1, 0, -1):
         part, size = result[axis], shape[axis]
         whole = tuple((a, c // size) for a, c in part.terms if c % size == 0)
-        alone = len(whole) == len(part.terms)  # a constant beside other terms may be taken off them
+        alone = len(whole) == len(part.terms)  # a constant may be split off
         rows = Expr(part.const // size if alone else 0, whole)
         result[axis], result[axis - 1] = part - rows * size, result[axis - 1] + rows
     return tuple(result)

@@ -1,4 +1,5 @@
-"""Local variables: declared, assigned, and folded into what uses them."""
+"""Local variables: their declarations, their assignments, and the replacement of their uses by
+values."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ from tilewright.proposers.rewriter.lifting.state import Lifting, fits
 
 
 class Variables(Lifting):
-    """Declarations and expressions as statements."""
+    """Reads declarations, and expressions as statements."""
 
     def _declaration(self, node: Node, scope: Scope) -> Body:
         kind = node.child_by_field_name("type")
@@ -52,7 +53,7 @@ class Variables(Lifting):
             return ()
         around = node.parent.parent if node.parent is not None else None
         if around is not None and around.type == "function_definition":
-            declared -= self._placed.keys()  # they stay declared, for all of the function
+            declared -= self._placed.keys()  # they stay declared for the whole function
         self.dropped |= declared
         if declared & self.pinned:
             return (self._opaque(node, "used by code that is not modelled"),)
@@ -90,7 +91,7 @@ class Variables(Lifting):
         self._remember(name, scope_value)
 
     def _is_table(self, item: Node, kind: str, scope: Scope) -> bool:
-        """Whether a declared array is one of numbers or addresses that only the kernel sees."""
+        """Whether a declared array contains numbers or addresses that only the kernel uses."""
         name, sizes = pointer_levels(item)
         numbers = bool(set(kind.split()) & INTEGER_TYPES) or "*" in text_of(item)
         if not numbers or not sizes or sizes[0] is None or name in self.pinned:
@@ -100,12 +101,12 @@ class Variables(Lifting):
         return not self._varies(sizes, scope) and only_entries(item, name, scope)
 
     def _varies(self, sizes: list[Node | None], scope: Scope) -> bool:
-        """Whether a size names anything but constants of the file."""
+        """Whether a size contains anything other than constants of the file."""
         named = {n for s in sizes if s is not None for n in identifiers(s)} & scope.slots.keys()
         return any(scope.slots[n] != self.outermost.slots.get(n) for n in named)
 
     def _declare_array(self, item: Node, kind: str, scope: Scope, *, static: bool) -> None:
-        """A local array, which is printed at the head of the kernel again."""
+        """A local array, which is printed again at the beginning of the kernel."""
         name, sizes = pointer_levels(item)
         array = local_array(name, sizes, kind, self._reader(scope), static=static)
         known = name in scope.arrays and self._placed.get(name) != item.start_byte
@@ -125,7 +126,7 @@ class Variables(Lifting):
         kind: str,
         scope: Scope,
     ) -> Value | None:
-        """What a declared variable holds; `NotModelled` for types that are not followed."""
+        """The initial value of a variable; `NotModelled` for types that are not followed."""
         integer = bool(set(kind.split()) & INTEGER_TYPES)
         if given is None:
             if sizes and sizes[0] is None:
@@ -184,7 +185,8 @@ class Variables(Lifting):
         return ()
 
     def _is_held(self, target: Node, scope: Scope) -> bool:
-        """Whether an assignment goes to a part of a variable, not to memory or a whole variable."""
+        """Whether an assignment changes a part of a variable, and not memory or a whole
+        variable."""
         if target.type == "subscript_expression":
             inner = target.child_by_field_name("argument")
             if inner is not None and inner.type == "identifier":
@@ -202,7 +204,7 @@ class Variables(Lifting):
         return ()
 
     def _store(self, target: Node, value: Value, scope: Scope) -> None:
-        """A new value for a variable, or for what it holds under a name or a number."""
+        """Store a new value in a variable, or in its field or entry."""
         reader, inner = self._reader(scope), target.child_by_field_name("argument")
         if target.type == "identifier":
             if text_of(target) in self._unmodelled and not self._calls:
@@ -246,7 +248,8 @@ class Variables(Lifting):
 
 
 def _only_tells(node: Node, scope: Scope) -> bool:
-    """Whether a statement is an expression cast to void, or a call that tells what holds."""
+    """Whether a statement is an expression cast to void, or a call that only states an
+    assumption."""
     while node.type == "parenthesized_expression":
         node = node.named_children[0]
     if node.type == "cast_expression":
@@ -257,16 +260,18 @@ def _only_tells(node: Node, scope: Scope) -> bool:
 
 
 def _is_constant(item: Node) -> bool:
-    """Whether a declared array holds constants; a qualifier before `*` is not the array's own."""
+    """Whether a declared array contains constants. A qualifier before `*` does not apply to the
+    array."""
     kinds = item.parent.children if item.parent is not None else []
     constant = any(c.type == "type_qualifier" and text_of(c) == "const" for c in kinds)
     return constant and "*" not in text_of(item.child_by_field_name("declarator") or item)
 
 
 def only_entries(item: Node, name: str, scope: Scope) -> bool:
-    """Whether a local array is only ever used entry by entry, for values that no array holds.
+    """Whether a local array is only used entry by entry, for values that cannot be in an array in
+    memory.
 
-    The accelerator does not see such an array, and its entries are values like those of variables.
+    The accelerator does not access such an array, so its entries are followed like variables.
     """
     block = item.parent
     while block is not None and block.type != "compound_statement":

@@ -1,4 +1,5 @@
-"""Rewrites chosen by a person: what applies to a kernel, what was left alone, and doing it."""
+"""Rewrites that a person chooses: lists those that apply and the code that is not understood, and
+carries them out."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ def applicable(kernel: Kernel, machine: Machine) -> Iterator[Applicable]:
 
 
 def left_alone(source: str, machine: Machine) -> list[LeftAlone]:
-    """What of a kernel is not modelled, in textual order; all of it where it has no commands."""
+    """The code of a kernel that is not modelled, in the order of the text; all of it if it has no
+    commands."""
     kernel = understood(source, machine)
     found = [
         LeftAlone(stmt.line, stmt.text.strip().partition("\n")[0], stmt.reason)
@@ -51,9 +53,9 @@ def left_alone(source: str, machine: Machine) -> list[LeftAlone]:
 
 
 def carried_out(kernel: Kernel, machine: Machine, text: str) -> tuple[Kernel, list[Step]]:
-    """The kernel after `step; step`, and the steps with the arguments that were left out.
+    """The kernel after `step; step`, and the steps including the arguments that were not given.
 
-    `InputError` for a technique that does not exist or a step that does not apply.
+    `InputError` for an unknown technique or a step that does not apply.
     """
     done = []
     for wanted in filter(None, (part.strip() for part in text.split(";"))):
@@ -65,7 +67,7 @@ def carried_out(kernel: Kernel, machine: Machine, text: str) -> tuple[Kernel, li
 
 
 def usage(technique: str) -> str:
-    """A technique with the names of its arguments: `pipeline BUFFER LOOP SLOTS`."""
+    """A technique with the names of its arguments, such as `pipeline BUFFER LOOP SLOTS`."""
     return " ".join((technique, *_parameters(technique)))
 
 
@@ -75,7 +77,7 @@ def _parameters(technique: str) -> list[str]:
 
 
 def _carried_out(kernel: Kernel, machine: Machine, text: str) -> tuple[Step, Kernel]:
-    """The given step, or the completion of it with the lowest estimate."""
+    """The given step. If arguments are missing, those with the lowest estimate are used."""
     step = Step.parse(text)
     if step.technique not in CATALOGUE:
         raise UnknownNameError("rewrite", step.technique, CATALOGUE)
@@ -96,7 +98,7 @@ def _carried_out(kernel: Kernel, machine: Machine, text: str) -> tuple[Step, Ker
 
 
 def _of_a_buffer(step: Step, kernel: Kernel, machine: Machine) -> Step:
-    """Hoisting a buffer, not a loop's settings, is keeping it resident."""
+    """Hoisting a buffer, instead of a loop's settings, means keeping it resident."""
     buffers = {b.name for b in find_buffers(kernel, machine)}
     loops = {label for label, _, _ in labelled_loops(kernel.body)}
     named = set(step.arguments[:1])
@@ -106,7 +108,7 @@ def _of_a_buffer(step: Step, kernel: Kernel, machine: Machine) -> Step:
 
 
 def _completions(step: Step, kernel: Kernel, machine: Machine) -> list[Step]:
-    """The places of a technique whose arguments contain the given ones in their order."""
+    """The places of a technique whose arguments contain the given ones in the same order."""
     return [
         place
         for place in steps_for(kernel, machine, step.technique)
@@ -126,7 +128,8 @@ def _choices(technique: str, kernel: Kernel, machine: Machine) -> str:
 
 
 def _check_arguments(step: Step, kernel: Kernel, machine: Machine) -> None:
-    """Refuse what is not a buffer, loop, number from 2 on or place of the technique."""
+    """Refuse an argument that is not a buffer, loop, number of at least 2, or place of the
+    technique."""
     known = {b.name for b in find_buffers(kernel, machine)}
     known |= {label for label, _, _ in labelled_loops(kernel.body)}
     known |= {a for s in steps_for(kernel, machine, step.technique) for a in s.arguments}

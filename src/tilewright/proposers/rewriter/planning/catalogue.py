@@ -1,7 +1,7 @@
-"""The techniques a menu may name: where each can be applied, and what it does in words.
+"""The techniques that a menu may name: where each can be applied, and its description.
 
-A step is a technique with its arguments, written `technique argument argument`: buffers by name,
-loops by label, as they are called in the kernel the step is applied to.
+A step is a technique with its arguments, written `technique argument argument`. Buffers are given
+by name and loops by label, as in the kernel to which the step is applied.
 """
 
 from __future__ import annotations
@@ -73,15 +73,16 @@ from tilewright.proposers.rewriter.rewrites.transpose import transpose
 from tilewright.proposers.rewriter.rewrites.widen import widened_everywhere
 
 RAISE = "raise"
-"""The technique that leaves nothing of a schedule; plans that go back to the computation use it."""
+"""The technique that discards the schedule. Plans that return to the computation use it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Technique:
-    """One entry: places worth trying, the rewrite, and a sentence with `{0}`, `{1}` for them.
+    """One technique: places worth trying, the rewrite, and a sentence with `{0}`, `{1}` for the
+    arguments.
 
-    The sentence may depend on the arguments: it is then what a function makes of them. `relieves`
-    are words in the names of a measurement's causes of lost cycles.
+    The sentence may depend on the arguments; a function then creates it. `relieves` are words in
+    the names of causes of lost cycles in a measurement.
     """
 
     sites: Callable[[Kernel, Machine], Iterator[Arguments]]
@@ -108,13 +109,13 @@ class Step:
 
     @property
     def sentence(self) -> str:
-        """What the step does, in words."""
+        """A description of the step."""
         words = (_PLACES.get(argument, argument) for argument in self.arguments)
         sentence = CATALOGUE[self.technique].sentence
         return sentence.format(*words) if isinstance(sentence, str) else sentence(*words)
 
     def apply(self, kernel: Kernel, machine: Machine) -> Kernel:
-        """The rewritten, simplified kernel; `NotApplicable` where it does not fit."""
+        """The rewritten and simplified kernel; `NotApplicable` if the step is not possible."""
         if self.technique not in CATALOGUE:
             raise NotApplicable(f"there is no technique {self.technique}")
         result = _applied(self, SameBody(kernel), machine)
@@ -123,7 +124,7 @@ class Step:
         return result
 
     def carried_out(self, kernel: Kernel, machine: Machine) -> Kernel | None:
-        """The same; None where it does not fit or changes nothing."""
+        """The same kernel; None if the step is not possible or changes nothing."""
         try:
             after = self.apply(kernel, machine)
         except NotApplicable:
@@ -133,7 +134,8 @@ class Step:
 
 @lru_cache(maxsize=1 << 13)
 def _applied(step: Step, body: SameBody, machine: Machine) -> Kernel | str:
-    """What a step makes of a kernel, or why it does not fit: asked again by plans and drafts."""
+    """The kernel after a step, or the reason why it is not possible. Cached, because plans and
+    drafts ask again."""
     rewrite, kernel = CATALOGUE[step.technique].apply, body.kernel
     try:
         try:
@@ -156,14 +158,15 @@ _PLACES = {
 
 
 def steps_for(kernel: Kernel, machine: Machine, technique: str) -> Iterator[Step]:
-    """Every place where a technique may be tried, in textual order."""
+    """Every place at which a technique may be tried, in the order of the text."""
     if technique in CATALOGUE:
         yield from _steps(technique, SameBody(kernel), machine)
 
 
 @lru_cache(maxsize=1 << 13)
 def _steps(technique: str, body: SameBody, machine: Machine) -> tuple[Step, ...]:
-    """The places of a technique, found once per kernel: many drafts start from the same one."""
+    """The places of a technique, found once for each kernel, because many drafts start from the
+    same kernel."""
     found = CATALOGUE[technique].sites(body.kernel, machine)
     return tuple(Step(technique, arguments) for arguments in found)
 
@@ -228,10 +231,10 @@ def _on_slots(
 
 
 def _kept(kernel: Kernel, machine: Machine, label: str, factor: str) -> Kernel:
-    """Several tiles of a loop in turn against each operand in the array.
+    """Processes several tiles of a loop in turn with each operand in the array.
 
-    Alone, `retile` seldom pays where tiles do not fill the array: only with the operand kept does
-    a product of few rows take no more than its own rows' time.
+    Without this, `retile` is seldom useful for tiles that do not fill the array. Only if the
+    operand is kept does a product of few rows take only the time of its own rows.
     """
     kernel = simplify(retile(kernel, machine, _loop(kernel, label), int(factor)))
     return reuse_latched(kernel, machine)

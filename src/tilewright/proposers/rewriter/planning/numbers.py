@@ -1,4 +1,4 @@
-"""The numbers in steps of this rewriter: tiles, slots of buffers, iterations that are unrolled."""
+"""The numbers in steps of this rewriter: tiles, slots of buffers, unrolled iterations."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tilewright.proposers.rewriter.planning.parameters import all_tile_factors, 
 from tilewright.proposers.rewriter.reading import read
 
 SLOTS = (2, 3, 4, 6, MAX_SLOTS)
-"""Numbers of buffers that loads fill in turn. Of results, more than two have not been faster."""
+"""Maximum number of slots of buffers with results, because more than two have not been faster."""
 
 
 class NumberedSteps:
-    """The `Numbered` role on one machine."""
+    """Implements the `Numbered` role for one machine."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
@@ -38,7 +38,7 @@ class NumberedSteps:
         return Step.parse(text)
 
     def number(self, step: Step) -> tuple[str, int] | None:
-        """The step without its number, and the number; None where it has none."""
+        """The step without its number, and the number; None if it has none."""
         at = _place(step)
         if at is None:
             return None
@@ -46,7 +46,7 @@ class NumberedSteps:
         return str(replace(step, arguments=others)), int(step.arguments[at])
 
     def renumbered(self, kernel: Kernel, step: Step) -> Iterator[Step]:
-        """The step with each other number that may fit the kernel."""
+        """The step with each other number that may be possible in the kernel."""
         at = _place(step)
         if at is not None:
             for number in map(str, self._numbers(kernel, step)):
@@ -80,10 +80,10 @@ class NumberedSteps:
         return estimate(kernel, self._machine).total
 
     def sentence(self, kernel: Kernel, step: Step) -> str:
-        """What the step does, in words."""
+        """A description of the step."""
         return step.sentence
 
 
 def _place(step: Step) -> int | None:
-    """Where a step's number stands among its arguments."""
+    """The position of a step's number among its arguments."""
     return next((n for n, text in enumerate(step.arguments) if text.isdecimal()), None)

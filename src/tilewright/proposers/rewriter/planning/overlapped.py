@@ -1,9 +1,10 @@
 """Sequences that overlap all moves of a kernel of tiled products with its products.
 
-The steps of such a sequence pay together, not one by one: what is loaded for a tile, when, and in
-which portions. So they are carried out wherever they apply, and only the tiles are chosen by the
-estimate: products of several tiles with one operand, loads that stay in local memory or run ahead
-over all loops around, and stores that are delayed, both distributed among the products.
+The steps of such a sequence are only useful together: what is loaded for a tile, when, and in which
+portions. Therefore, they are carried out wherever they apply, and the estimate only chooses the
+tiles. In the result, several products use one operand, loads stay in local memory or are issued
+ahead over all enclosing loops, and stores are delayed. Loads and stores are distributed among the
+products.
 """
 
 from __future__ import annotations
@@ -33,22 +34,23 @@ TECHNIQUES = frozenset(
         *("double-accumulator", "pipeline", "interleave", "unroll", "pack"),
     )
 )
-"""What these sequences are made of; `pipeline-nest` comes with `pipeline`."""
+"""The techniques in these sequences. `pipeline-nest` belongs to `pipeline`."""
 FIRST_TILES = 4
-"""Ways to enlarge tiles once that are enlarged a second time."""
+"""Ways to enlarge tiles that may be enlarged a second time."""
 TILES = 4
-"""Tiles with which a sequence goes on."""
+"""Number of tilings with which a sequence continues."""
 KEPT, WIDE = 0.5, 0.25
-"""Parts of a memory that an operand takes, at most, that stays there or is loaded at once: with two
-slots for each of two operands, the memory is full."""
+"""Maximum share of a memory for an operand that stays there or is loaded at once. With two slots
+for each of two operands, the memory is full."""
 LEAST = 8
-"""Products between two moves, at least: as many as hide the time of the core for a move."""
+"""Minimum number of products between two moves, so that they hide the core's time for a move."""
 SPREAD = 8
-"""Iterations among which moves are distributed, at least, where there are as many."""
+"""Minimum number of iterations among which moves are distributed, if there are as many."""
 
 
 def overlapped_sequences(kernel: Kernel, machine: Machine, offered: Set[str]) -> Iterator[Made]:
-    """The sequences, those on the best tiles first; none without all of their techniques."""
+    """The sequences, those with the best tiles first; none if one of their techniques is not
+    available."""
     if not offered >= TECHNIQUES:
         return
     for tiles in _tiled(_taken(((), kernel), machine, "overwrite"), machine)[:TILES]:
@@ -56,7 +58,8 @@ def overlapped_sequences(kernel: Kernel, machine: Machine, offered: Set[str]) ->
 
 
 def _tiled(start: Made, machine: Machine) -> list[Made]:
-    """Tiles that keep an operand in the array, enlarged in one or two dimensions; best first."""
+    """Tiles that keep an operand in the array, enlarged in one or two dimensions, the best
+    first."""
     once = _ranked(_each(start, machine, ("keep-operand",)), machine)
     twice = [
         made
@@ -69,7 +72,7 @@ def _tiled(start: Made, machine: Machine) -> list[Made]:
 
 
 def _overlapped(made: Made, machine: Machine) -> Made:
-    """All moves of a kernel with these tiles overlapped with its products."""
+    """The kernel with these tiles in which all moves overlap the products."""
     made = _coalesced(made, machine)
     made = _shared_loads(made, machine)
     made = _resident(made, machine)
@@ -86,7 +89,7 @@ def _overlapped(made: Made, machine: Machine) -> Made:
 
 
 def _tile(kernel: Kernel, machine: Machine) -> str | None:
-    """The variable of the innermost loop around products and stores: an iteration is a tile."""
+    """The variable of the innermost loop around products and stores, whose iterations are tiles."""
     found = [
         loop.var
         for _, loop, _ in labelled_loops(kernel.body)
@@ -108,7 +111,7 @@ def _label(kernel: Kernel, machine: Machine, variable: str) -> str:
 
 
 def _work(kernel: Kernel, machine: Machine, variable: str) -> str | None:
-    """The only loop around products directly inside such a loop."""
+    """The only loop with products directly inside such a loop."""
     label = _label(kernel, machine, variable)
     loops = {s: found for found, s, _ in labelled_loops(kernel.body)}
     bodies = [s.body for s, found in loops.items() if found == label]
@@ -117,9 +120,9 @@ def _work(kernel: Kernel, machine: Machine, variable: str) -> str | None:
 
 
 def _wide_loads(made: Made, machine: Machine, tile: str) -> Made:
-    """What a tile loads piece by piece is loaded for all of the innermost loop at once.
+    """Data that a tile loads in parts are loaded for the whole innermost loop at once.
 
-    Addresses are then worked out once for that loop, not for each product.
+    Then addresses are computed once for this loop, not for each product.
     """
     for name in _loaded(made[1], machine):
         around = _around(made[1], machine, name)
@@ -130,13 +133,14 @@ def _wide_loads(made: Made, machine: Machine, tile: str) -> Made:
 
 
 def _takes(made: Made, machine: Machine, name: str, most: float) -> bool:
-    """Whether a buffer takes at most a part of its memory."""
+    """Whether a buffer takes at most a given share of its memory."""
     buffer = next((b for b in find_buffers(made[1], machine) if b.name == name), None)
     return buffer is not None and buffer.rows <= most * machine.spaces[buffer.space].rows
 
 
 def _taps(made: Made, machine: Machine, tile: str) -> Made:
-    """The outermost loops around the products of a tile as one, while it can be unrolled whole."""
+    """Merges the outermost loops around the products of a tile, as long as the result can be
+    unrolled completely."""
     label = _work(made[1], machine, tile)
     after = made if label is None else _with((Step("coalesce", (label,)),), made, machine)
     if after is made or _whole(after, machine, tile) is after:
@@ -145,13 +149,14 @@ def _taps(made: Made, machine: Machine, tile: str) -> Made:
 
 
 def _whole(made: Made, machine: Machine, tile: str) -> Made:
-    """The loop around the products of a tile unrolled whole; the same where it is too long."""
+    """The kernel with the loop around the products of a tile unrolled; unchanged if it is too
+    long."""
     label = _work(made[1], machine, tile)
     return made if label is None else _with((Step("unroll", (label, "0")),), made, machine)
 
 
 def _accumulators(made: Made, machine: Machine, tile: str) -> Made:
-    """Results are stored one tile later, and what they begin with is loaded one tile ahead."""
+    """Results are stored one tile later, and their initial values are loaded one tile ahead."""
     for buffer in find_buffers(made[1], machine):
         label = _label(made[1], machine, tile)
         later = Step("double-accumulator", (buffer.name, label, "2", "delayed"))
@@ -163,7 +168,8 @@ def _accumulators(made: Made, machine: Machine, tile: str) -> Made:
 
 
 def _ahead(made: Made, machine: Machine, name: str, tile: str) -> Made:
-    """Loads of a buffer one iteration ahead, also where a loop inside a tile begins anew."""
+    """Issues loads of a buffer one iteration ahead, also across restarts of a loop inside a
+    tile."""
     around = _around(made[1], machine, name)
     if not around:
         return made
@@ -176,7 +182,8 @@ def _ahead(made: Made, machine: Machine, name: str, tile: str) -> Made:
 
 
 def _distributed(made: Made, machine: Machine, variable: str) -> Made:
-    """Moves of a loop among the iterations of the loop inside it, inwards until these are many."""
+    """Distributes the moves of a loop among the iterations of its inner loop, and further inwards
+    until these are many."""
     iterations = 1.0
     while iterations < SPREAD:
         work = _work(made[1], machine, variable)
@@ -191,7 +198,7 @@ def _distributed(made: Made, machine: Machine, variable: str) -> Made:
 
 
 def _products(body: Body, machine: Machine) -> float:
-    """How many products a body issues, at least."""
+    """Minimum number of products that a body issues."""
     count = 0.0
     for stmt in body:
         if isinstance(stmt, Loop):
@@ -204,7 +211,7 @@ def _products(body: Body, machine: Machine) -> float:
 
 
 def _resident(made: Made, machine: Machine) -> Made:
-    """Operands that every tile loads stay in local memory where half of it holds them."""
+    """Operands that every tile loads stay in local memory if they fit into half of it."""
     for step in list(steps_for(made[1], machine, "resident")):
         outermost = [found for found, _, above in labelled_loops(made[1].body) if not above]
         if step.arguments[1] not in outermost or step.arguments[2] != "before":
@@ -215,7 +222,8 @@ def _resident(made: Made, machine: Machine) -> Made:
 
 
 def _unrolled(made: Made, machine: Machine, tile: str) -> Made:
-    """The products of a tile without the loop around them where that fits, else the inner ones."""
+    """Unrolls the loop around the products of a tile if the result fits, otherwise the inner
+    loops."""
     after = _whole(made, machine, tile)
     while after is made:
         whole = [(s,) for s in steps_for(made[1], machine, "unroll") if s.arguments[1] == "0"]
@@ -227,7 +235,7 @@ def _unrolled(made: Made, machine: Machine, tile: str) -> Made:
 
 
 def _coalesced(made: Made, machine: Machine) -> Made:
-    """Every two loops around tiles as one, from the inside out."""
+    """Merges every two loops around tiles, from the innermost pair outwards."""
     for label, loop, _ in reversed(labelled_loops(made[1].body)):
         inner = loop.body[0]
         around_tiles = isinstance(inner, Loop) and len(inner.body) > 1
@@ -240,7 +248,7 @@ def _coalesced(made: Made, machine: Machine) -> Made:
 
 
 def _loaded(kernel: Kernel, machine: Machine) -> list[str]:
-    """Buffers that hold what products only read."""
+    """Buffers with data that products only read."""
     return [
         b.name
         for b in find_buffers(kernel, machine)
@@ -253,7 +261,7 @@ def _has(loop: Loop, machine: Machine, unit: str) -> bool:
 
 
 def _around(kernel: Kernel, machine: Machine, name: str) -> list[str]:
-    """The loops around all uses of a buffer, innermost first; none where there is no such one."""
+    """The loops around all uses of a buffer, innermost first; empty if there are none."""
     buffer = next((b for b in find_buffers(kernel, machine) if b.name == name), None)
     if buffer is None:
         return []
@@ -264,7 +272,7 @@ def _around(kernel: Kernel, machine: Machine, name: str) -> list[str]:
 
 
 def _each(made: Made, machine: Machine, techniques: Iterable[str]) -> list[Made]:
-    """What each place of some techniques makes of a kernel."""
+    """The kernels that some techniques produce at each of their places."""
     steps = [s for technique in techniques for s in steps_for(made[1], machine, technique)]
     found = [_with((step,), made, machine) for step in steps]
     return [f for f in found if f is not made]
@@ -275,7 +283,7 @@ def _ranked(found: Iterable[Made], machine: Machine) -> list[Made]:
 
 
 def _shared_loads(made: Made, machine: Machine) -> Made:
-    """What iterations load again and again, such as the pixels under a filter, loaded once."""
+    """Data that iterations load repeatedly, such as the pixels under a filter, are loaded once."""
     while True:
         found = _each(made, machine, ("block-load",))
         after = min(found, key=lambda f: estimate(f[1], machine).loaded_rows, default=made)
@@ -294,12 +302,12 @@ def _taken(made: Made, machine: Machine, technique: str) -> Made:
 
 
 def _first(ways: Iterable[tuple[Step, ...]], made: Made, machine: Machine) -> Made:
-    """The first of some ways that applies; the same sequence if none does."""
+    """The first of several ways that applies; the unchanged sequence if none does."""
     return next((a for way in ways if (a := _with(way, made, machine)) is not made), made)
 
 
 def _with(steps: tuple[Step, ...], made: Made, machine: Machine) -> Made:
-    """The sequence with more steps; the same one unless all of them apply."""
+    """The sequence with more steps; unchanged unless all of them apply."""
     kernel = made[1]
     for step in steps:
         after = step.carried_out(kernel, machine)

@@ -1,7 +1,8 @@
-"""Numbers for rewrites, from what the kernel and the machine allow: tiles, slots, unrolling.
+"""Numbers for rewrites that the kernel and the machine allow: tiles, slots, unrolling.
 
-Small numbers are always offered, since they cost little; the largest one is what half of a
-memory holds, what hides the time a load takes, or what the instruction cache holds.
+Small numbers are always offered, because they cost little. The largest number is the one for which
+the data fit into half of a memory, the time of a load is hidden, or the code fits into the
+instruction cache.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from tilewright.proposers.rewriter.rewrites.loops import MAX_UNROLLED
 
 
 def tile_factors(kernel: Kernel, machine: Machine, loop: Loop, above: Body) -> list[int]:
-    """How many neighbouring tiles an iteration may work on: 2, 4, and what half the memories hold.
+    """Numbers of neighbouring tiles for one iteration: 2, 4, and as many as fit into half of the
+    memories.
 
-    The other half is for the next tile: one that fills a memory leaves no slot to load or store
-    another meanwhile, and no later step can take it back. The largest one divides the number of
-    tiles, or is a power of two where no divisor comes near.
+    The other half is for the next tile. If a tile filled a memory, there would be no slot to load
+    or store another one at the same time, and no later step could change this. The largest number
+    divides the number of tiles, or is a power of two if no divisor is close.
     """
     count, most = _tiles(kernel, machine, loop, above)
     divisor = max((f for f in range(1, most + 1) if count % f == 0), default=1)
@@ -31,13 +33,14 @@ def tile_factors(kernel: Kernel, machine: Machine, loop: Loop, above: Body) -> l
 
 
 def all_tile_factors(kernel: Kernel, machine: Machine, loop: Loop, above: Body) -> list[int]:
-    """Every number of neighbouring tiles up to that which divides theirs, or is a power of two."""
+    """Every number of neighbouring tiles that divides their number or is a power of two."""
     count, most = _tiles(kernel, machine, loop, above)
     return [f for f in range(2, most + 1) if count % f == 0 or f & (f - 1) == 0]
 
 
 def _tiles(kernel: Kernel, machine: Machine, loop: Loop, above: Body) -> tuple[int, int]:
-    """The number of tiles of a loop, and how many of them half the memories hold; 0 if unknown."""
+    """The number of tiles of a loop, and how many of them fit into half of the memories; 0 if
+    unknown."""
     count = trip_count(loop, env_of(above))
     if count is None or count < 2:
         return 0, 0
@@ -51,7 +54,7 @@ def _tiles(kernel: Kernel, machine: Machine, loop: Loop, above: Body) -> tuple[i
 
 
 def slot_counts(buffer: Buffer, loop: Loop, above: Body, cost: Cost) -> list[int]:
-    """Slots to turn a loaded buffer over: 2, 3, and as many as hide the time from load to use."""
+    """Numbers of slots of a loaded buffer: 2, 3, and as many as hide the time from load to use."""
     rounds = 1.0
     for position, around in enumerate((*above, loop)):
         if isinstance(around, Loop):
@@ -62,19 +65,19 @@ def slot_counts(buffer: Buffer, loop: Loop, above: Body, cost: Cost) -> list[int
 
 
 def unroll_factors(loop: Loop, above: Body) -> list[int]:
-    """0 for all iterations where they fit, 2, and the largest divisor that fits."""
+    """Unrolling factors: 0 for all iterations if they fit, 2, and the largest divisor that fits."""
     whole, divisors = _unrolled(loop, above)
     return sorted({*whole, *divisors[:1], *divisors[-1:]})
 
 
 def all_unroll_factors(loop: Loop, above: Body) -> list[int]:
-    """0 for all iterations where they fit, and every divisor that fits."""
+    """Unrolling factors: 0 for all iterations if they fit, and every divisor that fits."""
     whole, divisors = _unrolled(loop, above)
     return [*whole, *divisors]
 
 
 def _unrolled(loop: Loop, above: Body) -> tuple[list[int], list[int]]:
-    """0 where all iterations fit, and the divisors of their number that fit, below it."""
+    """0 if all iterations fit, and the smaller divisors of their number that fit."""
     fewest, most = trips(loop, env_of(above))
     if fewest != most or not math.isfinite(most):
         return [], []

@@ -1,4 +1,4 @@
-"""Draws plans: short sequences of steps that the static estimate expects to pay."""
+"""Draws plans: short sequences of steps with a good static estimate."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FOLLOW_UPS: Mapping[str, float] = {
     "double-buffer": 1,
     "settings": 1,
 }
-"""Techniques that may complete a plan after its first step, and how often they are drawn."""
+"""Techniques that may complete a plan after its first step, and their relative frequencies."""
 SERIAL_FOLLOW_UPS: Mapping[str, float] = {
     "offload": 4,
     "forward": 3,
@@ -51,27 +51,29 @@ SERIAL_FOLLOW_UPS: Mapping[str, float] = {
     "settings": 1,
     "dead-code": 1,
 }
-"""The same for kernels that load what they stored, or whose core computes on it."""
+"""The same for kernels that load data that they stored, or whose core computes on arrays."""
 DEEP = ("retile", "keep-operand", "reuse", "unroll", "pack")
-"""Techniques that pay within a long plan, beside those that complete a short one."""
+"""Techniques that are useful in a long plan, in addition to those that complete a short one."""
 FILLS, UNFILLED = "keep-operand", 60.0
-"""The technique for products that do not fill the array, and how much more often it opens a plan
-for each part of the array's time that they leave empty: a tenth makes it seven times as urgent."""
+"""The technique for products that do not fill the array. It is chosen more often, the more of the
+array's time such products leave unused: a tenth makes it seven times as likely."""
 DEEPEST = 12
-"""Steps of a long plan; every draw makes half of its plans long, one where code is straight."""
+"""Number of steps of a long plan. Each draw makes half of its plans long, or one if the code is
+straight-line."""
 LONGEST = 3
-"""Steps of the longest plan; a plan that goes back to an ancestor may be twice as long."""
+"""Number of steps of the longest plan. A plan that returns to an ancestor may be twice as long."""
 POOL = 2
-"""Drafts made for each plan that is asked for; the most promising ones are kept."""
+"""Number of drafts for each requested plan, of which the most promising ones are kept."""
 SAMPLE = 10
-"""Steps compared before one is taken: the best of ten is among the best fifth nine times in ten."""
+"""Number of steps that are compared before one is taken. The best of ten is among the best fifth in
+nine of ten cases."""
 ATTEMPTS = 4
-"""Draws of a follow-up step before a draft stays as it is."""
+"""Number of draws for a follow-up step before a draft stays unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A sequence of steps under one menu option, the kernel it gives, and its estimate."""
+    """A sequence of steps for one menu option, the resulting kernel, and its estimate."""
 
     option: MenuOption
     steps: tuple[Step, ...]
@@ -91,17 +93,18 @@ def draw(
     *,
     most_long: int | None = None,
 ) -> list[Draft]:
-    """Up to `count` distinct drafts on options of the menu.
+    """Up to `count` distinct drafts for options of the menu.
 
-    Options are drawn by Thompson sampling of what they brought in this run, times what the
-    parent's measurement says binds; of the drafts, those with the lowest estimate are kept with
-    one random one, so that the estimate never decides alone. Half of them are long, or `most_long`.
+    Options are drawn by Thompson sampling of their gains in this run, multiplied by the urgency
+    that the parent's measurement gives them. Of the drafts, those with the lowest estimates are
+    kept, and one random draft, so that the estimate never decides alone. Half of them are long, or
+    `most_long`.
     """
     learned = evidence(history)
     urgent = {o.id: urgency(parent, o.technique) for o in menu}
     now = estimate(kernel, machine)
     for option in menu:
-        if option.technique == FILLS and now.array:  # no measurement tells it apart from work
+        if option.technique == FILLS and now.array:  # no measurement distinguishes it from work
             urgent[option.id] += UNFILLED * now.unfilled / now.array
     pool: dict[tuple[Step, ...], Draft] = {}
     openers = {o.id: shuffled(kernel, machine, o.technique, rng) for o in menu if o.technique}
@@ -136,7 +139,7 @@ def completed(
     menu: Sequence[MenuOption],
     rng: random.Random,
 ) -> tuple[tuple[Step, ...], Kernel]:
-    """Steps of another kernel's schedule, with those that the estimate adds for this one."""
+    """Steps of another kernel's schedule, with those that the estimate adds for this kernel."""
     moves = _moves(kernel, machine, menu)
     return descended(moves, steps, kernel, rng, len(steps) + DEEPEST, SAMPLE)
 
@@ -152,7 +155,8 @@ def _moves(kernel: Kernel, machine: Machine, menu: Sequence[MenuOption]) -> Step
 def extended(
     steps: tuple[Step, ...], kernel: Kernel, machine: Machine, rng: random.Random, more: int
 ) -> tuple[tuple[Step, ...], Kernel]:
-    """The steps with up to `more` follow-ups that apply and that the estimate does not reject."""
+    """The steps with up to `more` further steps that apply and that the estimate does not
+    reject."""
     likely = SERIAL_FOLLOW_UPS if passes_through_memory(kernel, machine) else FOLLOW_UPS
     for _ in range(more):
         current = estimate(kernel, machine).total
@@ -166,7 +170,8 @@ def extended(
 
 
 def urgency(parent: Trial, technique: str) -> float:
-    """1 to 4: the larger the share of the parent's cycles lost to what a technique relieves."""
+    """A number from 1 to 4 that grows with the share of the parent's cycles lost to causes that a
+    technique relieves."""
     outcome = parent.outcome
     if not isinstance(outcome, Measured) or technique not in CATALOGUE:
         return 1.0
@@ -176,9 +181,10 @@ def urgency(parent: Trial, technique: str) -> float:
 
 
 def passes_through_memory(kernel: Kernel, machine: Machine) -> bool:
-    """Whether some loop loads what it stores, or the core computes on arrays itself.
+    """Whether some loop loads data that it stores, or the core itself computes on arrays.
 
-    Not where one nest of loops stores what another one loads: each is a product like any other.
+    It is false if one loop nest stores data that another one loads, because each nest is then an
+    ordinary product.
     """
     if any(isinstance(s, Assign) for s in walk(kernel.body)):
         return True
@@ -192,7 +198,7 @@ def passes_through_memory(kernel: Kernel, machine: Machine) -> bool:
 
 
 def _moved(body: Body, machine: Machine) -> tuple[set[str], set[str]]:
-    """The arrays that some code stores to and loads from."""
+    """The arrays that some code both stores and loads."""
     moved: dict[str, set[str]] = {"store": set(), "load": set()}
     for command in commands(body):
         if machine.unit(command.name) in moved:
@@ -204,7 +210,7 @@ def _moved(body: Body, machine: Machine) -> tuple[set[str], set[str]]:
 def shuffled(
     kernel: Kernel, machine: Machine, technique: str, rng: random.Random
 ) -> Iterator[tuple[Step, Kernel]]:
-    """Places where a technique applies, in random order; found only as they are asked for."""
+    """Places at which a technique applies, in random order. They are found only when requested."""
     steps = list(steps_for(kernel, machine, technique))
     rng.shuffle(steps)
     for step in steps:
@@ -214,14 +220,14 @@ def shuffled(
 
 
 class StepMoves:
-    """The `Moves` role: steps of some techniques on one machine."""
+    """Implements the `Moves` role: steps of some techniques on one machine."""
 
     def __init__(self, machine: Machine, techniques: Sequence[str]) -> None:
         self._machine = machine
         self._techniques = techniques
 
     def places(self, kernel: Kernel) -> Mapping[str, list[Step]]:
-        """Wherever the techniques may apply."""
+        """All places at which the techniques may apply."""
         return {name: list(steps_for(kernel, self._machine, name)) for name in self._techniques}
 
     def carried_out(self, kernel: Kernel, step: Step) -> Kernel | None:

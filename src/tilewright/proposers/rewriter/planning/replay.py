@@ -1,4 +1,4 @@
-"""Carries the schedule of an earlier run over to another kernel of the same kind."""
+"""Applies the schedule of an earlier run to another kernel of the same kind."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tilewright.proposers.rewriter.planning.catalogue import Step
 def replayed(
     schedule: Schedule, kernel: Kernel, machine: Machine
 ) -> Iterator[tuple[int, tuple[Step, ...], Kernel]]:
-    """After each plan of the schedule: its number, all steps so far and the kernel they give.
+    """For each plan of the schedule: its number, all steps so far, and the resulting kernel.
 
-    Steps name buffers and loops as the kernel calls them, so they hold for another size of the same
-    kernel. A step that does not fit is tried with smaller factors, and left out where none fits.
+    Steps use the kernel's names of buffers and loops, so they also apply to another size of the
+    same kernel. A step that is not possible is tried with smaller factors and otherwise left out.
     """
     steps: tuple[Step, ...] = ()
     for number, plan in enumerate(schedule.plans):
@@ -36,7 +36,7 @@ def replayed(
 
 
 def _no_larger(step: Step) -> Iterator[Step]:
-    """The step, then the same with its factor lowered down to 2."""
+    """The step, followed by the same step with smaller factors down to 2."""
     yield step
     for place, argument in enumerate(step.arguments):
         if argument.isdecimal():

@@ -1,4 +1,4 @@
-"""Plans that carry out a schedule of an earlier run, whole or in part."""
+"""Plans that apply a schedule of an earlier run, completely or in part."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tilewright.proposers.rewriter.planning.planner import completed
 from tilewright.proposers.rewriter.planning.replay import replayed
 
 MOST_COMPLETED = 4
-"""Parts of a schedule, the longest ones, that are completed by the estimate."""
+"""Number of parts of a schedule, the longest ones, that are completed by the estimate."""
 
 
 def plans_of_schedule(
@@ -27,10 +27,10 @@ def plans_of_schedule(
     rng: random.Random,
     author: str,
 ) -> list[Plan]:
-    """At the start of a run: the nearest schedule as a whole, then the most promising parts.
+    """Plans for the start of a run: the nearest schedule as a whole, then the most promising parts.
 
-    Parts are a schedule's first plans, up to any of them, of whichever schedule, as they are or
-    with steps that the estimate adds: another size may need others from some plan on.
+    A part consists of the first plans of a schedule. It is used unchanged, or with steps that the
+    estimate adds, because another size may need other steps from some plan on.
     """
     if not brief.schedules or brief.iteration > 1:
         return []

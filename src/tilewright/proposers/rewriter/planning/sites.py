@@ -1,4 +1,4 @@
-"""Where a technique may be tried: its arguments, place by place."""
+"""The places at which a technique may be tried, as arguments."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ Arguments: TypeAlias = tuple[str, ...]
 
 
 class SameBody:
-    """A kernel that is recognised by the statements of its body, which compare by identity.
+    """A kernel that is identified by the statements of its body, which are compared by identity.
 
-    And by how it is printed.
+    It is also identified by how it is printed.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -44,7 +44,7 @@ class SameBody:
 
 
 def loads(varying: bool) -> Callable[[Kernel, Machine], Iterator[Arguments]]:
-    """Loaded buffers with each loop around their loads that they do (not) depend on."""
+    """Loaded buffers with each loop around their loads on which they depend (or do not depend)."""
 
     def sites(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
         for buffer, label, depends in _dependences(SameBody(kernel), machine):
@@ -72,14 +72,14 @@ def _dependences(body: SameBody, machine: Machine) -> tuple[tuple[str, str, bool
 
 
 def resident_sites(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
-    """Loaded buffers with the loops they do not depend on, in each way of loading them."""
+    """Loaded buffers with the loops on which they do not depend, for each way to load them."""
     for buffer, label in loads(varying=False)(kernel, machine):
         for how in ("before", "at-first-use", "inside"):
             yield buffer, label, how
 
 
 def sums_in_array(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
-    """The whole kernel, where a setting may have sums stay in the array."""
+    """The whole kernel, if a setting may keep sums in the array."""
     if any(machine.attribute(c.name, "sums_in_array") for c in commands(kernel.body)):
         yield ()
 
@@ -96,7 +96,7 @@ def each_buffer(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
 
 
 def each_loop(*variants: str) -> Callable[[Kernel, Machine], Iterator[Arguments]]:
-    """Every loop, once for each variant if there are any."""
+    """Every loop, once for each variant if there are variants."""
 
     def sites(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
         for label, _, _ in labelled_loops(kernel.body):
@@ -109,7 +109,7 @@ def each_loop(*variants: str) -> Callable[[Kernel, Machine], Iterator[Arguments]
 
 
 def product_loops(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
-    """Loops around nothing but products: where the core's instructions per command matter."""
+    """Loops that contain only products, in which the core's instructions per command matter."""
     for label, loop, above in labelled_loops(kernel.body):
         if all(machine.unit(c.name) == "execute" for c in commands(loop.body)):
             for factor in unroll_factors(loop, above):
@@ -117,14 +117,14 @@ def product_loops(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
 
 
 def tiled_loops(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
-    """Loops, with the numbers of tiles that there is room for."""
+    """Loops, with the possible numbers of tiles."""
     for label, loop, above in labelled_loops(kernel.body):
         for factor in tile_factors(kernel, machine, loop, above):
             yield label, str(factor)
 
 
 def blocks(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
-    """Loops whose iterations are straight code of a size to work on."""
+    """Loops whose iterations are straight-line code of a suitable size."""
     for label in block_loops(kernel, machine):
         yield (label,)
 
@@ -132,7 +132,7 @@ def blocks(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
 def _filled_in_loops(
     kernel: Kernel, machine: Machine, unit: str
 ) -> Iterator[tuple[Buffer, str, Loop, Body]]:
-    """Buffers that are filled by this unit, with each loop around all their uses."""
+    """Buffers that this unit fills, with each loop around all their uses."""
     for buffer in find_buffers(kernel, machine):
         if {machine.unit(a.command.name) for a in buffer.writers} >= {unit}:
             for label, loop, above in labelled_loops(kernel.body):
@@ -141,7 +141,7 @@ def _filled_in_loops(
 
 
 def loaded_in_loops(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
-    """Loaded buffers in loops around all their uses, with numbers of slots."""
+    """Loaded buffers with each loop around all their uses, and numbers of slots."""
     cost = estimate(kernel, machine)
     for buffer, label, loop, above in _filled_in_loops(kernel, machine, "load"):
         for slots in slot_counts(buffer, loop, above, cost):
@@ -149,13 +149,13 @@ def loaded_in_loops(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
 
 
 def loaded_in_inner_loops(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
-    """The same for loops inside another one."""
+    """The same for inner loops."""
     inner = {label for label, _, above in labelled_loops(kernel.body) if above}
     yield from (found for found in loaded_in_loops(kernel, machine) if found[1] in inner)
 
 
 def accumulator_sites(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
-    """Buffers of results in loops around all their uses, with slots and ways to store."""
+    """Buffers of results with each loop around all their uses, slots and ways to store."""
     for buffer, label, _, _ in _filled_in_loops(kernel, machine, "execute"):
         for slots in sorted({2, max(2, machine.spaces[buffer.space].banks)}):
             for how in ("in-place", "delayed"):
@@ -163,7 +163,7 @@ def accumulator_sites(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
 
 
 def split_sites(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
-    """Loops whose variable is divided by a multiple of their step: groups of so many iterations."""
+    """Loops whose variable is divided by a multiple of their step, with the group size."""
     for label, loop, _ in labelled_loops(kernel.body):
         divisors = {d // loop.step for d in divided_by(loop) if d % loop.step == 0}
         for factor in sorted(divisors - {1}):
@@ -171,21 +171,21 @@ def split_sites(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
 
 
 def loops_of_loads(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
-    """Loops around nothing but loads."""
+    """Loops that contain only loads."""
     for label, loop, _ in labelled_loops(kernel.body):
         if all(machine.unit(c.name) == "load" for c in commands(loop.body)):
             yield (label,)
 
 
 def products_alone(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
-    """Loops around nothing but products."""
+    """Loops that contain only products."""
     for label, loop, _ in labelled_loops(kernel.body):
         if all(machine.unit(c.name) == "execute" for c in commands(loop.body)):
             yield (label,)
 
 
 def tested_loops(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
-    """Loops whose variable is tested inside, at the end that the test tells apart."""
+    """Loops whose variable is tested inside, with the end that the test selects."""
     for label, loop, _ in labelled_loops(kernel.body):
         tests = [c for s in walk(loop.body) if isinstance(s, Guard) for c in s.condition]
         found = {c.op for c in tests if loop.var in c.left.names() | c.right.names()}

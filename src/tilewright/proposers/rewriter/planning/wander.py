@@ -1,8 +1,8 @@
-"""Plans for a search that has found nothing better for a while: random walks off the tried paths.
+"""Random sequences of steps for a search that has found nothing better for a while.
 
-All changes of the best kernels that the estimate expects to be faster are soon tried, and it leads
-to the same plans again. Then steps are taken at random, whatever the estimate says about them. Of
-the kernels at the ends of several walks, those with the lowest estimates are measured.
+The changes of the best kernels with good estimates are soon all tried, and the estimate leads to
+the same plans again. Then steps are taken at random, whatever their estimate is. Of the kernels at
+the ends of several such sequences, those with the lowest estimates are measured.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ from tilewright.proposers.rewriter.planning.catalogue import Step
 from tilewright.proposers.rewriter.planning.planner import POOL, Draft, shuffled
 
 STALE = 4
-"""Iterations without a better kernel before walks begin."""
+"""Number of iterations without a better kernel before random sequences begin."""
 LEAST_PROGRESS = 0.001
-"""By how much, as a share of its latency, a kernel has to be better to count."""
+"""Minimum improvement that counts, as a share of the latency."""
 FARTHEST = 4
-"""Steps of the longest walk."""
+"""Number of steps of the longest random sequence."""
 TRIES = 4
-"""Walks begun for each one that is wanted, at most."""
+"""Maximum number of random sequences for each one that is requested."""
 
 
 def is_stale(parent: Trial, history: History, iteration: int) -> bool:
-    """Whether no kernel was better than all before it in the iterations just before this one.
+    """Whether no kernel of the latest iterations was better than all kernels before.
 
-    Of the kernels that began anew, where the parent is one of them, else of the others.
+    If the parent belongs to the kernels that began again from the naive loop nest, only these are
+    considered, otherwise only the others.
     """
     best, found, anew = math.inf, iteration, set[str]()
     for trial in history:
@@ -54,7 +55,7 @@ def wander(
     count: int,
     rng: random.Random,
 ) -> list[Draft]:
-    """Up to `count` drafts that begin with an option of the menu; none of them is in `tried`."""
+    """Up to `count` drafts that begin with an option of the menu and are not in `tried`."""
     found: dict[str, Draft] = {}
     for _ in range(TRIES * count):
         if len(found) == POOL * count:
@@ -74,7 +75,7 @@ def wander(
 
 
 def tried_from(parent: Trial, history: History) -> frozenset[str]:
-    """The sequences of steps that this run has carried out on a kernel."""
+    """The sequences of steps that this run has applied to a kernel."""
     plans = [t.candidate.plan for t in history if t.candidate.plan is not None]
     return frozenset(
         str(plan.parameters.get("steps", ""))
@@ -86,7 +87,7 @@ def tried_from(parent: Trial, history: History) -> frozenset[str]:
 def _random_step(
     kernel: Kernel, machine: Machine, menu: Sequence[MenuOption], rng: random.Random
 ) -> tuple[Step, Kernel] | None:
-    """A step at a random place of a random technique that changes the kernel."""
+    """A random technique at a random place that changes the kernel."""
     techniques = [o.technique for o in menu if o.technique]
     rng.shuffle(techniques)
     for technique in techniques:

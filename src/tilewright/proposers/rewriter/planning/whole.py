@@ -1,10 +1,11 @@
-"""Sequences that carry out all that helps a kernel at once.
+"""Sequences that combine all helpful techniques for a kernel.
 
-A recurrence needs steps that random ones rarely make together, some of which cost time alone:
-results stay in local memory only once the core computes nothing on them, and copies between steps
-go only once nothing else moves. Tiled products overlap all moves (`overlapped.py`), or take the
-best step of all places, by the estimate, again and again: random steps find the best tile, the
-operand to keep, and moves that run ahead of a tile without a burst only after many trials.
+A recurrence needs steps that random choices rarely combine, and some of them make the kernel slower
+alone. For example, results stay in local memory only after the core computes nothing on them, and
+copies between steps disappear only after nothing else is moved. Sequences for tiled products
+overlap all moves (`overlapped.py`), or repeatedly take the step with the best estimate of all
+places. Random steps find the best tile, the operand to keep, and evenly distributed early moves
+only after many trials.
 """
 
 from __future__ import annotations
@@ -44,17 +45,18 @@ RECURRENCE = (
     "widen",
     "pack",
 )
-"""Techniques in the order in which each finds what the ones before it made possible.
+"""Techniques in an order in which each creates opportunities for the following ones.
 
-Signs go to matrices before vectors are rows: a row may then be handed on as it is.
+Signs are moved to matrices before vectors become rows, because a row can then be passed on
+unchanged.
 """
 MOST = 16
-"""Places of one technique that a sequence uses, at most."""
+"""Maximum number of places of one technique that a sequence uses."""
 
 TILES = ("keep-operand", "retile")
-"""Techniques that begin a sequence for tiled products, one for each."""
+"""Techniques that begin a sequence for tiled products, one for each sequence."""
 COALESCE = "coalesce"
-"""The technique that makes one loop of the loops around tiles."""
+"""The technique that merges the loops around tiles into one loop."""
 _SIZES, _WORDS = ("reuse", "unroll", "simplify"), ("pack",)
 _PLACES = ("interleave", "stagger", "banks", "widen", "double-buffer")
 TILED = (
@@ -76,19 +78,20 @@ TILED = (
         *(_SIZES, _PLACES, _WORDS),
     ),
 )
-"""Techniques that go on with it, in each of these orders: the next group when none of one saves
-time any more.
+"""Techniques that continue such a sequence, in each of these orders. The next group begins when no
+technique of the current one saves time.
 
-First what is loaded and when, of which each choice rules out others; addresses and words come last,
-since they hide from the other techniques what they look for. Where the loops around tiles are one
-loop, what moves ahead of a tile goes on in the next row of tiles.
+The choice of what is loaded and when comes first, because each choice there excludes others.
+Addresses and words come last, because they hide the patterns that other techniques need. If the
+loops around tiles are one loop, moves that are issued ahead of a tile continue across rows of
+tiles.
 """
 IN_BURSTS = ("stagger", "pipeline", "double-accumulator")
 """Techniques that issue many moves at once."""
 WORTH = 0.9995
-"""The estimate after a step that is taken, at most, as a share of the one before."""
+"""Maximum estimate after a step that is taken, as a share of the estimate before."""
 MOST_TRIED = 300
-"""Steps that are tried for one sequence: some seconds."""
+"""Number of steps that are tried for one sequence, which takes some seconds."""
 
 
 def whole_drafts(
@@ -96,7 +99,7 @@ def whole_drafts(
 ) -> Iterator[Draft]:
     """The complete sequences for a kernel of this kind, which use only options of the menu.
 
-    Each counts as a plan on one of the options offered; without any there are none.
+    Each counts as a plan for one of the offered options; without options there are none.
     """
     if not offered:
         return
@@ -123,7 +126,8 @@ def quick_drafts(
 def product_sequences(
     kernel: Kernel, machine: Machine, offered: Set[str]
 ) -> Iterator[tuple[tuple[Step, ...], Kernel]]:
-    """For tiled products: with all moves overlapped, and then by the best step of all places."""
+    """Sequences for tiled products: first with all moves overlapped, then by the best step of all
+    places."""
     given: list[Kernel] = []
     for find in (overlapped_sequences, tiled_sequences):
         for steps, after in find(kernel, machine, offered):
@@ -135,7 +139,8 @@ def product_sequences(
 def tiled_sequences(
     kernel: Kernel, machine: Machine, offered: Set[str]
 ) -> Iterator[tuple[tuple[Step, ...], Kernel]]:
-    """For tiled products: in each order, a sequence that begins with each way to enlarge tiles."""
+    """Sequences for tiled products: for each order, one that begins with each way to enlarge
+    tiles."""
     given: list[Kernel] = []
     for order in TILED:
         for first in TILES:
@@ -147,7 +152,8 @@ def tiled_sequences(
 
 
 def _coalesced(kernel: Kernel, machine: Machine) -> tuple[tuple[Step, ...], Kernel]:
-    """Every two loops around tiles as one, from the inside out; it saves nothing alone."""
+    """Merges every two loops around tiles, from the innermost pair outwards. This saves nothing
+    alone."""
     for label, loop, _ in reversed(labelled_loops(kernel.body)):
         inner = loop.body[0]
         around_tiles = isinstance(inner, Loop) and len(inner.body) > 1
@@ -163,7 +169,7 @@ def _coalesced(kernel: Kernel, machine: Machine) -> tuple[tuple[Step, ...], Kern
 def sequences(
     kernel: Kernel, machine: Machine, offered: Set[str]
 ) -> Iterator[tuple[tuple[Step, ...], Kernel]]:
-    """The steps of each sequence, made of `offered` techniques, and the kernel after them."""
+    """The steps of each sequence of `offered` techniques, and the resulting kernel."""
     given: list[Kernel] = []
     for without in ("", "transpose"):
         order = [t for t in RECURRENCE if t in offered and t != without]
@@ -182,7 +188,7 @@ def option_of(steps: Sequence[Step], menu: Sequence[MenuOption]) -> MenuOption:
 def _carried_out(
     kernel: Kernel, machine: Machine, techniques: Sequence[str]
 ) -> tuple[tuple[Step, ...], Kernel]:
-    """Each technique in turn, wherever it changes something."""
+    """Applies each technique in turn wherever it changes something."""
     steps: list[Step] = []
     for technique in techniques:
         for _ in range(MOST):
@@ -199,7 +205,7 @@ def _carried_out(
 def _best_steps(
     kernel: Kernel, machine: Machine, groups: Sequence[Sequence[str]]
 ) -> tuple[tuple[Step, ...], Kernel]:
-    """Of each group in turn the step with the lowest estimate, for as long as one saves time."""
+    """For each group in turn, the step with the lowest estimate, as long as one saves time."""
     steps: list[Step] = []
     tried, now = 0, estimate(kernel, machine).total
     for group in groups:
@@ -224,9 +230,11 @@ def _best_steps(
 def _with_interleaved(
     step: Step, kernel: Kernel, machine: Machine
 ) -> Iterator[tuple[tuple[Step, ...], Kernel]]:
-    """A step, and where it moves loads or stores also with these distributed among the products.
+    """A step, and if it moves loads or stores, also the step followed by distributing these among
+    the products.
 
-    Many moves at once save nothing alone: the core waits until they are all under way.
+    Many moves at once save nothing alone, because the core waits until all of them have been
+    issued.
     """
     after = step.carried_out(kernel, machine)
     if after is None:
