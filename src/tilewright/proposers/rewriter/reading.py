@@ -1,4 +1,4 @@
-"""A kernel as the rewriter works on it."""
+"""Reads a kernel into the form on which the rewriter works."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tilewright.proposers.rewriter.rewrites.separate import separated
 
 
 def read(source: str, machine: Machine) -> Kernel:
-    """The kernel of a C file, its loops and buffers taken apart where they serve for several.
+    """The kernel of a C file. Loops and buffers with several uses are split into separate ones.
 
     `InputError` if it has none or does not parse.
     """
@@ -23,7 +23,8 @@ def read(source: str, machine: Machine) -> Kernel:
 
 
 def understood(source: str, machine: Machine) -> Kernel:
-    """The kernel as its C says, or as the commands that it issues where the C is not understood."""
+    """The kernel as its C describes it, or as the commands that it issues if the C is not
+    understood."""
     kernel = lift(source, machine)
     if any(isinstance(s, Opaque) for s in walk(kernel.body)):
         with suppress(NotRaised):

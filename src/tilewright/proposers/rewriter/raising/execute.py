@@ -1,4 +1,4 @@
-"""Runs a kernel's C without an accelerator, for the commands it issues."""
+"""Runs a kernel's C without an accelerator and records the commands that it issues."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class NotRaised(InputError):
 class Run:
     """The commands of one run: their names by number, and the events.
 
-    `own` are the arrays of the kernel's own that its commands load or store, by the number that
-    their addresses have instead of an argument's.
+    `own` are the kernel's own arrays that its commands load or store, by the numbers in their
+    addresses.
     """
 
     commands: tuple[str, ...]
@@ -61,9 +61,9 @@ class Run:
 
 
 class _Memory:
-    """What the core holds: values by address; new objects get addresses of their own.
+    """The memory of the core: values by address. New objects get new addresses.
 
-    `touched` are the arrays of the kernel's own that the core reads or writes.
+    `touched` are the kernel's own arrays that the core reads or writes.
     """
 
     def __init__(self, own: Sequence[Own], events: list[Event]) -> None:
@@ -198,13 +198,13 @@ def executed(source: str, machine: Machine, *, data: bool = False) -> Run:
 
 
 def _moved(events: Sequence[Event], translator: Translator) -> Mapping[int, Own]:
-    """The arrays of the kernel's own that commands load or store."""
+    """The kernel's own arrays that commands load or store."""
     used = sorted({number for number, _ in _uses(events, translator)})
     return {number: translator.own[number - OWN // SPACING] for number in used}
 
 
 def _uses(events: Sequence[Event], translator: Translator) -> Iterator[tuple[int, int]]:
-    """The number of each array of the kernel's own that a command names, and the line."""
+    """The number of each of the kernel's own arrays that a command names, and the line."""
     if not translator.own:
         return
     last = OWN // SPACING + len(translator.own)

@@ -1,8 +1,8 @@
-"""What reaches memory: each stored row as a sum of products and of rows, all of them in memory.
+"""Finds what reaches memory: each stored row as a sum of products and rows of arrays.
 
-Follows the commands of a run. Every local row knows where it came from: a row of the scratchpad is
-a row of an array, a row of the accumulator is the sum it holds. What a store writes is then known
-without any local memory, order or buffer.
+It follows the commands of a run and records the origin of every local row: a row of the scratchpad
+is a row of an array, and a row of the accumulator is the sum that it contains. The values that a
+store writes are then known without local memories, orders or buffers.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ _ARRAY = "the array"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What the products of a sum have in common beside their addresses.
+    """The common properties of the products in a sum, except their addresses.
 
-    `settings` are those of the array, `factors` the scales of the two operands' loads, `depth` and
-    `columns` the size of the second operand. From term to term of a sum, the first operand's
-    elements lie `apart` bytes apart and the second one's `stride`; from column to column `across`.
-    `transposed` says which of the two operands the array transposes.
+    `settings` are those of the array, `factors` the scales with which the two operands were loaded,
+    `depth` and `columns` the size of the second operand. The elements of the first operand are
+    `apart` bytes apart from term to term, and those of the second `stride` bytes; from column to
+    column, they are `across` bytes apart. `transposed` says which of the two operands the array
+    transposes.
     """
 
     settings: Operands
@@ -46,7 +47,8 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """How a sum is stored: scale and activation, or unscaled by a flag; columns."""
+    """How a sum is stored: with scale and activation, or unscaled according to a flag; its
+    columns."""
 
     settings: Operands
     unscaled: bool
@@ -55,7 +57,7 @@ class Store:
 
 @dataclass(slots=True)
 class Sums:
-    """Rows of sums from `start` on, all made up alike.
+    """Rows of sums from `start` on with the same structure.
 
     Of a product: the first operand's row of row 0, its bytes from row to row, the second operand,
     the kind. Of added rows: the row of row 0, the bytes from row to row, the load's scale. Sums
@@ -71,7 +73,7 @@ class Sums:
     narrowed: bool = False
 
     def one(self, number: int) -> Sums:
-        """Row `number` of them alone."""
+        """Only row `number`."""
         return Sums(
             self.start + number,
             1,
@@ -85,7 +87,8 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Rows of sums that a store writes, `stride` bytes apart; the rest as in `Sums`."""
+    """Rows of sums that a store writes, `stride` bytes apart; the other fields are those of
+    `Sums`."""
 
     address: int
     stride: int
@@ -98,7 +101,8 @@ class Stored:
 
 @dataclass(slots=True, eq=False)
 class _Block:
-    """Rows from `start` on moved by one load: row r lies at `address + r * stride`; 0 are zeros.
+    """Rows from `start` on that one load moves. Row r is at `address + r * stride`; the address 0
+    means zeros.
 
     `across` are bytes from column to column; `whole` until another load overwrites some of them.
     """
@@ -116,9 +120,10 @@ class _Block:
 
 @dataclass
 class Computation:
-    """What a run computes: the rows it stores, by phase; a phase reads what earlier ones store.
+    """The computation of a run: the rows that it stores, by phase. A phase reads rows that earlier
+    phases store.
 
-    `own` are the arrays of the kernel's own among those that it stores.
+    `own` are the kernel's own arrays among those that it stores.
     """
 
     stored: list[Stored]
@@ -157,7 +162,7 @@ class _Flow:
     # Local addresses
 
     def located(self, address: int) -> tuple[str, int, set[str]] | None:
-        """Memory, row and meanings of the flags of a local address; None for no operand."""
+        """Memory, row and flags of a local address; None for an address that means no operand."""
         if address not in self.places:
             self.places[address] = self._located(address & 0xFFFFFFFF)
         return self.places[address]
@@ -182,13 +187,13 @@ class _Flow:
         return name, rest, flags
 
     def bytes_of(self, space: str) -> int:
-        """Bytes of an element of a local memory."""
+        """Number of bytes of an element of a local memory."""
         return SIZES[self.machine.element(space) or ""]
 
     # Commands
 
     def follow(self, run: Run) -> None:
-        """All events, in their order."""
+        """Follow all events in order."""
         for space in self.machine.spaces.values():
             self.moved[space.name] = [None] * space.rows
             self.sums[space.name] = [None] * space.rows
@@ -276,7 +281,7 @@ class _Flow:
 
     @cached_property
     def _sum_spaces(self) -> frozenset[str]:
-        """The local memories of sums: all but the one at address 0."""
+        """The local memories for sums: all except the one at address 0."""
         return frozenset(n for n in self.machine.spaces if self.machine.constants[n] != 0)
 
     def _add_rows(
@@ -297,7 +302,7 @@ class _Flow:
             old.phase = max(old.phase, phase)
 
     def _put(self, new: Sums, space: str) -> None:
-        """New sums in place of what the rows held."""
+        """Replace the contents of the rows by new sums."""
         held = self.sums[space]
         olds = {id(o): o for o in held[new.start : new.start + new.count] if o is not None}
         for old in olds.values():
@@ -307,7 +312,7 @@ class _Flow:
         held[new.start : new.start + new.count] = [new] * new.count
 
     def _held(self, space: str, first: int, count: int) -> list[Sums]:
-        """The sums that make up some rows, taken apart where they reach beyond them."""
+        """The sums in some rows, split if they extend beyond these rows."""
         self._check_rows(space, first, count)
         held = self.sums[space]
         one = held[first]
@@ -430,7 +435,7 @@ class _Flow:
     def _even_rows(
         self, place: tuple[str, int, set[str]], rows: int, columns: int
     ) -> tuple[int, int, float, int]:
-        """Address, stride, scale and phase of a block of rows that lie evenly in memory."""
+        """Address, stride, scale and phase of a block of evenly spaced rows in memory."""
         parts = list(self._blocks(place[0], place[1], rows))
         address, stride, _, scale, _, count = parts[0]
         if len(parts) > 1 and count == 1:
@@ -449,7 +454,8 @@ class _Flow:
     def _blocks(
         self, space: str, first: int, count: int
     ) -> Iterator[tuple[int, int, int, float, int, int]]:
-        """Address, stride, columns, scale, phase and number of the rows that lie evenly."""
+        """Address, stride, columns, scale, phase and number of rows for each evenly spaced
+        block."""
         self._check_rows(space, first, count)
         held, row = self.moved[space], first
         while row < first + count:
@@ -584,7 +590,7 @@ class _Flow:
     # Order in memory
 
     def _phase_of(self, address: int, stride: int, size: int, rows: int) -> int:
-        """How many stores lie one after the other before these bytes are there."""
+        """The number of stores that depend on one another before these bytes are available."""
         array, at = divmod(address, SPACING)
         if array not in self.tracked:
             return 0

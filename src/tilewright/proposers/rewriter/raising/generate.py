@@ -1,5 +1,5 @@
-"""The naive loop nest of a computation: tiles of the array's rows by the widest move, everything
-loaded where it is used, nothing overlapped."""
+"""Writes the naive loop nest of a computation, in which data are loaded where they are used and
+nothing overlaps. A tile has the height of the array and the width of the widest move."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _At: TypeAlias = Callable[..., Dram]
 
 @dataclass(frozen=True, slots=True)
 class _Isa:
-    """The commands that the nest is written with."""
+    """The commands with which the nest is written."""
 
     machine: Machine
     loads: tuple[str, ...]
@@ -109,7 +109,7 @@ class _Isa:
         return Command(configured, (Expr(stride), *(written(v) for v in rest)))
 
     def array_setting(self, given: Sequence[int]) -> Command:
-        """As it was given, with the name of the dataflow."""
+        """The setting as it was given, with the name of the dataflow."""
         return setting(
             self.machine, self.machine.attribute(self.product, "configured_by") or "", given
         )
@@ -123,7 +123,7 @@ def deepest(computation: Computation, machine: Machine) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Dim:
-    """A loop: its variable, and what a step of one means for each address of a point."""
+    """A loop: its variable, and the change of each address of a point in one step."""
 
     name: str
     step: Vector
@@ -131,7 +131,8 @@ class _Dim:
 
 
 class _Writer:
-    """Writes one nest, and `rest` after its last block of columns: a narrower one, or nothing."""
+    """Writes one nest, and `rest` after its last block of columns, which is a narrower block or
+    nothing."""
 
     def __init__(
         self, isa: _Isa, arrays: Mapping[int, Array], kinds: Sequence[Kind], rest: int = 0
@@ -142,7 +143,7 @@ class _Writer:
         self.names = [n for n in _NAMES if n not in taken]
 
     def nest(self, nest: Nest) -> Body:
-        """The loops of a nest after its settings."""
+        """The loops of a nest, which come after its settings."""
         isa, columns = self.isa, nest.how.columns
         names = iter(self.names)
         base = nest.points.base
@@ -190,7 +191,7 @@ class _Writer:
         self, nest: Nest, row: _Dim, at: _At, wide: Expr, tall: Expr, inner: str,
         names: Iterator[str],
     ) -> tuple[list[Command], list[Stmt]]:  # fmt: skip
-        """Settings, and the statements that make up a tile of sums."""
+        """Settings, and the statements that compute a tile of sums."""
         isa = self.isa
         adding = len(isa.loads) - 1
         body: list[Stmt] = []
@@ -235,7 +236,7 @@ class _Writer:
         return settings, body
 
     def _deepened(self, listed: Sequence[Terms]) -> list[tuple[Terms, int]]:
-        """Terms, with the depth of shorter ones that go on where they end."""
+        """Terms in which shorter terms that continue them are merged."""
         result: list[tuple[Terms, int]] = []
         for terms in listed:
             kind, (base, dims) = self.kinds[terms.kind], _parts(terms)
@@ -256,7 +257,7 @@ class _Writer:
     def _products(
         self, terms: Terms, at: _At, wide: Expr, tall: Expr, inner: str, names: list[str], more: int
     ) -> Body:
-        """The products of some terms, and of `more` of their depth after the last."""
+        """The products of some terms, with `more` of their depth after the last one."""
         isa, kind = self.isa, self.kinds[terms.kind]
         free = iter(names)
         deeper = ((kind.depth * kind.apart, kind.depth * kind.stride), terms.points.dims[-1:])
@@ -289,7 +290,9 @@ class _Writer:
         )  # fmt: skip
         base, every = terms.points.base, [*dims, along]
         source = at(2, every, base[1])
-        if kind.transposed[1]:  # its rows are columns of the result: as many as a product has
+        if kind.transposed[
+            1
+        ]:  # the operand's rows are columns of the result: as many as a product has
             moved = source if narrow else self._moved(source, inner, kind.across)
             to = Local(isa.factors, apart + offset)
             product = (Command(isa.loads[1], (moved, to, depth, part)), *product)
@@ -308,14 +311,14 @@ class _Writer:
         return next(a for a in self.arrays.values() if a.name == place.array)
 
     def _moved(self, source: Dram, name: str, step: int) -> Dram:
-        """An address that moves on by so many bytes with a variable."""
+        """An address that grows by a number of bytes with a variable."""
         array = self._array(source)
         digits = _digits(step, _bytes(array), strides(array))
         index = (e + var(name) * d for e, d in zip(source.index, digits, strict=True))
         return Dram(source.array, tuple(index))
 
     def _inside(self, terms: Terms, along: _Dim, at: _At) -> bool:
-        """Whether a loop over the depth stays within an axis of both arrays."""
+        """Whether a loop over the depth stays inside one axis of both arrays."""
         try:
             at(1, [along], terms.points.base[0])
             at(2, [along], terms.points.base[1])
@@ -324,7 +327,7 @@ class _Writer:
         return True
 
     def _within(self, dim: tuple[Vector, int], *places: Dram) -> list[tuple[Vector, int]]:
-        """A dimension as several, so that none walks over the end of an array's axis."""
+        """A dimension split into several, so that none goes beyond the end of an array's axis."""
         step, count = dim
         for array_step, place in zip(step, places, strict=True):
             array = self._array(place)
@@ -337,12 +340,12 @@ class _Writer:
         return [dim]
 
     def _rows(self, nest: Nest) -> tuple[tuple[Vector, int], list[tuple[Vector, int]]]:
-        """The dimension whose points become the rows of a tile, and the others."""
+        """The dimension whose points become the rows of a tile, and the other dimensions."""
         dims = list(nest.points.dims)
         single = ((0,) * len(nest.points.base), 1)
         fitting = [d for d in dims if d[0][2] == 0 and not self._is_across(nest, d)]
         kinds = [self.kinds[t.kind] for t in nest.terms]
-        if any(k.transposed[0] for k in kinds):  # its columns are rows of the result
+        if any(k.transposed[0] for k in kinds):  # the operand's columns are rows of the result
             size = self.isa.bytes_of(self.isa.factors)
             fitting = [d for d in fitting if d[0][1] == size]
         if not fitting:
@@ -352,7 +355,7 @@ class _Writer:
         return chosen, [d for d in dims if d is not chosen]
 
     def _is_across(self, nest: Nest, dim: tuple[Vector, int]) -> bool:
-        """Whether a dimension walks over blocks of columns that lie beside one another."""
+        """Whether a dimension iterates over adjacent blocks of columns."""
         step = dim[0]
         if nest.how.columns != self.isa.width or step[1] != 0:
             return False
@@ -366,7 +369,7 @@ class _Writer:
         )
 
     def _leaves_axis(self, step: int, address: int) -> bool:
-        """Whether a step goes to another index than the last one of the array at an address."""
+        """Whether a step changes another index than the last one of the array at an address."""
         array = self.arrays[address // SPACING]
         return step < 0 or any(_digits(step, _bytes(array), strides(array))[:-1])
 
@@ -375,7 +378,7 @@ class _Writer:
             raise NotRaised("blocks of columns that lie unevenly in memory")
 
     def _place(self, address: int, place: int, dims: Sequence[_Dim]) -> Dram:
-        """An address of a point as an element of an argument array."""
+        """The address of a point as an element of an argument array."""
         number, offset = divmod(address, SPACING)
         if number not in self.arrays:
             raise NotRaised("an address outside the arrays")
@@ -411,7 +414,7 @@ def _packed(dim: tuple[Vector, int], base: Vector) -> tuple[Vector, int]:
 
 
 def _spread(dim: tuple[Vector, int], base: Vector) -> tuple[Vector, int]:
-    """The reverse of `_packed`."""
+    """The inverse of `_packed`."""
     steps = iter(dim[0])
     return tuple(next(steps) if b else 0 for b in base), dim[1]
 
@@ -421,7 +424,7 @@ def _parts(terms: Terms) -> tuple[Vector, tuple[tuple[Vector, int], ...]]:
 
 
 def _bytes(array: Array) -> int:
-    """Of an element."""
+    """Number of bytes of an element."""
     size = SIZES.get(array.element)
     if size is None:
         raise NotRaised(f"array {array.name} of {array.element}, a type that is not known")
@@ -429,7 +432,7 @@ def _bytes(array: Array) -> int:
 
 
 def _digits(offset: int, size: int, sizes: Sequence[int]) -> list[int]:
-    """Bytes as indices of an array whose axes step by `sizes` elements."""
+    """Bytes as indices of an array whose axes have steps of `sizes` elements."""
     if offset % size or offset < 0:
         raise NotRaised("an address between two elements, or a step backwards")
     rest, found = offset // size, []
@@ -446,7 +449,7 @@ _NAMES = ("i", "j", "jj", "k", "p", "q", "r", "s", "t", "u", "v", "w", "x", "y",
 def generated(
     computation: Computation, found: Sequence[Nest], arrays: Mapping[int, Array], machine: Machine
 ) -> Body:
-    """The body of the naive kernel, from the arrays by the number in their addresses."""
+    """The body of the naive kernel, for arrays given by the numbers in their addresses."""
     isa = _Isa.of(machine, computation)
     result: list[Stmt] = []
     phase = found[0].phase
@@ -460,7 +463,7 @@ def generated(
 
 
 def _widened(found: Sequence[Nest], isa: _Isa, kinds: Sequence[Kind]) -> list[tuple[Nest, int]]:
-    """Nests, with the columns of narrower ones that go on where their blocks end."""
+    """Nests in which narrower nests that continue the last block of columns are merged."""
     result: list[tuple[Nest, int]] = []
     for nest in found:
         for number, (main, rest) in enumerate(result):

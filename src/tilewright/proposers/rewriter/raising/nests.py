@@ -1,4 +1,5 @@
-"""Regular sets of sums: rows of results made up alike, as nests of loops over addresses."""
+"""Describes regular sets of sums: rows of results with the same structure, as loop nests over
+addresses."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ MOST_PIECES = 64
 
 @dataclass(frozen=True, slots=True)
 class Lattice:
-    """Points `base + sum of i_d * step_d`, every i_d from 0 up to its count."""
+    """Points `base + sum of i_d * step_d`, where every i_d counts from 0 to below its count."""
 
     base: Vector
     dims: tuple[tuple[Vector, int], ...]
@@ -29,7 +30,8 @@ class Lattice:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Products of one kind within a sum: first and second operand, from the first product's."""
+    """Products of one kind in a sum: addresses of the first and second operand, relative to the
+    first product."""
 
     kind: int
     points: Lattice
@@ -37,10 +39,11 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """Rows of results made up alike.
+    """Rows of results with the same structure.
 
-    A point is the address of the result, of the first product's operands (both 0 if there are no
-    products), and of each added row. `scales` are those of the added rows' loads.
+    A point consists of the address of the result, the addresses of the first product's operands
+    (both 0 if there are no products), and the address of each added row. `scales` are the scales
+    with which the added rows are loaded.
     """
 
     phase: int
@@ -104,7 +107,7 @@ def _into(
 
 
 def _terms(apart: np.ndarray) -> tuple[Terms, ...]:
-    """The products of a sum, those of each kind as lattices."""
+    """The products of a sum, as lattices for each kind."""
     result = []
     for kind in sorted(set(apart[:, 2].tolist())):
         points = apart[apart[:, 2] == kind][:, :2]
@@ -115,7 +118,7 @@ def _terms(apart: np.ndarray) -> tuple[Terms, ...]:
 
 
 def lattices(points: Iterable[Vector]) -> list[Lattice]:
-    """Sorted points as few lattices: runs that grow evenly, then runs of runs."""
+    """Sorted points as few lattices: evenly spaced runs, then runs of runs."""
     found = [Lattice(point, ()) for point in points]
     while True:
         merged = _merged(found)
@@ -125,10 +128,12 @@ def lattices(points: Iterable[Vector]) -> list[Lattice]:
 
 
 def _merged(parts: Sequence[Lattice]) -> list[Lattice]:
-    """Neighbours of one form whose bases grow evenly as one lattice with one more dimension.
+    """Adjacent lattices with the same form and evenly spaced bases, merged into one with one more
+    dimension.
 
-    A run is cut where the run before it ended, if it is several of the same step and form: the
-    last points of a row and the first ones of the next may grow evenly by chance.
+    A run is cut where the previous run ended if it consists of several runs with the same step and
+    form, because the last points of a row and the first ones of the next may be evenly spaced by
+    chance.
     """
     result: list[Lattice] = []
     at = 0
@@ -138,7 +143,7 @@ def _merged(parts: Sequence[Lattice]) -> list[Lattice]:
         while stop < len(parts) and parts[stop].dims == first.dims:
             new = tuple(b - a for a, b in zip(parts[stop - 1].base, parts[stop].base, strict=True))
             if step not in (None, new) or any(abs(n) >= SPACING // 2 for n in new):
-                break  # not evenly, or in another array
+                break  # not evenly spaced, or in another array
             step, stop = new, stop + 1
         before = result[-1].dims if result else ()
         if before and before[1:] == first.dims and before[0][0] == step:

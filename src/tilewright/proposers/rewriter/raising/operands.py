@@ -1,4 +1,4 @@
-"""Operands of commands whose values are known from a run, as they are written."""
+"""Writes operands of commands whose values are known from a run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def as_float(value: float) -> Text:
 
 
 def strides(array: Array) -> list[int]:
-    """Elements between neighbours along each axis."""
+    """Number of elements between neighbours along each axis."""
     sizes = [1]
     for extent in reversed(array.shape[1:]):
         sizes.insert(0, sizes[0] * extent)

@@ -1,4 +1,4 @@
-"""Arrays of the kernel's own in a run: what fills them again fills an array of its own."""
+"""The kernel's own arrays in a run. Each time an array is filled again, a new array is used."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ MOST_BYTES = 4 << 20
 
 
 class Fillings:
-    """Where the elements of arrays of the kernel's own lie, if nothing is stored there twice.
+    """The positions of elements in the kernel's own arrays, so that nothing is stored to the same
+    place twice.
 
-    A store to bytes that are stored already begins another filling: a copy of the array, behind the
-    ones before. What lies in earlier fillings is out of reach then, and in a filling only what this
-    run stored; a load of anything else may want values of an earlier call, and is refused.
+    A store to bytes that are already stored begins a new filling, which is a copy of the array
+    after the previous copies. Earlier fillings are then not accessible. In a filling, only data
+    that this run stored can be loaded. Any other load may read values of an earlier call and is
+    refused.
     """
 
     def __init__(self, own: Mapping[int, Own]) -> None:
@@ -27,7 +29,7 @@ class Fillings:
         self._filled = {number: bytearray(one.bytes) for number, one in own.items()}
 
     def stored(self, address: int, stride: int, size: int, rows: int, line: int) -> int:
-        """Where rows of so many bytes are stored that the kernel stores at an address."""
+        """The new position for rows of this size in bytes that the kernel stores at an address."""
         number, at = divmod(address, SPACING)
         if number not in self._own:
             return address
@@ -43,7 +45,7 @@ class Fillings:
         return address + self._number[number] * self._own[number].bytes
 
     def loaded(self, address: int, stride: int, size: int, rows: int, line: int) -> int:
-        """Where the rows lie that the kernel loads from an address."""
+        """The position of the rows that the kernel loads from an address."""
         number, at = divmod(address, SPACING)
         if number not in self._own:
             return address
@@ -54,13 +56,13 @@ class Fillings:
         return address + self._number[number] * self._own[number].bytes
 
     def arrays(self, taken: Collection[str]) -> dict[int, Array]:
-        """The arrays with all their fillings, by their numbers."""
+        """The arrays with all their fillings, by number."""
         return declared(self._own, taken, {n: count + 1 for n, count in self._number.items()})
 
     def _rows(
         self, number: int, at: int, stride: int, size: int, rows: int, line: int
     ) -> Collection[int]:
-        """Where the rows of a move begin within their array."""
+        """The positions of a move's rows in their array."""
         if at + stride * (rows - 1) + size > self._own[number].bytes:
             raise NotRaised(f"it moves what lies behind {self._own[number].name}", line)
         return range(at, at + stride * (rows - 1) + 1, stride) if stride else (at,)
@@ -69,9 +71,10 @@ class Fillings:
 def declared(
     own: Mapping[int, Own], taken: Collection[str], fillings: Mapping[int, int]
 ) -> dict[int, Array]:
-    """Arrays of the kernel's own as a kernel declares them, by their numbers.
+    """The declarations of the kernel's own arrays, by number.
 
-    One with several fillings has as many times the rows; the file's own text does not declare it.
+    An array with several fillings has a multiple of its rows, and is not declared by the file's
+    text.
     """
     found: dict[int, Array] = {}
     names = set(taken)
@@ -98,5 +101,5 @@ def numbered(kernel: Kernel) -> dict[int, Array]:
 
 
 def names_in(kernel: Kernel) -> frozenset[str]:
-    """Names that the text around a kernel's body uses."""
+    """Names that the text outside a kernel's body uses."""
     return frozenset(re.findall(r"\w+", kernel.before + kernel.signature + kernel.after))

@@ -1,4 +1,4 @@
-"""A kernel's computation as the naive loop nest, whatever schedule it was written with."""
+"""Converts any kernel to the naive loop nest of its computation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from tilewright.proposers.rewriter.raising.own_arrays import names_in, numbered
 
 @lru_cache(maxsize=16)
 def raised(source: str, machine: Machine) -> Kernel:
-    """The naive nest that computes what a kernel does; `NotRaised` says why there is none.
+    """The naive loop nest that computes the same as a kernel; `NotRaised` gives the reason if there
+    is none.
 
     Sums are added up in another order: the same result for integers, another rounding for floats.
     Products that continue one another become deeper ones where that makes them fewer.

@@ -1,7 +1,8 @@
-"""Loops in a sequence: parts that repeat with numbers that grow evenly, and repeats of those.
+"""Finds loops in a sequence: parts that repeat with evenly growing numbers, and repetitions of such
+parts.
 
-Each element is taken in once: it extends the loop before it, completes the third of three parts
-that make a new one, or stays. (Nested loop recognition after A. Ketterlin and P. Clauss,
+Each element is processed once. It extends the loop before it, completes the third of three parts
+that form a new loop, or stays separate. (Nested loop recognition after A. Ketterlin and P. Clauss,
 "Prediction and trace compression of data access addresses through nested loop recognition", 2008.)
 """
 
@@ -22,7 +23,7 @@ TIMES = 3
 
 @dataclass(frozen=True, slots=True)
 class Single:
-    """An element, and its numbers."""
+    """An element and its numbers."""
 
     shape: Shape
     numbers: tuple[int, ...]
@@ -30,9 +31,10 @@ class Single:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """A part, `count` times: its numbers are those of the first time, one after the other.
+    """A part that is repeated `count` times. Its numbers are those of the first repetition, in
+    order.
 
-    Each grows by its `steps` from one time to the next.
+    Each number grows by its entry in `steps` from one repetition to the next.
     """
 
     shape: Shape
@@ -46,13 +48,13 @@ Term: TypeAlias = Single | Repeat
 
 
 def repeated(count: int, part: tuple[Term, ...], steps: tuple[int, ...]) -> Repeat:
-    """A part so many times."""
+    """A part repeated a number of times."""
     numbers = tuple(chain.from_iterable(term.numbers for term in part))
     return Repeat((count, steps, *(t.shape for t in part)), numbers, count, part, steps)
 
 
 def loops_of(elements: Iterable[Single]) -> list[Term]:
-    """The sequence as few terms."""
+    """The sequence with as few terms as possible."""
     sequence = _Sequence()
     for element in elements:
         sequence.append(element)
@@ -60,8 +62,8 @@ def loops_of(elements: Iterable[Single]) -> list[Term]:
 
 
 class _Sequence:
-    """The terms so far. What each new one repeats is looked for by hashes of shapes, which lists
-    are searched for in a fraction of the time that a comparison of shapes takes."""
+    """The terms so far. Repetitions are found by hashes of shapes, because comparing hashes takes
+    far less time than comparing shapes."""
 
     def __init__(self) -> None:
         self.terms: list[Term] = []
@@ -70,7 +72,7 @@ class _Sequence:
         """By place: where loops are, or were, that a part ending there would extend."""
 
     def append(self, term: Term) -> None:
-        """Take in the next element."""
+        """Add the next element."""
         self._add(term)
         while (found := self._shorter()) is not None:
             taken, loop = found
@@ -84,7 +86,8 @@ class _Sequence:
         self._hashes.append(hash(term.shape))
 
     def _shorter(self) -> tuple[int, Repeat] | None:
-        """How many of the last terms are one loop, and it: the shortest part comes first."""
+        """The number of last terms that form a loop, and this loop. The shortest part is tried
+        first."""
         hashes, total = self._hashes, len(self._hashes)
         last = hashes[-1]
         before = hashes[-2 : -LONGEST - 2 : -1]
@@ -111,7 +114,7 @@ class _Sequence:
         return None
 
     def _three_times(self, length: int, total: int) -> tuple[int, Repeat] | None:
-        """The last terms as three parts of a new loop, if they are."""
+        """The last terms as three repetitions of a new loop, if possible."""
         hashes = self._hashes
         if total < TIMES * length or hashes[-1 - 2 * length] != hashes[-1]:
             return None
@@ -126,7 +129,7 @@ class _Sequence:
 
 
 def _is_next(loop: Repeat, part: list[Term]) -> bool:
-    """Whether terms are what a loop does the next time."""
+    """Whether terms are the next repetition of a loop."""
     if any(a.shape != b.shape for a, b in zip(loop.part, part, strict=True)):
         return False
     numbers = chain.from_iterable(term.numbers for term in part)
@@ -138,7 +141,8 @@ def _is_next(loop: Repeat, part: list[Term]) -> bool:
 
 
 def _steps(terms: list[Term], length: int) -> tuple[int, ...] | None:
-    """By how much the numbers grow over three parts; None if unevenly or none repeat."""
+    """The growth of the numbers over three parts; None if it is uneven or the parts do not
+    repeat."""
     steps: list[int] = []
     parts = (terms[:length], terms[length : 2 * length], terms[2 * length :])
     for first, second, third in zip(*parts, strict=True):

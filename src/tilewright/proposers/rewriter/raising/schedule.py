@@ -1,7 +1,7 @@
-"""The schedule of a kernel as loops, found in the commands that it issues.
+"""Finds the schedule of a kernel as loops, from the commands that it issues.
 
-It does not matter how the kernel's C decides what to issue (flags, remembered addresses, queues of
-slots, tests of any kind), as long as that does not depend on data.
+The kernel's C may decide in any way which commands to issue (flags, remembered addresses, queues of
+slots, tests of any kind), as long as the decision does not depend on data.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _NAMES = ("i", "j", "k", "p", "q", "r", "s", "t", "u", "v", "w", "x", "y", "z")
 
 @lru_cache(maxsize=16)
 def scheduled(source: str, machine: Machine) -> Kernel:
-    """A kernel's body as loops of exactly the commands that it issues, in their order.
+    """A kernel's body as loops of exactly the commands that it issues, in the same order.
 
-    `NotRaised` says why the commands make no loops.
+    `NotRaised` gives the reason if the commands do not form loops.
     """
     kernel, run = lift(source, machine), executed(source, machine)
     if len(run.events) > MOST_COMMANDS:
@@ -65,7 +65,7 @@ def scheduled(source: str, machine: Machine) -> Kernel:
 
 
 def _singles(run: Run, machine: Machine) -> Iterator[Single]:
-    """The commands with addresses as numbers; memory, flags and other operands are the shape."""
+    """The commands with addresses as numbers. Memory, flags and other operands are their shape."""
     kinds = [_kinds(name, machine) for name in run.commands]
     high = _high(machine)
     absent = _absent(machine)
@@ -88,7 +88,7 @@ def _singles(run: Run, machine: Machine) -> Iterator[Single]:
 
 
 def _products(singles: Iterator[Single], run: Run, machine: Machine) -> Iterator[Single]:
-    """The same with each command that latches an operand and the next one as one element."""
+    """The same, with each command that latches an operand and the next command as one element."""
     latches = {n for n, c in enumerate(run.commands) if machine.attribute(c, "latches")}
     shapes: dict[tuple[object, ...], tuple[object, ...]] = {}
     for single in singles:
@@ -101,13 +101,13 @@ def _products(singles: Iterator[Single], run: Run, machine: Machine) -> Iterator
 
 
 def _kinds(name: str, machine: Machine) -> list[str]:
-    """Which operands are addresses in an array or in a local memory."""
+    """The operands that are addresses in an array or in a local memory."""
     roles = machine.effects[name].operands
     return [r.partition("_")[0] if r.endswith(("_read", "_write")) else "" for r in roles]
 
 
 def _high(machine: Machine) -> int:
-    """The bits of a local address that are no row."""
+    """The bits of a local address that do not belong to the row."""
     names = [*machine.spaces, *(f for f, m in machine.flags.items() if m != "absent")]
     bits = 0
     for name in names:
@@ -187,7 +187,7 @@ class _Writer:
         return found
 
     def _place(self, number: int, offset: Expr, env: Mapping[str, Bounds]) -> Dram:
-        """An element of an argument, from the bytes before it."""
+        """An element of an argument, given by its offset in bytes."""
         if number not in self.arrays:
             raise NotRaised("an address outside the arrays")
         array = self.arrays[number]
@@ -203,7 +203,7 @@ class _Writer:
 
 
 def _quotient(of: Expr, by: int, env: Mapping[str, Bounds]) -> Expr:
-    """`of / by`, without the terms that are too small to matter."""
+    """`of / by`, without terms that are too small to matter."""
     for least in sorted({abs(c) for _, c in of.terms}):
         large = tuple(t for t in of.terms if abs(t[1]) > least)
         small = tuple(t for t in of.terms if abs(t[1]) <= least)
@@ -216,11 +216,11 @@ def _quotient(of: Expr, by: int, env: Mapping[str, Bounds]) -> Expr:
 
 
 def _remainder(of: Expr, by: int) -> Expr:
-    """`of % by`, with what both are multiples of taken out."""
+    """`of % by`, without common multiples of both."""
     unit = math.gcd(by, of.const, *(c for _, c in of.terms))
     return remainder(_divided(of, unit), by // unit) * unit
 
 
 def _divided(of: Expr, by: int) -> Expr:
-    """A sum of multiples of a number, divided by it."""
+    """A sum of multiples of a number, divided by this number."""
     return Expr(of.const // by, tuple((a, c // by) for a, c in of.terms))

@@ -1,8 +1,8 @@
-"""C to Python: a kernel becomes functions that issue its commands when they run.
+"""Translates a kernel from C to Python functions that issue its commands when they run.
 
-Every variable that has no address is a Python variable; all others lie in one memory, a dictionary
-from addresses to values. Arrays of the kernel's arguments have addresses but hold nothing, so a
-kernel that looks at its data is refused when it does.
+Every variable whose address is not taken is a Python variable. All others are in one memory, a
+dictionary from addresses to values. Arrays of the kernel's arguments have addresses but no values,
+so a kernel that reads its data is refused when it does so.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ from tilewright.proposers.rewriter.raising.types import (
 
 
 class Translator(Statements):
-    """Translates one file; `lines` holds the Python text and `origins` the C line of each."""
+    """Translates one file. `lines` contains the Python text and `origins` the C line of each Python
+    line."""
 
     def file(self, root: Node) -> None:
-        """All functions and globals; calls may come before definitions."""
+        """All functions and globals. Functions may be called before their definitions."""
         for node in root.named_children:
             match node.type:
                 case "type_definition":

@@ -1,4 +1,4 @@
-"""C types of a kernel, with the sizes that addresses are computed with."""
+"""C types of a kernel, with the sizes that are needed to compute addresses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """An integer or floating-point type of so many bytes."""
+    """An integer or floating-point type with a size in bytes."""
 
     bytes: int
     signed: bool = True
@@ -25,14 +25,14 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """A pointer; of unknown things if `to` is None."""
+    """A pointer. Its target type is unknown if `to` is None."""
 
     to: Type | None
 
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """An array; `count` is 0 where it is not given."""
+    """An array; `count` is 0 if it is not given."""
 
     of: Type
     count: int
@@ -76,7 +76,7 @@ NAMED: Mapping[str, Type] = {
 
 
 def of_words(words: list[str]) -> Number | None:
-    """A type written as several words: `unsigned long`."""
+    """A type that is written as several words, such as `unsigned long`."""
     known = {"signed", "unsigned", "short", "int", "long", "char"}
     if not words or not set(words) <= known:
         return None
@@ -87,7 +87,7 @@ def of_words(words: list[str]) -> Number | None:
 
 
 def size_of(kind: Type) -> int:
-    """Bytes of a value."""
+    """The size of a value in bytes."""
     match kind:
         case Number(size):
             return size
@@ -100,7 +100,7 @@ def size_of(kind: Type) -> int:
 
 
 def alignment(kind: Type) -> int:
-    """Bytes that an address of such a value is a multiple of."""
+    """The alignment of a value in bytes."""
     match kind:
         case Elements(of, _):
             return alignment(of)

@@ -1,1 +1,1 @@
-"""The rewrites: functions from a kernel to a kernel, with before and after in the docstring."""
+"""The rewrites: functions from a kernel to a kernel. Docstrings show kernels before and after."""

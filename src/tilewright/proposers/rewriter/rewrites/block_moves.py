@@ -1,4 +1,4 @@
-"""Commands a block's rewrites write themselves: moves, copies through the array, fences."""
+"""Commands that rewrites of a block add: moves, copies through the array, fences."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def scale_of(load: Command, machine: Machine) -> float:
 
 
 def scaled(load: Command, machine: Machine, factor: float) -> Command:
-    """A load that multiplies by a further factor."""
+    """A load that also multiplies by a further factor."""
     value = scale_of(load, machine) * factor
     return with_setting(load, machine, "scale", Text(f"{value!r}f"))
 
@@ -55,7 +55,7 @@ def element_of(kernel: Kernel, array: str) -> str:
 
 
 def is_lossless(store: Command, block: Block) -> bool:
-    """Whether a store writes exactly what the local rows hold, in the array's own type."""
+    """Whether a store writes exactly the contents of the local rows, in the array's own type."""
     machine = block.machine
     local = next(o for o in store.operands if isinstance(o, Local))
     section = block.section(store)
@@ -67,17 +67,17 @@ def is_lossless(store: Command, block: Block) -> bool:
 
 
 def is_off(operand: Operand | None, machine: Machine) -> bool:
-    """Whether a mode is the one whose value is 0."""
+    """Whether a mode has the value 0, which means that it is off."""
     if isinstance(operand, Text):
         return machine.constants.get(operand.text, 1) == 0
     return operand is None or operand == Expr(0)
 
 
 def copied(block: Block, product: Touch, source: Touch, target: Local) -> Body:
-    """Local rows copied through the array: added to a product of nothing.
+    """Local rows copied through the array, by adding them to a product with no operand.
 
-    `product` is any operand of a product, whose commands are used; `source` are the rows with
-    their extents. `NotApplicable` where the target has no addend or changes results on their way.
+    `product` is any operand of a product, whose commands are used. `source` are the rows with their
+    extents. `NotApplicable` if the target has no addend or changes results on their way.
     """
     machine = block.machine
     latch, use = product_commands(block, product.command)
@@ -128,7 +128,7 @@ def product_commands(block: Block, member: Command) -> tuple[Command, Command]:
 
 
 def any_product(block: Block) -> Touch:
-    """An operand of the first product that latches what it uses."""
+    """An operand of the first product that latches the operand it uses."""
     machine = block.machine
     for stmt in block.body:
         if isinstance(stmt, Command) and machine.attribute(stmt.name, "latches"):
@@ -143,7 +143,7 @@ def _roles(command: Command, machine: Machine) -> tuple[str, ...]:
 
 
 def _extents(touch: Touch, machine: Machine) -> tuple[Operand, Operand]:
-    """Columns and rows of an operand; one block at most."""
+    """Columns and rows of an operand, which is at most one block."""
     found = []
     for axis in ("columns", "rows"):
         at = machine.extent(touch.command.name, touch.operand, axis)
@@ -159,7 +159,7 @@ def _extents(touch: Touch, machine: Machine) -> tuple[Operand, Operand]:
 def load_like(
     block: Block, store: Command, section: Section, target: Local, factor: float
 ) -> Command:
-    """A load of a section in the layout of a store of as many elements."""
+    """A load of a section in the layout of a store with the same number of elements."""
     machine = block.machine
     name = next((e.name for e in machine.effects.values() if e.unit == "load"), None)
     if name is None:
@@ -185,7 +185,7 @@ def load_like(
 
 
 def store_of(block: Block, like: Command, section: Section, source: Local) -> Command:
-    """A store like another one, of other local rows to another place."""
+    """A store like another one, but of other local rows to another place."""
     operands: list[Operand] = list(like.operands)
     roles = _roles(like, block.machine)
     operands[roles.index("dram_write")] = _place(block.kernel, section)
@@ -199,7 +199,7 @@ def _place(kernel: Kernel, section: Section) -> Dram:
     rest = section.start
     index: list[Expr] = []
     for size in reversed(shape[1:]):
-        # Terms that are whole rows go to the outer dimensions, what is left to this one.
+        # Terms that are whole rows belong to the outer dimensions, and the rest to this one.
         inner = Expr(rest.const % size, tuple((a, c) for a, c in rest.terms if c % size))
         index.insert(0, inner)
         rest = quotient(rest - inner, size)
@@ -208,7 +208,7 @@ def _place(kernel: Kernel, section: Section) -> Dram:
 
 
 def fence_of(block: Block) -> Command:
-    """A command that waits for all others, as the kernel uses it."""
+    """A command that waits for all others, as the kernel already uses it."""
     for command in commands(block.kernel.body):
         if block.machine.unit(command.name) == "sync":
             return Command(command.name, command.operands)
@@ -216,7 +216,7 @@ def fence_of(block: Block) -> Command:
 
 
 def adding(space: str, row: int, machine: Machine) -> Local:
-    """Local rows that a write adds to."""
+    """The local rows to which a write accumulates."""
     flag = machine.flag("accumulate")
     if flag is None:
         raise NotApplicable("no local memory adds what is written to it")

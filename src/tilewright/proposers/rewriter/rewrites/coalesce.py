@@ -1,4 +1,4 @@
-"""One loop instead of two nested ones, so that an iteration of both has one successor."""
+"""Merge two nested loops into one, so that each iteration of both has a single successor."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from tilewright.proposers.rewriter.ir import (
 
 
 def coalesce(kernel: Kernel, loop: Loop) -> Kernel:
-    """Run a loop and the only loop inside it as one loop over all of their iterations.
+    """Merge a loop and the only loop inside it into one loop over all of their iterations.
 
     Before: `for (y = 0; y < 4; y++) for (x = 0; x < 32; x += 16) { load(A[y][x]); use; }`
     After:  `for (yx = 0; yx < 8; yx++) { load(A[yx / 2][yx % 2 * 16]); use; }`
 
-    The order of the iterations stays, so this is always legal; alone it saves nothing. Slots in
-    turn, loads one iteration ahead and stores one later then go on where the inner loop ended.
-    Applies where both loops have a constant number of iterations and nothing stands between them.
+    The order of the iterations does not change, so this is always legal. Alone it saves nothing,
+    but slots in turn, loads one iteration ahead and stores one iteration later then continue across
+    the end of the inner loop. Applies if both loops have a constant number of iterations and there
+    is no code between them.
     """
     above = next(a for s, a in walk_paths(kernel.body) if s is loop)
     new = as_one(kernel, loop, above)
@@ -32,7 +33,8 @@ def coalesce(kernel: Kernel, loop: Loop) -> Kernel:
 
 
 def as_one(kernel: Kernel, loop: Loop, above: Body) -> Loop:
-    """The loop over all iterations of a loop, inside `above`, and of the only loop inside it."""
+    """The loop over all iterations of a loop (with the enclosing loops `above`) and of the only
+    loop inside it."""
     inner = loop.body[0]
     if len(loop.body) != 1 or not isinstance(inner, Loop) or has_opaque(inner.body):
         raise NotApplicable(f"loop {loop.var} contains more than one loop")

@@ -1,4 +1,4 @@
-"""Straight code as loops, which other rewrites can then work on."""
+"""Convert straight-line code to loops, to which other rewrites apply."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from tilewright.proposers.rewriter.rewrites.roll import roll
 
 
 def roll_up(kernel: Kernel, machine: Machine) -> Kernel:
-    """Commands that repeat with evenly growing operands as loops, and such loops as loops again.
+    """Commands that repeat with evenly growing operands become loops, and repeated loops become
+    loops again.
 
     Before: `load(&A[0][0], SPAD(0)); load(&A[0][16], SPAD(16)); load(&A[0][32], SPAD(32));`
     After:  `for (b = 0; b < 48; b += 16) load(&A[0][b], SPAD(b));`
 
-    The same commands are issued in the same order; settings stay as they are. A kernel that was
-    unrolled by hand becomes the loops it was unrolled from.
+    The same commands are issued in the same order, and settings are unchanged. A kernel that was
+    unrolled by hand becomes loops again.
     """
     settings = {name for name in machine.effects if machine.unit(name) == "config"}
     start = count = sum(1 for _ in commands(kernel.body))

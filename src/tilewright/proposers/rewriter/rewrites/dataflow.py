@@ -1,4 +1,4 @@
-"""Another dataflow: sums that stay in the array are moved to local memory."""
+"""Change the dataflow: sums that stay in the array are moved to local memory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ MOST_TESTED = 4096
 
 
 def sum_in_memory(kernel: Kernel, machine: Machine) -> Kernel:
-    """Latch the second factor of every product, and let products add to their sum's local rows.
+    """Latch the second factor of every product, and let products add to the local rows of their
+    sum.
 
     Before: `for k { latch(NONE, k == last ? sum : NONE); k == 0 ? use(a, b) : again(a, b); }`
     After:  `for k { latch(b, sum | (k > 0 ? ACCUMULATE : 0)); use(a, NONE); }`
@@ -55,7 +56,7 @@ def sum_in_memory(kernel: Kernel, machine: Machine) -> Kernel:
 
 
 def _setting(kernel: Kernel, machine: Machine) -> Command:
-    """The one command that has sums stay in the array; `NotApplicable` without it."""
+    """The single command that keeps sums in the array; `NotApplicable` if there is none."""
     found = [c for c in commands(kernel.body) if machine.attribute(c.name, "sums_in_array")]
     if len(found) != 1 or found[0] not in kernel.body:
         raise NotApplicable("no single setting says where sums stay")
@@ -120,7 +121,8 @@ class _Part:
 
 @dataclass
 class _Sums:
-    """Follows the products of a kernel in order; `changed` has what becomes of each statement."""
+    """Follows the products of a kernel in order. `changed` contains the replacements of
+    statements."""
 
     machine: Machine
     changed: dict[Stmt, Command] = field(default_factory=dict)
@@ -128,7 +130,8 @@ class _Sums:
     _moved: set[str] = field(default_factory=set)  # memories that moves use while a sum is open
 
     def scan(self, body: Body, loop: Loop | None = None) -> None:
-        """The products of a body; `loop` is the one around it whose iterations share a sum."""
+        """Process the products of a body; `loop` is the enclosing loop whose iterations share a
+        sum."""
         latch: Stmt | None = None
         for stmt in body:
             if all(self.machine.unit(c.name) != "execute" for c in commands((stmt,))):
@@ -160,12 +163,12 @@ class _Sums:
         return {o.space for c in moves for o in c.operands if isinstance(o, Local)}
 
     def _shares_a_sum(self, loop: Loop) -> bool:
-        """Whether a loop's own products never begin a sum in each of its iterations."""
+        """Whether a loop's own products do not begin a sum in each of its iterations."""
         uses = [s for s in loop.body if self._is(s, "uses")]
         return bool(uses) and all(any(self._keeps(c) for c in _ways(use)) for use in uses)
 
     def _is(self, stmt: Stmt, attribute: str) -> bool:
-        """Whether a statement is one command of a kind, or such a command either way."""
+        """Whether a statement is a command of a kind, or a choice between two such commands."""
         ways = _ways(stmt)
         return bool(ways) and all(self.machine.attribute(c.name, attribute) for c in ways)
 
@@ -187,7 +190,7 @@ class _Sums:
             self._open.clear()
 
     def _moved_out(self, latch: Stmt, loop: Loop | None) -> Command | None:
-        """The command that says where the sum goes, if it is moved out here."""
+        """The command that gives the destination of the sum, if the sum is moved out here."""
         ways = _ways(latch)
         reads, writes = self.machine.local_operands(ways[0].name)
         if any(isinstance(c.operands[reads], Local) for c in ways):
@@ -203,7 +206,7 @@ class _Sums:
         return last
 
     def _only(self, stmt: Stmt, which: list[bool], loop: Loop | None, *, first: bool) -> bool:
-        """Whether the marked way is taken: in a loop, in its first or last iteration only."""
+        """Whether the marked branch is taken only in a loop's first or last iteration."""
         if not any(which):
             return False
         if loop is None:
@@ -217,7 +220,7 @@ class _Sums:
         return True
 
     def _in_memory(self, part: _Part, out: Command) -> tuple[Command, Command]:
-        """The product with its second factor latched, and its result added to the sum's rows."""
+        """The product with its second factor latched, whose result is added to the sum's rows."""
         machine, use = self.machine, _ways(part.use)[0]
         reads, writes = machine.local_operands(out.name)
         first, second = machine.local_operands(use.name)
@@ -252,7 +255,7 @@ class _Sums:
 
 
 def _ways(stmt: Stmt) -> list[Command]:
-    """The command that a statement is, or the two of which a test chooses one."""
+    """The command of a statement, or the two commands of which a test chooses one."""
     if isinstance(stmt, Command):
         return [stmt]
     if isinstance(stmt, Guard) and len(stmt.body) == len(stmt.orelse) == 1:

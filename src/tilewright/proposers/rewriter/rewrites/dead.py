@@ -1,4 +1,4 @@
-"""Loads that nothing uses, and stores to arrays of the kernel's own that nothing loads."""
+"""Remove loads that nothing uses, and stores to the kernel's own arrays that nothing loads."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def remove_dead_moves(kernel: Kernel, machine: Machine) -> Kernel:
     Before: `load(A, SPAD(0)); load(B, SPAD(64)); use(SPAD(0)); store(t, ACC(0));`
     After:  `load(A, SPAD(0)); use(SPAD(0));`
 
-    Legal where no read of any iteration meets the rows, for arrays that the kernel declares itself,
-    and where all code is modelled.
+    Legal if no read in any iteration uses the rows, for arrays that the kernel itself declares, and
+    if all code is modelled.
     """
     if has_opaque(kernel.body):
         raise NotApplicable("code that is not modelled may use what is loaded")

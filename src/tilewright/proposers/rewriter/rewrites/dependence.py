@@ -1,4 +1,4 @@
-"""What stays in a local memory or an array from one iteration of a loop to the next."""
+"""Finds values that stay in a local memory or an array from one iteration of a loop to the next."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ from tilewright.proposers.rewriter.machine import Machine
 
 
 class SettingsInside(NotApplicable):
-    """A rewrite does not fit because of where settings are made; it may once they are elsewhere."""
+    """A rewrite is not possible because of the position of settings. It may be possible after they
+    are moved."""
 
 
 def check_private(kernel: Kernel, buffer: Buffer, loop: Loop, machine: Machine) -> None:
@@ -46,10 +47,11 @@ def check_private(kernel: Kernel, buffer: Buffer, loop: Loop, machine: Machine) 
 def uses_older(
     kernel: Kernel, accesses: Sequence[Access], loop: Loop | None, machine: Machine
 ) -> bool:
-    """Whether an iteration, or the kernel, uses rows that these did not overwrite before.
+    """Whether an iteration, or the kernel, uses rows that these accesses did not overwrite before.
 
-    Exact for affine loops, guards and conditional flags: the rows of every read, and of every
-    write that adds, lie in the union of what was overwritten earlier in the same iteration.
+    The answer is exact for affine loops, guards and conditional flags: the rows of every read, and
+    of every accumulating write, must be in the union of the rows that were overwritten earlier in
+    the same iteration.
     """
     written = [r for a in accesses if (r := overwrites(a, kernel, machine)) is not None]
     used = [r for a in accesses if (r := reads(a, kernel, machine)) is not None]
@@ -57,11 +59,11 @@ def uses_older(
 
 
 def check_independent(kernel: Kernel, machine: Machine, loop: Loop) -> None:
-    """Raise `NotApplicable` unless the iterations of a loop may run in any order.
+    """Raise `NotApplicable` unless the iterations of a loop can run in any order.
 
-    Buffers that a loop only reads do not matter. In the ones it writes, iterations touch rows of
-    their own, or each overwrites what it uses. Of the arrays, no two iterations may touch the same
-    element if one stores it.
+    Buffers that a loop only reads are ignored. For those that it writes, the iterations must access
+    different rows, or each iteration must overwrite the rows that it uses. No two iterations may
+    access the same element of an array if one of them stores it.
     """
     refused = _dependence(kernel.body, kernel.arrays, machine, loop)
     if refused:
@@ -70,7 +72,8 @@ def check_independent(kernel: Kernel, machine: Machine, loop: Loop) -> None:
 
 @lru_cache(maxsize=1024)
 def _dependence(body: Body, arrays: tuple[Array, ...], machine: Machine, loop: Loop) -> str:
-    """Why iterations of a loop may not run in any order; asked again for every buffer inside."""
+    """Why iterations of a loop cannot run in any order. Cached, because it is needed for every
+    buffer inside."""
     try:
         _check_independent(Kernel("", "", arrays, body, ""), machine, loop)
     except NotApplicable as reason:
@@ -92,7 +95,7 @@ def _check_independent(kernel: Kernel, machine: Machine, loop: Loop) -> None:
 
 
 def _plainly_private(kernel: Kernel, buffer: Buffer, loop: Loop, machine: Machine) -> bool:
-    """Whether intervals show that each iteration overwrites what it reads of a buffer."""
+    """Whether intervals show that each iteration overwrites the rows of a buffer that it reads."""
     if any(loop not in a.above for a in buffer.accesses):
         return False
     written = [r for a in buffer.accesses if (r := overwrites(a, kernel, machine)) is not None]
@@ -121,7 +124,7 @@ def check_stores(kernel: Kernel, machine: Machine, loop: Loop) -> None:
 
 
 def check_settings(kernel: Kernel, machine: Machine, moved: Iterable[Command], loop: Loop) -> None:
-    """Raise `SettingsInside` if commands that leave their place work by settings made in a loop."""
+    """Raise `SettingsInside` if settings made in a loop apply to commands that are moved."""
     inside = set(commands(loop.body))
     for command in moved:
         if inside & set(settings_for(kernel, machine, command)):
@@ -142,7 +145,7 @@ def check_constant(kernel: Kernel, machine: Machine, loads: Set[Command], loop: 
 def may_meet(
     first: Region | None, second: Region | None, loop: Loop, *, apart: bool = True
 ) -> bool:
-    """Whether two iterations of a loop may touch the same element; true for unknown regions.
+    """Whether two iterations of a loop may access the same element; true for unknown regions.
 
     The two iterations differ, unless `apart` is false.
     """

@@ -1,4 +1,4 @@
-"""Loads at the head of the iteration that needs them."""
+"""Move loads to the beginning of the iteration that needs them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def load_early(block: Block) -> Block:
     Before: `for i { load(a, SPAD(0)); use(SPAD(0)); store(c); load(b, SPAD(4)); use(SPAD(4)); }`
     After:  `for i { load(a, SPAD(0)); load(b, SPAD(4)); use(SPAD(0)); store(c); use(SPAD(4)); }`
 
-    A load passes what neither touches its elements nor its local rows; fences stay before the loads
-    after them.
+    A load is moved across commands that access neither its elements nor its local rows. Fences stay
+    before the loads that follow them.
     """
     body: list[Stmt] = []
     for stmt in block.body:

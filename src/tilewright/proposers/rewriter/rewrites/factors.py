@@ -1,4 +1,4 @@
-"""Factors of products, taken into the loads of an operand."""
+"""Apply factors of products in the loads of an operand."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tilewright.proposers.rewriter.rewrites.straight import free_rows
 
 @dataclass(frozen=True)
 class Edits:
-    """What takes the place of statements, and scaled copies of loads before the loop."""
+    """The replacements of statements, and the scaled copies of loads before the loop."""
 
     new: dict[Stmt, list[Stmt]] = field(default_factory=dict)
     copies: dict[tuple[Stmt, float], tuple[int, Stmt]] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Edits:
 def put_operand(
     new: dict[Stmt, list[Stmt]], command: Command, operand: int, value: Operand
 ) -> None:
-    """One operand of a command replaced in its latest version."""
+    """Replace one operand of a command in its latest version."""
     versions = new.setdefault(command, [command])
     latest = versions[-1]
     assert isinstance(latest, Command)
@@ -50,7 +50,7 @@ _APART = 1 << 14
 
 
 def scale_product(block: Block, member: Command, factor: float, edits: Edits) -> None:
-    """The factor of a product applied by a further load of the operand it streams."""
+    """The factor of a product, applied by another load of its streamed operand."""
     machine = block.machine
     _, use = product_commands(block, member)
     streamed = touches(use, machine)[0]
@@ -78,7 +78,7 @@ def _scale_outside(
     factor: float,
     edits: Edits,
 ) -> None:
-    """The factor applied by loading once more, before the loop, what was loaded there."""
+    """The factor, applied by another load of data that were loaded before the loop."""
     machine = block.machine
     loading: set[Stmt] = set()
     for stmt in block.kernel.body:
@@ -126,7 +126,7 @@ def _only_loads(stmt: Stmt, machine: Machine) -> bool:
 
 
 def _scaled_copy(stmt: Stmt, machine: Machine, factor: float, shift: int) -> Stmt:
-    """Loads, or loops of them, into rows further on, with a further factor."""
+    """Loads, or loops of them, into later rows with a further factor."""
 
     def change(inner: Stmt) -> Body | None:
         if not isinstance(inner, Command):

@@ -1,4 +1,4 @@
-"""Fences that no access needs, found by following every access of the kernel."""
+"""Removes fences that no access needs. They are found by following every access of the kernel."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.rewrites.remove import last_fences, remove_fences
 
 LONGEST = 20_000
-"""Commands of the longest kernel that is followed access by access."""
+"""Maximum number of commands of a kernel that is followed access by access."""
 
 
 def spare_fences(kernel: Kernel, machine: Machine) -> Kernel:
-    """Remove the fences without which every access still finds what it should.
+    """Remove fences without which every access still finds the same data.
 
     Before: `store(u); fence(); load(v); store(w); fence(); load(w);`
     After:  `store(u); load(v); store(w); fence(); load(w);`
 
-    A fence stays where a load, or the core, touches what a store may not have written yet, where
-    something overwrites what a load may not have read yet, before code that is not modelled, and at
-    the kernel's end. Kernels too long to follow, or whose sizes vary, keep every fence unless no
-    load fetches what any store writes (`remove_fences`).
+    A fence stays if a load, or the core, accesses data that a store may not have written yet; if
+    data are overwritten that a load may not have read yet; before code that is not modelled; and at
+    the kernel's end. In kernels that are too long to follow, or whose sizes vary, all fences stay
+    unless no load reads data that any store writes (`remove_fences`).
     """
     try:
         return remove_fences(kernel, machine)
@@ -67,7 +67,8 @@ def spare_fences(kernel: Kernel, machine: Machine) -> Kernel:
 
 
 def is_ordered(kernel: Kernel, machine: Machine) -> bool:
-    """Whether the fences of a resolved kernel order all that needs it; False if not known."""
+    """Whether the fences of a resolved kernel order all accesses that need it; False if not
+    known."""
     fences = {c for c in commands(kernel.body) if machine.unit(c.name) == "sync"}
     try:
         return _is_ordered(list(_followed(kernel, machine)), fences)
@@ -77,23 +78,23 @@ def is_ordered(kernel: Kernel, machine: Machine) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Access:
-    """One access in the order the core issues them, or a fence."""
+    """One access, or a fence, in the order in which the core issues them."""
 
-    kind: str  # load, store, fence, or what the core does: reads, writes, or anything (code)
+    kind: str  # load, store, fence, or an access of the core: reads, writes, or anything (code)
     section: Section | None = None
     fence: Stmt | None = None
 
 
 @dataclass
 class _Pending:
-    """Elements by array that the accelerator may still have to read or write."""
+    """Elements of each array that the accelerator may still have to read or write."""
 
     loads: dict[str, set[int]] = field(default_factory=dict)
     stores: dict[str, set[int]] = field(default_factory=dict)
 
 
 def _is_ordered(accesses: list[_Access], fences: set[Command]) -> bool:
-    """Whether no access meets one that it had to wait for."""
+    """Whether no access conflicts with an earlier one for which it had to wait."""
     pending = _Pending()
     for access in accesses:
         if access.kind == "fence":
@@ -117,7 +118,7 @@ def _is_ordered(accesses: list[_Access], fences: set[Command]) -> bool:
 
 
 def _followed(kernel: Kernel, machine: Machine) -> Iterator[_Access]:
-    """Every access of a resolved kernel; loops are run through."""
+    """Every access of a resolved kernel, in all iterations of its loops."""
     check_all_commands_known(kernel, machine)
     for number, (stmt, values) in enumerate(_issued(kernel.body, {})):
         if number > LONGEST:
@@ -142,12 +143,12 @@ def _of_statement(
             section = section_of(moved, kernel, machine)
             if section is not None:
                 yield _Access(unit, section)
-    else:  # code that may touch any array
+    else:  # code that may access any array
         yield _Access("code")
 
 
 def _issued(body: Body, values: Mapping[str, Expr]) -> Iterator[tuple[Stmt, Mapping[str, Expr]]]:
-    """Statements in the order of execution, with the values of the loops around them."""
+    """Statements in the order of execution, with the values of the enclosing loops."""
     for stmt in body:
         if isinstance(stmt, Loop) and not is_core_loop(stmt):
             now = _with(stmt, values)

@@ -1,4 +1,5 @@
-"""The first iteration of a loop, which stands before it without the flags of the later ones."""
+"""Merge a first iteration that is written before its loop, without the flags of later iterations,
+into the loop."""
 
 from __future__ import annotations
 
@@ -23,16 +24,17 @@ from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.rewrites.roll import roll
 
 ROUNDS = 6
-"""Of a loop joined with its first iteration, and what repeats now made a loop."""
+"""The loop after it was merged with its first iteration, and the repetitions that were made a
+loop."""
 
 
 def joined(kernel: Kernel, machine: Machine) -> Kernel:
-    """Loops with their first iterations, as far as only flags differ.
+    """Loops merged with their first iterations if only flags differ.
 
     Before: `multiply(c, 0); for (k = 1; k < 4; k++) multiply(c | ADD, k);`
     After:  `for (k = 0; k < 4; k++) multiply(k > 0 ? c | ADD : c, k);`
 
-    What is issued stays the same, in the same order.
+    The same commands are issued in the same order.
     """
     settings = {c.name: 0 for c in commands(kernel.body) if machine.unit(c.name) == "config"}
     for _ in range(ROUNDS):
@@ -59,7 +61,7 @@ def _joined(body: Body, env: Env) -> Body:
 
 
 def _with_first(loop: Loop, before: Sequence[Stmt], env: Env) -> Loop | None:
-    """The loop with the iteration that the statements before it are; None if they are none."""
+    """The loop with the iteration that the statements before it form; None if they form none."""
     count = len(loop.body)
     if len(before) < count or not loop.lower.is_const:
         return None
@@ -87,7 +89,8 @@ def _all_merged(
 
 
 def _merged(first: Stmt, earlier: Stmt, stmt: Stmt, since: Expr, env: Env) -> Stmt | None:
-    """A statement for all iterations: `first` is the first one, and `earlier` what it would be."""
+    """A statement for all iterations. `first` is the first one, and `earlier` is the loop's
+    statement for the first iteration."""
     if isinstance(stmt, Loop) and isinstance(first, Loop) and isinstance(earlier, Loop):
         limits = (earlier.lower, earlier.upper, earlier.step)
         if (first.lower, first.upper, first.step) != limits or not stmt.lower.is_const:
@@ -133,7 +136,8 @@ def _operand(
 
 
 def _begun(flag: Flag | None, env: Env) -> Expr | None:
-    """What is above 0, and otherwise 0, where the first iteration has the flag."""
+    """The condition that is above 0 except in the first iteration, if the first iteration has the
+    flag."""
     if flag is None:
         return Expr()
     if len(flag.when) != 1:

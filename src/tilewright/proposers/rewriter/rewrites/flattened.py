@@ -1,4 +1,4 @@
-"""Loops over several dimensions at once, whose variable is divided to tell them apart."""
+"""Splits loops over several dimensions, whose variable is divided to separate the dimensions."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ from tilewright.proposers.rewriter.ir import (
 
 
 def unflattened(kernel: Kernel) -> Kernel:
-    """One loop for each dimension that a loop walks at once, where places in arrays show them.
+    """One loop for each dimension over which a loop iterates, if addresses in arrays show the
+    dimensions.
 
     Before: `for (p = 0; p < 56; p++) load(&A[p / 2][p % 2 * 16], ..);`
     After:  `for (p = 0; p < 28; p++) for (pp = 0; pp < 2; pp++) load(&A[p][pp * 16], ..);`
 
-    Always legal: the order of the iterations stays. What each dimension's iterations share can be
-    seen only then. Slots in turn are no dimension: local addresses do not count.
+    Always legal, because the order of the iterations does not change. Only then is it visible what
+    the iterations of each dimension share. Slots in turn are not a dimension, so local addresses
+    are ignored.
     """
     while True:
         found = next(
@@ -38,7 +40,8 @@ def unflattened(kernel: Kernel) -> Kernel:
 
 
 def _divisor(loop: Loop) -> int | None:
-    """The least by which a loop's variable is divided, if it makes groups of equal size."""
+    """The smallest number by which a loop's variable is divided, if it makes groups of equal
+    size."""
     if not (loop.lower.is_const and loop.upper.is_const) or has_opaque(loop.body):
         return None
     first, count = loop.lower.const, loop.upper.const - loop.lower.const
@@ -57,7 +60,7 @@ def _divisor(loop: Loop) -> int | None:
 
 
 def _plain(divided: Expr, loop: Loop, by: int) -> bool:
-    """Whether only the loop's variable is divided, apart from whole multiples."""
+    """Whether only the loop's variable is divided, except for whole multiples."""
     return divided == var(loop.var) + divided.const and divided.const % by == 0
 
 

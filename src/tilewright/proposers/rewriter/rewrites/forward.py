@@ -1,4 +1,4 @@
-"""Values that a loop stores or loads and then loads again, handed over inside local memory."""
+"""Keeps values that a loop stores or loads and then loads again in local memory."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from tilewright.proposers.rewriter.rewrites.straight import moved, on_block, ren
 
 @on_block
 def share(block: Block) -> Block:
-    """Load what several products of an iteration use once.
+    """Load data that several products of an iteration use only once.
 
     Before: `load(&x[i][0], SPAD(0)); use(SPAD(0)); load(&x[i][0], SPAD(4)); use(SPAD(4));`
     After:  `load(&x[i][0], SPAD(0)); use(SPAD(0)); use(SPAD(0));`
 
-    Legal for loads of the same elements with the same setting, when nothing stores to them and
-    nothing writes those local rows in between.
+    Legal for loads of the same elements with the same setting, if nothing stores to the elements
+    and nothing writes the local rows in between.
     """
     shared = _shared(block)
     if shared is block:
@@ -40,13 +40,13 @@ def share(block: Block) -> Block:
 
 @on_block
 def forward(block: Block) -> Block:
-    """Let products use a result where it was computed instead of loading it again.
+    """Let products read a result from the rows where it was computed, instead of loading it again.
 
     Before: `product(a, b, ACC(0)); store(u, ACC(0)); fence(); load(u, SPAD(0)); use(SPAD(0));`
     After:  `product(a, b, ACC(0)); store(u, ACC(0)); use(ACC(0));`
 
-    Legal where the store and the load change no value, the array applies no function to what it
-    reads, nothing else stores to those elements, and nothing writes the result's rows after that.
+    Legal if the store and the load do not change values, the array applies no function to its
+    operands, nothing else stores to the elements, and nothing writes the result's rows afterwards.
     """
     block = _shared(block)
     new: dict[Stmt, list[Stmt]] = {}
@@ -67,13 +67,13 @@ def forward(block: Block) -> Block:
 
 @on_block
 def carry(block: Block) -> Block:
-    """Keep what the next iteration loads in local memory.
+    """Keep data that the next iteration loads in local memory.
 
     Before: `for i { load(x[i], SPAD(0)); .. product(.., ACC(0)); store(x[i + 1], ACC(0)); }`
     After:  `load(x[0], SPAD(0)); for i { .. product(.., ACC(0)); store(..); copy(ACC(0), SPAD); }`
 
-    Legal where an iteration loads exactly what the one before stored, unchanged, and nothing else
-    stores to those elements in between.
+    Legal if an iteration loads exactly the elements that the previous one stored, unchanged, and
+    nothing else stores to them in between.
     """
     block = _shared(block)
     name, step = block.loop.var, block.loop.step
@@ -96,7 +96,7 @@ def carry(block: Block) -> Block:
 
 
 def _first(load: Command, block: Block) -> Command:
-    """A load as the first iteration has it."""
+    """A load as it is in the first iteration."""
     from tilewright.proposers.rewriter.analysis.ranges import at_value
 
     first = at_value((load,), block.loop.var, block.loop.lower)[0]
@@ -125,7 +125,7 @@ def _loads(block: Block) -> Iterator[tuple[Command, Section, Web]]:
 
 
 def _last_store(block: Block, section: Section, body: Body) -> Command | None:
-    """The last store of exactly these elements; None if there is none or others touch them."""
+    """The last store of exactly these elements; None if there is none or others access them."""
     found: Command | None = None
     for stmt in body:
         if isinstance(stmt, Loop):
@@ -141,7 +141,7 @@ def _last_store(block: Block, section: Section, body: Body) -> Command | None:
 
 
 def _source(block: Block, store: Command) -> Touch:
-    """The rows a store read, if they hold the same until the iteration ends."""
+    """The rows that a store read, if they are unchanged until the iteration ends."""
     if not is_lossless(store, block):
         raise NotApplicable("the store changes values")
     touch = touches(store, block.machine)[0]
@@ -153,7 +153,7 @@ def _source(block: Block, store: Command) -> Touch:
 
 
 def _shared(block: Block) -> Block:
-    """The block with each section loaded once; the same block if that is so already."""
+    """The block with each section loaded once; unchanged if this is already so."""
     machine = block.machine
     seen: list[tuple[Command, Section, Web]] = []
     gone: set[Stmt] = set()

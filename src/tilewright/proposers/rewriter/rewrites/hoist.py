@@ -1,4 +1,4 @@
-"""Commands that do the same in every iteration, done once."""
+"""Moves commands that do the same in every iteration out of the loop."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tilewright.proposers.rewriter.machine import Machine
 
 
 def hoist_configuration(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
-    """Move settings that never change out of a loop, and keep one of equal ones.
+    """Move settings that do not change out of a loop, and keep one of several equal ones.
 
     Before: `for i { config(..); load(..); }`
     After:  `config(..); for i { load(..); }`
 
-    Legal when every setting of the same kind and id in the kernel has the same operands.
+    Legal if every setting with the same kind and id in the kernel has the same operands.
     """
     if has_opaque(loop.body):
         raise NotApplicable(f"loop {loop.var} contains code that is not modelled")
@@ -56,7 +56,7 @@ def hoist_configuration(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
 
 
 def _certain_before(kernel: Kernel, loop: Loop) -> set[Command]:
-    """The commands that every run has issued when it comes to a loop."""
+    """The commands that are certainly issued before a loop."""
     paths = list(walk_paths(kernel.body))
     at = next(n for n, (stmt, _) in enumerate(paths) if stmt is loop)
     around = paths[at][1]
@@ -70,7 +70,7 @@ def _certain_before(kernel: Kernel, loop: Loop) -> set[Command]:
 
 
 def setting_of(command: Command, machine: Machine) -> tuple[str, str]:
-    """What a setting sets: its kind, and the id where it has one; `NotApplicable` if it varies."""
+    """What a setting sets: its kind, and its id if it has one; `NotApplicable` if the id varies."""
     given = dict(zip(machine.effects[command.name].operands, command.operands, strict=False))
     key = given.get("id")
     if key is None:

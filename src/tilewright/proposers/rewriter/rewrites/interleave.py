@@ -1,4 +1,5 @@
-"""Spreads moves over the computation that they overlap, so that they do not fill their queue."""
+"""Distributes moves over the computation that they overlap, so that they do not fill their
+queue."""
 
 from __future__ import annotations
 
@@ -31,14 +32,14 @@ from tilewright.proposers.rewriter.rewrites.ordering import (
 
 
 def interleave(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
-    """Spread moves that an iteration does not wait for over its loop of computation.
+    """Distribute moves for which an iteration does not wait over its loop of computation.
 
     Before: `for i { if (..) for (k, step 64) load(next A); for (k, step 16) product; }`
     After:  `for i { for (k, step 64) { if (..) load(next A); for (kk, step 16) product; } }`
     Before: `for i { for (k, step 16) product; if (i > 0) for (j) store(C[i - 16][j]); }`
     After:  `for i { for (k, step 16) { if (i > 0) store(C[i - 16][k]); product; } }`
 
-    Loops over different ranges share out the moves evenly instead. Legal for loads into rows that
+    If the loops have different ranges, the moves are divided evenly. Legal for loads into rows that
     this iteration does not use, and for stores of rows that it does not write.
     """
     if has_opaque(loop.body):
@@ -79,7 +80,8 @@ def _spread(
 
 
 def _work(loop: Loop, moves: Stmt, machine: Machine) -> Loop | None:
-    """The first loop of computation: after loads, anywhere for stores of an earlier iteration."""
+    """The first loop of computation: after the loads, or anywhere for stores of an earlier
+    iteration."""
     stores = any(machine.unit(c.name) == "store" for c in commands((moves,)))
     following = loop.body if stores else loop.body[loop.body.index(moves) + 1 :]
     return next((s for s in following if isinstance(s, Loop) and not _burst(s, machine)), None)
@@ -90,14 +92,14 @@ def _replaced(kernel: Kernel, old: Loop, new: Loop) -> Kernel:
 
 
 def _burst(stmt: Stmt, machine: Machine) -> Loop | None:
-    """The loop of a statement that only loads or only stores, looked for inside one guard."""
+    """The loop of a statement that only loads or only stores, possibly inside one guard."""
     alone = stmt.body if isinstance(stmt, Guard) and not stmt.orelse else (stmt,)
     inner = alone[0] if len(alone) == 1 else None
     return inner if isinstance(inner, Loop) and _unit(inner, machine) else None
 
 
 def _unit(loop: Loop, machine: Machine) -> str:
-    """What moves all commands of a loop, "load" or "store"; empty if they differ."""
+    """The unit of all commands in a loop, "load" or "store"; empty if they differ."""
     units = {machine.unit(c.name) for c in commands(loop.body)}
     return units.pop() if units in ({"load"}, {"store"}) else ""
 
@@ -119,7 +121,7 @@ def _fused(kernel: Kernel, moves: Stmt, burst: Loop, work: Loop) -> Loop:
 
 
 def _shared_out(kernel: Kernel, loop: Loop, moves: Stmt, burst: Loop, work: Loop) -> Loop:
-    """As many of the moves in each iteration of the work as carry out all of them, evenly."""
+    """The number of moves for each iteration of the computation, so that all are issued evenly."""
     above = next(a for s, a in walk_paths(kernel.body) if s is loop)
     env = env_of((*above, loop))
     iterations = int(trips(work, {})[0])
@@ -151,5 +153,5 @@ def _shared_out(kernel: Kernel, loop: Loop, moves: Stmt, burst: Loop, work: Loop
 
 
 def _inside(moves: Stmt, body: Body) -> Body:
-    """The body under the guard that the moves stand in, if they stand in one."""
+    """The body inside the guard that contains the moves, if there is one."""
     return (replace(moves, body=body),) if isinstance(moves, Guard) else body

@@ -1,4 +1,4 @@
-"""Loads that fetch the same in every iteration, done once before the loop."""
+"""Moves loads that fetch the same data in every iteration out of the loop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tilewright.proposers.rewriter.rewrites.straight import free_rows, moved, on
 
 @on_block
 def hoist_loads(block: Block) -> Block:
-    """Load what every iteration uses once, before the loop, by moves as wide as allowed.
+    """Load data that every iteration uses once before the loop, with moves as wide as allowed.
 
     Before: `for i { load(&A[0][0], SPAD(0), 4, 4); load(&A[0][4], SPAD(4), 4, 4); use(..); }`
     After:  `load(&A[0][0], SPAD(0), 8, 4); for i { use(..); }`
@@ -63,7 +63,7 @@ def _written(block: Block) -> set[str]:
 def _laid_out(
     block: Block, chosen: list[tuple[Command, Section, Web]]
 ) -> tuple[Block, list[list[Command]]]:
-    """Rows one after the other for neighbouring pieces, and which of them one move can load."""
+    """The rows for adjacent pieces, one after the other, and which pieces one move can load."""
     machine = block.machine
     groups: list[list[tuple[Command, Section, Web]]] = []
     for item in sorted(chosen, key=lambda c: (c[1].array, str(c[1].start.terms), c[1].start.const)):
@@ -80,7 +80,7 @@ def _laid_out(
     shifts: dict[tuple[Command, int], int] = {}
     for group in groups:
         web = group[0][2]
-        count = max(web.rows) + 1 - min(web.rows)  # blocks of a wide load may lie apart
+        count = max(web.rows) + 1 - min(web.rows)  # the blocks of a wide load may have a distance
         start = free_rows(machine, web, taken, count * len(group))
         for number, (_, _, member) in enumerate(group):
             rows = range(start + number * count, start + (number + 1) * count)
@@ -99,7 +99,7 @@ def _laid_out(
 def _continues(
     block: Block, group: list[tuple[Command, Section, Web]], item: tuple[Command, Section, Web]
 ) -> bool:
-    """Whether a move could load one more piece to the right of those it has."""
+    """Whether a move can load one more piece to the right."""
     machine = block.machine
     last, section, web = group[-1]
     width = machine.spaces[web.space].row_columns

@@ -1,5 +1,5 @@
-"""Products that use the operand which an earlier product left in the array. The result depends on
-their order.
+"""Finds products that use the operand which an earlier product left in the array, so that the
+result depends on their order.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from tilewright.proposers.rewriter.machine import Machine
 
 
 def keeps_first(body: Body, machine: Machine) -> bool | None:
-    """Whether the first product of a body may keep what was latched before it; None without any.
+    """Whether the first product of a body may keep an operand that was latched before it; None
+    without products.
 
-    Of a test that the first iterations of the loops inside do not decide, either branch counts.
+    For a test that the first iterations of the inner loops do not decide, both branches are
+    considered.
     """
     for stmt in body:
         if isinstance(stmt, Command):
@@ -32,9 +34,10 @@ def keeps_first(body: Body, machine: Machine) -> bool | None:
 
 
 def keeps_across(loop: Loop, machine: Machine) -> bool:
-    """Whether an iteration may keep what another one latched: they cannot change places.
+    """Whether an iteration may keep an operand that another one latched, so that their order must
+    not change.
 
-    Not where all iterations keep what was latched before the loop.
+    This excludes the case that all iterations keep an operand that was latched before the loop.
     """
     return bool(keeps_first(loop.body, machine)) and any(
         isinstance(operand, Local)
@@ -46,7 +49,7 @@ def keeps_across(loop: Loop, machine: Machine) -> bool:
 
 
 def check_nothing_kept(loop: Loop, machine: Machine) -> None:
-    """Raise `NotApplicable` where the iterations of a loop rely on their order so."""
+    """Raise `NotApplicable` if the iterations of a loop depend on their order in this way."""
     if keeps_across(loop, machine):
         raise NotApplicable(f"iterations of loop {loop.var} use what earlier ones latched")
 

@@ -1,4 +1,4 @@
-"""Loop order, unrolling, and ragged ends."""
+"""Loop order, unrolling, and partial last iterations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from tilewright.proposers.rewriter.rewrites.latched import check_nothing_kept
 from tilewright.proposers.rewriter.rewrites.ordering import check_fences
 
 MAX_UNROLLED = 96
-"""Commands that an unrolled body may hold; longer code no longer fits the instruction cache."""
+"""Maximum number of commands in an unrolled body, because longer code does not fit into the
+instruction cache."""
 
 
 def interchange(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
@@ -33,9 +34,9 @@ def interchange(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
     Before: `for i { load(A[i]); for j { .. } }`
     After:  `for j { for i { load(A[i]); .. } }`
 
-    Loads between the two move into the inner body and run again for each of its iterations.
-    Legal when iterations of both loops are independent, neither bound uses the other variable, and
-    no product keeps what another iteration latched.
+    Loads between the two loops are moved into the inner body and repeated in each of its
+    iterations. Legal if iterations of both loops are independent, neither bound uses the other
+    variable, and no product keeps an operand that another iteration latched.
     """
     inner = [s for s in loop.body if isinstance(s, Loop) and not _loads_only((s,), machine)]
     if len(inner) != 1 or has_opaque(loop.body):
@@ -60,7 +61,7 @@ def interchange(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
 
 
 def unroll(kernel: Kernel, machine: Machine, loop: Loop, factor: int) -> Kernel:
-    """Repeat a loop's body; `factor` 0 unrolls it whole.
+    """Repeat a loop's body. The factor 0 unrolls it completely.
 
     Before: `for (jj = 0; jj < 64; jj += 16) product(SPAD(jj));`
     After:  `product(SPAD(0)); product(SPAD(16)); product(SPAD(32)); product(SPAD(48));`
@@ -89,13 +90,14 @@ def unroll(kernel: Kernel, machine: Machine, loop: Loop, factor: int) -> Kernel:
 
 
 def tail_first(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
-    """Split the ragged last iteration off and run it before the others.
+    """Split off the partial last iteration and run it before the others.
 
     Before: `for (i = 0; i < 56; i += 16) { rows = min(16, 56 - i); product(.., rows); }`
     After:  the body for i = 48 with 8 rows, then `for (i = 0; i < 48; i += 16) { .. 16 .. }`
 
-    A short product that is not the last to use a latched operand takes only its own rows' time: it
-    need not cover the latching of the next one. Legal when iterations may run in any order.
+    A short product that is not the last one to use a latched operand takes only the time of its own
+    rows, because it need not hide the latching of the next operand. Legal if iterations can run in
+    any order.
     """
     split = _split(kernel, loop, first=True)
     check_independent(kernel, machine, loop)
@@ -105,7 +107,7 @@ def tail_first(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
 
 
 def split_tail(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
-    """Split the ragged last iteration off, so that the others work on whole tiles.
+    """Split off the partial last iteration, so that the others work on whole tiles.
 
     Before: `for (i = 0; i < 200; i += 16) { rows = min(16, 200 - i); .. }`
     After:  `for (i = 0; i < 192; i += 16) { .. 16 .. }` and the body once more for i = 192.

@@ -1,4 +1,4 @@
-"""Several slots for one buffer, so that neighbouring iterations do not wait for one another."""
+"""Gives a buffer several slots, so that neighbouring iterations do not wait for one another."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def multibuffer(
     Before: `for i { load(.., SPAD(k)); use(SPAD(k)); }`
     After:  `for i { slot = i / 16 % 2; load(.., SPAD(4096 * slot + k)); use(..); }`
 
-    Slots get a bank each where they fit. Legal when no value stays in the buffer from one
-    iteration to the next and all uses are inside the loop.
+    Slots get different banks if they fit. Legal if no value stays in the buffer from one iteration
+    to the next and all uses are inside the loop.
     """
     kernel, loop = plain(kernel, machine, buffer_name, loop)
     buffer = find_buffer(kernel, machine, buffer_name)
@@ -36,10 +36,10 @@ def multibuffer(
 
 
 def iteration_number(loop: Loop, above: Body, slots: int) -> Expr:
-    """How many iterations came before, counted over the loops around as well.
+    """The number of earlier iterations, counted over the enclosing loops too.
 
-    Outer loops are left out once the inner ones make a multiple of `slots`: the turn then starts
-    anew with them.
+    Outer loops are ignored once the inner ones have a multiple of `slots` iterations, because then
+    the first slot is used again at their beginning.
     """
     around = loops_in(above)
     env = env_of(above)

@@ -1,4 +1,4 @@
-"""Sums of vectors that the core computes, moved into the accumulator."""
+"""Moves sums of vectors that the core computes to the accumulator."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tilewright.proposers.rewriter.rewrites.straight import on_block
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A store of products, and the web of their sums."""
+    """A store of products, and the life range of their sums."""
 
     store: Command
     section: Section
@@ -46,7 +46,7 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class _Term:
-    """A summand: computed by products, part by part, or found in memory."""
+    """A summand, which is computed by products in parts, or is in memory."""
 
     factor: float
     section: Section
@@ -60,12 +60,12 @@ def offload(block: Block) -> Block:
     Before: `product(a, b, ACC(0)); store(T, ACC(0)); fence(); for j { T[j] = -T[j] - d[j]; }`
     After:  `load(-d, ACC(0)); product(-a, b, ACC(0) | ADD); store(T, ACC(0)); fence();`
 
-    Summands in memory are loaded into the accumulator with their factor as scale, before the
-    products where nothing writes them in between; a product's factor goes to the load of the
-    operand it streams. Legal for factors that are powers of two, where stores change no value and
-    arrays have the accumulator's type, where nothing else reads the products' own results, and
-    where their sums are made of products alone. Sums are taken in another order, which for floating
-    point is within what a check allows.
+    Summands in memory are loaded into the accumulator before the products, with their factor as
+    scale. Nothing may write them in between. The factor of a product is applied in the load of its
+    streamed operand. Legal for factors that are powers of two, if stores do not change values and
+    arrays have the accumulator's type, if nothing else reads the products' own results, and if
+    their sums consist only of products. Sums are computed in another order, and for floats the
+    check allows the resulting error.
     """
     refusal = NotApplicable(f"the core computes nothing in loop {block.loop.var}")
     for stmt in block.body:
@@ -102,7 +102,7 @@ def _offloaded(block: Block, loop: Loop) -> Block:
     waiting = block.body[block.body.index(loop) - 1]
     is_wait = isinstance(waiting, Command) and block.machine.unit(waiting.name) == "sync"
     for gone, fences in ((True, []), (True, [fence_of(block)]), (False, [fence_of(block)])):
-        # The core's wait for the results is needed no longer, but perhaps one for the sum.
+        # The core need not wait for the results any more, but perhaps for the sum.
         new[loop] = [*stores, *fences]
         if is_wait:
             new[waiting] = [] if gone else [waiting]
@@ -119,7 +119,7 @@ def _edited(block: Block, edits: Edits) -> Block:
 
 
 def _term(block: Block, loop: Loop, factor: float, section: Section) -> _Term:
-    """A summand, with the stores that made it in this iteration, if any did."""
+    """A summand, with the stores that wrote it in this iteration, if any."""
     parts: list[_Part] = []
     for stmt in block.body[: block.body.index(loop)]:
         if isinstance(stmt, Loop):
@@ -156,7 +156,7 @@ def _relative(part: Section, whole: Section) -> list[int]:
 
 
 def _tiles(made: list[_Term]) -> list[list[_Part]]:
-    """For each piece of the result the parts of all computed summands, which must agree."""
+    """For each piece of the result, the corresponding parts of all computed summands."""
     pieces = [{min(_relative(p.section, t.section)): p for p in t.parts} for t in made]
     first = pieces[0]
     for other in pieces[1:]:
@@ -170,7 +170,7 @@ def _tiles(made: list[_Term]) -> list[list[_Part]]:
 
 
 def _check_unused(block: Block, loop: Loop, target: Section, made: list[_Term]) -> None:
-    """The products' own results may be read by the core's loop alone."""
+    """The products' own results must be read only by the core's loop."""
     for term in made:
         inside = [s for s, _ in _readers(block, term.section.array) if s is not loop]
         same = [s for s, r in _readers(block, term.section.array) if r.meets(term.section)]
@@ -187,7 +187,7 @@ def _check_unused(block: Block, loop: Loop, target: Section, made: list[_Term]) 
 
 
 def _arrays_around(block: Block) -> set[str]:
-    """Arrays that code around the loop mentions."""
+    """Arrays that code outside the loop uses."""
     inside = {id(s) for s in walk(block.body)}
     return {
         dram.array
@@ -205,7 +205,7 @@ def _arrays_around(block: Block) -> set[str]:
 
 
 def _readers(block: Block, array: str) -> list[tuple[Stmt, Section]]:
-    """Statements of the body that read an array, and which elements."""
+    """Statements of the body that read an array, with the elements that they read."""
     found: list[tuple[Stmt, Section]] = []
     for stmt in block.body:
         if isinstance(stmt, Loop):
@@ -225,7 +225,7 @@ def _summed(
     row: int,
     edits: Edits,
 ) -> Command:
-    """Rewrites all that one piece is the sum of; returns its store."""
+    """Rewrite all summands of one piece, and return its store."""
     made = [t for t in terms if t.parts]
     space, like, new = tile[0].web.space, tile[0].store, edits.new
     if block.machine.element(space) != element_of(block.kernel, target.array):
@@ -281,7 +281,7 @@ def _is_written(block: Block, section: Section, first: Stmt, loop: Loop) -> bool
 
 
 def without_dead_loads(block: Block) -> Block:
-    """Loads into rows that nothing reads, removed."""
+    """The kernel without loads into rows that nothing reads."""
     dead = {
         web.writers[0].command
         for web in block.webs

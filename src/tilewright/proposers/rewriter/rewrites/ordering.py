@@ -1,4 +1,5 @@
-"""Whether loads and stores may leave their iteration: what they share with others, and fences."""
+"""Checks whether loads and stores can be moved to another iteration, with regard to shared data and
+fences."""
 
 from __future__ import annotations
 
@@ -23,9 +24,11 @@ from tilewright.proposers.rewriter.rewrites.dependence import may_meet
 
 
 def check_loads_ahead(kernel: Kernel, machine: Machine, loads: Set[Command], loop: Loop) -> None:
-    """Raise `NotApplicable` if loads one iteration of a loop ahead fetch what it still stores.
+    """Raise `NotApplicable` if loads issued one iteration ahead would read data that this iteration
+    still stores.
 
-    A load of the next iteration passes the stores of this one, and those before it in its own.
+    A load for the next iteration is moved before the stores of this one, and before the earlier
+    stores of its own.
     """
     check_fences(kernel, machine, loads, loop)
     stored = list(array_regions(kernel, machine, "dram_write", only=set(commands(loop.body))))
@@ -36,10 +39,11 @@ def check_loads_ahead(kernel: Kernel, machine: Machine, loads: Set[Command], loo
 
 
 def check_stores_behind(kernel: Kernel, machine: Machine, stores: Set[Command], loop: Loop) -> None:
-    """Raise `NotApplicable` if stores one iteration of a loop later come after what needs them.
+    """Raise `NotApplicable` if stores delayed by one iteration would come after accesses that need
+    them.
 
-    A store passes what stands behind it in its own iteration and all of the next one; behind the
-    loop no fence would wait for the last one.
+    A store is moved after the later accesses of its own iteration and all accesses of the next one.
+    After the loop, no fence would wait for the last store.
     """
     if _fenced(loop, machine):
         raise NotApplicable(f"fences in loop {loop.var} order its stores")
@@ -57,7 +61,8 @@ def check_stores_behind(kernel: Kernel, machine: Machine, stores: Set[Command], 
 
 
 def check_stored_alone(kernel: Kernel, machine: Machine, stores: Set[Command], loop: Loop) -> None:
-    """Raise `NotApplicable` if a loop touches elements that some of its stores store elsewhere."""
+    """Raise `NotApplicable` if a loop also accesses elements elsewhere that some of its stores
+    write."""
     others = set(commands(loop.body)) - stores
     touched = [
         *array_regions(kernel, machine, "dram_write", only=others),
@@ -70,9 +75,10 @@ def check_stored_alone(kernel: Kernel, machine: Machine, stores: Set[Command], l
 
 
 def check_free_rows(kernel: Kernel, machine: Machine, moves: Set[Command], loop: Loop) -> None:
-    """Raise `NotApplicable` if others need the rows of moves in the same iteration of a loop.
+    """Raise `NotApplicable` if other commands need the rows of moves in the same iteration of a
+    loop.
 
-    Rows that are loaded must not be used, rows that are stored must not be written.
+    Rows that are loaded must not be used, and rows that are stored must not be written.
     """
     inside = [a for a in accesses(kernel.body, machine) if loop in a.above]
     for move in (a for a in inside if a.command in moves):
@@ -88,9 +94,9 @@ def check_free_rows(kernel: Kernel, machine: Machine, moves: Set[Command], loop:
 
 
 def check_fences(kernel: Kernel, machine: Machine, moved: Set[Command], loop: Loop) -> None:
-    """Raise `NotApplicable` if a fence in a loop may order what moves with what stands outside.
+    """Raise `NotApplicable` if a fence in a loop may order moved commands with commands outside.
 
-    Loads and stores that leave their iteration, or the loop, pass the fences in it.
+    Loads and stores that are moved out of their iteration, or out of the loop, cross its fences.
     """
     if not _fenced(loop, machine):
         return
@@ -112,14 +118,15 @@ def _fenced(loop: Loop, machine: Machine) -> bool:
 
 
 def _named(stmt: Stmt) -> Set[str]:
-    """Arrays that code the core runs may touch."""
+    """Arrays that code on the core may access."""
     if isinstance(stmt, Assign):
         return {stmt.target.array} | {dram.array for _, dram in stmt.terms}
     return stmt.names if isinstance(stmt, Opaque) else frozenset()
 
 
 def _in_order(first: Region | None, second: Region | None, loop: Loop) -> bool:
-    """Whether two iterations may share an element, or one where `first` stands before `second`."""
+    """Whether two iterations may access the same element, or one iteration in which `first` comes
+    before `second`."""
     if first is None or second is None:
         return True
     return may_meet(first, second, loop, apart=first.position > second.position)

@@ -1,4 +1,4 @@
-"""No clearing: the first product of a reduction overwrites."""
+"""Removes clearing: the first product of a reduction overwrites instead."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from tilewright.proposers.rewriter.rewrites.undo import loaded_in_turn
 
 
 def overwrite(kernel: Kernel, machine: Machine, buffer_name: str) -> Kernel:
-    """Remove the moves of zeros into an accumulator; the first write overwrites instead.
+    """Remove the moves of zeros into an accumulator. The first write overwrites instead.
 
     Before: `load(0, ACC(0)); for k { product(ACC(0) | ACCUMULATE); }`
     After:  `for k { product(ACC(0) | (k > 0 ? ACCUMULATE : 0)); }`
 
-    Legal when every other write accumulates and the reduction loops between the clearing and the
-    write run at least once; the write is the first of its rows there. Clearing that runs ahead
-    counts for the iteration that it is for.
+    Legal if every other write accumulates, the reduction loops between the clearing and the write
+    have at least one iteration, and the write is the first one to its rows there. Clearing that is
+    issued ahead belongs to the iteration for which it is made.
     """
     check_all_commands_known(kernel, machine)
     buffer = find_buffer(kernel, machine, buffer_name)
@@ -88,7 +88,8 @@ def _common(access: Access, clears: list[Access]) -> list[Loop]:
 
 
 def _follows(access: Access, buffer: Buffer, clears: list[Access]) -> bool:
-    """Whether an earlier product since the last clearing writes these rows, so this one adds."""
+    """Whether an earlier product since the last clearing writes these rows, so that this one
+    accumulates."""
     earlier: list[Access] = []
     for other in buffer.accesses[: buffer.accesses.index(access)]:
         if other in clears:
@@ -103,7 +104,7 @@ def _follows(access: Access, buffer: Buffer, clears: list[Access]) -> bool:
 
 
 def _later_than_first(access: Access, common: list[Loop]) -> Condition:
-    """When the write is not the first one to its rows since the clearing."""
+    """The condition that the write is not the first one to its rows since the clearing."""
     row = access.local.row
     reduction = [s for s in loops_in(access.above) if s not in common and s.var not in row.names()]
     if len(reduction) > 1:

@@ -1,4 +1,5 @@
-"""Values that iterations hand on, in local rows of each iteration's own instead of copied."""
+"""Passes values from iteration to iteration in separate local rows for each iteration, instead of
+copying them."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ from tilewright.proposers.rewriter.rewrites.straight import (
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """Rows copied through the array at the end of an iteration, for the next one."""
+    """Rows that are copied through the array at the end of an iteration for the next one."""
 
     latch: Command
     use: Command
@@ -42,13 +43,13 @@ class _Copy:
 
 
 def give_own_rows(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
-    """Let an iteration read what the one before it computed where that lies.
+    """Let an iteration read the previous iteration's result from the rows where it was computed.
 
     Before: `load(x, SPAD(0)); for i { .. use(SPAD(0)) .. ACC(4) ..; copy(ACC(4), SPAD(0)); }`
     After:  `load(x, ACC(4)); for i { .. use(ACC(i + 4)) .. ACC(i + 5) ..; }`
 
-    Legal where memory holds the rows of all iterations, both memories have elements of one type,
-    the array applies no function to them, and only loads before the loop write what is kept.
+    Legal if memory has space for the rows of all iterations, both memories have the same element
+    type, the array applies no function to the rows, and only loads before the loop write them.
     """
     return rolled_up(_with_own_rows(renamed(block_of(kernel, machine, loop))))
 
@@ -86,7 +87,8 @@ def _put(new: dict[Stmt, list[Stmt]], touch: Touch, space: str, by: Expr) -> Non
 
 
 def _copies(block: Block) -> Iterator[_Copy]:
-    """Products of nothing at the end of the body that copy rows to others used around it."""
+    """Products with no operand at the end of the body that copy rows to others, which the next
+    iteration uses."""
     machine = block.machine
     for latch, use in zip(block.body, block.body[1:], strict=False):
         if not (isinstance(latch, Command) and isinstance(use, Command)):
@@ -107,7 +109,7 @@ def _copies(block: Block) -> Iterator[_Copy]:
 
 
 def _start(block: Block, copies: list[_Copy], count: int) -> int:
-    """The first of the free rows for what every iteration hands on."""
+    """The first free row for the values that every iteration passes on."""
     fewest, most = trips(block.loop, env_of(_above(block)))
     if fewest != most or not block.loop.lower.is_const:
         raise NotApplicable(f"the number of iterations of loop {block.loop.var} varies")
@@ -124,7 +126,7 @@ def _kept(copies: list[_Copy]) -> frozenset[int]:
 
 
 def _further(touch: Touch, copies: list[_Copy]) -> int:
-    """From the rows that a copy writes to those that it reads."""
+    """The distance from the rows that a copy writes to those that it reads."""
     for copy in copies:
         if touch.rows <= copy.kept:
             return min(copy.result.rows) - min(copy.kept)
@@ -132,7 +134,7 @@ def _further(touch: Touch, copies: list[_Copy]) -> int:
 
 
 def _readers(block: Block, copies: list[_Copy]) -> list[Touch]:
-    """Who reads what is kept; `NotApplicable` if anything else happens to those rows."""
+    """The readers of the kept values; `NotApplicable` if the rows have any other use."""
     first = min(block.body.index(c.latch) for c in copies)
     own = {s for c in copies for s in (c.latch, c.use)}
     last = max((block.body.index(t.command) for c in copies for t in c.result.writers), default=0)
@@ -151,7 +153,8 @@ def _readers(block: Block, copies: list[_Copy]) -> list[Touch]:
 
 
 def _with_first(block: Block, copies: list[_Copy], by: int) -> Block:
-    """What the first iteration reads, loaded where results lie, `by` rows further on."""
+    """The values that the first iteration reads, loaded into rows for results, `by` rows
+    further."""
     machine, space, kept = block.machine, copies[0].space, _kept(copies)
     if block.loop not in block.kernel.body:
         raise NotApplicable(f"loop {block.loop.var} is inside another loop")

@@ -1,4 +1,4 @@
-"""Blocks packed into words, which the core computes in fewer instructions."""
+"""Packs blocks into words, which the core computes in fewer instructions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilewright.proposers.rewriter.machine import Machine
 
 
 def pack_blocks(kernel: Kernel, machine: Machine) -> Kernel:
-    """Pack the blocks that commands name into words that the core keeps in registers.
+    """Pack the blocks in commands into words that the core keeps in registers.
 
     Before: `for k preload(SPAD(4 * k), ACC(0), 4, 4, 4, 4);`
     After:  `b = BLOCK(SPAD(0), 4, 4); c = BLOCK(ACC(0), 4, 4); for k preload_blocks(b + 4 * k, c);`

@@ -1,4 +1,4 @@
-"""Software pipelining: loads one iteration ahead, stores one iteration later."""
+"""Software pipelining: loads are issued one iteration ahead, and stores one iteration later."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def prefetch(kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop, slo
     Before: `for i { load(A[i], slot(i)); use(slot(i)); }`
     After:  `load(A[0], slot(0)); for i { if (i + 16 < M) load(A[i + 16], slot(i + 16)); use(..) }`
 
-    Gives the buffer its slots first if it has one. Legal when the loads stand directly in the
-    loop, apart from the uses, and before them: products may add to what was loaded. The loop must
-    not store what they fetch in another iteration. Where an iteration stores what the one before
-    left in the buffer, the loads come behind these stores, at the end of the iteration.
+    If the buffer has one slot, it first gets several. Legal if the loads are directly in the loop,
+    separate from the uses and before them: products may add to loaded values. The loop must not
+    store elements that the loads read in another iteration. If an iteration stores data that the
+    previous one left in the buffer, the loads come after these stores, at the end of the iteration.
     """
     if _stored_later(find_buffer(kernel, machine, buffer_name), loop, slots, machine):
         return _rotated(kernel, machine, buffer_name, loop)
@@ -69,14 +69,16 @@ def prefetch(kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop, slo
 def prefetch_in_nest(
     kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop, slots: int
 ) -> Kernel:
-    """Issue the loads of the next iteration of a loop, or of its first one in the next one around.
+    """Issue loads for the next iteration of a loop, or for its first iteration in the next one of
+    the enclosing loop.
 
     Before: `for i { for k { load(A[i][k], slot(i, k)); use(slot(i, k)); } store(C[i]); }`
     After:  `load(A[0][0], slot(0)); for i { for k { n = 4 * i + k + 1; if (n < 16)
     load(A[n / 4][n % 4], slot(n)); use(slot(n - 1)); } store(C[i]); }`
 
-    Counts over all loops around that have constant numbers of iterations. Legal as `prefetch` is,
-    where the outermost of them stores nothing that the loads fetch.
+    Iterations are counted over all enclosing loops with constant numbers of iterations. Legal under
+    the conditions of `prefetch`, if the outermost of these loops stores no elements that the loads
+    read.
     """
     kernel, loop = _with_slots(kernel, machine, buffer_name, loop, slots)
     above = next(a for s, a in walk_paths(kernel.body) if s is loop)
@@ -114,7 +116,7 @@ def prefetch_in_nest(
 
 
 def _counted(path: Body) -> list[tuple[Loop, int]]:
-    """The innermost loops of a path that run a constant number of times, with these numbers."""
+    """The innermost loops of a path with a constant number of iterations, and these numbers."""
     result: list[tuple[Loop, int]] = []
     for position, stmt in reversed(list(enumerate(path))):
         if not isinstance(stmt, Loop) or not stmt.lower.is_const:
@@ -127,7 +129,7 @@ def _counted(path: Body) -> list[tuple[Loop, int]]:
 
 
 def _loads_first(buffer: Buffer, machine: Machine) -> set[Command]:
-    """The loads of a buffer, where they stand before everything else that touches it."""
+    """The loads of a buffer, if they come before all other accesses to it."""
     loads = [a for a in buffer.writers if machine.unit(a.command.name) == "load"]
     if not loads or list(buffer.accesses[: len(loads)]) != loads:
         raise NotApplicable(f"{buffer.name} is not loaded before everything else")
@@ -137,7 +139,7 @@ def _loads_first(buffer: Buffer, machine: Machine) -> set[Command]:
 
 
 def _stored_later(buffer: Buffer, loop: Loop, slots: int, machine: Machine) -> bool:
-    """Whether a loop stores what its iteration before left in one of so many slots."""
+    """Whether a loop stores data that its previous iteration left in one of the slots."""
     stores = [a for a in buffer.readers if machine.unit(a.command.name) == "store"]
     return buffer.slots == slots and any(
         isinstance(s, Guard) and Compare(">", var(loop.var), loop.lower) in s.condition
@@ -147,7 +149,8 @@ def _stored_later(buffer: Buffer, loop: Loop, slots: int, machine: Machine) -> b
 
 
 def _rotated(kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop) -> Kernel:
-    """The loads at the head of each iteration at the end of the one before: nothing else moves.
+    """The loads at the beginning of each iteration, moved to the end of the previous one. Nothing
+    else is moved.
 
     Before: `for i { load(A[i], slot(i)); add(slot(i)); if (i > 0) store(slot(i - 1)); }`
     After:  `load(A[0], slot(0)); for i { add(slot(i)); if (i > 0) store(slot(i - 1));
@@ -170,7 +173,7 @@ def _rotated(kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop) -> 
 
 
 def _one_ahead(moves: Body, loop: Loop, name: str) -> Guard:
-    """The moves of the next iteration, where there is one."""
+    """The moves of the next iteration, if there is one."""
     following = var(loop.var) + loop.step
     return Guard(
         (Compare("<", following, loop.upper),),
@@ -187,8 +190,8 @@ def delay_stores(
     Before: `for i { product(slot(i)); store(C[i], slot(i)); }`
     After:  `for i { product(slot(i)); if (i > 0) store(C[i - 16], slot(i - 16)); }  store(last)`
 
-    Gives the buffer its slots first if it has one. Legal when the stores stand directly in the
-    loop, its number of iterations is known, and it touches what they store nowhere else.
+    If the buffer has one slot, it first gets several. Legal if the stores are directly in the loop,
+    its number of iterations is known, and it accesses the stored elements nowhere else.
     """
     kernel, loop = _with_slots(kernel, machine, buffer_name, loop, slots)
     buffer = find_buffer(kernel, machine, buffer_name)
@@ -218,14 +221,14 @@ def delay_stores(
 def _with_slots(
     kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop, slots: int
 ) -> tuple[Kernel, Loop]:
-    """The kernel with that many slots, and the loop in it; any older pipelining is undone."""
+    """The kernel with this number of slots, and the loop in it. Earlier pipelining is undone."""
     kernel, loop = plain(kernel, machine, buffer_name, loop)
     turning = multibuffer(kernel, machine, buffer_name, loop, slots)
     return turning, same_loop(kernel, turning, loop)
 
 
 def _split(loop: Loop, moved: set[Command], name: str) -> tuple[Body, Body]:
-    """The statements made of `moved` commands only, and the others."""
+    """The statements that consist only of `moved` commands, and the others."""
     chosen: list[Stmt] = []
     rest: list[Stmt] = []
     for stmt in loop.body:

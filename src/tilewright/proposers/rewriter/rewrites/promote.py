@@ -1,4 +1,4 @@
-"""Load once, use many times: move the loads of a buffer in front of a loop."""
+"""Load once, use many times: move the loads of a buffer before a loop."""
 
 from __future__ import annotations
 
@@ -46,18 +46,20 @@ from tilewright.proposers.rewriter.rewrites.window import find_box
 def promote(
     kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop, *, at_first_use: bool = False
 ) -> Kernel:
-    """Load everything a loop needs of a buffer before the loop; the buffer grows to hold it.
+    """Load all data of a buffer that a loop needs before the loop. The buffer grows accordingly.
 
     Before: `for k { load(&A[i][k], SPAD(0)); use(SPAD(0)); }`
     After:  `for k { load(&A[i][k], SPAD(k)); }  for k { use(SPAD(k)); }`
 
-    A loop that the loads do not depend on (weights inside the loop over rows) is left behind: the
-    operand becomes resident. With `at_first_use` the loads stay where they are, guarded to run in
-    the first iteration only, so that they overlap with the work of that iteration. Otherwise rows
-    that neighbouring iterations of a loop share (the pixels under a convolution) are loaded once.
+    If the loads do not depend on a loop (weights inside the loop over rows), they are moved out of
+    this loop and the operand becomes resident. With `at_first_use`, the loads stay in place but are
+    executed only in the first iteration, so that they overlap the work of that iteration.
+    Otherwise, rows that neighbouring iterations of a loop share (the pixels under a filter) are
+    loaded once.
 
-    Legal when only loads write the buffer, the loop stores nothing that they fetch, all uses are
-    inside the loop, no iteration uses rows that an earlier one loaded, and the grown buffer fits.
+    Legal if only loads write the buffer, the loop stores no elements that they read, all uses are
+    inside the loop, no iteration uses rows that an earlier one loaded, and the enlarged buffer
+    fits.
     """
     kernel, loop = plain(kernel, machine, buffer_name, loop)
     buffer = find_buffer(kernel, machine, buffer_name)
@@ -91,7 +93,7 @@ def _with_loads(kernel: Kernel, loop: Loop, buffer: Buffer, loads: Body) -> Kern
 
 
 def depends_on(kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop) -> bool:
-    """Whether the loads of a buffer fetch different data in each iteration of a loop around it."""
+    """Whether the loads of a buffer read different data in each iteration of an enclosing loop."""
     kernel, loop = plain(kernel, machine, buffer_name, loop)
     buffer = find_buffer(kernel, machine, buffer_name)
     _check(kernel, buffer, loop, machine)
@@ -121,7 +123,8 @@ def _check(kernel: Kernel, buffer: Buffer, loop: Loop, machine: Machine) -> None
 
 
 def _check_own_rows(kernel: Kernel, buffer: Buffer, loop: Loop, machine: Machine) -> None:
-    """Refused where an iteration uses rows that an earlier one loaded: it would find other ones."""
+    """Refuse the rewrite if an iteration uses rows that an earlier one loaded, because they would
+    have other contents."""
     if uses_older(kernel, buffer.accesses, loop, machine):
         raise NotApplicable(
             f"an iteration of loop {loop.var} uses rows of {buffer.name} that an earlier one loaded"
@@ -129,7 +132,7 @@ def _check_own_rows(kernel: Kernel, buffer: Buffer, loop: Loop, machine: Machine
 
 
 def _chain(access: Access, loop: Loop) -> list[Loop]:
-    """Loops from `loop` down to the access."""
+    """The loops from `loop` inwards to the access."""
     around = loops_in(access.above)
     return around[around.index(loop) :]
 
@@ -139,7 +142,8 @@ def _needed_loops(
 ) -> tuple[list[Loop], list[Loop]]:
     """Loops, outermost first, whose iterations load different data.
 
-    First those around every access, then those around loads alone, which fill parts of the buffer.
+    First come those around every access, then those around the loads alone, which fill parts of the
+    buffer.
     """
     needed: set[Loop] = set()
     for access in buffer.writers:
@@ -161,10 +165,10 @@ def _needed_loops(
 
 
 def _layout(buffer: Buffer, needed: list[Loop]) -> Expr:
-    """Row offset of each iteration's block in the grown buffer.
+    """Row offset of each iteration's block in the enlarged buffer.
 
-    The loop that walks along a row of the array goes innermost, so that its blocks lie where one
-    wide load would put them.
+    The loop that iterates along a row of the array is innermost, so that its blocks have the
+    positions that one wide load would use.
     """
     last = [
         o.index[-1]
@@ -189,14 +193,15 @@ def _layout(buffer: Buffer, needed: list[Loop]) -> Expr:
 
 
 def _grown(kernel: Kernel, loop: Loop, buffer: Buffer, shift: Expr) -> tuple[Kernel, Loop]:
-    """The kernel with the buffer's addresses shifted, and the same loop in it."""
+    """The kernel with shifted addresses of the buffer, and the same loop in it."""
     position = [s for s in walk(kernel.body) if isinstance(s, Loop)].index(loop)
     kernel = readdressed(kernel, shifted(buffer, shift))
     return kernel, [s for s in walk(kernel.body) if isinstance(s, Loop)][position]
 
 
 def _guarded(kernel: Kernel, loop: Loop, writers: set[Command], needed: set[str]) -> Kernel:
-    """The loads left in place, but only for the first iteration of loops they do not need."""
+    """The loads left in place, but executed only in the first iteration of loops on which they do
+    not depend."""
     first: dict[Command, Condition] = {}
     for stmt, above in walk_paths(kernel.body):
         if isinstance(stmt, Command) and stmt in writers:
@@ -221,7 +226,7 @@ def _guarded(kernel: Kernel, loop: Loop, writers: set[Command], needed: set[str]
 
 
 def _only(stmt: Stmt, kept: set[Command], needed: set[str]) -> Body:
-    """The nest around some commands and nothing else; loops they do not need are dropped."""
+    """The nest with only some commands, without loops on which they do not depend."""
     match stmt:
         case Command():
             return (stmt,) if stmt in kept else ()

@@ -1,4 +1,5 @@
-"""The last iteration of a loop, which stands behind it without the loads for a next one."""
+"""Merges a last iteration that is written after its loop, without the loads for a next one, into
+the loop."""
 
 from __future__ import annotations
 
@@ -24,13 +25,13 @@ from tilewright.proposers.rewriter.ir import (
 
 
 def rejoined(kernel: Kernel, loads: Set[Command], moves: Set[Command]) -> tuple[Kernel, Body]:
-    """The kernel with such iterations back in their loops, and the statements that are gone.
+    """The kernel with such iterations merged into their loops, and the removed statements.
 
     Before: `for (k = 0; k < 64; k += 16) { load(k + 16); use(k); }  use(64);`
     After:  `for (k = 0; k < 80; k += 16) { if (k + 16 < 80) load(k + 16); use(k); }`
 
-    Only loops with some of `loads` ahead; other `moves` may be ahead with them. What is issued
-    stays the same, in the same order.
+    Only loops with some of the early `loads` are changed. Other `moves` may be issued early with
+    them. The same commands are issued in the same order.
     """
     for stmt, above in walk_paths(kernel.body):
         if isinstance(stmt, Loop) and not loads.isdisjoint(commands(stmt.body)):
@@ -55,7 +56,7 @@ def _replaced(body: Body, old: Loop, new: Loop, gone: Body) -> Body:
 
 
 def _following(body: Body, stmt: Stmt, above: Body) -> Body:
-    """The statements after one in the same block."""
+    """The statements after another one in the same block."""
     if above:
         outer = above[-1]
         assert isinstance(outer, Loop | Guard)
@@ -68,7 +69,7 @@ def _following(body: Body, stmt: Stmt, above: Body) -> Body:
 def _with_last(
     loop: Loop, following: Body, env: Env, moves: Set[Command]
 ) -> tuple[Loop, Body] | None:
-    """The loop with one more iteration, and what of the statements after it that one is."""
+    """The loop with one more iteration, and the statements after it that formed this iteration."""
     if has_opaque(loop.body) or not (loop.lower.is_const and loop.upper.is_const):
         return None
     repeated = {c.name for c in commands(loop.body) if c not in moves}

@@ -1,4 +1,5 @@
-"""Commands that change nothing: fences that order nothing, settings already in force."""
+"""Removes commands without effect: fences that order nothing, and settings that are already in
+force."""
 
 from __future__ import annotations
 
@@ -21,13 +22,13 @@ from tilewright.proposers.rewriter.rewrites.hoist import setting_of
 
 
 def remove_fences(kernel: Kernel, machine: Machine) -> Kernel:
-    """Remove synchronisation inside a kernel, where only its end needs any.
+    """Remove synchronisation inside a kernel if only its end needs it.
 
     Before: `for i { load(A); product; store(C); fence(); }  fence();`
     After:  `for i { load(A); product; store(C); }  fence();`
 
-    Legal when no load fetches an element that any store writes, the core runs no code of its own,
-    and the kernel ends with the same command: then nothing in between reads what was stored.
+    Legal if no load reads an element that any store writes, the core runs no code of its own, and
+    the kernel ends with the same command. Then nothing in between reads stored data.
     """
     if has_opaque(kernel.body):
         raise NotApplicable("code that is not modelled may read what was stored")
@@ -43,7 +44,7 @@ def remove_fences(kernel: Kernel, machine: Machine) -> Kernel:
 
 
 def last_fences(kernel: Kernel, machine: Machine) -> set[Command]:
-    """The last synchronisation of each kind with nothing but others after it."""
+    """The last synchronisation of each kind that is followed only by other synchronisations."""
     at_end: set[Command] = set()
     for stmt in reversed(kernel.body):
         if not isinstance(stmt, Command) or machine.unit(stmt.name) != "sync":
@@ -54,13 +55,14 @@ def last_fences(kernel: Kernel, machine: Machine) -> set[Command]:
 
 
 def remove_settings(kernel: Kernel, machine: Machine) -> Kernel:
-    """Remove settings that are in force already, and those that nothing uses.
+    """Remove settings that are already in force, and those that nothing uses.
 
     Before: `config(1, id0); load(id0); config(1, id0); load(id0); config(2, id1);`
     After:  `config(1, id0); load(id0); load(id0);`
 
-    Legal when an equal setting always comes before, and none of the same kind and id with other
-    operands comes in between, in the text or in an iteration of a loop around this one alone.
+    Legal if an equal setting always comes before, and no setting with the same kind and id and
+    other operands comes in between, in the text or in an iteration of a loop that contains only
+    this one.
     """
     if has_opaque(kernel.body):
         raise NotApplicable("code that is not modelled may change settings")
@@ -85,7 +87,7 @@ def remove_settings(kernel: Kernel, machine: Machine) -> Kernel:
 def _in_force(
     command: Command, above: Body, before: Command, before_above: Body, machine: Machine
 ) -> bool:
-    """Whether the nearest earlier setting of the same kind always sets the same."""
+    """Whether the nearest earlier setting of the same kind always sets the same values."""
     if before.operands != command.operands or above[: len(before_above)] != before_above:
         return False
     around = before_above[-1] if before_above else None
@@ -104,7 +106,7 @@ def _in_force(
 
 
 def _used(command: Command, kernel: Kernel, machine: Machine) -> bool:
-    """Whether some command works by this setting; one without an id serves its whole unit."""
+    """Whether some command uses this setting. A setting without an id applies to its whole unit."""
     name, key = setting_of(command, machine)
     return any(
         machine.attribute(c.name, "configured_by") == name

@@ -1,4 +1,5 @@
-"""Larger tiles: several neighbouring ones per iteration, so that what they share is loaded once."""
+"""Enlarges tiles: an iteration processes several neighbouring tiles, so that shared data are loaded
+once."""
 
 from __future__ import annotations
 
@@ -35,15 +36,15 @@ from tilewright.proposers.rewriter.rewrites.ordering import check_fences
 
 
 def retile(kernel: Kernel, machine: Machine, loop: Loop, factor: int) -> Kernel:
-    """Work on `factor` neighbouring tiles of a loop at once, inside its inner loops.
+    """Process `factor` neighbouring tiles of a loop at once, inside its inner loops.
 
     Before: `for i { for k { load(A[i][k]); load(B[k]); product; } store(C[i]); }`
     After:  `for i (larger step) { for k { for ii load(A[i + ii][k]); load(B[k]); for ii product; }
     for ii store(C[i + ii]); }`
 
-    Buffers that differ between the tiles grow; the others are loaded once for all of them. Legal
-    when no buffer carries values over the loop, no product keeps what another iteration latched,
-    and no iteration stores what another one touches.
+    Buffers that differ between the tiles grow; the others are loaded once for all of them. Legal if
+    no buffer carries values across iterations, no product keeps an operand that another iteration
+    latched, and no iteration stores elements that another one accesses.
     """
     above = next(a for s, a in walk_paths(kernel.body) if s is loop)
     count = trip_count(loop, env_of(above))
@@ -89,10 +90,10 @@ def _differing(kernel: Kernel, machine: Machine, loop: Loop) -> list[Buffer]:
 
 
 def _sunk(tile: Loop, body: Body, machine: Machine) -> Body:
-    """The body with the tile loop around each innermost run of commands that need it.
+    """The body with the tile loop around each innermost sequence of commands that depends on it.
 
-    Products that follow one another stay together, and all code from a product to one that keeps
-    what it latched.
+    Consecutive products stay together, and so does all code from a product to one that keeps its
+    latched operand.
     """
     result: list[Stmt] = []
     for run in _joined(_runs(body, machine), machine):
@@ -109,7 +110,7 @@ def _sunk(tile: Loop, body: Body, machine: Machine) -> Body:
 
 
 def _runs(body: Body, machine: Machine) -> list[Body]:
-    """Neighbouring products together, every other statement alone."""
+    """Consecutive products together, and every other statement separately."""
     runs: list[Body] = []
     for stmt in body:
         product = isinstance(stmt, Command) and machine.unit(stmt.name) == "execute"
@@ -122,7 +123,8 @@ def _runs(body: Body, machine: Machine) -> list[Body]:
 
 
 def _joined(runs: list[Body], machine: Machine) -> list[Body]:
-    """The runs; one that begins with a product that keeps an operand joins the run it is from."""
+    """The sequences. One that begins with a product that keeps an operand is merged with the
+    sequence that latched it."""
     result: list[Body] = []
     for run in runs:
         if keeps_first(run, machine):
@@ -135,12 +137,12 @@ def _joined(runs: list[Body], machine: Machine) -> list[Body]:
 
 
 def _is_whole(run: Body, machine: Machine) -> bool:
-    """Whether the tile loop may stand around a run only, not inside it."""
+    """Whether the tile loop can only be around a sequence, not inside it."""
     return len(run) > 1 or (isinstance(run[0], Loop) and keeps_across(run[0], machine))
 
 
 def _needs(stmt: Stmt, name: str) -> bool:
-    """Whether a statement itself depends on the tile; a loop only by its bounds."""
+    """Whether a statement depends on the tile. For a loop, only its bounds are considered."""
     match stmt:
         case Command():
             return name in names_in(stmt)

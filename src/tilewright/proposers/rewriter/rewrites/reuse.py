@@ -1,4 +1,4 @@
-"""Products that find their operand in the array already."""
+"""Lets products use an operand that is already in the array."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from tilewright.proposers.rewriter.rewrites.loops import tail_first
 
 
 def reuse_latched(kernel: Kernel, machine: Machine) -> Kernel:
-    """Let products use the operand that the product before them left in the array.
+    """Let products use the operand that the previous product left in the array.
 
     Before: `latch(B, C0); product(A0); latch(B, C1); product(A1);`
     After:  `latch(B, C0); product(A0); latch(none, C1); keeping_product(A1);`
     Before: `for i { latch(B, C(i)); product(A(i)); }`
     After:  `latch(B, C(0)); product(A(0));  for (i = 16; ..) { latch(none, C(i)); .. }`
 
-    A ragged last iteration goes first where the order does not matter (`tail_first`). Legal when
-    nothing between the two products latches another operand, sets the array or writes the rows of
-    this one. The first product in a loop stays as it is.
+    A partial last iteration is moved to the front if the order does not matter (`tail_first`).
+    Legal if nothing between the two products latches another operand, changes the array's settings
+    or writes the rows of this operand. The first product in a loop is unchanged.
     """
     kept = _Names.of(machine)
     start = kernel
@@ -58,7 +58,7 @@ def reuse_latched(kernel: Kernel, machine: Machine) -> Kernel:
 
 @dataclass(frozen=True, slots=True)
 class _Names:
-    """The machine's product that keeps what is latched, and its word for no operand."""
+    """The machine's product that keeps the latched operand, and its notation for no operand."""
 
     product: str
     absent: Text
@@ -73,7 +73,7 @@ class _Names:
 
 
 def _straight(body: Body, machine: Machine, kept: _Names) -> Body:
-    """Every run of products without anything in between; what is latched is known only there."""
+    """Applies to each sequence of consecutive products, in which the latched operand is known."""
     result: list[Stmt] = []
     latched: tuple[Operand, ...] | None = None
     for stmt in body:
@@ -104,7 +104,8 @@ def _inside(stmt: Stmt, machine: Machine, kept: _Names) -> Stmt:
 
 
 def _repeated(body: Body, above: Body, machine: Machine, kept: _Names) -> Body:
-    """Loops of one product whose latched operand does not change: all but the first find it."""
+    """Applies to loops of one product whose latched operand does not change, in all iterations
+    except the first."""
     result: list[Stmt] = []
     for stmt in body:
         inside = (*above, stmt)
@@ -125,7 +126,8 @@ def _repeated(body: Body, above: Body, machine: Machine, kept: _Names) -> Body:
 def _after_first(
     loop: Loop, before: list[Stmt], fewest: float, machine: Machine, kept: _Names
 ) -> Body:
-    """A loop of one product whose operand the product before it, or its own first, latched."""
+    """A loop of one product whose operand was latched by the product before it, or by its first
+    iteration."""
     latch, product = loop.body
     assert isinstance(latch, Command)
     assert isinstance(product, Command)
@@ -142,7 +144,7 @@ def _after_first(
 
 
 def _is_repeated(loop: Loop, machine: Machine) -> bool:
-    """Whether a loop is one product that latches the same operand in every iteration."""
+    """Whether a loop consists of one product that latches the same operand in every iteration."""
     if len(loop.body) != 2 or not _is_pair(loop.body[0], loop.body[1], machine):
         return False
     latch = loop.body[0]
@@ -152,7 +154,8 @@ def _is_repeated(loop: Loop, machine: Machine) -> bool:
 
 
 def _is_pair(latch: Stmt | None, product: Stmt | None, machine: Machine) -> bool:
-    """Whether two neighbours are one product that latches a row block it does not write."""
+    """Whether two adjacent commands form one product that latches a block of rows and does not
+    write it."""
     if not (isinstance(latch, Command) and _is_latch(latch, machine)):
         return False
     if not (isinstance(product, Command) and machine.attribute(product.name, "uses")):
@@ -169,14 +172,14 @@ def _is_latch(stmt: Stmt | None, machine: Machine) -> bool:
 
 
 def _latched(latch: Command, machine: Machine) -> tuple[Operand, ...]:
-    """The latched address and its extents."""
+    """The address of the latched operand and its extents."""
     position = machine.operands(latch.name, "local_read")[0]
     extents = (machine.extent(latch.name, position, axis) for axis in ("columns", "rows"))
     return (latch.operands[position], *(latch.operands[e] for e in extents if e is not None))
 
 
 def _reusing(latch: Command, product: Command, machine: Machine, kept: _Names) -> Body:
-    """A latch that only names the destination, and the product that keeps its operand."""
+    """A latch command that only names the destination, and the product that keeps its operand."""
     operands = list(latch.operands)
     operands[machine.operands(latch.name, "local_read")[0]] = kept.absent
     return (

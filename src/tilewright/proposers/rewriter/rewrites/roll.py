@@ -1,4 +1,4 @@
-"""Straight code back into loops: commands that repeat with evenly changing operands."""
+"""Converts straight-line code to loops: commands that repeat with evenly changing operands."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from tilewright.proposers.rewriter.ir import (
 )
 
 LONGEST = 12
-"""Commands of the longest pattern that is looked for."""
+"""Maximum number of commands in a pattern that is searched for."""
 
 Shape: TypeAlias = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """Commands that are never repeated, and how many operands of the others may grow."""
+    """Commands that are never repeated, and the number of operands of the others that may grow."""
 
     alone: Set[str]
     growing: Mapping[str, int] = field(default_factory=dict)
 
     def same(self, before: Body, now: Body) -> bool:
-        """Whether the operands that may not grow are the same."""
+        """Whether the operands that must not grow are the same."""
         return all(
             a.operands[self.growing.get(a.name, len(a.operands)) :]
             == b.operands[self.growing.get(b.name, len(b.operands)) :]
@@ -54,14 +54,15 @@ def roll(
     alone: Set[str] = frozenset(),
     growing: Mapping[str, int] | None = None,
 ) -> Body:
-    """Every run of commands that repeats with constant increments as a loop; loops inside too.
+    """Replace every sequence of commands that repeats with constant increments by a loop, also
+    inside loops.
 
     Before: `load(&A[0][0], SPAD(0)); load(&A[0][4], SPAD(4)); load(&A[0][8], SPAD(8));`
     After:  `for (b = 0; b < 12; b += 4) load(&A[0][b], SPAD(b));`
 
-    Commands named in `alone` stay as they are; of those in `growing`, so many operands may grow and
-    the rest, the settings they carry, are the same in every repetition. The first of the
-    repetitions may lack the flag by which the later ones add to it. The result issues the same
+    Commands named in `alone` are unchanged. For a command in `growing`, this number of operands may
+    grow, and the rest, which is its setting, must be the same in every repetition. The first
+    repetition may lack the flag with which later ones accumulate. The result issues the same
     commands in the same order.
     """
     taken = {s.var for s in walk(kernel.body) if isinstance(s, Loop)}
@@ -96,7 +97,8 @@ def _inside(stmt: Stmt, taken: set[str], kept: _Kept, depth: int) -> Stmt:
 
 
 def _best_run(body: Body, start: int, kept: _Kept) -> tuple[int, int]:
-    """Length and repetitions of the pattern at a place that makes the code shortest."""
+    """Length and number of repetitions of the pattern at a position that makes the code
+    shortest."""
     best, saved = (1, 1), 0
     for length in range(1, min(LONGEST, (len(body) - start) // 2) + 1):
         times = _repetitions(body, start, length, kept)
@@ -106,7 +108,7 @@ def _best_run(body: Body, start: int, kept: _Kept) -> tuple[int, int]:
 
 
 def _repetitions(body: Body, start: int, length: int, kept: _Kept) -> int:
-    """How often the statements at a place repeat with constant increments."""
+    """How often the statements at a position repeat with constant increments."""
     pattern = body[start : start + length]
     if not all(isinstance(s, Command | Loop) for s in pattern):
         return 1
@@ -129,7 +131,7 @@ def _repetitions(body: Body, start: int, length: int, kept: _Kept) -> int:
 
 
 def _increments(before: Stmt, now: Stmt, *, first: bool) -> tuple[int, ...] | None:
-    """By how much each number of a command, or of those in a loop, grows; None for other code."""
+    """The growth of each number of a command, or of those in a loop; None for other code."""
     if isinstance(before, Loop) and isinstance(now, Loop):
         return _increments_within(before, now, first=first)
     if not isinstance(before, Command) or not isinstance(now, Command):
@@ -150,7 +152,7 @@ def _increments(before: Stmt, now: Stmt, *, first: bool) -> tuple[int, ...] | No
 
 
 def _increments_within(before: Loop, now: Loop, *, first: bool) -> tuple[int, ...] | None:
-    """The same for all that is in two loops with the same bounds."""
+    """The growth of all numbers inside two loops with the same bounds."""
     bounds = [(s.lower, s.upper, s.step, len(s.body)) for s in (before, now)]
     if bounds[0] != bounds[1]:
         return None
@@ -161,7 +163,7 @@ def _increments_within(before: Loop, now: Loop, *, first: bool) -> tuple[int, ..
 
 
 def _shape(operand: Operand) -> tuple[Shape, frozenset[Flag], tuple[int, ...]]:
-    """What must be equal in all repetitions, the flags, and the numbers that may grow."""
+    """The parts that must be equal in all repetitions, the flags, and the numbers that may grow."""
     match operand:
         case Expr(const, terms):
             return ("number", terms), frozenset(), (const,)
@@ -199,9 +201,9 @@ def _loop(run: Body, length: int, taken: set[str], kept: _Kept, depth: int) -> L
 
 
 def _general(first: Stmt, second: Stmt, left: list[int], name: str, unit: int) -> Stmt:
-    """The command or loop of all repetitions, its numbers growing with the loop's variable.
+    """The command or loop for all repetitions, whose numbers grow with the loop's variable.
 
-    `left` are the increments of the numbers from here on; those of this statement are taken out.
+    `left` are the increments of the remaining numbers. Those of this statement are removed from it.
     """
     if isinstance(first, Loop) and isinstance(second, Loop):
         later = at_value(second.body, second.var, var(first.var))
@@ -229,7 +231,7 @@ def _general(first: Stmt, second: Stmt, left: list[int], name: str, unit: int) -
 
 
 def _fresh(taken: set[str], depth: int) -> str:
-    """A name that nothing uses; loops inside one another get different ones."""
+    """An unused name. Nested loops get different names."""
     stem, number = "bcefgh"[depth % 6], 1
     name = stem
     while name in taken:

@@ -1,4 +1,4 @@
-"""Rows of its own for each part of a kernel that begins anew with a buffer."""
+"""Gives separate rows to each part of a kernel that fills a buffer again."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.rewrites.dependence import uses_older
 
 MOST_ACCESSES = 64
-"""Accesses of a buffer up to which its parts are looked for; each asks about all after it."""
+"""Maximum number of accesses to a buffer for which its parts are searched, because each is compared
+with all later ones."""
 
 
 def separated(kernel: Kernel, machine: Machine) -> Kernel:
-    """Give each loop that shares rows with one before it, but no values, rows of its own.
+    """Give each loop that shares rows with an earlier one, but no values, separate rows.
 
     Before: `for i { load(&A[i], SPAD(0)); .. }  for i { load(&T[i], SPAD(0)); .. }`
     After:  `for i { load(&A[i], SPAD(0)); .. }  for i { load(&T[i], SPAD(16)); .. }`
 
-    Two products one after the other are then two buffers, and what is kept of one does not
-    depend on the other. A buffer stays whole where its parts do not fit beside one another, or
-    text that is not modelled may use its rows.
+    Two consecutive products then have two buffers, and keeping data of one does not depend on the
+    other. A buffer is not split if its parts do not fit at the same time, or if code that is not
+    modelled may use its rows.
     """
     for name in [b.name for b in find_buffers(kernel, machine)]:
         buffer = next((b for b in find_buffers(kernel, machine) if b.name == name), None)
@@ -46,7 +47,7 @@ def separated(kernel: Kernel, machine: Machine) -> Kernel:
 
 
 def _parts(kernel: Kernel, buffer: Buffer, machine: Machine) -> list[list[Access]]:
-    """The accesses of a buffer, divided before each loop after which nothing older is used."""
+    """The accesses of a buffer, divided before each loop after which no older values are used."""
     statements, around = _by_statement(kernel.body, buffer)
     if len(buffer.accesses) > MOST_ACCESSES:
         return [list(buffer.accesses)]
@@ -55,7 +56,7 @@ def _parts(kernel: Kernel, buffer: Buffer, machine: Machine) -> list[list[Access
         rest = [a for _, accesses in statements[number:] for a in accesses]
         anew = isinstance(stmt, Loop) and not uses_older(kernel, rest, around, machine)
         if around is not None and not number and not anew:
-            return [list(buffer.accesses)]  # it may use what the iteration before left
+            return [list(buffer.accesses)]  # it may use values of the previous iteration
         if anew or not parts:
             parts.append([])
         parts[-1].extend(inside)
@@ -65,7 +66,8 @@ def _parts(kernel: Kernel, buffer: Buffer, machine: Machine) -> list[list[Access
 def _by_statement(
     body: Body, buffer: Buffer, around: Loop | None = None
 ) -> tuple[list[tuple[Stmt, list[Access]]], Loop | None]:
-    """The statements that use a buffer, each with its accesses, and the innermost loop around."""
+    """The statements that use a buffer, each with its accesses, and the innermost enclosing
+    loop."""
     found = []
     for stmt in body:
         inside = [a for a in buffer.accesses if stmt is a.command or stmt in a.above]

@@ -1,4 +1,5 @@
-"""Settings placed anew: each array's moves by a form of their own, set once for all of them."""
+"""Places settings again: the moves of each array get their own form, which is set once for all of
+them."""
 
 from __future__ import annotations
 
@@ -11,13 +12,13 @@ from tilewright.proposers.rewriter.machine import Machine
 
 
 def place_settings(kernel: Kernel, machine: Machine) -> Kernel:
-    """Give moves that differ in setting or array forms of their own, each set as early as it can.
+    """Give moves with different settings or arrays their own forms, each set as early as possible.
 
     Before: `for i { config(64, id0); load0(A[i]); config(128, id0); load0(B[i]); }`
     After:  `config(64, id0); config(128, id1); for i { load0(A[i]); load1(B[i]); }`
 
-    Where the target has too few forms for that, moves of the same setting share one. Legal when
-    every move's setting is known, and none changes with a loop.
+    If the target has too few forms, moves with the same setting share one. Legal if the setting of
+    every move is known, and none changes with a loop.
     """
     if any(isinstance(s, Opaque) for s in walk(kernel.body)):
         raise NotApplicable("code that is not modelled may change settings")
@@ -32,12 +33,14 @@ def place_settings(kernel: Kernel, machine: Machine) -> Kernel:
 
 
 def with_forms_apart(kernel: Kernel, machine: Machine) -> Kernel:
-    """The kernel with settings placed anew where loads of two arrays share one, if that parts them.
+    """The kernel with settings placed again if loads of two arrays share one setting and this
+    separates them.
 
     Before: `config(64, id0); load0(A[i]); load0(B[i]);`
     After:  `config(64, id0); config(64, id1); load0(A[i]); load1(B[i]);`
 
-    A wide move sets how far apart its blocks lie, which has to suit all that share the setting.
+    A wide move sets the distance of its blocks, which must be right for all moves that share the
+    setting.
     """
     if not _shared(kernel, machine):
         return kernel
@@ -49,7 +52,7 @@ def with_forms_apart(kernel: Kernel, machine: Machine) -> Kernel:
 
 
 def _shared(kernel: Kernel, machine: Machine) -> bool:
-    """Whether loads of two arrays work by the same setting."""
+    """Whether loads of two arrays use the same setting."""
     arrays: dict[str, set[str]] = {}
     for command in commands(kernel.body):
         if machine.unit(command.name) == "load":

@@ -1,4 +1,4 @@
-"""Loads that a loop uses bit by bit, issued bit by bit instead of all before it."""
+"""Issues loads in parts during the loop that uses them, instead of all before it."""
 
 from __future__ import annotations
 
@@ -28,14 +28,15 @@ from tilewright.proposers.rewriter.rewrites.ordering import check_fences, check_
 
 
 def stagger(kernel: Kernel, machine: Machine, loads: Loop) -> Kernel:
-    """Issue loads one iteration before the loop after them needs them, not all before that loop.
+    """Issue loads one iteration before the next loop needs them, instead of all before that loop.
 
     Before: `for (v = 0; v < 9; v++) load(A[v], SPAD(v));  for (y = 0; y < 8; y++) use(y, y + 1);`
     After:  `for (v = 0; v < 2; v++) load(A[v], SPAD(v));
              for (y = 0; y < 8; y++) { if (y + 2 < 9) load(A[y + 2], SPAD(y + 2)); use(y, y + 1); }`
 
-    As few as possible stay before the loop. Legal where no iteration touches rows that are loaded
-    in it or later, the loop stores nothing that is loaded, and settings and fences stay in force.
+    As few loads as possible stay before the loop. Legal if no iteration accesses rows that are
+    loaded in it or later, the loop stores no elements that are loaded, and settings and fences stay
+    in force.
     """
     body, using = _following(kernel.body, loads)
     if body is None or using is None:
@@ -67,7 +68,7 @@ def stagger(kernel: Kernel, machine: Machine, loads: Loop) -> Kernel:
 
 
 def _following(body: Body, loads: Loop) -> tuple[Body | None, Loop | None]:
-    """The block that holds a loop, and the next loop in it that does more than load."""
+    """The block that contains a loop, and the next loop in it that does more than load."""
     if loads in body:
         rest = body[body.index(loads) + 1 :]
         return body, next((s for s in rest if isinstance(s, Loop) and _works(s)), None)
@@ -83,7 +84,7 @@ def _works(loop: Loop) -> bool:
 
 
 def _check_between(kernel: Kernel, machine: Machine, body: Body, loads: Loop, using: Loop) -> None:
-    """Raise `NotApplicable` unless only other loads, of other rows, stand between the two loops."""
+    """Raise `NotApplicable` unless there are only loads of other rows between the two loops."""
     if any(machine.unit(c.name) != "load" for c in commands((loads,))):
         raise NotApplicable(f"loop {loads.var} does more than load")
     between = set(commands(body[body.index(loads) + 1 : body.index(using)]))
@@ -103,7 +104,7 @@ def _check_between(kernel: Kernel, machine: Machine, body: Body, loads: Loop, us
 def _least(
     kernel: Kernel, machine: Machine, loads: Loop, using: Loop, each: int, pieces: int
 ) -> int:
-    """How many pieces have to stay before the loop: the more, the fewer can be too late."""
+    """The minimum number of pieces that have to stay before the loop."""
     least, most = 0, pieces
     while least < most:
         middle = (least + most) // 2
@@ -117,7 +118,7 @@ def _least(
 def _fits(
     kernel: Kernel, machine: Machine, loads: Loop, using: Loop, first: int, each: int
 ) -> bool:
-    """Whether no iteration touches what it loads itself, or what later ones load."""
+    """Whether no iteration accesses rows that it loads itself, or that later ones load."""
     probe = _fused(loads, using, fresh_name(kernel, loads.var), first, each, whole=True)
     changed = kernel.with_body(
         rebuilt(kernel.body, lambda s: () if s is loads else (probe,) if s is using else None)
@@ -134,7 +135,7 @@ def _fits(
 
 
 def _fused(loads: Loop, using: Loop, name: str, first: int, each: int, *, whole: bool) -> Loop:
-    """The using loop with the loads of a round at its head; with `whole`, all that are left.
+    """The using loop with the loads of a round at its beginning; with `whole`, all remaining loads.
 
     `name` is the variable of a loop over them.
     """

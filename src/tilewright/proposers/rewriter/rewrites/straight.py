@@ -1,4 +1,4 @@
-"""From a loop to the straight code of its iterations, and back."""
+"""Converts a loop to the straight-line code of its iterations, and back."""
 
 from __future__ import annotations
 
@@ -37,14 +37,15 @@ from tilewright.proposers.rewriter.ir import (
 from tilewright.proposers.rewriter.machine import Machine
 
 MAX_COMMANDS = 128
-"""Commands of a block; a longer iteration is not one that fits the core's instruction cache."""
+"""Maximum number of commands in a block. A longer iteration does not fit into the core's
+instruction cache."""
 
 
 def on_block(rewrite: Callable[[Block], Block]) -> Callable[[Kernel, Machine, Loop], Kernel]:
-    """A rewrite of a loop from one of its block.
+    """Converts a rewrite of a block to a rewrite of a loop.
 
-    The loop's inner loops are unrolled, every value gets local rows of its own, the rewrite is
-    made, and what repeats becomes loops again.
+    The inner loops are unrolled, every value gets its own local rows, the rewrite is applied, and
+    repetitions become loops again.
     """
 
     def apply(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
@@ -58,7 +59,7 @@ def on_block(rewrite: Callable[[Block], Block]) -> Callable[[Kernel, Machine, Lo
 def block_loops(kernel: Kernel, machine: Machine) -> Iterator[str]:
     """Labels of the outermost loops whose iterations are short enough for a block.
 
-    They compute whole products with their loads; loops inside them are part of their blocks.
+    Their iterations contain complete products with their loads. Inner loops are part of the block.
     """
     chosen: list[Loop] = []
     for label, loop, above in labelled_loops(kernel.body):
@@ -85,7 +86,7 @@ def _unrolled(body: Body, above: Body) -> float:
 
 
 def block_of(kernel: Kernel, machine: Machine, loop: Loop) -> Block:
-    """The block of a loop of an ordinary kernel; `NotApplicable` if it holds anything else."""
+    """The block of a loop in an ordinary kernel; `NotApplicable` if it contains other code."""
     number = _loops(kernel).index(loop)
     free = resolved(kernel, machine)
     loop, above = [(s, a) for s, a in walk_paths(free.body) if isinstance(s, Loop)][number]
@@ -126,9 +127,9 @@ def straight_code(body: Body, above: Body) -> Body:
 
 
 def _transposed(kernel: Kernel, machine: Machine) -> Iterator[Command]:
-    """Settings of the array that change which local rows an operand lies in.
+    """Settings of the array that change which local rows contain an operand.
 
-    A square block that is latched transposed lies in the same rows.
+    A square block that is latched transposed is in the same rows.
     """
     plain = {"a_stride": Expr(1), "a_transpose": Expr(0)}
     if not all(_latches_squares(kernel, machine)):
@@ -141,7 +142,7 @@ def _transposed(kernel: Kernel, machine: Machine) -> Iterator[Command]:
 
 
 def _latches_squares(kernel: Kernel, machine: Machine) -> Iterator[bool]:
-    """For each block that is latched, whether it has as many columns as rows."""
+    """For each latched block, whether it has as many columns as rows."""
     for command in commands(kernel.body):
         if machine.attribute(command.name, "latches"):
             operand = machine.operands(command.name, "local_read")[0]
@@ -154,13 +155,13 @@ def _latches_squares(kernel: Kernel, machine: Machine) -> Iterator[bool]:
 
 
 def renamed(block: Block) -> Block:
-    """Every value of an iteration in local rows of its own.
+    """Give every value of an iteration its own local rows.
 
     Before: `load(A, SPAD(0)); use(SPAD(0)); load(B, SPAD(0)); use(SPAD(0));`
     After:  `load(A, SPAD(0)); use(SPAD(0)); load(B, SPAD(4)); use(SPAD(4));`
 
-    Operands that one product latches and streams get different banks, and values that are stored
-    lie where one wide store would find them.
+    Operands that one product latches and streams get different banks, and stored values get the
+    positions that one wide store would use.
     """
     taken = set(block.outside)
     own = {(w.space, r) for w in block.webs for r in w.rows}
@@ -179,13 +180,13 @@ def renamed(block: Block) -> Block:
 
 
 def _stored_apart(block: Block, web: Web) -> int:
-    """Rows from a block of a wide store to its next one, for what is stored; else 1."""
+    """Distance in rows between the blocks of a wide store for stored values; 1 for others."""
     stores = (t.command for t in web.readers if block.machine.unit(t.command.name) == "store")
     return max((default_stride(block.machine, s.name) for s in stores), default=1)
 
 
 def free_rows(machine: Machine, web: Web, taken: Set[tuple[str, int]], count: int) -> int:
-    """The first free rows for a web: in the first bank if it streams, else in another."""
+    """The first free rows for a web: in the first bank if it is streamed, otherwise in another."""
     space = machine.spaces[web.space]
     latched = any(machine.attribute(t.command.name, "latches") for t in web.readers)
     start = space.bank_rows if latched and space.banks > 1 else 0
@@ -215,10 +216,11 @@ def moved(block: Block, shifts: Mapping[tuple[Command, int], int]) -> Block:
 
 
 def rolled_up(block: Block) -> Kernel:
-    """An ordinary kernel again: repeated commands as loops, settings where they are needed."""
+    """Convert a block to an ordinary kernel: repeated commands become loops, and settings are
+    inserted where needed."""
     from tilewright.proposers.rewriter.rewrites.roll import roll
 
-    # A setting is made once for a loop: moves that carry different ones are not repetitions.
+    # A setting is made once for a loop, so moves with different settings are not repetitions.
     growing = {name: len(effect.operands) for name, effect in block.machine.effects.items()}
     kernel = block.kernel.with_body(roll(block.kernel, block.kernel.body, growing=growing))
     return simplify(settled(kernel, block.machine))

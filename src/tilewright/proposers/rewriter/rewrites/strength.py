@@ -1,4 +1,4 @@
-"""Cheaper address arithmetic: loops count what their addresses are multiples of."""
+"""Simplifies address arithmetic: loops count in the unit that their addresses need."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from tilewright.proposers.rewriter.machine import Machine
 
 
 def count_iterations(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
-    """Let a loop count its iterations where addresses divide its variable by the step.
+    """Let a loop count its iterations if addresses divide its variable by the step.
 
     Before: `for (c = 0; c < 128; c += 16) use(SPAD(58 * (c / 16) + c));`
     After:  `for (c = 0; c < 8; c++) use(SPAD(74 * c));`
 
-    Always legal: the new variable is the old one's quotient, and products of it with constants
-    become running sums in the compiler.
+    Always legal: the new variable is the quotient of the old one, and the compiler converts its
+    products with constants to running sums.
     """
     divided = any(by % loop.step == 0 for by in divided_by(loop))
     if loop.step == 1 or not divided or has_opaque(loop.body):
@@ -39,7 +39,7 @@ def count_iterations(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
 
 
 def divided_by(loop: Loop) -> set[int]:
-    """What operands in a loop divide its variable by, quotients and remainders alike."""
+    """The numbers by which operands in a loop divide its variable, in quotients and remainders."""
     return {
         atom.by
         for atom in _atoms(loop.body)

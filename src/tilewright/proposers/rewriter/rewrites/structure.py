@@ -1,4 +1,5 @@
-"""The shape of loop nests: loops split in two, neighbours fused, single iterations peeled off."""
+"""Changes the shape of loop nests: splits loops, fuses neighbours, and peels off single
+iterations."""
 
 from __future__ import annotations
 
@@ -26,12 +27,12 @@ from tilewright.proposers.rewriter.machine import Machine
 
 
 def split(kernel: Kernel, machine: Machine, loop: Loop, factor: int) -> Kernel:
-    """Make two loops of one: an outer one over groups of iterations, an inner one within a group.
+    """Split a loop into an outer loop over groups of iterations and an inner loop within a group.
 
     Before: `for (i = 0; i < 256; i += 16) use(i);`
     After:  `for (i = 0; i < 256; i += 64) for (ii = 0; ii < 64; ii += 16) use(i + ii);`
 
-    Always legal; the order of the iterations stays.
+    Always legal, because the order of the iterations does not change.
     """
     if has_opaque(loop.body):
         raise NotApplicable(f"loop {loop.var} contains code that is not modelled")
@@ -49,8 +50,9 @@ def fuse(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
     Before: `for i load(A[i], SPAD(i));  for i use(SPAD(i));`
     After:  `for i { load(A[i], SPAD(i)); use(SPAD(i)); }`
 
-    Legal for equal bounds when no iteration of the second loop touches rows or elements that a
-    later one of the first loop touches, one of them writing; both without settings and fences.
+    Legal for equal bounds if no iteration of the second loop accesses rows or elements that a later
+    iteration of the first loop accesses, with one of them writing. Neither loop may contain
+    settings or fences.
     """
     siblings = _siblings(kernel, loop)
     position = siblings.index(loop)
@@ -73,12 +75,12 @@ def fuse(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
 
 
 def peel(kernel: Kernel, machine: Machine, loop: Loop, which: str) -> Kernel:
-    """Take the first or the last iteration out of a loop, and with it the tests for it.
+    """Move the first or the last iteration out of a loop, so that tests for it are not needed.
 
     Before: `for i { if (i == 0) load(B); product(B, i); }`
     After:  `load(B); product(B, 0);  for (i = 16; ..) product(B, i);`
 
-    Legal where the loop runs at least twice; the last iteration for constant bounds.
+    Legal if the loop has at least two iterations. The last iteration requires constant bounds.
     """
     fewest, _ = trips(loop, env_of(_above(kernel, loop)))
     if fewest < 2 or has_opaque(loop.body):
@@ -95,7 +97,8 @@ def peel(kernel: Kernel, machine: Machine, loop: Loop, which: str) -> Kernel:
 
 
 def _check_order(kernel: Kernel, machine: Machine, first: Loop, second: Loop) -> None:
-    """Refuse when an iteration of `second` would run before an earlier use of what it touches."""
+    """Refuse the rewrite if an iteration of `second` would run before an earlier use of its
+    data."""
     mine, theirs = set(commands(first.body)), set(commands(second.body))
     local = list(accesses(kernel.body, machine))
     around = [s for s in _above(kernel, first) if isinstance(s, Loop)]
@@ -131,7 +134,7 @@ def _above(kernel: Kernel, loop: Loop) -> Body:
 
 
 def _siblings(kernel: Kernel, loop: Loop) -> Body:
-    """The statements of the list a loop stands in."""
+    """The statements of the list that contains a loop."""
     above = _above(kernel, loop)
     if not above:
         return kernel.body

@@ -1,4 +1,4 @@
-"""Products of a matrix and a column, as products of a row and the transposed matrix."""
+"""Converts products of a matrix and a column to products of a row and the transposed matrix."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ TRANSPOSE = "b_transpose"
 
 
 def transpose(kernel: Kernel, machine: Machine) -> Kernel:
-    """Keep vectors as rows, and let the array transpose the matrices it latches.
+    """Keep vectors as rows, and let the array transpose the matrices that it latches.
 
     Before: `load(x, SPAD(0), 1, 4); latch(SPAD(0), ACC(0), 1, 4, 1, 4); use(A, NONE, 4, 4, ..);`
     After:  `load(x, SPAD(0), 4, 1); latch(A, ACC(0), 4, 4, 4, 1); use(SPAD(0), NONE, 4, 1, ..);`
 
-    A row is loaded and stored at once, neighbouring rows by one wide move, and several products in
-    turn may stream it. Legal where every product of the kernel is one of a square block of a matrix
-    and a column, columns lie in memory without gaps, and nothing else uses their local rows.
+    A row is loaded and stored at once, adjacent rows by one wide move, and several products may
+    stream it in turn. Legal if every product of the kernel multiplies a square block of a matrix
+    and a column, columns have no gaps in memory, and nothing else uses their local rows.
     """
     check_all_commands_known(kernel, machine)
     setting = _setting(kernel, machine)
@@ -57,7 +57,8 @@ def transpose(kernel: Kernel, machine: Machine) -> Kernel:
 
 
 def _setting(kernel: Kernel, machine: Machine) -> Command:
-    """The one command that sets the array up; `NotApplicable` if it does more than the plainest."""
+    """The single command that configures the array; `NotApplicable` if it sets more than the
+    simplest form."""
     found = [c for c in commands(kernel.body) if machine.operands(c.name, TRANSPOSE)]
     if len(found) != 1 or found[0] not in kernel.body:
         raise NotApplicable("no single setting says whether operands are transposed")
@@ -89,7 +90,7 @@ class _Columns:
             raise NotApplicable("there are products that cannot be followed")
 
     def turned(self) -> Iterator[tuple[Command, Command]]:
-        """Each command with what takes its place."""
+        """The replacement of each command."""
         for latch, use in self._products:
             self._check(latch, use)
             yield from zip((latch, use), self._product(latch, use), strict=True)
@@ -177,7 +178,7 @@ class _Columns:
         return command.operands[across], command.operands[down]
 
     def _swapped(self, command: Command, *operands: int) -> Command:
-        """A command with columns and rows of some local operands exchanged."""
+        """A command in which columns and rows of some local operands are exchanged."""
         for operand in operands:
             across, down = self._extents(command, operand)
             command = self._with(command, operand, (command.operands[operand], down, across))
@@ -204,7 +205,7 @@ class _Columns:
 
 
 def _products(body: Body, machine: Machine) -> Iterator[tuple[Command, Command]]:
-    """Commands that latch an operand, each with the one after it that uses it."""
+    """Commands that latch an operand, each with the next command, which uses it."""
     for before, stmt in zip((None, *body), body, strict=False):
         if isinstance(stmt, Loop):
             yield from _products(stmt.body, machine)

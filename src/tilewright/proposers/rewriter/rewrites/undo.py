@@ -1,4 +1,5 @@
-"""Back to the plain form of a buffer, so that a later rewrite is not tied to an earlier one."""
+"""Restores the plain form of a buffer, so that a later rewrite does not depend on an earlier
+one."""
 
 from __future__ import annotations
 
@@ -35,14 +36,15 @@ MOST_TESTED = 4096
 
 
 def plain(kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop) -> tuple[Kernel, Loop]:
-    """One slot, and every load in the iteration that uses it; and what `loop` becomes.
+    """The kernel with one slot and every load in the iteration that uses it, and the new form of
+    `loop`.
 
-    The last iteration may stand after the loop, without the loads.
+    The last iteration may be after the loop, without the loads.
 
     Before: `load(A[0], slot(0)); for i { if (i + 16 < M) load(A[i + 16], ..); use(slot(i)); }`
     After:  `for i { load(A[i], SPAD(0)); use(SPAD(0)); }`
 
-    The inverse of `prefetch` and `multibuffer`; a buffer that is in neither form stays as it is.
+    This is the inverse of `prefetch` and `multibuffer`. A buffer in another form is unchanged.
     """
     if find_buffer(kernel, machine, buffer_name).slots == 1:
         return kernel, loop
@@ -56,7 +58,7 @@ def plain(kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop) -> tup
 
 
 def loaded_in_turn(kernel: Kernel, machine: Machine, buffer_name: str) -> bool:
-    """Whether, running ahead aside, every iteration loads a buffer without a test."""
+    """Whether every iteration loads a buffer unconditionally, apart from loads ahead."""
     undone = _undone(kernel.body, machine, buffer_name)
     if isinstance(undone, str):
         return False
@@ -69,9 +71,10 @@ def loaded_in_turn(kernel: Kernel, machine: Machine, buffer_name: str) -> bool:
 def _undone(
     body: Body, machine: Machine, buffer_name: str
 ) -> tuple[Body, Mapping[Loop, Loop]] | str:
-    """The body with a buffer in its plain form and what becomes of each loop, or why not.
+    """The body with a buffer in its plain form and the new form of each loop, or the reason why
+    not.
 
-    Every place where a rewrite may apply asks this; it is worked out once per body.
+    Cached for each body, because it is needed at every place where a rewrite may apply.
     """
     kernel = Kernel("", "", (), body, "")
     order = [s for s in walk(kernel.body) if isinstance(s, Loop)]
@@ -104,7 +107,7 @@ def _undone(
 def _tests_of(
     body: Body, loads: Set[Command], tried: Set[Stmt]
 ) -> Iterator[tuple[Guard, Loop, Body]]:
-    """Tests around loads, each with the loop that it stands in and that loop's neighbours."""
+    """Tests around loads, each with the loop that contains it and the neighbours of this loop."""
     for stmt, above in walk_paths(body):
         if isinstance(stmt, Guard) and above and stmt not in tried:
             around = above[-1]
@@ -118,9 +121,9 @@ def _loads(kernel: Kernel, machine: Machine, buffer_name: str) -> set[Command]:
 
 
 def _may_change(loads: set[Command], loop: Loop, machine: Machine) -> bool:
-    """Whether these might fetch something else if they did so later in a loop.
+    """Whether these loads might read other data if they were issued later in a loop.
 
-    That is so where it stores to an array that they fetch from, changes settings, or holds text.
+    This is so if the loop stores to an array that they read, changes settings, or contains text.
     """
     if has_opaque(loop.body):
         return True
@@ -156,9 +159,9 @@ def _without_prefetch(
     loads: set[Command],
     machine: Machine,
 ) -> tuple[Kernel, Body]:
-    """The guarded loads of the next iteration replaced by this one's; the dropped prologue.
+    """The guarded loads of the next iteration, replaced by those of this one, without the prologue.
 
-    Loads of other buffers under the same guard stay there.
+    Loads of other buffers under the same guard are unchanged.
     """
     ahead = tuple(s for s in guard.body if loads.issuperset(commands((s,))))
     first = at_value(ahead, loop.var, loop.lower - loop.step)
@@ -177,7 +180,7 @@ def _without_prefetch(
 
 
 def _before(siblings: Body, loop: Loop, code: Body, machine: Machine) -> Body:
-    """The statements that do what `code` does, before a loop with only loads between."""
+    """The statements with the effect of `code`, before a loop with only loads in between."""
     end = siblings.index(loop)
     while code and end >= len(code):
         found = siblings[end - len(code) : end]
@@ -193,7 +196,7 @@ def _before(siblings: Body, loop: Loop, code: Body, machine: Machine) -> Body:
 
 
 def _all_but_last(condition: Condition, loop: Loop) -> bool:
-    """Whether a test holds in every iteration of a loop but the last."""
+    """Whether a test is true in every iteration of a loop except the last."""
     if condition == (Compare("<", var(loop.var) + loop.step, loop.upper),):
         return True
     if not loop.lower.is_const or not loop.upper.is_const:

@@ -1,4 +1,4 @@
-"""Fewer, wider moves."""
+"""Merges moves into fewer and wider ones."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def widen(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
     Before: `for (k = 0; k < 256; k += 16) load(&A[i][k], SPAD(k), 16, 16);`
     After:  `for (k = 0; k < 256; k += 64) load(&A[i][k], SPAD(k), 64, 16);`
 
-    Legal for a loop around one load or store that walks along a row of the array, when each
-    iteration's local block lies where the next block of a wide move would. Where the blocks lie
-    further apart, the setting of the loads changes to that distance, if no other wide load uses
-    it. Loops between this one and the move go outside it.
+    Legal for a loop around one load or store that iterates along a row of the array, if each
+    iteration's local block has the position of the next block of a wide move. If the distance of
+    the blocks is larger, the setting of the loads is changed to this distance, if no other wide
+    load uses the setting. Loops between this one and the move are moved outside it.
     """
     above = next(a for s, a in walk_paths(kernel.body) if s is loop)
     inner, move = _nest(loop)
@@ -60,7 +60,7 @@ def widen(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
 
 
 def _nest(loop: Loop) -> tuple[list[Loop], Command]:
-    """The loops between a loop and the one command in it, and that command."""
+    """The loops between a loop and the only command in it, and this command."""
     inner: list[Loop] = []
     body = loop.body
     while len(body) == 1 and isinstance(body[0], Loop):
@@ -74,7 +74,8 @@ def _nest(loop: Loop) -> tuple[list[Loop], Command]:
 
 
 def widened_everywhere(kernel: Kernel, machine: Machine) -> Kernel:
-    """Every loop of moves, and every run of neighbouring ones outside loops, widened where it can.
+    """Every loop of moves, and every sequence of adjacent moves outside loops, widened as far as
+    possible.
 
     Before: `load(&A[i][0], SPAD(0), 16, 16); load(&A[i][16], SPAD(16), 16, 16);`
     After:  `load(&A[i][0], SPAD(0), 32, 16);`
@@ -105,7 +106,7 @@ def _one_wider(kernel: Kernel, machine: Machine) -> Kernel | None:
 
 
 def _runs(body: Body, machine: Machine) -> Iterator[Body]:
-    """Moves by the same command that directly follow one another."""
+    """Consecutive moves by the same command."""
     for key, group in groupby(body, lambda s: s.name if isinstance(s, Command) else s):
         run = tuple(group)
         if isinstance(key, str):
@@ -119,7 +120,7 @@ def _runs(body: Body, machine: Machine) -> Iterator[Body]:
 
 
 def _merged(kernel: Kernel, machine: Machine, loop: Loop, above: Body) -> tuple[Loop, int | None]:
-    """The loop with wider moves, and the block stride to set for them if another one is set."""
+    """The loop with wider moves, and the block stride that must be set for them, if it changes."""
     move = loop.body[0]
     if not isinstance(move, Command) or machine.unit(move.name) not in ("load", "store"):
         raise NotApplicable(f"loop {loop.var} does not contain exactly one move")
@@ -163,7 +164,7 @@ def _stride(
     local: Local,
     above: Body,
 ) -> int | None:
-    """The block stride that the moves need, None where it is set already."""
+    """The block stride that the moves need; None if it is already set."""
     row_columns = machine.spaces[local.space].row_columns
     following = local.row.substituted({loop.var: var(loop.var) + loop.step}) - local.row
     needed, rest = divmod(following.const * row_columns, advance)
@@ -180,7 +181,7 @@ def _stride(
 
 
 def _can_set_stride(kernel: Kernel, machine: Machine, move: Command) -> bool:
-    """Whether this move's setting has a block stride and every other move by it is narrow."""
+    """Whether this move's setting has a block stride and every other move with it is narrow."""
     settings = settings_for(kernel, machine, move)
     if not settings or any(
         "block_stride" not in machine.effects[s.name].operands for s in settings

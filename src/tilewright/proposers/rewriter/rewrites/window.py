@@ -1,8 +1,9 @@
-"""Overlapping windows: iterations that load parts of an array which they share with others.
+"""Handles overlapping windows: iterations that load parts of an array which other iterations also
+load.
 
-What a load fetches over some loops is a box: planes, each of some column blocks of rows. Loops that
-step along the same dimension (an output row and a row of the filter, a pixel and a tap) walk over
-the same elements again; the box holds every element once.
+The data that a load fetches in some loops form a box: planes, each with some column blocks of rows.
+Loops that step along the same dimension (an output row and a row of the filter, a pixel and a tap)
+access the same elements again. The box contains every element once.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ from tilewright.proposers.rewriter.machine import Machine
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A buffer that holds the box: new rows for every reader, and the loads, from row `base` on."""
+    """A buffer with the contents of the box: new rows for every reader, and the loads, from row
+    `base` on."""
 
     rows: dict[Access, Expr]
     loads: Body
@@ -49,13 +51,13 @@ def find_box(
     private: list[Loop],
     base: int,
 ) -> Box | None:
-    """The box of a buffer's one load over `needed` loops; None where nothing overlaps.
+    """The box of a buffer's only load over the `needed` loops; None if nothing overlaps.
 
     Before: `for t { load(&A[x + t][c], SPAD(0), 16, 14); use(SPAD(0)); }`
     After:  `load(&A[x][c], SPAD(0), 16, 16);  for t { use(SPAD(t)); }`
 
     `private` are loops around the load alone, whose iterations fill parts of the buffer. The load
-    must be affine, each loop in one dimension, and its rows those of the array.
+    must be affine, with each loop in one dimension, and its rows must be those of the array.
     """
     try:
         return _box(_Load.of(kernel, machine, buffer, needed, private), base)
@@ -67,8 +69,8 @@ def find_box(
 class _Plane:
     """One dimension of the array before the last two, and the loops along it.
 
-    Positions count multiples of `unit` elements from the first one; `count` of them are laid out,
-    `upper` is how many there are for these values of the loops around.
+    Positions count multiples of `unit` elements from the first one. `count` is the number of
+    positions in the buffer, and `upper` the number for these values of the enclosing loops.
     """
 
     dimension: int
@@ -78,13 +80,13 @@ class _Plane:
     upper: Expr
 
     def position(self, loop: Loop, index: Expr, iteration: Expr) -> Expr:
-        """How far an iteration of one of the loops is from its first."""
+        """The distance of an iteration of one of the loops from its first position."""
         return iteration * (index.coefficient(loop.var) * loop.step // self.unit)
 
 
 @dataclass(frozen=True)
 class _Load:
-    """The load of a buffer, taken apart: which of its loops steps along which dimension."""
+    """The load of a buffer, with the dimension along which each of its loops steps."""
 
     kernel: Kernel
     machine: Machine
@@ -104,7 +106,8 @@ class _Load:
         needed: list[Loop],
         private: list[Loop],
     ) -> _Load:
-        """The parts of a buffer's load; `NotApplicable` unless it is one narrow affine load."""
+        """The parts of a buffer's load; `NotApplicable` unless it is a single narrow affine
+        load."""
         if len(buffer.writers) != 1 or buffer.slots != 1:
             raise NotApplicable("there is not exactly one load into each slot")
         access = buffer.writers[0]
@@ -134,7 +137,8 @@ class _Load:
         return load
 
     def check(self) -> None:
-        """Each loop steps along one dimension; only private ones move through the buffer."""
+        """Each loop must step along one dimension, and only private loops may move through the
+        buffer."""
         for loop in (*self.needed, *self.private):
             if len([e for e in self.dram.index if loop.var in e.names()]) != 1:
                 raise NotApplicable(f"loop {loop.var} does not step along one dimension")
@@ -165,9 +169,9 @@ class _Load:
 
     @property
     def parts(self) -> list[Loop]:
-        """Private loops whose iterations fill parts of their own, the largest parts first.
+        """Private loops whose iterations fill separate parts, the largest parts first.
 
-        The others continue the rows of the iteration before.
+        The other private loops continue the rows of the previous iteration.
         """
         row = self.access.local.row
         own = [
@@ -179,14 +183,14 @@ class _Load:
         return sorted(own, key=lambda v: -row.coefficient(v.var) * v.step)
 
     def height(self) -> Expr:
-        """Rows from the first to the last that all loops and one move reach."""
+        """Number of rows from the first to the last that all loops and one move use."""
         height = self.reach(self.along(self.row_dimension))
         if height.names() & {v.var for v in (*self.needed, *self.private)}:
             raise NotApplicable("the rows depend on a loop outside of which they would be loaded")
         return height
 
     def reach(self, loops: list[Loop]) -> Expr:
-        """Rows from the first to the last that these loops and one move reach."""
+        """Number of rows from the first to the last that these loops and one move use."""
         index = self.dram.index[self.row_dimension]
         distance = self.rows
         for loop in loops:
@@ -194,7 +198,7 @@ class _Load:
         return _largest(distance, loops)
 
     def planes(self) -> list[_Plane]:
-        """The dimensions that loops step along before the rows, outermost first."""
+        """The dimensions before the rows along which loops step, outermost first."""
         return [
             self._plane(d, loops) for d in range(self.row_dimension) if (loops := self.along(d))
         ]
@@ -245,7 +249,7 @@ def _box(load: _Load, base: int) -> Box:
 
 
 def _column_offset(load: _Load, height: int) -> tuple[Expr, int]:
-    """Rows from the first column block to the one of this iteration, and of all of them."""
+    """Number of rows from the first column block to that of this iteration, and of all blocks."""
     offset, size = Expr(), height
     for loop in reversed(load.along(load.row_dimension + 1)):
         count = trip_count(loop, env_of(load.access.above))
@@ -257,7 +261,7 @@ def _column_offset(load: _Load, height: int) -> tuple[Expr, int]:
 
 
 def _new_row(load: _Load, access: Access, planes: list[_Plane], scale: list[int]) -> Expr:
-    """Where an access finds its row in the box, apart from the column block."""
+    """The row in the box that an access uses, without the column block."""
     row, parts = _taken_apart(load, access)
     index = load.dram.index
     for loop in load.along(load.row_dimension):
@@ -274,7 +278,7 @@ def _new_row(load: _Load, access: Access, planes: list[_Plane], scale: list[int]
 
 
 def _taken_apart(load: _Load, access: Access) -> tuple[Expr, dict[Loop, Expr]]:
-    """A row of the buffer as it was: the row within a part, and each private loop's part of it."""
+    """The previous row in the buffer as the row in a part, and the part of each private loop."""
     rest, limit = access.local.row - load.buffer.base, load.buffer.rows
     parts: dict[Loop, Expr] = {}
     for loop in load.parts:
@@ -291,13 +295,13 @@ def _taken_apart(load: _Load, access: Access) -> tuple[Expr, dict[Loop, Expr]]:
 
 
 def _divided(row: Expr, size: int, access: Access) -> tuple[Expr, Expr]:
-    """A row's quotient by the size of a part, and what is left of it."""
+    """The quotient of a row by the size of a part, and the rest."""
     number = Expr(row.const // size, tuple((a, c // size) for a, c in row.terms if c % size == 0))
     rest = row - number * size
     low, high = bounds(rest, access.env)
     if low >= 0 and high < size:
         return number, rest
-    # 16 * tap over parts of 48 rows: the part is tap / 3, and 16 * (tap % 3) is left.
+    # For 16 * tap and parts of 48 rows, the part is tap / 3, and the rest is 16 * (tap % 3).
     unit = math.gcd(size, *(c for _, c in rest.terms))
     units = Expr(rest.const // unit, tuple((a, c // unit) for a, c in rest.terms))
     left = remainder(units, size // unit) * unit + rest.const % unit
@@ -305,7 +309,8 @@ def _divided(row: Expr, size: int, access: Access) -> tuple[Expr, Expr]:
 
 
 def _loads(load: _Load, planes: list[_Plane], scale: list[int], tall: Expr, offset: Expr) -> Body:
-    """The nest that loads the box: planes, column blocks, rows in as many moves as it takes."""
+    """The nest that loads the box: planes, column blocks, and rows in as many moves as
+    necessary."""
     command = load.access.command
     most = int(load.machine.attribute(command.name, "max_rows") or 1)
     by_column = load.along(load.row_dimension + 1)
@@ -338,7 +343,8 @@ def _loads(load: _Load, planes: list[_Plane], scale: list[int], tall: Expr, offs
 
 
 def _largest(expr: Expr, loops: list[Loop]) -> Expr:
-    """The largest value over some loops, or more; minimums are taken apart first."""
+    """The largest value over some loops, or an upper bound. Minimums are first split into their
+    operands."""
     minimums = [(a, c) for a, c in expr.terms if isinstance(a, Minimum)]
     if len(minimums) == 1 and minimums[0][1] == 1:
         atom = minimums[0][0]

@@ -1,1 +1,1 @@
-"""C to Python, construct by construct; `raising.translate` puts the parts together."""
+"""Translates the constructs of C to Python. `raising.translate` combines the parts."""

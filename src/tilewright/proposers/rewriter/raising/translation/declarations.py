@@ -1,4 +1,4 @@
-"""Types and declarators, and what has been translated so far."""
+"""Types and declarators, and the state of the translation."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Declarations(ABC):
                 value += 1
 
     def declared(self, node: Node, kind: Type | None) -> tuple[str, Type | None]:
-        """Name and type of a declarator of things of a kind."""
+        """The name and type in a declarator, for a base type."""
         match node.type:
             case "identifier" | "type_identifier" | "field_identifier":
                 return text_of(node), kind

@@ -1,4 +1,4 @@
-"""Expressions."""
+"""Translates expressions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tilewright.proposers.rewriter.raising.types import (
 
 
 class Expressions(Places):
-    """C expressions as Python expressions of the same value."""
+    """Translates C expressions to Python expressions with the same values."""
 
     def truth(self, node: Node) -> str:
         """Python code that is true where the C expression is not zero."""
@@ -85,7 +85,7 @@ class Expressions(Places):
         return self._read(place), place.kind
 
     def place(self, node: Node) -> Place:
-        """Where something that can be assigned lies."""
+        """The place to which an expression that can be assigned refers."""
         match node.type:
             case "parenthesized_expression":
                 return self.place(node.named_children[0])
@@ -147,7 +147,8 @@ class Expressions(Places):
         return self._kept(f"({operator}{code})", kind), kind
 
     def _kept(self, code: str, kind: Number) -> str:
-        """A result within its type: unsigned ones wrap, signed ones are the author's business."""
+        """A result in the range of its type. Unsigned ones wrap around; signed ones must not
+        overflow."""
         return (
             f"({code} & {(1 << 8 * kind.bytes) - 1})"
             if not (kind.signed or kind.floating)

@@ -1,4 +1,4 @@
-"""Parts of a C file that is translated, and of its syntax tree."""
+"""Parts of a translated C file and of its syntax tree."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OWN = 1 << 62
 
 
 class Untranslated(Exception):
-    """A construct that is not executed here; `line` is where it stands."""
+    """A construct that cannot be executed here; `line` is its line."""
 
     def __init__(self, node: Node, what: str) -> None:
         self.line = node.start_point[0] + 1
@@ -36,7 +36,7 @@ class Untranslated(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Something that can be assigned: a Python variable, or the code of an address."""
+    """The target of an assignment: a Python variable, or the code of an address."""
 
     code: str
     kind: Type
@@ -45,10 +45,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """An array of numbers of the kernel's own, which commands may load and store.
+    """An array of numbers of the kernel that commands may load and store.
 
-    It keeps its values from call to call if it is `static`; `outside` of functions, the file's own
-    text declares it.
+    If it is `static`, it keeps its values from call to call. If it is `outside` of functions, the
+    file's text declares it.
     """
 
     name: str
@@ -59,13 +59,13 @@ class Own:
 
     @property
     def bytes(self) -> int:
-        """Of all elements."""
+        """Number of bytes of all elements."""
         return self.of.bytes * math.prod(self.shape)
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function of the file: its parameters with their types, what it returns, its body."""
+    """A function of the file: its parameters with their types, its return type, and its body."""
 
     name: str
     parameters: tuple[tuple[str, Type], ...]
@@ -105,7 +105,7 @@ def literal(node: Node) -> tuple[str, Type | None]:
 
 
 def pointee(kind: Type | None, node: Node) -> Type:
-    """What a pointer of this type points to; bytes if that is unknown."""
+    """The type to which a pointer of this type points; bytes if it is unknown."""
     if isinstance(kind, Pointer) and kind.to is not None:
         return kind.to
     if isinstance(kind, Pointer):

@@ -1,4 +1,4 @@
-"""Things that can be assigned: what they are called, and how they are read and written."""
+"""Targets of assignments: their names, and how they are read and written."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tilewright.proposers.rewriter.raising.types import (
 
 
 class Places(Declarations):
-    """Names, conversions, loads and stores."""
+    """Translates names, conversions, loads and stores."""
 
     def _place_named(self, name: str) -> Place | None:
         for scope in reversed(self.scopes):
@@ -52,7 +52,7 @@ class Places(Declarations):
         raise Untranslated(node, f"the field {name}")
 
     def converted(self, code: str, kind: Type | None, to: Type | None, node: Node) -> str:
-        """Code of a value as another type."""
+        """Code that converts a value to another type."""
         if isinstance(to, Structure):
             if kind != to:
                 raise Untranslated(node, "a structure from something else")
@@ -105,7 +105,7 @@ class Places(Declarations):
         return self.value(value)
 
     def _initialise(self, value: Node, place: Place) -> None:
-        """`= {..}` or `= value` of something in memory."""
+        """Translates `= {..}` or `= value` for an object in memory."""
         if value.type != "initializer_list" or not isinstance(place.kind, Elements | Structure):
             code, kind = self._given(value, place.kind)
             self._put(

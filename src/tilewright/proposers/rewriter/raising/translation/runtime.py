@@ -1,4 +1,4 @@
-"""What the translated text calls, and where it must call it."""
+"""Functions that the translated text calls."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _within(value: int) -> int:
 
 
 def held(code: str, operator: str, kind: Number) -> str:
-    """Signed numbers that may not overflow are not cut off, and must not grow without end."""
+    """A signed number, which is not reduced to its type but must not grow without limit."""
     grows = operator in ("*", "<<") and kind.signed and not kind.floating
     return f"within{code}" if grows else code
 

@@ -1,4 +1,4 @@
-"""Statements and declarations of variables."""
+"""Translates statements and declarations of variables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tilewright.proposers.rewriter.raising.types import (
 
 
 class Statements(Expressions):
-    """C statements as Python statements."""
+    """Translates C statements to Python statements."""
 
     def _block(self, node: Node) -> None:
         self.scopes.append({})
@@ -248,7 +248,7 @@ class Statements(Expressions):
             self.lines, self.origins = self.lines + lines, self.origins + origins
 
     def _own(self, name: str, kind: Type, *, static: bool) -> int:
-        """The address of an array of numbers that exists once; 0 for everything else."""
+        """The address of an array of numbers that exists once; 0 for all others."""
         if not (static or self.runs_once):
             return 0
         shape, of = list[int](), kind
