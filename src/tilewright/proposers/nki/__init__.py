@@ -1,1 +1,1 @@
-"""Kernels in NKI, the language of AWS Trainium: read, rewritten and printed again."""
+"""Reads, rewrites and prints kernels in NKI, the language of AWS Trainium."""

@@ -1,6 +1,6 @@
-"""A kernel as loops of instructions on regions of tensors; every size is a number.
+"""A kernel as loops of instructions on regions of tensors. Every size is a number.
 
-All is immutable; a place is a path of positions in bodies.
+Everything is immutable. A place is a path of positions in bodies.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ITEM_BYTES: Mapping[str, int] = {
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """An argument or an allocation; on chip the first axis is the partition."""
+    """An argument or an allocation. On the chip, the first axis is the partition."""
 
     name: str
     shape: tuple[int, ...]
@@ -40,7 +40,7 @@ class Tensor:
 
     @property
     def row(self) -> int:
-        """Elements behind one index of the first axis."""
+        """Number of elements for one index of the first axis."""
         return math.prod(self.shape[1:])
 
     @property
@@ -58,7 +58,7 @@ class Tensor:
 class Region:
     """Elements of a tensor: from `offset`, in elements of the whole tensor, along `dims`.
 
-    Each dim is a step in elements and a count. On chip the first one runs over partitions.
+    Each dimension is a step in elements and a count. On the chip, the first one is the partition.
     """
 
     tensor: str
@@ -72,12 +72,12 @@ class Region:
 
     @property
     def columns(self) -> int:
-        """Elements for each index of the first dim."""
+        """Number of elements for each index of the first dimension."""
         return math.prod(count for _, count in self.dims[1:])
 
     @property
     def extent(self) -> int:
-        """One past the last element, from the offset; steps are not negative."""
+        """One past the last element, relative to the offset; steps are not negative."""
         return 1 + sum(step * (count - 1) for step, count in self.dims)
 
 
@@ -87,7 +87,7 @@ Setting: TypeAlias = "str | int | float | bool | Linear | tuple[Setting, ...]"
 
 @dataclass(frozen=True, slots=True)
 class Alloc:
-    """A tensor begins to exist here, with undefined values."""
+    """The creation of a tensor, with undefined values."""
 
     tensor: Tensor
 
@@ -96,14 +96,14 @@ class Alloc:
 class Op:
     """One instruction of `nki.isa`: its arguments by name, in the order they are printed.
 
-    What planning asks for again and again is computed once.
+    Properties that planning needs repeatedly are computed once.
     """
 
     name: str
     arguments: tuple[tuple[str, Region | Setting], ...]
 
     def get(self, name: str) -> Region | Setting | None:
-        """An argument, None where it is absent."""
+        """An argument; None if it is missing."""
         return next((value for key, value in self.arguments if key == name), None)
 
     def region(self, name: str) -> Region:
@@ -113,30 +113,30 @@ class Op:
         return found
 
     def having(self, **values: Region | Setting | None) -> Op:
-        """With other arguments; None removes one."""
+        """The instruction with other arguments; None removes one."""
         kept = [(k, values.get(k, v)) for k, v in self.arguments]
         kept += [(k, v) for k, v in values.items() if self.get(k) is None]
         return Op(self.name, tuple((k, v) for k, v in kept if v is not None))
 
     @cached_property
     def regions(self) -> tuple[tuple[str, Region], ...]:
-        """All of its regions by argument."""
+        """All of its regions, by argument."""
         return tuple((k, v) for k, v in self.arguments if isinstance(v, Region))
 
     @cached_property
     def writes(self) -> tuple[Region, ...]:
-        """What it writes."""
+        """The regions that it writes."""
         return tuple(region for name, region in self.regions if name in WRITTEN)
 
     @cached_property
     def reads(self) -> tuple[Region, ...]:
-        """What it reads, with what it changes in place."""
+        """The regions that it reads, including those that it changes in place."""
         kept = tuple(region for name, region in self.regions if name not in WRITTEN)
         return kept + (self.writes if self.name in CHANGES else ())
 
     @property
     def accumulates(self) -> bool:
-        """Whether it adds to what its destination holds."""
+        """Whether it adds to the contents of its destination."""
         return self.name == "nc_matmul" and self.get("accumulate") is None
 
 
@@ -147,7 +147,7 @@ CHANGES = ("nc_matmul", "tensor_copy_predicated", "nc_stream_shuffle", "nc_match
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """`variable` runs from 0 to `trips` less 1; `kind` is the name of its range in `nl`."""
+    """`variable` runs from 0 to `trips` - 1; `kind` is the name of its range in `nl`."""
 
     variable: str
     trips: int
@@ -166,9 +166,10 @@ ANY = 1 << 20
 
 @dataclass(frozen=True)
 class Kernel:
-    """`head` is the text up to the body, `arguments` and `returned` the tensors it takes and gives.
+    """A kernel. `head` is the text before the body, `arguments` are its tensors, and `returned`
+    those it returns.
 
-    `numbers` are parameters that have one value, which is not known.
+    `numbers` are parameters with a single value that is not known.
     """
 
     head: str
@@ -188,12 +189,13 @@ class Kernel:
         return MappingProxyType(found)
 
     def trips(self) -> dict[str, int]:
-        """How often each loop runs, by its variable, and how many values each number may have."""
+        """How often each loop runs, by its variable, and the number of possible values of each
+        number."""
         return {**dict.fromkeys(self.numbers, ANY), **trips_of(self.body)}
 
 
 def walk(body: Body, path: Path = ()) -> Iterator[tuple[Path, Statement]]:
-    """All statements with their places, loops before what they hold."""
+    """All statements with their places; loops come before their contents."""
     for number, statement in enumerate(body):
         yield (*path, number), statement
         if isinstance(statement, Loop):
@@ -201,7 +203,7 @@ def walk(body: Body, path: Path = ()) -> Iterator[tuple[Path, Statement]]:
 
 
 def size_of(kernel: Kernel) -> int:
-    """Statements of a kernel, loops included, each counted as often as it is written."""
+    """Number of statements of a kernel, including loops, as written in the text."""
     return sum(1 for _ in walk(kernel.body))
 
 
@@ -234,7 +236,7 @@ def spliced(body: Body, path: Path, statements: Body) -> Body:
 
 
 def mapped_ops(body: Body, change: Callable[[Op], Statement | Body]) -> Body:
-    """Every instruction replaced."""
+    """The body in which every instruction is replaced."""
     found: list[Statement] = []
     for statement in body:
         if isinstance(statement, Loop):
@@ -250,7 +252,7 @@ def mapped_ops(body: Body, change: Callable[[Op], Statement | Body]) -> Body:
 
 
 def with_tensor(body: Body, tensor: Tensor) -> Body:
-    """With the tensor of this name created as it is here."""
+    """The body in which the tensor with this name is created as given."""
     found: list[Statement] = []
     for statement in body:
         if isinstance(statement, Loop):
@@ -263,7 +265,7 @@ def with_tensor(body: Body, tensor: Tensor) -> Body:
 
 
 def mapped_values(op: Op, change: Callable[[Linear], Linear]) -> Op:
-    """Every number that may depend on loops replaced."""
+    """The body in which every number that may depend on loops is replaced."""
 
     def changed(value: Region | Setting) -> Region | Setting:
         if isinstance(value, Region):
@@ -274,12 +276,12 @@ def mapped_values(op: Op, change: Callable[[Linear], Linear]) -> Op:
 
 
 def substituted(op: Op, values: Mapping[str, Linear]) -> Op:
-    """With variables replaced."""
+    """The body in which variables are replaced."""
     return mapped_values(op, lambda value: value.replaced(values))
 
 
 def mapped_regions(op: Op, change: Callable[[Region], Region]) -> Op:
-    """Every region replaced."""
+    """The instruction in which every region is replaced."""
     return Op(
         op.name,
         tuple((k, change(v) if isinstance(v, Region) else v) for k, v in op.arguments),
@@ -287,7 +289,7 @@ def mapped_regions(op: Op, change: Callable[[Region], Region]) -> Op:
 
 
 def variables(op: Op) -> set[str]:
-    """Loop variables that it depends on."""
+    """The loop variables on which it depends."""
     found: set[str] = set()
     for _, value in op.arguments:
         value = value.offset if isinstance(value, Region) else value
@@ -302,5 +304,5 @@ def trips_of(body: Body) -> dict[str, int]:
 
 
 def whole(tensor: Tensor) -> Region:
-    """All of a tensor."""
+    """The whole tensor as a region."""
     return Region(tensor.name, Linear(), tuple(zip(tensor.strides, tensor.shape, strict=True)))

@@ -32,15 +32,15 @@ class Linear:
         return _linear(self.constant * factor, {n: f * factor for n, f in self.terms})
 
     def factor(self, variable: str) -> int:
-        """What one more of the variable adds."""
+        """The amount by which the value grows with the variable."""
         return next((f for name, f in self.terms if name == variable), 0)
 
     def without(self, variable: str) -> Linear:
-        """The same with the variable 0."""
+        """The same value with the variable set to 0."""
         return Linear(self.constant, tuple(t for t in self.terms if t[0] != variable))
 
     def replaced(self, values: Mapping[str, Linear]) -> Linear:
-        """With variables replaced."""
+        """The value with variables replaced."""
         if not any(name in values for name, _ in self.terms):
             return self
         found = Linear(self.constant)
@@ -49,7 +49,7 @@ class Linear:
         return found
 
     def bounds(self, trips: Mapping[str, int]) -> tuple[int, int]:
-        """Least and greatest value, where each variable runs from 0 to its trips less 1."""
+        """The smallest and largest value, if each variable runs from 0 to its trips - 1."""
         low = high = self.constant
         for name, factor in self.terms:
             reach = factor * (trips[name] - 1)
@@ -57,7 +57,8 @@ class Linear:
         return low, high
 
     def divided(self, size: int) -> tuple[Linear, Linear]:
-        """Quotient and remainder, each factor apart: `quotient * size + remainder` is the same."""
+        """Quotient and remainder, divided separately for each factor: `quotient * size + remainder`
+        is the same value."""
         if size == 1:
             return self, Linear()
         whole, rest = divmod(self.constant, size)
@@ -67,7 +68,7 @@ class Linear:
         return _linear(whole, quotient), _linear(rest, remainder)
 
     def text(self, factor_first: bool = False) -> str:
-        """As Python."""
+        """The value as Python text."""
         parts = [name if f == 1 else f"{name} * {f}" for name, f in self.terms if f > 0]
         negative = [name if f == -1 else f"{name} * {-f}" for name, f in self.terms if f < 0]
         if self.constant > 0 or not parts:
@@ -83,7 +84,7 @@ def _linear(constant: int, factors: Mapping[str, int]) -> Linear:
 
 @lru_cache(maxsize=1024)
 def variable(name: str) -> Linear:
-    """A variable alone."""
+    """The value of a single variable."""
     return Linear(0, ((name, 1),))
 
 

@@ -8,14 +8,14 @@ from tilewright.proposers.nki.ir import Kernel
 
 
 class Names:
-    """The names that a kernel uses, and new ones."""
+    """The names in a kernel, and new ones."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._used = {*kernel.tensors(), *kernel.trips(), "nl", "nisa", "nki"}
         self._used.update(re.findall(r"\w+", kernel.head))
 
     def fresh(self, name: str) -> str:
-        """A name like this one that nothing has."""
+        """An unused name similar to this one."""
         stem = re.sub(r"_\d+$", "", name)
         made, number = stem, 1
         while made in self._used:

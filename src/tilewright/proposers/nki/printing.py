@@ -21,7 +21,7 @@ WIDTH = 100
 
 
 def print_kernel(kernel: Kernel) -> str:
-    """The source; reading it again gives the same kernel."""
+    """The source. Reading it again gives the same kernel."""
     tensors, trips = kernel.tensors(), kernel.trips()
     constants = any(tensor.values for tensor in tensors.values())
     numpy = ["import numpy as np"] if constants else []

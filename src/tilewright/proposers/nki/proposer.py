@@ -1,4 +1,4 @@
-"""Plans and candidates for NKI kernels, without any model."""
+"""Plans and candidates for NKI kernels, without a language model."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ from tilewright.proposers.nki.reading.values import UnsupportedError
 
 
 class NkiProposer:
-    """Draws sequences of rewrites; deterministic for a seed. `name` is what its plans carry."""
+    """Draws sequences of rewrites. The result depends only on the seed. `name` is the name of the
+    proposer in its plans."""
 
     replays = True
 
@@ -45,7 +46,7 @@ class NkiProposer:
     def each_plan(
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
     ) -> Iterator[Plan]:
-        """The same; the first plan of a run is known long before the others."""
+        """The same plans. The first plan of a run is available long before the others."""
         try:
             kernel = _read(brief, parent)
         except (UnsupportedError, InputError):
@@ -61,7 +62,8 @@ class NkiProposer:
     def implement(
         self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int
     ) -> list[Candidate]:
-        """The plan's steps, and variants: one step further, or with another number in one step."""
+        """The kernel of the plan, and variants with one further step, or with another number in one
+        step."""
         try:
             start = kernel = _read(brief, parent)
             steps = [Step.parse(t) for t in str(plan.parameters.get("steps", "")).split("; ")]
@@ -88,7 +90,8 @@ class NkiProposer:
         return [Candidate(s, parent.candidate.id, p, self.name) for s, p in kept]
 
     def left_alone(self, target: TargetBrief, source: str) -> list[LeftAlone]:
-        """What is never read; the sizes of the arguments may rule out more, as `rewrite` says."""
+        """The code that is never read. The sizes of the arguments may exclude more, as `rewrite`
+        reports."""
         return unread(source)
 
     def normalize(self, source: str, target: TargetBrief) -> str:
@@ -108,7 +111,8 @@ class NkiProposer:
         )
 
     def _of_schedule(self, brief: Brief, parent: Trial, kernel: Kernel) -> list[Plan]:
-        """At the start of a run: each earlier run's schedule as a whole, as far as it applies."""
+        """Used at the start of a run: each earlier run's schedule as a whole, as far as it
+        applies."""
         if not brief.schedules or brief.iteration > 1:
             return []
         made = [self._replayed(parent, schedule, kernel) for schedule in brief.schedules]
@@ -123,7 +127,7 @@ class NkiProposer:
                 try:
                     step = Step.parse(text)
                 except ValueError:
-                    continue  # of another version
+                    continue  # a step of another version
                 after = carried_out(kernel, step)
                 if after is not None:
                     kernel, option = after, option or plan.option
@@ -140,6 +144,6 @@ def _read(brief: Brief, parent: Trial) -> Kernel:
 
 
 def _techniques(brief: Brief) -> Sequence[str]:
-    """All that the workload's menu knows, in the order of the menu."""
+    """All techniques in the workload's menu, in the order of the menu."""
     options = brief.target.menu_for(brief.workload)
     return list(dict.fromkeys(option.technique for option in options if option.technique))

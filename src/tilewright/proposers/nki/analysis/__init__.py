@@ -1,1 +1,1 @@
-"""What statements touch, hide and depend on, derived without changing a kernel."""
+"""Analyses of statements: what they access, what masks hide, and what they depend on."""

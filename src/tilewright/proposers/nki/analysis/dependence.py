@@ -1,4 +1,5 @@
-"""What may depend on what: which iterations touch the same elements, who uses a tile."""
+"""Finds dependences: which iterations access the same elements, and which instructions use a
+tile."""
 
 from __future__ import annotations
 
@@ -28,14 +29,14 @@ class NotApplicableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What is known of all of a kernel: its tensors, and how often each loop runs."""
+    """Facts about the whole kernel: its tensors, and how often each loop runs."""
 
     tensors: Mapping[str, Tensor]
     trips: Mapping[str, int]
 
     @classmethod
     def of(cls, kernel: Kernel) -> World:
-        """Of a kernel."""
+        """The facts about a kernel."""
         return cls(kernel.tensors(), kernel.trips())
 
 
@@ -47,10 +48,10 @@ def may_meet(
     inner: frozenset[str],
     later: bool | None = None,
 ) -> bool:
-    """Whether two regions of one tensor may share an element in two iterations of a loop.
+    """Whether two regions of one tensor may have a common element in two iterations of a loop.
 
-    In the same iteration where `loop` is None. Variables in `inner` are free on both sides, all
-    others are the same. With `later` only iterations of `one` behind those of `other` count.
+    If `loop` is None, this is asked for the same iteration. Variables in `inner` are independent on
+    both sides, and all others are equal. With `later`, `one` is in a later iteration than `other`.
     """
     boxes = _boxes(one, world), _boxes(other, world)
     if boxes[0] is None or boxes[1] is None or len(boxes[0]) != len(boxes[1]):
@@ -74,7 +75,7 @@ def _apart(
     one: Extent, other: Extent, world: World, loop: str | None, inner: frozenset[str],
     later: bool | None,
 ) -> bool:  # fmt: skip
-    """Whether the indices of one axis never meet."""
+    """Whether the indices of one axis never overlap."""
     a = one.start.factor(loop) if loop else 0
     b = other.start.factor(loop) if loop else 0
     first, second = one.start, other.start
@@ -86,7 +87,8 @@ def _apart(
     trips = world.trips[loop]
     if a == b:
         deltas: Sequence[int] = (1, -1) if later is None else (1,)
-        # The distance grows with the iterations between: the nearest and the farthest decide.
+        # The distance grows with the number of iterations in between, so the nearest and the
+        # farthest one decide.
         return all(
             all(
                 a * d + low >= other.size or a * d + high <= -one.size
@@ -105,14 +107,15 @@ def _apart(
 
 
 def _same_side(step: int, low: int, high: int, after: int, before: int, trips: int) -> bool:
-    """Whether no multiple of a step between the nearest and the farthest brings them together."""
+    """Whether no multiple of a step, from the nearest to the farthest iteration, makes them
+    overlap."""
     return all(
         step * d + low >= after or step * d + high <= -before for d in range(1, min(trips, 4096))
     )
 
 
 def _difference(one: Linear, other: Linear, world: World, inner: frozenset[str]) -> tuple[int, int]:
-    """Bounds of the difference, where `inner` variables are free on each side."""
+    """Bounds of the difference, where `inner` variables are independent on each side."""
     low = high = one.constant - other.constant
     outer: dict[str, int] = {}
     for value, sign in ((one, 1), (other, -1)):
@@ -130,7 +133,8 @@ def _difference(one: Linear, other: Linear, world: World, inner: frozenset[str])
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Two instructions that may not change places between iterations; `first` precedes in text."""
+    """Two instructions whose order must not change between iterations; `first` comes first in the
+    text."""
 
     first: Path
     second: Path
@@ -141,7 +145,7 @@ class Conflict:
 def conflicts(body: Body, loop: Loop, world: World) -> Iterator[Conflict]:
     """Dependences between different iterations of a loop with this body.
 
-    Sums of products into the same place may come in any order.
+    Sums of products into the same place can be computed in any order.
     """
     private = {s.tensor.name for _, s in walk(body) if isinstance(s, Alloc)}
     inner = frozenset(s.variable for _, s in walk(body) if isinstance(s, Loop))
@@ -160,7 +164,7 @@ def conflicts(body: Body, loop: Loop, world: World) -> Iterator[Conflict]:
 
 
 def meeting(first: Op, second: Op) -> Iterator[tuple[Region, Region]]:
-    """Pairs of regions of one tensor of which one is written."""
+    """Pairs of regions of one tensor, of which one is written."""
     for one in first.writes:
         for other in (*second.writes, *second.reads):
             if one.tensor == other.tensor:
@@ -172,7 +176,7 @@ def meeting(first: Op, second: Op) -> Iterator[tuple[Region, Region]]:
 
 
 def touches(statement: Statement, tensor: str) -> bool:
-    """Whether anything in a statement uses a tensor."""
+    """Whether a statement uses a tensor."""
     body = statement.body if isinstance(statement, Loop) else (statement,)
     return any(region.tensor == tensor for op in ops(body) for _, region in op.regions)
 

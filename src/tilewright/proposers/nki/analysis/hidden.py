@@ -1,8 +1,9 @@
-"""Which columns of tiles a mask hides, instruction by instruction.
+"""Finds which columns of tiles a mask hides, instruction by instruction.
 
-A number far below all scores that `affine_select` writes for masked elements stays far below them,
-its exponential is zero, and zero adds nothing to a sum: what computes such columns alone can go.
-That a masked score is far below the others is assumed, as in any softmax; the check decides.
+For masked elements, `affine_select` writes a number far below all scores. It stays far below them,
+its exponential is zero, and zero adds nothing to a sum. Therefore, instructions that only compute
+such columns can be removed. As in any softmax, it is assumed that a masked score is far below the
+others; the correctness check decides.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ MOST_RUNS = 20_000
 
 @dataclass
 class Follower:
-    """Runs a body with what is hidden instead of numbers; variables around it may be anything."""
+    """Runs a body with information about hidden columns instead of numbers. Variables outside it
+    may have any values."""
 
     tensors: Mapping[str, Tensor]
     trips: Mapping[str, int]
@@ -46,7 +48,7 @@ class Follower:
     _runs: int = 0
 
     def followed(self, body: Body) -> tuple[Followed, ...]:
-        """What becomes of each statement; `NotApplicableError` where that is not known."""
+        """The action for each statement; `NotApplicableError` if it is not known."""
         found: list[Followed] = []
         for statement in body:
             if isinstance(statement, Loop):
@@ -97,8 +99,8 @@ class Follower:
         return action
 
     def columns(self, region: Region) -> list[list[int]]:
-        """Columns of a tile created here, for each index of the region's first axis behind the
-        partition that has more than one."""
+        """Columns of a tile created here, for each index of the region's first axis (after the
+        partition) that has more than one index."""
         row = self.tensors[region.tensor].row
         offset = region.offset.replaced(self._places)
         if offset.terms:
@@ -115,7 +117,7 @@ class Follower:
         return offset.constant // self.tensors[region.tensor].row, region.dims[0][1]
 
     def _span(self, region: Region) -> Span | None:
-        """What a region has of hidden columns; None where it has none."""
+        """The hidden columns of a region; None if it has none."""
         values = self._values.get(region.tensor)
         missing = self._missing.get(region.tensor)
         if not values or (not missing and not any(v is not None for v in values)):
@@ -137,7 +139,7 @@ class Follower:
         return Span(len(blocks), low, high, known.pop())
 
     def hide(self, region: Region, value: float, live: tuple[int, int] = (0, 0)) -> None:
-        """Note that a region holds a value for all indices but those of `live`."""
+        """Record that a region has a value at all indices except `live`."""
         values, tensor = self._values.get(region.tensor), self.tensors[region.tensor]
         if not values or self._partitions(region) != (0, tensor.shape[0]):
             raise NotApplicableError(
@@ -149,7 +151,7 @@ class Follower:
                     values[column] = value
 
     def skip_product(self, region: Region) -> None:
-        """Note that nothing is added to a sum of products."""
+        """Record that nothing is added to a sum of products."""
         if region.tensor not in self._filled:
             raise NotApplicableError(f"{region.tensor} lives longer than the loop")
         self._missing[region.tensor] |= self._keys(region) - self._filled[region.tensor]
@@ -159,7 +161,7 @@ class Follower:
         return {(c, first, count) for block in self.columns(region) for c in block}
 
     def _written(self, op: Op, action: Action) -> None:
-        """Note what an instruction, cut as it is, writes."""
+        """Record what an instruction writes, after it was cut."""
         for key, region in op.regions:
             if key not in ("dst", "reduce_res") or not self._values.get(region.tensor):
                 continue
@@ -171,7 +173,8 @@ class Follower:
                 values[column] = None
 
     def _select(self, op: Op, spans: Mapping[str, Span]) -> Action:
-        """A selection of what is not masked; later columns may be hidden in every partition."""
+        """A selection of the elements that are not masked. Later columns may be hidden in every
+        partition."""
         value, target = op.get("on_false_value"), op.region("dst")
         pattern, how = op.get("pattern"), str(op.get("cmp_op"))
         if spans:
@@ -204,7 +207,7 @@ _SELECTED = ("dst", "on_true_tile")
 
 
 def _range(indices: set[int]) -> tuple[int, int] | None:
-    """Indices as the first and one past the last; None where others lie between them."""
+    """Indices as the first and one past the last; None if there are gaps."""
     if not indices:
         return 0, 0
     low, high = min(indices), max(indices) + 1

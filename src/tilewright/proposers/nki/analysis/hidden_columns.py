@@ -1,4 +1,4 @@
-"""What becomes of an instruction of which a part is hidden, and which part that is."""
+"""Describes how an instruction changes if a part of it is hidden."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ FAR = -500.0
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What becomes of an instruction: the regions `keys` are cut to indices of their first axis.
+    """The change of an instruction: the regions `keys` are cut to some indices of their first axis.
 
-    That is the first behind the partition with more than one index. `live` is None where all stay,
-    and empty where the instruction goes. A selection keeps the indices that are `masked` in some
-    partitions; the other live ones are copied.
+    This is the first axis after the partition with more than one index. `live` is None if all
+    indices stay, and empty if the instruction is removed. A selection keeps the indices that are
+    `masked` in some partitions; the other live ones are copied.
     """
 
     live: tuple[int, int] | None = None
@@ -27,13 +27,13 @@ class Action:
 
     @property
     def drops(self) -> bool:
-        """Whether nothing of the instruction is left."""
+        """Whether the whole instruction is removed."""
         return self.live is not None and self.live[0] == self.live[1]
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Consecutive iterations of a loop, in which the same becomes of every statement."""
+    """Consecutive iterations of a loop in which every statement has the same action."""
 
     start: int
     stop: int
@@ -47,7 +47,8 @@ KEPT, DROPPED = Action(), Action(live=(0, 0))
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Of `count` indices those from `low` to `high` hold scores or weights, all others `value`."""
+    """Of `count` indices, those from `low` to `high` contain scores or weights; all others contain
+    `value`."""
 
     count: int
     low: int
@@ -65,13 +66,14 @@ class Span:
 
 
 def mask_start(select: Op) -> Linear:
-    """The value that an `affine_select` compares with zero in the first column and partition."""
+    """The value that `affine_select` compares with zero in the first column and partition."""
     offset = select.get("offset") or 0
     return offset if isinstance(offset, Linear) else Linear(int(str(offset)))
 
 
 def cut(region: Region, live: tuple[int, int]) -> Region:
-    """A region with fewer indices of its first axis behind the partition that has more than one."""
+    """A region with fewer indices of its first axis (after the partition) that has more than one
+    index."""
     low, high = live
     dims = list(region.dims)
     number = next((n for n in range(1, len(dims)) if dims[n][1] > 1), None)

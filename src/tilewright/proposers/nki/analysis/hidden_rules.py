@@ -1,4 +1,5 @@
-"""What each instruction makes of hidden columns: columns to leave out, zeros, or nothing known."""
+"""Rules for each instruction on hidden columns: whether its result can be left out, is zero, or is
+unknown."""
 
 from __future__ import annotations
 
@@ -13,16 +14,16 @@ class Columns(Protocol):
     """The columns of tiles that are followed."""
 
     def hide(self, region: Region, value: float, live: tuple[int, int] = (0, 0)) -> None:
-        """Note that a region holds a value for all indices but those of `live`."""
+        """Record that a region has a value at all indices except `live`."""
         ...
 
     def skip_product(self, region: Region) -> None:
-        """Note that nothing is added to a sum of products."""
+        """Record that nothing is added to a sum of products."""
         ...
 
 
 def _by_element(columns: Columns, op: Op, spans: Mapping[str, Span]) -> Action | None:
-    """An instruction that computes each element of its result from that of its operands."""
+    """An instruction whose result elements each depend on the same elements of its operands."""
     span = next(iter(spans.values()))
     value = _computed(op, span.value)
     if value is None or set(spans) - set(_OPERANDS) or len(set(spans.values())) > 1:
@@ -47,7 +48,7 @@ def _count(region: Region) -> int:
 
 
 def _computed(op: Op, value: float) -> float | None:
-    """What is computed from a hidden value: far below all scores, or zero; None if unknown."""
+    """The result for a hidden value: far below all scores, or zero; None if unknown."""
     if op.name == "tensor_copy":
         return value
     if op.name in ("activation", "activation_reduce"):
@@ -74,7 +75,7 @@ def _by_scalar(how: str, value: float, operand: object) -> float | None:
         return 0.0
     if how == "nl.multiply" and isinstance(operand, (int, float)):
         return value * operand
-    # A column that is added to scores, such as their largest, leaves masked ones far below.
+    # If a column such as the largest scores is added, masked scores stay far below the others.
     return value if how in ("nl.add", "nl.subtract") and value <= FAR else None
 
 
@@ -106,7 +107,7 @@ def _transpose(columns: Columns, op: Op, spans: Mapping[str, Span]) -> Action | 
 
 
 def _product(columns: Columns, op: Op, spans: Mapping[str, Span]) -> Action | None:
-    """A product with nothing but zeros adds nothing."""
+    """A product with only zeros adds nothing."""
     if not any(span.empty and span.value == 0 for span in spans.values()):
         return None
     if op.accumulates:

@@ -1,4 +1,5 @@
-"""Regions by the axes of their tensor: where they begin on each, and how far they reach."""
+"""Describes regions by the axes of their tensor: where they begin and how long they are on each
+axis."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from tilewright.proposers.nki.linear import Linear
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """Indices of one axis: from `start` so many, every `step`-th; `dim` is the region's, if any."""
+    """Indices of one axis: `count` indices from `start`, with distance `step`. `dim` is the
+    region's dimension, if any."""
 
     start: Linear
     count: int
@@ -25,7 +27,7 @@ class Extent:
 
 
 def extents(region: Region, tensor: Tensor, trips: Mapping[str, int]) -> list[Extent] | None:
-    """The indices on every axis, None where the region is no box of them."""
+    """The indices on every axis; None if the region is not a box."""
     starts, rest = [], region.offset
     for stride in tensor.strides:
         quotient, rest = rest.divided(stride)
@@ -49,7 +51,7 @@ def extents(region: Region, tensor: Tensor, trips: Mapping[str, int]) -> list[Ex
 
 
 def printed(region: Region, tensor: Tensor, trips: Mapping[str, int]) -> str:
-    """The region as Python: by slices where they say it, else by its pattern."""
+    """The region as Python: with slices if possible, otherwise with its access pattern."""
     boxes = extents(region, tensor, trips)
     if boxes is not None and all(box.step == 1 or box.count > 1 for box in boxes):
         whole = all(

@@ -1,4 +1,4 @@
-"""One instruction that does what a loop of it did."""
+"""Replaces a loop over one instruction by a single wider instruction."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _COLUMNS = ("operand0", "operand1", "bias", "scale")
 
 
 def widened(op: Op, loop: Loop, tensors: Mapping[str, Tensor]) -> Op | None:
-    """The instruction over all iterations of a loop at once; None where there is none.
+    """The instruction over all iterations of a loop; None if there is none.
 
-    The iterations must be independent of one another.
+    The iterations must be independent.
     """
     if op.name not in _BY_ELEMENT or op.get("reduce_res") is not None:
         return None
@@ -70,7 +70,7 @@ def _is_column(op: Op, key: str) -> bool:
 
 
 def _with_dim(region: Region, loop: Loop) -> Region | None:
-    """The region with the loop as its first free dim."""
+    """The region with the loop as its first free dimension."""
     step = region.offset.factor(loop.variable)
     if step < 0:
         return None
@@ -80,7 +80,7 @@ def _with_dim(region: Region, loop: Loop) -> Region | None:
 
 
 def _merged(op: Op, added: list[tuple[str, Region]]) -> Op:
-    """With the new dim and the one behind it as one, where all regions allow that."""
+    """The new dimension and the next one merged, if all regions allow this."""
     regions = dict(added)
     while all(_joins(region) for region in regions.values()):
         regions = {
@@ -110,7 +110,7 @@ def _joins(region: Region) -> bool:
 def _selection(
     arguments: dict[str, Region | Setting], loop: Loop
 ) -> dict[str, Region | Setting] | None:
-    """`affine_select` with the loop as another dim of its pattern."""
+    """`affine_select` with the loop as another dimension of its pattern."""
     pattern, offset = arguments.get("pattern"), arguments.get("offset", 0)
     if not isinstance(pattern, tuple):
         return None
@@ -120,7 +120,7 @@ def _selection(
 
 
 def _shifted(axis: Region | Setting | None) -> Setting:
-    """The reduced axes, behind the new one."""
+    """The reduced axes, which come after the new one."""
     if isinstance(axis, tuple):
         return tuple(a + 1 if isinstance(a, int) and a >= 0 else a for a in axis)
     assert isinstance(axis, int)
@@ -141,7 +141,7 @@ def _is_legal(op: Op, before: Op, tensors: Mapping[str, Tensor]) -> bool:
 
 
 def _elements(region: Region) -> int:
-    """Different elements of one partition, of overlapping windows at most."""
+    """Number of different elements of one partition, or more if windows overlap."""
     return min(region.columns, 1 + sum(step * (count - 1) for step, count in region.dims[1:]))
 
 
@@ -154,14 +154,14 @@ def _fits_bank(op: Op, tensors: Mapping[str, Tensor]) -> bool:
 
 
 def _run(op: Op, tensors: Mapping[str, Tensor]) -> int:
-    """Bytes of the runs that are contiguous on both sides of a transfer."""
+    """Number of bytes of the runs that are contiguous on both sides of a transfer."""
     return min(
         run_of(region) * ITEM_BYTES[tensors[region.tensor].dtype] for _, region in op.regions
     )
 
 
 def run_of(region: Region) -> int:
-    """Elements of one partition that lie behind one another."""
+    """Number of consecutive elements of one partition."""
     run = 1
     for step, count in reversed(region.dims[1:]):
         if count == 1:
@@ -173,7 +173,7 @@ def run_of(region: Region) -> int:
 
 
 def leaf(loop: Loop, tensors: Mapping[str, Tensor]) -> Statement:
-    """A loop over one instruction as one wider instruction, where there is one."""
+    """A loop over one instruction as one wider instruction, if there is one."""
     if len(loop.body) == 1 and isinstance(loop.body[0], Op):
         found = widened(loop.body[0], loop, tensors)
         if found is not None:

@@ -1,1 +1,1 @@
-"""A rough time of a kernel from its instructions, without running anything."""
+"""Estimates the time of a kernel from its instructions, without running it."""

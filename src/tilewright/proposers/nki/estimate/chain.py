@@ -1,7 +1,7 @@
-"""How long a kernel's statements take where each waits for what it reads: nothing hides that.
+"""Estimates the time of a kernel's statements if each waits for its inputs.
 
-A loop that reads what another one writes piece by piece follows it iteration by iteration; any
-other statement waits until what it reads is complete. New tiles in PSUM wait for banks.
+A loop that reads data which another loop writes in parts follows it iteration by iteration. Any
+other statement waits until its inputs are complete. New tiles in PSUM wait for banks.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ PSUM_BANKS, BANK_BYTES = 8, 2048
 
 
 def banks_of(tensor: Tensor) -> int:
-    """Banks of PSUM that a tile takes."""
+    """Number of PSUM banks that a tile takes."""
     return -(-tensor.partition_bytes // BANK_BYTES)
 
 
 def longest_chain(body: Body, times: Sequence[tuple[float, float, Mapping[str, float]]]) -> float:
-    """ns from the beginning of the first statement to the end of the last one.
+    """Nanoseconds from the beginning of the first statement to the end of the last one.
 
-    `times` are the ns of the first iteration of each statement, of all of its iterations, and of
-    each engine. An engine does what precedes in the text first.
+    `times` are the nanoseconds of the first iteration of each statement, of all its iterations, and
+    of each engine. An engine executes instructions in the order of the text.
     """
     ready: dict[str, tuple[float, float, bool]] = {}
     """Of what was written: when the first piece is there, when all is, whether it is in pieces."""
@@ -68,12 +68,12 @@ def _ops(statement: Statement) -> list[Op]:
 
 
 def _moves(op: Op, statement: Statement) -> bool:
-    """Whether an instruction works elsewhere in each iteration of a loop."""
+    """Whether an instruction accesses other data in each iteration of a loop."""
     return isinstance(statement, Loop) and statement.variable in variables(op)
 
 
 class _Banks:
-    """Which banks of PSUM the tiles of a body take, in the order of its statements."""
+    """The PSUM banks of the tiles in a body, in the order of its statements."""
 
     def __init__(self, body: Body) -> None:
         tiles = {
@@ -96,7 +96,7 @@ class _Banks:
         self._leaving: list[tuple[float, int]] = []
 
     def taken(self, number: int) -> float:
-        """When the new tiles of a statement have their banks."""
+        """The time at which the new tiles of a statement get their banks."""
         begin, need = 0.0, self._first.get(number, 0)
         while need > self._free and self._leaving:
             self._leaving.sort()
@@ -106,6 +106,6 @@ class _Banks:
         return begin
 
     def left(self, number: int, finish: float) -> None:
-        """Tiles that this statement is the last to use leave their banks when it ends."""
+        """Tiles whose last use is this statement free their banks at its end."""
         if number in self._last:
             self._leaving.append((finish, self._last[number]))

@@ -1,9 +1,9 @@
-"""A rough time of a kernel from its instructions, without running anything.
+"""Estimates the time of a kernel from its instructions, without running it.
 
-Engines work side by side, so the one that works longest decides. What is added, since they wait for
-each other, is a part of what the others do and a part of the longest chain of statements. The
-figures are those of the documentation, as in
-docs/targets/trainium.md; the evaluator's model decides in the end.
+Engines work in parallel, so the busiest engine determines the time. Because engines wait for one
+another, a part of the time of the others and of the longest chain of statements is added. The
+numbers are those of the documentation, as in docs/targets/trainium.md. The evaluator's latency
+model decides in the end.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ SBUF_BYTES = 176 << 10
 
 @dataclass
 class Cost:
-    """ns by engine; `any` may go to DVE or ACT. Bytes in each partition that live at once."""
+    """Nanoseconds by engine, where `any` means DVE or ACT, and bytes in each partition that are
+    live at once."""
 
     engines: dict[str, float] = field(default_factory=dict)
     sbuf: int = 0
@@ -63,16 +64,17 @@ class Cost:
 
     @property
     def fits(self) -> bool:
-        """Whether the tiles that live at once fit, one buffer of each."""
+        """Whether the tiles that are live at once fit, with one buffer each."""
         return self.sbuf <= SBUF_BYTES and self.banks <= PSUM_BANKS
 
     @property
     def total(self) -> float:
-        """ns of the whole kernel."""
+        """Nanoseconds of the whole kernel."""
         return self.weighted(CHAINED)
 
     def weighted(self, chained: float) -> float:
-        """ns, of which so much of what is not hidden follows from the longest chain."""
+        """Nanoseconds, with this share of the time that does not overlap taken from the longest
+        chain."""
         times = dict(self.engines)
         free = times.pop("any", 0.0)
         dve, act = times.get("dve", 0.0), times.get("act", 0.0)
@@ -109,7 +111,7 @@ def estimate(kernel: Kernel) -> Cost:
 def _times(
     statement: Statement, tensors: Mapping[str, Tensor]
 ) -> tuple[float, float, dict[str, float]]:
-    """ns of the first iteration of a statement, of all of them, and by engine."""
+    """Nanoseconds of the first iteration of a statement, of all its iterations, and by engine."""
     if isinstance(statement, Loop):
         return _loop_times(statement, tensors)
     time, busy = _path((statement,), tensors)
@@ -118,7 +120,7 @@ def _times(
 
 
 def _loop_times(loop: Loop, tensors: Mapping[str, Tensor]) -> tuple[float, float, dict[str, float]]:
-    """The same of a loop, with its iterations side by side."""
+    """The same for a loop whose iterations overlap."""
     first, inner = _path(loop.body, tensors)
     longest = max(inner.values(), default=0.0)
     busy = {engine: loop.trips * ns for engine, ns in inner.items()}
@@ -126,7 +128,7 @@ def _loop_times(loop: Loop, tensors: Mapping[str, Tensor]) -> tuple[float, float
 
 
 def _path(body: Body, tensors: Mapping[str, Tensor]) -> tuple[float, dict[str, float]]:
-    """ns of statements one after another, with iterations of loops side by side, and by engine."""
+    """Nanoseconds of consecutive statements with overlapping iterations of loops, and by engine."""
     total, busy = 0.0, dict[str, float]()
     for statement in body:
         if isinstance(statement, Loop):
@@ -160,12 +162,12 @@ _PORTS = {"psum": ("dve", "act", "any"), "sbuf": ("dve", "pool")}
 
 
 def _most(lives: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """The most bytes and the most banks."""
+    """The maximum number of bytes and of banks."""
     return max((b for b, _ in lives), default=0), max((n for _, n in lives), default=0)
 
 
 def _lives(body: Body) -> list[tuple[int, int]]:
-    """Bytes of SBUF and banks of PSUM that live at once at each statement; one buffer of a tile."""
+    """Bytes of SBUF and banks of PSUM that are live at each statement, with one buffer per tile."""
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     inner: dict[int, tuple[int, int]] = {}
@@ -223,7 +225,7 @@ _BY_NAME = {
 
 
 def engine_of(op: Op) -> str:
-    """The engine that an instruction runs on; `any` for DVE or ACT."""
+    """The engine of an instruction; `any` for DVE or ACT."""
     chosen = op.get("engine")
     if isinstance(chosen, str):
         for name, engine in _ENGINES.items():
@@ -253,7 +255,7 @@ def _per_element(
 
 
 def _transfer(op: Op, tensors: Mapping[str, Tensor]) -> float:
-    """ns of all 16 engines together."""
+    """Nanoseconds of all 16 engines together."""
     regions = [region for _, region in op.regions]
     on_chip = [r for r in regions if tensors[r.tensor].on_chip]
     shape = (on_chip or regions)[0]

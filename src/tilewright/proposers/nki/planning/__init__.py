@@ -1,1 +1,2 @@
-"""Which steps are possible in a kernel, and sequences of them that are worth an evaluation."""
+"""Finds the steps that are possible in a kernel, and sequences of steps that are worth an
+evaluation."""

@@ -1,4 +1,4 @@
-"""Rewrites chosen by hand: which apply to a kernel, and carrying some of them out."""
+"""Rewrites that a user chooses: lists those that apply to a kernel, and carries them out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tilewright.proposers.nki.reading.values import UnsupportedError
 def applicable(
     source: str, workload: Workload, language: KernelLanguage
 ) -> Iterator[tuple[Step, str]]:
-    """Each step that applies, with what it does in words. Raises `InputError`."""
+    """Each step that applies, with a description. Raises `InputError`."""
     kernel = _read(source, workload, language)
     for technique in TECHNIQUES:
         for step, _ in steps_of(kernel, technique):
@@ -27,7 +27,7 @@ def applicable(
 def carried_out(
     source: str, workload: Workload, language: KernelLanguage, steps: str
 ) -> tuple[str, list[str]]:
-    """The source after steps separated by `;`, and what each did. Raises `InputError`."""
+    """The source after steps separated by `;`, with a description of each. Raises `InputError`."""
     kernel, done = _read(source, workload, language), []
     for text in filter(None, (part.strip() for part in steps.split(";"))):
         try:

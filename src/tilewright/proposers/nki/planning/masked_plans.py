@@ -1,8 +1,8 @@
-"""Complete sequences for kernels with a mask, which leave out the columns that the mask hides.
+"""Complete sequences for kernels with a mask, which remove the columns that the mask hides.
 
-A kernel from which hidden blocks were left out has every part of a loop apart: it is large, and a
-step helps in one part only. So the steps that help all parts come before, and what follows takes
-every step that pays, not the best of all.
+In a kernel without hidden blocks, every part of a loop is separate. Such a kernel is large, and a
+step improves only one part. Therefore, steps that improve all parts come first, and afterwards
+every useful step is taken, not only the best one.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ Made: TypeAlias = tuple[tuple[Step, ...], Kernel]
 
 
 def masked_sequences(kernel: Kernel, techniques: Sequence[str]) -> Iterator[Made]:
-    """Sequences without what a mask hides, one for each number of parts; more parts leave out more.
+    """Sequences that remove what a mask hides, for several numbers of parts. More parts remove
+    more.
 
-    Loads and merged instructions come first, then iterations of one innermost loop run together
-    where that pays without what is hidden.
+    Loads and merged instructions come first. Then iterations of one innermost loop are run
+    together, if that is faster without the hidden part.
     """
     if next(_skips(kernel), None) is None:
         return
@@ -52,7 +53,7 @@ def masked_sequences(kernel: Kernel, techniques: Sequence[str]) -> Iterator[Made
 
 
 def _skips(kernel: Kernel) -> Iterator[Made]:
-    """The kernel without what a mask hides, in different numbers of parts; each kernel once."""
+    """The kernel without what a mask hides, for several numbers of parts; each kernel once."""
     seen: list[Kernel] = []
     for step in possible(kernel, MASKED):
         after = carried_out(kernel, step)
@@ -62,7 +63,7 @@ def _skips(kernel: Kernel) -> Iterator[Made]:
 
 
 def _jammed(steps: tuple[Step, ...], kernel: Kernel) -> Iterator[Made]:
-    """With iterations of one innermost loop of several instructions run together."""
+    """The kernel with iterations of one innermost loop of several instructions run together."""
     innermost = {
         loop.variable
         for _, loop in walk(kernel.body)
@@ -77,7 +78,8 @@ def _jammed(steps: tuple[Step, ...], kernel: Kernel) -> Iterator[Made]:
 
 
 def _swept(techniques: Sequence[str], steps: tuple[Step, ...], kernel: Kernel) -> Made:
-    """With every copy skipped, then every reduction merged, where that lowers the estimate."""
+    """The kernel with every copy skipped and then every reduction merged, if this lowers the
+    estimate."""
     cost = cost_of(kernel)
     for technique in techniques:
         number = 0
@@ -90,5 +92,5 @@ def _swept(techniques: Sequence[str], steps: tuple[Step, ...], kernel: Kernel) -
             after = carried_out(kernel, step)
             if after is not None and (less := cost_of(after)) < cost:
                 steps, kernel, cost = (*steps, step), after, less
-                number -= 1  # one instruction is gone
+                number -= 1  # one instruction was removed
     return steps, kernel

@@ -1,4 +1,4 @@
-"""What planning does with a kernel: steps carried out, and what the estimate expects of them."""
+"""Applies steps to a kernel, and estimates their effect."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ DOES_NOT_FIT = 1e15
 
 
 def cost_of(kernel: Kernel, chained: float = CHAINED) -> float:
-    """The estimate in ns; very large for what does not fit the memories."""
+    """The estimate in ns; very large for a kernel that does not fit into the memories."""
     cost = estimate(kernel)
     return cost.weighted(chained) + (0.0 if cost.fits else DOES_NOT_FIT)
 
 
 def carried_out(kernel: Kernel, step: Step) -> Kernel | None:
-    """The kernel after a step; None where it does not apply or changes nothing."""
+    """The kernel after a step; None if it does not apply or changes nothing."""
     try:
         after = step.apply(kernel)
     except NotApplicableError:
@@ -30,13 +30,13 @@ def carried_out(kernel: Kernel, step: Step) -> Kernel | None:
 
 
 class Moves:
-    """The `Moves` role: steps of some techniques."""
+    """Implements the `Moves` role for steps of some techniques."""
 
     def __init__(self, techniques: Sequence[str], chained: float = CHAINED) -> None:
         self._techniques, self._chained = techniques, chained
 
     def places(self, kernel: Kernel) -> Mapping[str, list[Step]]:
-        """None in a kernel that is large already."""
+        """All places; none in a kernel that is already large."""
         if size_of(kernel) > LARGEST:
             return {}
         return {name: possible(kernel, name) for name in self._techniques}

@@ -1,4 +1,4 @@
-"""Draws sequences of steps, which a rough estimate expects to pay."""
+"""Draws sequences of steps with a good estimate."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ and the choice of engines, which depends on everything else."""
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Steps under one option, the kernel they give, and its estimate in ns."""
+    """Steps for one option, the resulting kernel, and its estimate in ns."""
 
     option: MenuOption
     steps: tuple[Step, ...]
@@ -56,14 +56,14 @@ def draw(
 ) -> Iterator[Draft]:
     """Up to `count` drafts that begin with an option of the menu.
 
-    With `soon`, the first one is the first complete sequence that lowers the estimate, as soon as
-    it is known: all others take several seconds.
+    With `soon`, the first complete sequence that lowers the estimate is returned as soon as it is
+    known, because the others take several seconds.
 
-    Among the others are sequences of the best of all steps. Of the rest, options are drawn by what
-    they brought in this run; half of them go on with steps that lower the estimate, as long as
-    there are any. Half of those kept have the lowest estimates; one of the others is a complete
-    sequence. What a mask hides is left out in complete sequences only: the kernels that this gives
-    are large.
+    Some of the others take the best of all steps repeatedly. For the rest, options are drawn
+    according to their gains in this run, and half of them continue with steps that lower the
+    estimate as long as there are any. Of the drafts that are kept, half have the lowest estimates,
+    and one of the others is a complete sequence. Hidden columns are removed only in complete
+    sequences, because the resulting kernels are large.
     """
     learned = evidence(history)
     complete, first_of_all = list[Draft](), list[Draft]()
@@ -111,7 +111,7 @@ def draw(
 def _complete(
     kernel: Kernel, menu: Sequence[MenuOption], techniques: Sequence[str]
 ) -> Iterator[Draft]:
-    """Complete sequences, each under the option of its first technique that the menu offers."""
+    """Complete sequences, each for the option of its first technique that the menu offers."""
     for steps, after in complete_sequences(kernel, techniques):
         techniques_used = dict.fromkeys(step.technique for step in steps)
         option = next((o for used in techniques_used for o in menu if o.technique == used), None)
@@ -122,12 +122,12 @@ def _complete(
 def complete_sequences(
     kernel: Kernel, techniques: Sequence[str]
 ) -> Iterator[tuple[tuple[Step, ...], Kernel]]:
-    """First those that leave out what a mask hides.
+    """Complete sequences. Those that remove what a mask hides come first.
 
-    Then the best of all steps one after another, by each of the `ESTIMATES`: see
-    `_by_one_estimate`. Which step comes first decides where a sequence ends; two estimates find
-    two ends. A kernel whose loops are written out is changed at all like places at once. Each is
-    followed by the same with large transfers split.
+    The following ones take the best of all steps repeatedly, by each of the `ESTIMATES`: see
+    `_by_one_estimate`. The first step determines where a sequence ends, so two estimates lead to
+    two ends. A kernel whose loops are written out is changed at all similar places at once. Each
+    sequence is followed by the same one with large transfers split.
     """
     if MASKED in techniques:
         yield from masked_sequences(kernel, techniques)
@@ -141,9 +141,11 @@ def complete_sequences(
 
 
 def in_pieces(steps: tuple[Step, ...], kernel: Kernel) -> tuple[tuple[Step, ...], Kernel]:
-    """With the transfers of many rows in loops split: the estimate does not know what they delay.
+    """The kernel with transfers of many rows in loops split, because the estimate does not model
+    what they delay.
 
-    From the last one to the first, so that the numbers of those before stay as they are.
+    Transfers are split from the last to the first, so that the numbers of earlier ones stay the
+    same.
     """
     depths = [len(path) for path, statement in walk(kernel.body) if isinstance(statement, Op)]
     for step in reversed(possible(kernel, "pieces")):
@@ -158,7 +160,8 @@ def in_pieces(steps: tuple[Step, ...], kernel: Kernel) -> tuple[tuple[Step, ...]
 def _swept(
     kernel: Kernel, techniques: Sequence[str], chained: float
 ) -> Iterator[tuple[tuple[Step, ...], Kernel]]:
-    """All like places at once, then the same with the operands of all products in bfloat16."""
+    """Changes at all similar places at once, then the same with the operands of all products in
+    bfloat16."""
     starts: list[tuple[tuple[Step, ...], Kernel]] = [((), kernel)]
     if "narrow" in techniques:
         every = frozenset[str]().union(*operands_by_product(kernel))
@@ -172,11 +175,12 @@ def _swept(
 def _by_one_estimate(
     kernel: Kernel, techniques: Sequence[str], chained: float
 ) -> Iterator[tuple[tuple[Step, ...], Kernel]]:
-    """The best of all steps without those in `LAST`, then with engines chosen.
+    """The best of all steps without those in `LAST`, followed by the choice of engines.
 
-    Also the first half of each, as the estimate may be wrong about many steps and right about few.
-    Then from there with the operands of some products in bfloat16, as the check may refuse that for
-    one product and allow it for another: of each product, of all others, and of all.
+    The first half of each sequence is also returned, because the estimate may be wrong for many
+    steps and right for few. From there, the operands of some products are converted to bfloat16: of
+    each product, of all others, and of all. The check may refuse this for one product and allow it
+    for another.
     """
     steps: tuple[Step, ...] = ()
     wide = tuple(t for t in techniques if t != "narrow")
@@ -206,12 +210,12 @@ def _after(kernel: Kernel, steps: Sequence[Step]) -> Kernel:
 def _descended(
     techniques: Sequence[str], steps: tuple[Step, ...], kernel: Kernel, chained: float
 ) -> tuple[tuple[Step, ...], Kernel]:
-    """The best of all steps one after another, as long as one lowers the estimate."""
+    """The best of all steps, repeated as long as one lowers the estimate."""
     return descended(Moves(techniques, chained), steps, kernel, random.Random(0), DEEPEST, EVERY)
 
 
 def some_of(groups: Sequence[frozenset[str]]) -> list[frozenset[str]]:
-    """Each group, all but each, and all of them; each set once."""
+    """Each group, all groups except each, and all of them; each set once."""
     every = frozenset[str]().union(*groups)
     chosen = [*groups, *(every - group for group in groups), every]
     return [names for names in dict.fromkeys(chosen) if names]
@@ -220,7 +224,7 @@ def some_of(groups: Sequence[frozenset[str]]) -> list[frozenset[str]]:
 def _narrowed(
     steps: tuple[Step, ...], kernel: Kernel, names: frozenset[str]
 ) -> tuple[tuple[Step, ...], Kernel]:
-    """With these tiles in bfloat16, as far as they can be."""
+    """The kernel with these tiles in bfloat16, as far as possible."""
     for step in possible(kernel, "narrow"):
         if step.arguments[0] in names:
             after = carried_out(kernel, step)
@@ -236,7 +240,7 @@ def extended(
     rng: random.Random,
     most: int,
 ) -> tuple[tuple[Step, ...], Kernel]:
-    """The steps with others up to `most`, each of them the best of a few and an improvement."""
+    """The steps with others, up to `most` steps, each the best of a few and an improvement."""
     compared = max(LEAST_SAMPLE, min(SAMPLE, COMPARED // size_of(kernel)))
     return descended(Moves(techniques), steps, kernel, rng, most, compared)
 
@@ -246,7 +250,7 @@ def varied(
 ) -> tuple[tuple[Step, ...], Kernel] | None:
     """The steps with another number of iterations in one `jam`; None if one no longer applies.
 
-    The estimate tells similar numbers apart less well than it tells techniques apart.
+    The estimate distinguishes similar numbers less reliably than techniques.
     """
     places = [n for n, step in enumerate(steps) if step.technique == "jam"]
     if not places:
@@ -270,7 +274,7 @@ def _shuffled(kernel: Kernel, technique: str, rng: random.Random) -> list[Step]:
 
 
 def _next(kernel: Kernel, waiting: list[Step]) -> tuple[Step, Kernel] | None:
-    """The next step that applies; what was taken before is not offered again."""
+    """The next step that applies. Steps that were taken are not offered again."""
     while waiting:
         step = waiting.pop()
         after = carried_out(kernel, step)

@@ -1,4 +1,5 @@
-"""Single steps: a technique at a place, as text, as a sentence, and carried out."""
+"""Single steps: a technique at a place, their text form, their description, and their
+application."""
 
 from __future__ import annotations
 
@@ -64,7 +65,7 @@ def _at_op(kernel: Kernel, change: Callable[[Kernel, Path], Kernel], number: str
 
 
 def _op(kernel: Kernel, number: str) -> Path:
-    """The instruction of a number, counted in the text from 1."""
+    """The instruction with a number, counted from 1 in the text."""
     found = [path for path, statement in walk(kernel.body) if isinstance(statement, Op)]
     if not 1 <= _count(number) <= len(found):
         raise NotApplicableError(f"there is no instruction {number}")
@@ -155,7 +156,7 @@ _SENTENCES = {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A technique and its arguments: names of loops and tiles, numbers of instructions."""
+    """A technique and its arguments: names of loops and tiles, and numbers of instructions."""
 
     technique: str
     arguments: tuple[str, ...]
@@ -180,7 +181,7 @@ class Step:
 
     @property
     def sentence(self) -> str:
-        """What the step does."""
+        """A description of the step."""
         text = _SENTENCES[self.technique].format(*self.arguments)
         return text.replace("run 0 iterations", "run all iterations")
 
@@ -260,7 +261,7 @@ def possible(kernel: Kernel, technique: str) -> list[Step]:
 
 
 def _early(kernel: Kernel) -> Iterator[Step]:
-    """Instructions that write over what their iteration used, and the loops around them."""
+    """Instructions that overwrite data that their iteration used, and the enclosing loops."""
     number = 0
     for path, op in walk(kernel.body):
         if not isinstance(op, Op):
@@ -285,7 +286,7 @@ _AT = {
 
 
 def steps_of(kernel: Kernel, technique: str) -> Iterator[tuple[Step, Kernel]]:
-    """Every place where a technique applies, with the kernel after it."""
+    """Every place at which a technique applies, with the resulting kernel."""
     for step in possible(kernel, technique):
         try:
             after = step.apply(kernel)

@@ -1,8 +1,8 @@
-"""Steps taken at all like places at once, for kernels whose loops are written out.
+"""Steps that are applied at all similar places at once, for kernels whose loops are written out.
 
-Python code that differs from iteration to iteration is read as one statement after another. One
-step then changes little of such a kernel, and to compare all steps takes minutes. Like instructions
-are changed together instead, and each technique is kept if the estimate is lower after it.
+Python code that differs from iteration to iteration is read as a sequence of statements. A single
+step changes only little of such a kernel, and comparing all steps takes minutes. Instead, similar
+instructions are changed together, and each technique is kept if it lowers the estimate.
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ Kind: TypeAlias = tuple[object, ...]
 
 
 def is_large(kernel: Kernel) -> bool:
-    """Whether single steps change too little of a kernel, and cost too much to compare."""
+    """Whether single steps change too little of a kernel and take too long to compare."""
     return size_of(kernel) > LARGE
 
 
 def swept(kernel: Kernel, techniques: Sequence[str], chained: float) -> Made:
-    """The kernel after the techniques that lower the estimate, each at all places of one kind."""
+    """The kernel after the techniques that lower the estimate, each applied at all places of one
+    kind."""
     steps: tuple[Step, ...] = ()
     if size_of(kernel) > LARGEST:
         return steps, kernel
@@ -54,7 +55,7 @@ def swept(kernel: Kernel, techniques: Sequence[str], chained: float) -> Made:
 
 
 def _changes(kernel: Kernel, technique: str) -> list[Callable[[Kernel], Made]]:
-    """What the technique may do to the kernel: at all instructions of a kind, or to one tile."""
+    """The changes that the technique can make: at all instructions of a kind, or to one tile."""
     if technique in _SINGLY:
         return [partial(_once, step=step) for step in possible(kernel, technique)]
     return [
@@ -69,7 +70,7 @@ def _once(kernel: Kernel, step: Step) -> Made:
 
 
 def _kinds(kernel: Kernel, technique: str) -> list[tuple[Kind, tuple[str, ...]]]:
-    """Kinds of instructions that the technique may change, each with its further arguments."""
+    """Kinds of instructions that the technique can change, each with its further arguments."""
     every = list(ops(kernel.body))
     places = {int(step.arguments[0]) for step in possible(kernel, technique)}
     kinds = dict.fromkeys(_kind(every[number - 1], kernel) for number in sorted(places))
@@ -79,14 +80,15 @@ def _kinds(kernel: Kernel, technique: str) -> list[tuple[Kind, tuple[str, ...]]]
 
 
 def _kind(op: Op, kernel: Kernel) -> Kind:
-    """What like instructions have in common: the operation, and types and memories of operands."""
+    """The common properties of similar instructions: the operation, and the types and memories of
+    operands."""
     tensors = kernel.tensors()
     operands = ((tensors[r.tensor].memory, tensors[r.tensor].dtype) for _, r in op.regions)
     return (op.name, *(key for key, _ in op.arguments), *operands)
 
 
 def _everywhere(kernel: Kernel, technique: str, kind: Kind, argument: tuple[str, ...]) -> Made:
-    """The kernel after the technique at every instruction of a kind that allows it."""
+    """The kernel after the technique was applied at every instruction of a kind that allows it."""
     steps: tuple[Step, ...] = ()
     number, refused = 1, 0
     every = list(ops(kernel.body))
@@ -101,5 +103,5 @@ def _everywhere(kernel: Kernel, technique: str, kind: Kind, argument: tuple[str,
             continue
         steps, kernel = (*steps, step), after
         before, every = len(every), list(ops(after.body))
-        number = max(number, number + 1 + len(every) - before)  # some may be gone, or new
+        number = max(number, number + 1 + len(every) - before)  # some may be removed or new
     return steps, kernel

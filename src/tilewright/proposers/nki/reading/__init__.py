@@ -1,1 +1,1 @@
-"""From NKI code to the intermediate form, with loops kept and all sizes as numbers."""
+"""Converts NKI code to the intermediate form, which keeps loops and has numbers for all sizes."""

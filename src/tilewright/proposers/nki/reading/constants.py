@@ -1,4 +1,4 @@
-"""Arrays of constants in HBM: their expressions are kept as they are."""
+"""Arrays of constants in HBM, whose expressions are kept unchanged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MODULES = {"np": "np", "nl": "nl"}
 def constant(call: ast.Call, names: Mapping[str, Any]) -> Fresh:
     """`nl.shared_constant(EXPRESSION.reshape((128, 64)), dtype=nl.float32)`.
 
-    Any other form raises `UnsupportedError`: the target writes it in this one.
+    Any other form raises `UnsupportedError`, because the target writes constants in this form.
     """
     match call:
         case ast.Call(

@@ -43,7 +43,7 @@ _LONGEST_NAME = 1000
 
 
 def evaluated(reader: Reader, node: ast.expr) -> Any:
-    """The value of an expression; integers that depend on loops are `Linear`."""
+    """The value of an expression. Integers that depend on loops are `Linear`."""
     reader.step()
     found = _EVALUATE.get(type(node))
     if found is None:
@@ -59,7 +59,7 @@ def evaluated(reader: Reader, node: ast.expr) -> Any:
 
 
 def _bounded(value: Any) -> Any:
-    """A value, unless it is so large that it only burns time and memory."""
+    """A value; refused if it is so large that it would only waste time and memory."""
     if isinstance(value, int) and not -LARGEST < value < LARGEST:
         raise UnsupportedError("a number is too large")
     if isinstance(value, Name) and len(value.text) > _LONGEST_NAME:
@@ -117,7 +117,7 @@ def _arithmetic(reader: Reader, node: ast.BinOp) -> Any:
 
 
 def _require_small(op: ast.operator, left: Any, right: Any) -> None:
-    """What is made of two bounded values must not be without bound before it is looked at."""
+    """The result of an operation must be limited before it is computed."""
     if isinstance(op, ast.Pow) and isinstance(right, int) and abs(right) > _MOST_POWER:
         raise UnsupportedError("a power is too large")
     if isinstance(op, ast.Mult):
@@ -197,7 +197,7 @@ def _comprehension(reader: Reader, node: ast.ListComp | ast.GeneratorExp) -> Any
 def _generated(
     reader: Reader, node: ast.ListComp | ast.GeneratorExp, number: int, found: list[Any]
 ) -> None:
-    """The items of a comprehension, from one of its `for` on."""
+    """The items of a comprehension, from one of its `for` clauses on."""
     if number == len(node.generators):
         found.append(evaluated(reader, node.elt))
         return
@@ -230,7 +230,7 @@ def _dict(reader: Reader, node: ast.Dict) -> Any:
 
 
 def _string(reader: Reader, node: ast.JoinedStr) -> str:
-    """The text does not matter: kernels use it in names and messages."""
+    """Any text can be used here, because kernels use it only in names and messages."""
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Functions and methods that kernels call with known values: Python's, `math`'s, those of views."""
+"""Functions and methods that kernels call with known values: those of Python, `math` and views."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ MOST_ITEMS = 4096
 
 
 class Reader(Protocol):
-    """The walk that an expression stands in: values of names, tensors, trips of loops."""
+    """The reader of the expression's kernel: values of names, tensors, iterations of loops."""
 
     names: dict[str, Any]
     tensors: dict[str, Tensor]
     trips: dict[str, int]
 
     def step(self) -> None:
-        """Count an expression; `UnsupportedError` after too many."""
+        """Count an expression; `UnsupportedError` if there are too many."""
         ...
 
     def call(self, function: Any, args: list[Any], kwargs: dict[str, Any], line: int) -> Any:
-        """What a call of NKI, or of a function of the file, gives."""
+        """The value of a call of NKI, or of a function in the file."""
         ...
 
 
 class Items(tuple[Any, ...]):
-    """A list. Appending makes another one, so that no two names may stand for the same."""
+    """A list. Appending creates a new one, so two names must not refer to the same list."""
 
 
 _MATHEMATICAL = frozenset({
@@ -46,7 +46,7 @@ _MATHEMATICAL = frozenset({
 
 
 def mathematical(name: str, args: list[Any]) -> Any:
-    """A function of `math` of known numbers."""
+    """A function of `math` applied to known numbers."""
     if name not in _MATHEMATICAL:
         raise UnsupportedError(f"math.{name} is not understood")
     if name == "prod":
@@ -55,7 +55,7 @@ def mathematical(name: str, args: list[Any]) -> Any:
 
 
 def items_of(values: Any) -> Iterator[Any]:
-    """Some values one by one; `UnsupportedError` for too many."""
+    """The items of a value; `UnsupportedError` if there are too many."""
     for count, item in enumerate(values):
         if count == MOST_ITEMS:
             raise UnsupportedError("this comprehension is too long")
@@ -65,7 +65,7 @@ def items_of(values: Any) -> Iterator[Any]:
 def method(
     reader: Reader, view: Region, name: str, args: list[Any], kwargs: dict[str, Any]
 ) -> Region:
-    """What a method of a view in a tensor gives."""
+    """The result of a method of a view."""
     tensor = reader.tensors[view.tensor]
     if name == "reshape":
         sizes = args[0] if len(args) == 1 and isinstance(args[0], tuple) else args
@@ -83,7 +83,7 @@ def method(
 
 
 def _broadcast(view: Region, shape: Any) -> Region:
-    """A view in HBM whose axes of one element are read again and again."""
+    """A view in HBM whose axes of length one are repeated."""
     sizes = [integer(size, {}) for size in shape]
     dims = [(0, 1)] * (len(sizes) - len(view.dims)) + list(view.dims)
     if any(count not in (1, size) for (_, count), size in zip(dims, sizes, strict=True)):
@@ -96,7 +96,7 @@ def _broadcast(view: Region, shape: Any) -> Region:
 
 
 def builtin(reader: Reader, name: str, args: list[Any]) -> Any:
-    """A function of Python."""
+    """The result of a function of Python."""
     if name in ("min", "max"):
         values = args[0] if len(args) == 1 else args
         return extreme(list(items_of(values)), name == "max", reader.trips)

@@ -1,6 +1,6 @@
-"""Reads a kernel of NKI 2: it is walked once, with its loops kept and all sizes as numbers.
+"""Reads a kernel in NKI 2. It is processed once; loops are kept and all sizes are numbers.
 
-One that this walk does not follow, and every kernel of NKI 1, is first written again by the target.
+A kernel that is not supported here, and every kernel in NKI 1, is first rewritten by the target.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ Unread: TypeAlias = tuple[str, int]
 
 
 def read(source: str, workload: Workload, language: KernelLanguage) -> Kernel:
-    """The kernel of a file for the arguments of a workload.
+    """The kernel in a file for the arguments of a workload.
 
-    Raises `UnsupportedError`, or the `InputError` of a target that does not read it either.
+    Raises `UnsupportedError`, or the `InputError` of the target if it cannot read the kernel
+    either.
     """
     constants = {} if language.constants is None else language.constants(workload)
     try:
@@ -42,9 +43,9 @@ def read(source: str, workload: Workload, language: KernelLanguage) -> Kernel:
 def read_kernel(
     source: str, arguments: tuple[Argument, ...], constants: Mapping[str, object] = NONE
 ) -> Kernel:
-    """The kernel of a file for arguments of these shapes; raises `UnsupportedError`.
+    """The kernel in a file for arguments of these shapes; raises `UnsupportedError`.
 
-    `constants` are what it is called with beside arrays: they count, not its own defaults.
+    `constants` are the arguments that are not arrays. They replace the kernel's own defaults.
     """
     found = _kernel_or_reason(source, arguments, _frozen(constants))
     if isinstance(found, Kernel):
@@ -56,7 +57,7 @@ def read_kernel(
 def _kernel_or_reason(
     source: str, arguments: tuple[Argument, ...], constants: Constants
 ) -> Kernel | Unread:
-    """The kernel, or why there is none: neither is worked out twice."""
+    """The kernel, or the reason why there is none. Both are cached."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -72,7 +73,7 @@ def _kernel_or_reason(
 
 
 def _frozen(constants: Mapping[str, object]) -> Constants:
-    """To be looked up by; lists become tuples."""
+    """The value in a hashable form; lists become tuples."""
 
     def frozen(value: object) -> object:
         return tuple(map(frozen, value)) if isinstance(value, (list, tuple)) else value
@@ -86,7 +87,8 @@ def _read(
     constants: Mapping[str, object],
     fixed: frozenset[str] = frozenset(),
 ) -> Kernel:
-    """The kernel, with the parameters in `fixed` at their values, all other numbers open."""
+    """The kernel in which the parameters in `fixed` have their values, and all other numbers are
+    unknown."""
     functions = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
     chosen = [f for f in functions.values() if _is_kernel(f)] or list(functions.values())
     if not chosen:
@@ -164,7 +166,7 @@ def _read(
 
 
 def _called_with(default: object, value: object, used: bool) -> object:
-    """What a parameter stands for where the kernel is called with a value for it."""
+    """The value of a parameter for which the kernel is called with a value."""
     same = default.last == value if isinstance(default, Name) else default == value
     if not same and isinstance(value, (bool, int, float)):
         return value

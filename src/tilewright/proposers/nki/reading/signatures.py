@@ -1,4 +1,4 @@
-"""The parameters of NKI 2's instructions, in their order (kernels may leave out the names)."""
+"""The parameters of NKI 2's instructions in order, because kernels may omit the names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What is asked of a kernel's syntax: defaults, ranges, names that loops hand on."""
+"""Queries of a kernel's syntax tree: defaults, ranges, and names whose values are passed between
+iterations."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ RANGES = ("affine_range", "sequential_range", "static_range")
 
 
 def defaults_of(function: ast.FunctionDef) -> dict[str, ast.expr]:
-    """The defaults of parameters by name."""
+    """The defaults of parameters, by name."""
     every, values = function.args, function.args.defaults
     names = [p.arg for p in (*every.posonlyargs, *every.args)]
     found = dict(zip(names[len(names) - len(values) :], values, strict=True))
@@ -20,7 +21,7 @@ def defaults_of(function: ast.FunctionDef) -> dict[str, ast.expr]:
 
 
 def is_range(over: ast.expr) -> bool:
-    """Whether a loop goes over a range of its own."""
+    """Whether a loop iterates over a range that is written in its head."""
     if not isinstance(over, ast.Call) or not isinstance(over.func, (ast.Name, ast.Attribute)):
         return False
     name = over.func.id if isinstance(over.func, ast.Name) else over.func.attr
@@ -28,7 +29,7 @@ def is_range(over: ast.expr) -> bool:
 
 
 def stored(body: Sequence[ast.stmt]) -> set[str]:
-    """Names that statements bind."""
+    """Names to which statements assign a value."""
     return {
         node.id
         for statement in body
@@ -38,7 +39,7 @@ def stored(body: Sequence[ast.stmt]) -> set[str]:
 
 
 def carried(body: Sequence[ast.stmt]) -> bool:
-    """Whether an iteration uses a name as the one before left it."""
+    """Whether an iteration uses the value that the previous one assigned to a name."""
     inner = {
         node.target.id
         for statement in body

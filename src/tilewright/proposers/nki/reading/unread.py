@@ -1,4 +1,5 @@
-"""What of a source the rewriter never reads, whatever the sizes of the kernel's arguments are."""
+"""Finds the parts of a source that the rewriter never reads, for any sizes of the kernel's
+arguments."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ _NO_INSTRUCTIONS = ("get_nc_version",)
 
 
 def unread(source: str) -> list[LeftAlone]:
-    """The lines that keep a kernel from being read, in order, each once, with the reason."""
+    """The lines because of which a kernel cannot be read, in order, each once, with the reason."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -36,7 +37,7 @@ def _reasons(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def _aliases(tree: ast.Module) -> set[str]:
-    """The names under which a file uses the module of instructions."""
+    """The names under which a file imports the module of instructions."""
     found = {name for name, short in MODULES.items() if short == "nisa"}
     for node in tree.body:
         if isinstance(node, ast.Import):
@@ -51,7 +52,7 @@ def _aliases(tree: ast.Module) -> set[str]:
 
 
 def _is_isa(path: str) -> bool:
-    """Whether a path is that of the module of instructions, of either version."""
+    """Whether a path names the module of instructions, in either version."""
     return MODULES.get(path.removeprefix("neuronxcc.")) == "nisa"
 
 

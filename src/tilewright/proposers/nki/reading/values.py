@@ -1,4 +1,4 @@
-"""What the expressions of a kernel stand for while it is read."""
+"""The values of expressions while a kernel is read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tilewright.proposers.nki.linear import Linear
 
 
 class UnsupportedError(Exception):
-    """A kernel, or a part of it, that cannot be read: why, and the line."""
+    """A kernel, or a part of it, that cannot be read, with the reason and the line."""
 
     def __init__(self, reason: str, line: int = 0) -> None:
         super().__init__(reason)
@@ -22,7 +22,7 @@ class UnsupportedError(Exception):
 
 
 class SplitError(Exception):
-    """What follows differs between iterations of the loop over this variable."""
+    """The following code differs between iterations of the loop over this variable."""
 
     def __init__(self, variable: str) -> None:
         super().__init__(variable)
@@ -31,19 +31,19 @@ class SplitError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """Something that is only handed on: `nl.add`, a parameter with a default."""
+    """A name that is only passed on, such as `nl.add` or a parameter with a default."""
 
     text: str
 
     @property
     def last(self) -> str:
-        """Behind the last dot."""
+        """The part after the last dot."""
         return self.text.rpartition(".")[2]
 
 
 @dataclass(frozen=True)
 class Fresh:
-    """A tensor that has no name yet; `values` is the expression of a constant."""
+    """A tensor without a name; `values` is the expression of a constant."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -58,7 +58,7 @@ TILE_SIZES: Mapping[str, int] = {
 
 
 def number(value: Any) -> Any:
-    """A `Linear` without variables as the number it is."""
+    """The number for a `Linear` without variables."""
     if isinstance(value, Linear) and not value.terms:
         return value.constant
     return value
@@ -72,7 +72,7 @@ def linear(value: Any, what: str = "an index") -> Linear:
 
 
 def integer(value: Any, trips: Mapping[str, int], what: str = "a size") -> int:
-    """An integer that is the same in all iterations; splits the loops where it is not."""
+    """An integer that is the same in all iterations. If it is not, the loops are split."""
     found = linear(value, what)
     if found.terms:
         raise SplitError(steepest(found, trips))
@@ -80,12 +80,12 @@ def integer(value: Any, trips: Mapping[str, int], what: str = "a size") -> int:
 
 
 def steepest(value: Linear, trips: Mapping[str, int]) -> str:
-    """The variable that changes a value most in one step."""
+    """The variable whose step changes a value most."""
     return max((t for t in value.terms if t[0] in trips), key=lambda t: abs(t[1]))[0]
 
 
 def compared(operator: ast.cmpop, left: Any, right: Any, trips: Mapping[str, int]) -> bool:
-    """A comparison of integers, where it has one outcome; splits a loop where it has two."""
+    """The result of a comparison of integers. If it has two results, a loop is split."""
     difference = linear(left) - linear(right)
     low, high = difference.bounds(trips)
     outcomes = {
@@ -127,7 +127,7 @@ def divided(left: Any, right: Any, trips: Mapping[str, int]) -> tuple[Any, Any]:
 
 
 def indexed(view: Region, tensor: Tensor, index: Sequence[Any], trips: Mapping[str, int]) -> Region:
-    """A part of a view: integers, slices as (start, stop) and Ellipsis."""
+    """A part of a view, given by integers, slices as (start, stop), and Ellipsis."""
     parts = list(index)
     if Ellipsis in parts:
         place = parts.index(Ellipsis)
@@ -156,12 +156,12 @@ def indexed(view: Region, tensor: Tensor, index: Sequence[Any], trips: Mapping[s
 
 
 def _from_end(place: Linear, count: int, trips: Mapping[str, int]) -> Linear:
-    """A negative index counts from the end."""
+    """A negative index is counted from the end."""
     return place + count if place.bounds(trips)[1] < 0 else place
 
 
 def reshaped(view: Region, tensor: Tensor, shape: Sequence[int]) -> Region:
-    """The same elements under another shape, of a whole tensor in its order."""
+    """The same elements of a whole tensor in the same order, with another shape."""
     wanted = replace(tensor, shape=tuple(shape))
     if view.offset != Linear() or math.prod(view.shape) != math.prod(tensor.shape):
         raise UnsupportedError(f"a reshape of a part of {tensor.name}")

@@ -1,7 +1,7 @@
-"""Walks the statements of a kernel of NKI 2, with its loops kept and all sizes as numbers.
+"""Processes the statements of a kernel in NKI 2; loops are kept and all sizes are numbers.
 
-A loop whose iterations differ in more than where they work is split: into its first, middle and
-last iterations where that helps, else into all of them.
+If the iterations of a loop differ in more than the accessed places, the loop is split into its
+first, middle and last iterations if that is sufficient, otherwise into all iterations.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ MOST_STEPS = 1_000_000
 
 
 class _TooManyPartsError(UnsupportedError):
-    """Iterations of a loop differ in more than its first and last."""
+    """Iterations other than the first and the last one also differ."""
 
     def __init__(self) -> None:
         super().__init__("sizes differ between iterations in too many ways")
@@ -58,7 +58,7 @@ class _TooManyPartsError(UnsupportedError):
 
 @dataclass
 class Reader:
-    """The state of the walk: values of names, tensors, and the statements read so far."""
+    """The state of the reader: values of names, tensors, and the statements read so far."""
 
     names: dict[str, Any] = field(default_factory=dict)
     outside: Mapping[str, Any] = field(default_factory=dict)
@@ -74,13 +74,13 @@ class Reader:
     steps: int = 0
 
     def step(self) -> None:
-        """Count an expression or an item; `UnsupportedError` after too many."""
+        """Count an expression or an item; `UnsupportedError` if there are too many."""
         self.steps += 1
         if self.steps > MOST_STEPS:
             raise UnsupportedError("reading the kernel takes too long")
 
     def run(self, statements: Sequence[ast.stmt]) -> Any:
-        """Walk statements; what a `return` among them gives."""
+        """Process statements, and return the value of a `return` among them."""
         for statement in statements:
             try:
                 found = self._statement(statement)
@@ -138,7 +138,7 @@ class Reader:
         self.names[name] = Items((*found, self._placed(name, item)))
 
     def _each(self, target: ast.expr, over: ast.expr, body: list[ast.stmt]) -> Any:
-        """A loop over what is known item by item: its iterations one after another."""
+        """A loop over known items: its iterations one after another."""
         items = evaluated(self, over)
         if not isinstance(items, (tuple, range)) or len(items) > MOST_SPLIT * FEW:
             raise UnsupportedError("a loop over something other than a range or a short list")
@@ -161,14 +161,14 @@ class Reader:
         self.names[target.id] = self._placed(target.id, value)
 
     def _placed(self, name: str, value: Any) -> Any:
-        """A value with the tensors that it creates given names."""
+        """A value in which the created tensors have names."""
         self.step()
         if isinstance(value, Fresh):
             return self._alloc(name, value)
         if isinstance(value, tuple):
             placed = [self._placed(name, item) for item in value]
             changed = any(one is not other for one, other in zip(placed, value, strict=True))
-            return type(value)(placed) if changed else value  # a list keeps being the same one
+            return type(value)(placed) if changed else value  # a list must stay the same object
         return value
 
     def _alloc(self, name: str, fresh: Fresh) -> Region:
@@ -184,7 +184,7 @@ class Reader:
         return whole(tensor)
 
     def unique(self, name: str) -> str:
-        """A name that nothing else has."""
+        """An unused name."""
         made, number = name, 1
         while made in self.used or made in ("nl", "nisa", "nki", "np"):
             number += 1
@@ -193,7 +193,7 @@ class Reader:
         return made
 
     def call(self, function: Any, args: list[Any], kwargs: dict[str, Any], line: int) -> Any:
-        """A call of NKI or of a function of the file."""
+        """The value of a call of NKI or of a function in the file."""
         self.count += 1
         if self.count > MOST_STATEMENTS:
             raise UnsupportedError("it is too long")
@@ -216,7 +216,7 @@ class Reader:
         raise UnsupportedError(f"{function.text} is not understood", line)
 
     def _inlined(self, function: ast.FunctionDef, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        """What a function of the file does, in the place of its call."""
+        """The statements of a function in the file, inserted at its call."""
         parameters = [p.arg for p in (*function.args.args, *function.args.kwonlyargs)]
         given = {**dict(zip(parameters, args, strict=False)), **kwargs}
         inside = function.name in self.names and function.name not in self.outside
@@ -246,7 +246,7 @@ class Reader:
         return Fresh(shape, dtype, memory)
 
     def _zeros(self, args: list[Any], kwargs: dict[str, Any]) -> Region:
-        """A tile of zeros; in PSUM the first product writes over what it holds."""
+        """A tile of zeros. In PSUM, the first product overwrites its contents."""
         region = self._alloc("zeros", self._ndarray(args, kwargs))
         if self.tensors[region.tensor].memory == "psum":
             return region
@@ -264,7 +264,7 @@ class Reader:
         for key, value in given.items():
             if isinstance(value, Fresh):
                 raise UnsupportedError("a tensor without a name")
-            if key == "dtype" and name == "tensor_copy":  # that of dst counts
+            if key == "dtype" and name == "tensor_copy":  # the type of dst is used
                 continue
             if value is None or (key in DEFAULTS and value == DEFAULTS[key]):
                 continue
@@ -319,7 +319,7 @@ class Reader:
     def _split(
         self, name: str, start: Linear, step: int, trips: int, kind: str, body: list[ast.stmt]
     ) -> None:
-        """A loop with its last iteration apart, or its first, or both, else all of them."""
+        """A loop whose last or first iteration, or both, are separate; otherwise all iterations."""
         before, names, used = len(self.body), dict(self.names), set(self.used)
         for head, tail in EDGES if trips > FEW else ():
             rest = (head, trips - tail)
@@ -346,7 +346,7 @@ class Reader:
                 raise UnsupportedError("a return within a loop")
 
     def _range(self, over: ast.expr) -> tuple[Linear, int, int, str]:
-        """Start, step, trips and kind of the range of a loop."""
+        """Start, step, number of iterations and kind of a loop's range."""
         if not isinstance(over, ast.Call):
             raise UnsupportedError("a loop over something other than a range")
         function = (

@@ -1,1 +1,1 @@
-"""Rewrites of kernels: each finds its places and carries itself out at one."""
+"""Rewrites of kernels. Each finds its places and is applied at one of them."""

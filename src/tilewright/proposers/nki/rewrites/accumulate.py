@@ -23,7 +23,7 @@ from tilewright.proposers.nki.rewrites.uses import body_of, op_at, uses
 
 
 def accumulate(kernel: Kernel, path: Path) -> Kernel:
-    """The kernel without an addition of products: they are added up where they are computed."""
+    """The kernel without an addition of products, which are accumulated where they are computed."""
     sums, parts = summands(kernel, path)
     total, product = whole(sums), whole(parts)
     use, part = uses(kernel, sums.name), uses(kernel, parts.name)

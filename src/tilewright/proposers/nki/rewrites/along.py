@@ -1,4 +1,4 @@
-"""Reduces a row while it is computed, instead of reading all of it again."""
+"""Reduces a row while it is computed, instead of reading it again."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ REDUCTIONS = ("nl.add", "nl.maximum", "nl.minimum")
 
 
 def along(kernel: Kernel, path: Path) -> Kernel:
-    """A reduction of rows that a loop before computes piece by piece: of each piece on the way."""
+    """A reduction of rows that an earlier loop computes in parts: each part is reduced in that
+    loop."""
     reduce, tensors = op_at(kernel, path), kernel.tensors()
     if not reduces_rows(reduce):
         raise NotApplicableError("the instruction does not reduce each row to one number")
@@ -59,7 +60,8 @@ def along(kernel: Kernel, path: Path) -> Kernel:
 
 
 def coarsen(kernel: Kernel, path: Path) -> Kernel:
-    """A reduction to several numbers, which are reduced again by the same operation: to one."""
+    """A reduction to several numbers that are then reduced by the same operation: directly to one
+    number."""
     reduce, tensors = op_at(kernel, path), kernel.tensors()
     target = reduce.region("dst")
     count, tile = target.columns, tensors[target.tensor]
@@ -90,10 +92,10 @@ def coarsen(kernel: Kernel, path: Path) -> Kernel:
 
 
 def folded(kernel: Kernel) -> Kernel:
-    """With loops of one instruction, whose sums are summed again, as one instruction each.
+    """Loops of one instruction whose results are summed again, as single instructions.
 
-    What a jammed loop computes piece by piece, each piece with a number of its own, it then
-    computes at once, with one number.
+    Parts that a jammed loop computes with a separate sum for each are then computed at once, with
+    one sum.
     """
     for path, loop in list(walk(kernel.body)):
         if isinstance(loop, Loop) and len(loop.body) == 1:
@@ -138,7 +140,7 @@ def _folded(kernel: Kernel, path: Path, loop: Loop) -> Kernel:
 
 
 def reduces_rows(op: Op) -> bool:
-    """Whether it reduces each row to one number, by an operation that any order suits."""
+    """Whether it reduces each row to one number, with an operation whose order does not matter."""
     return (
         op.name == "tensor_reduce"
         and op.get("op") in REDUCTIONS
@@ -148,7 +150,8 @@ def reduces_rows(op: Op) -> bool:
 
 
 def with_sum(op: Op, reduce: Op, column: Region, tensors: Mapping[str, Tensor]) -> Op | None:
-    """An instruction that also reduces what it computes, into a column of float32; None if none."""
+    """An instruction that also reduces its result into a column of float32; None if there is
+    none."""
     if {tensors[r.tensor].dtype for r in (op.region("dst"), column)} != {"float32"}:
         return None
     how = reduce.get("op")
@@ -177,7 +180,7 @@ def with_sum(op: Op, reduce: Op, column: Region, tensors: Mapping[str, Tensor]) 
 
 
 def _filling(kernel: Kernel, path: Path, row: Tensor) -> tuple[Path, Loop]:
-    """The instruction that computes a tile in a loop of the same body, and that loop."""
+    """The instruction that computes a tile in a loop of the same body, and this loop."""
     found = [p for p in uses(kernel, row.name).written if p < path]
     home = uses(kernel, row.name).home
     if len(found) != 1 or len(found[0]) != len(path) + 1 or found[0][:-2] != path[:-1]:
@@ -190,7 +193,7 @@ def _filling(kernel: Kernel, path: Path, row: Tensor) -> tuple[Path, Loop]:
 
 
 def beside(kernel: Kernel, path: Path) -> Kernel:
-    """A copy and a reduction of the same elements in one body as one instruction."""
+    """A copy and a reduction of the same elements in one body, as one instruction."""
     second, tensors, body = op_at(kernel, path), kernel.tensors(), body_of(kernel, path)
     for number in range(path[-1] - 1, -1, -1):
         first = body[number]

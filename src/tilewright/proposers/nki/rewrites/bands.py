@@ -1,4 +1,5 @@
-"""Gives partitions neighbouring rows, where windows of rows overlap from partition to partition.
+"""Assigns neighbouring rows to each partition, if windows of rows overlap from partition to
+partition.
 
 Before:                                   After (bands of 4 rows):
 
@@ -10,8 +11,8 @@ Before:                                   After (bands of 4 rows):
                                                           = f(rows r and r + 1 of w)
                                               for r in range(2): as before, for what is left
 
-What two partitions loaded both is now in one of them, and loaded once. Which partition works on
-which rows makes no difference, as no instruction in the loop looks at another partition.
+Rows that two partitions loaded are now in one of them, and are loaded once. It does not matter
+which partition processes which rows, because no instruction in the loop accesses another partition.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def bands(kernel: Kernel, path: Path, height: int) -> Kernel:
 
 
 def _rows(loop: Loop, kernel: Kernel) -> int:
-    """How many partitions the loop works on, one row of each tensor in HBM in each of them."""
+    """Number of partitions that the loop uses, if each has one row of each tensor in HBM."""
     tensors, own, found = kernel.tensors(), allocated(loop.body), set[int]()
     for op in ops(loop.body):
         if op.name not in BY_PARTITION:
@@ -100,7 +101,7 @@ def _rows(loop: Loop, kernel: Kernel) -> int:
 
 
 def _banded(region: Region, *, loop: Loop, own: str, rows: int, height: int, group: str) -> Region:
-    """The rows that a partition works on in an iteration `own` of a group."""
+    """The rows of a partition in iteration `own` of a group."""
     if not region.offset.factor(loop.variable):
         return region
     (step, count), *free = region.dims
@@ -110,7 +111,8 @@ def _banded(region: Region, *, loop: Loop, own: str, rows: int, height: int, gro
 
 
 def _parts(body: Body) -> Iterator[Body]:
-    """Statements that share no tile with the others, in their order: loops of their own."""
+    """Groups of statements that share no tile with the others, in order, each for a separate
+    loop."""
     first = 0
     for number in range(1, len(body) + 1):
         before, behind = body[first:number], body[number:]
@@ -120,7 +122,7 @@ def _parts(body: Body) -> Iterator[Body]:
 
 
 def _rest(loop: Loop, first: int, count: int, names: Names) -> Body:
-    """What the groups leave: the last `count` iterations, with tiles and loops of their own."""
+    """The last `count` iterations, which fill no group, with separate tiles and loops."""
     if not count:
         return ()
     body = copied(loop.body, names)
@@ -131,7 +133,7 @@ def _rest(loop: Loop, first: int, count: int, names: Names) -> Body:
 
 
 def _loaded_once(kernel: Kernel, loops: set[str]) -> Kernel:
-    """With rows that several iterations of these loops load loaded once, before the loop."""
+    """The loops in which rows that several iterations load are loaded once, before the loop."""
     found, reason = False, "the loop loads no row more than once"
     waiting = True
     while waiting:

@@ -1,4 +1,4 @@
-"""Rewrites in a row that pay only together."""
+"""Sequences of rewrites that are useful only together."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from tilewright.proposers.nki.rewrites.uses import body_of, op_at
 
 
 def stay(kernel: Kernel, path: Path) -> Kernel:
-    """A loop that takes what it loads from the tiles that it stored it from.
+    """A loop that reads the tiles from which data were stored, instead of loading the data.
 
-    It is fused with those behind it, as many as load what the loops before them stored.
+    It is fused with the following loops, as long as they load data that the loops before them
+    stored.
     """
     kernel, done = _forwarded(kernel, path)
     while True:
@@ -32,7 +33,8 @@ def stay(kernel: Kernel, path: Path) -> Kernel:
 
 
 def _forwarded(kernel: Kernel, path: Path) -> tuple[Kernel, int]:
-    """With everything that a loop loads taken from tiles where that is possible, and how much."""
+    """The kernel in which the loads of a loop are replaced by tiles where possible, and their
+    number."""
     count = 0
     for place in [p for p, s in walk(kernel.body) if isinstance(s, Op)]:
         if place[: len(path)] == path:
@@ -45,7 +47,7 @@ def _forwarded(kernel: Kernel, path: Path) -> tuple[Kernel, int]:
 
 
 def early(kernel: Kernel, path: Path, loop: Path) -> Kernel:
-    """What an instruction computes in place: in a tile of its own, computed before a loop."""
+    """An instruction that works in place gets a separate tile, and is computed before a loop."""
     made = renewed(kernel, path)
     moved = (*path[:-1], path[-1] + isinstance(body_of(made, path)[path[-1]], Alloc))
     return hoist(made, loop, op_at(made, moved).region("dst").tensor)

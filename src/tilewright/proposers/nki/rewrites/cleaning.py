@@ -1,4 +1,5 @@
-"""Takes away what nobody uses, and puts tensors where they are first used; after every rewrite."""
+"""Removes unused code, and creates tensors where they are first used. Applied after every
+rewrite."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from tilewright.proposers.nki.ir import Alloc, Body, Kernel, Loop, Statement, op
 
 
 def cleaned(kernel: Kernel) -> Kernel:
-    """Without tensors that nobody reads, what computes them, and empty loops."""
+    """The kernel without tensors that are never read, the instructions that compute them, and empty
+    loops."""
     kept = {*kernel.returned}
     if has_hidden_state(kernel.body):
         return kernel
@@ -27,7 +29,7 @@ def cleaned(kernel: Kernel) -> Kernel:
 
 
 def _cleaned(body: Body, kept: set[str]) -> Body:
-    """The same, with every tensor created just before its first use in the body."""
+    """The same, with every tensor created directly before its first use in the body."""
     waiting = {s.tensor.name: s for s in body if isinstance(s, Alloc) and s.tensor.name in kept}
     found: list[Statement] = []
     for statement in body:

@@ -1,4 +1,5 @@
-"""Leaves out copies: through HBM, within the chip, and of results that could land elsewhere."""
+"""Removes copies: through HBM, inside the chip, and of results that could be written to the
+destination."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ _SBUF_ONLY = ("nc_matmul", "nc_transpose", "dma_copy", "affine_select", "iota")
 
 
 def forward(kernel: Kernel, path: Path) -> Kernel:
-    """A load from HBM of what the same iteration stored: taken from the tile it was stored from."""
+    """A load from HBM of data that the same iteration stored, replaced by the tile from which they
+    were stored."""
     load = op_at(kernel, path)
     tensors, trips = kernel.tensors(), kernel.trips()
     source = load.get("src")
@@ -62,7 +64,7 @@ def forward(kernel: Kernel, path: Path) -> Kernel:
 def _part(
     source: Region, target: Region, tile: Region, tensor: Tensor, trips: dict[str, int]
 ) -> Region:
-    """The part of a tile that was stored where `source` is."""
+    """The part of the stored tile that corresponds to `source`."""
     wanted, there = extents(source, tensor, trips), extents(target, tensor, trips)
     if wanted is None or there is None or len(target.dims) != len(tile.dims):
         raise NotApplicableError(
@@ -83,7 +85,7 @@ def _part(
 
 
 def skip_copy(kernel: Kernel, path: Path) -> Kernel:
-    """A copied tile read where it was copied from."""
+    """The uses of a copied tile read the original instead."""
     copy = op_at(kernel, path)
     tensors, trips = kernel.tensors(), kernel.trips()
     if copy.name != "tensor_copy":
@@ -122,7 +124,7 @@ def skip_copy(kernel: Kernel, path: Path) -> Kernel:
 def _require_unchanged(
     kernel: Kernel, path: Path, source: Region, readers: tuple[Path, ...]
 ) -> None:
-    """Refuses where what was copied changes before the last use of the copy."""
+    """Refuse the rewrite if the original changes before the last use of the copy."""
     if not readers:
         raise NotApplicableError("nothing reads the copy")
     home = uses(kernel, source.tensor).home if source.tensor not in {
@@ -141,12 +143,12 @@ def _require_unchanged(
 
 
 def off_pool(op: Op) -> Op:
-    """The instruction without the wish to run on Pool, which does not reach PSUM."""
+    """The instruction without the request to run on Pool, which cannot access PSUM."""
     return op.having(engine=None) if "gpsimd" in str(op.get("engine")) else op
 
 
 def may_read_psum(op: Op, tensors: Mapping[str, Tensor]) -> bool:
-    """Whether an instruction may have the operands in PSUM that it has."""
+    """Whether an instruction may have those operands in PSUM that it has there."""
     in_psum = [k for k, r in op.regions if k != "dst" and tensors[r.tensor].memory == "psum"]
     if not in_psum:
         return True
@@ -156,7 +158,7 @@ def may_read_psum(op: Op, tensors: Mapping[str, Tensor]) -> bool:
 
 
 def land(kernel: Kernel, path: Path) -> Kernel:
-    """What is computed into a tile only to be copied: computed where it is copied to."""
+    """A result that is only computed to be copied is computed in the destination of the copy."""
     copy = op_at(kernel, path)
     tensors = kernel.tensors()
     if copy.name != "tensor_copy":
@@ -168,14 +170,14 @@ def land(kernel: Kernel, path: Path) -> Kernel:
     if found is None or not before or not tile.on_chip:
         raise NotApplicableError(f"{tile.name} is not computed before")
     place = max(before)
-    # Of a tile that lives in this iteration alone, only what follows the last result counts.
+    # For a tile that exists only in this iteration, only instructions after the last result matter.
     again = len(found.written) > 1 and found.home[:-1] != path[:-1]
     if again or max(found.written) > path or [p for p in found.read if p > place] != [path]:
         raise NotApplicableError(f"{tile.name} has other uses")
     producer = op_at(kernel, place)
     if place[:-1] != path[:-1] or place > path or tensors[target.tensor].memory != "sbuf":
         raise NotApplicableError("the copied tile is computed elsewhere")
-    keeps = producer.name in CHANGES  # a part of what its destination held
+    keeps = producer.name in CHANGES  # a part of the previous contents of its destination
     if producer.name.startswith("nc_") or keeps or producer.get("dst") != source:
         raise NotApplicableError(
             "the instruction that computes the tile cannot write to the destination of the copy"
@@ -196,7 +198,7 @@ def land(kernel: Kernel, path: Path) -> Kernel:
 
 
 def take_over(kernel: Kernel, path: Path) -> Kernel:
-    """A copied tile in the place of the one it is a copy of, which nobody uses any more."""
+    """A copy replaces the original tile if nothing uses the original any more."""
     copy = op_at(kernel, path)
     if copy.name != "tensor_copy":
         raise NotApplicableError("the instruction is not a copy")

@@ -1,4 +1,4 @@
-"""Scales the rows of a product after it is summed, instead of the rows of its first operand."""
+"""Scales the rows of a product after the summation, instead of the rows of its first operand."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ _KEEPS_RANGE = ("float32", "tfloat32", "bfloat16")
 
 
 def defer(kernel: Kernel, path: Path) -> Kernel:
-    """The kernel with a product by a column moved from an operand's rows to the result's rows.
+    """The kernel in which a multiplication by a column is moved from an operand's rows to the
+    result's rows.
 
-    What is scaled may only be copied, transposed and then be the stationary operand: its rows are
-    then those of the result.
+    The scaled tile may only be copied or transposed, and must become the stationary operand, whose
+    rows are those of the result.
     """
     scale = op_at(kernel, path)
     tensors = kernel.tensors()
@@ -65,7 +66,7 @@ def _of(factor: object) -> Region | float:
 
 
 def _require_kept(kernel: Kernel, path: Path, factor: Region, readers: list[Path]) -> None:
-    """The column must exist where the result is copied, and hold the same."""
+    """The column must exist where the result is copied, and have the same contents."""
     home = uses(kernel, factor.tensor)
     if any(follows(place, path) for place in home.written):
         raise NotApplicableError(f"{factor.tensor} changes before the result is copied")
@@ -120,7 +121,7 @@ def _products(kernel: Kernel, path: Path, name: str) -> Iterator[Path]:
 
 
 def _is_all(region: Region, row: int, rows: int, turned: bool, shape: tuple[int, ...]) -> bool:
-    """Whether a region has all rows (columns, where it is transposed) in their order."""
+    """Whether a region has all rows (columns, if it is transposed) in order."""
     if turned:
         free = [dim for dim in region.dims[1:] if dim[1] > 1]
         _, start = region.offset.divided(row)

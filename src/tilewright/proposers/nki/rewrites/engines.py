@@ -1,4 +1,4 @@
-"""Moves an instruction to another engine, as another instruction where that needs one."""
+"""Moves an instruction to another engine, if necessary as another instruction."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _on_act(kernel: Kernel, path: Path, op: Op) -> Kernel:
 
 
 def replace_dims(target: Region, data: Region) -> Region:
-    """A whole tile under the shape of another region."""
+    """A whole tile with the shape of another region."""
     dims, step = [], 1
     for _, count in reversed(data.dims[1:]):
         dims.append((step, count))

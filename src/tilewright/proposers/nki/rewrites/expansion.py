@@ -1,4 +1,4 @@
-"""Tiles made wider, so that each holds what several iterations had in tiles of their own."""
+"""Widens tiles, so that each contains the separate tiles of several iterations."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ def require_room(tensor: Tensor) -> None:
 
 
 def expanded(tensor: Tensor, copies: int) -> Tensor:
-    """The tile with so many copies behind one another in each partition."""
+    """The tile with this number of copies after one another in each partition."""
     return replace(tensor, shape=(tensor.shape[0], copies * tensor.shape[1], *tensor.shape[2:]))
 
 
 def moved(region: Region, tensor: Tensor, copies: int, copy: Linear) -> Region:
-    """A region of a tile as that of one of its copies in the wider tile."""
+    """A region of a tile as a region of one of its copies in the wider tile."""
     return carried(region, tensor, region.tensor, tensor.row * copies, copy * tensor.row)
 
 
 def carried(
     region: Region, tensor: Tensor, name: str, row: int, begin: Linear, step: int = 1
 ) -> Region:
-    """A region of a tile in the tensor `name`, whose partitions are `row` elements apart.
+    """A region of a tile in the tensor `name`, whose partitions have a distance of `row` elements.
 
-    There the elements of a partition begin at `begin` and are `step` apart.
+    There, the elements of a partition begin at `begin` and have a distance of `step`.
     """
     if not region.dims or region.dims[0][0] != tensor.row:
         raise NotApplicableError(f"{tensor.name} is not accessed partition by partition")
@@ -45,7 +45,8 @@ def carried(
 
 
 def widened_tiles(body: Body, copies: Mapping[str, tuple[int, Linear]]) -> Body:
-    """The body with each of these tiles replaced by a wider one, of which it uses one copy."""
+    """The body in which each of these tiles is replaced by a wider one, of which it uses one
+    copy."""
     tensors: dict[str, Tensor] = {}
     return _widened(body, copies, tensors)
 

@@ -1,6 +1,6 @@
-"""Computes a tile before a loop whose iterations all compute the same one.
+"""Computes a tile before a loop if all iterations compute the same tile.
 
-Where the loops inside give it different values, all of them are kept side by side in a wider tile.
+If inner loops give it several values, all of them are kept in a wider tile.
 """
 
 from __future__ import annotations
@@ -83,14 +83,14 @@ def _apart(body: Body, count: int) -> tuple[Body, Body]:
 
 
 def _with_inner(body: Body, path: Path, inner: Body) -> Body:
-    """The body with that of the loop at a place replaced."""
+    """The body in which that of the loop at a place is replaced."""
     loop = at(body, path)
     assert isinstance(loop, Loop)
     return spliced(body, path, (replace(loop, body=inner),))
 
 
 def _home(loop: Loop, name: str, path: Path = ()) -> tuple[list[Loop], Body, Path]:
-    """The loops between a loop and the body that creates a tile, that body, and its loop."""
+    """The loops between a loop and the body that creates a tile, this body, and its loop."""
     for number, statement in enumerate(loop.body):
         if isinstance(statement, Alloc) and statement.tensor.name == name:
             return [], loop.body, path
@@ -101,7 +101,7 @@ def _home(loop: Loop, name: str, path: Path = ()) -> tuple[list[Loop], Body, Pat
 
 
 def _slice(body: Body, name: str) -> tuple[list[int], set[str]]:
-    """The statements that a tile is computed by, and the tiles that take part."""
+    """The statements that compute a tile, and the tiles that they use."""
     private = {s.tensor.name for s in body if isinstance(s, Alloc)}
     needed, chosen = {name}, set[int]()
     while True:
@@ -132,7 +132,7 @@ def _require_invariant(loop: Loop, between: Sequence[Loop], chosen: Body, needed
 
 
 def _read_early(body: Body, chosen: Sequence[int], name: str) -> bool:
-    """Whether anything else reads a tile before all statements that write it are done."""
+    """Whether another instruction reads a tile before all statements that write it have run."""
     last = max((n for n in chosen if name in written((body[n],))), default=-1)
     return any(
         touches(statement, name)

@@ -1,7 +1,7 @@
-"""Runs neighbouring iterations of a loop together, statement by statement.
+"""Runs adjacent iterations of a loop together, statement by statement.
 
-What is the same in all of them is done once; loads become wider, instructions work on more columns,
-and tiles hold what several iterations had in tiles of their own.
+Work that is the same in all of them is done once, loads become wider, instructions process more
+columns, and tiles contain the separate tiles of several iterations.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tilewright.proposers.nki.rewrites.expansion import expanded, require_room, 
 
 
 def jam(kernel: Kernel, path: Path, factor: int) -> Kernel:
-    """The kernel with `factor` iterations of a loop run together; 0 for all."""
+    """The kernel with `factor` iterations of a loop run together; 0 means all."""
     loop, world = at(kernel.body, path), World.of(kernel)
     if not isinstance(loop, Loop):
         raise NotApplicableError("there is no such loop")
@@ -67,7 +67,7 @@ class _Together:
             require_room(self._tensors[name])
 
     def made(self) -> Body:
-        """What stands in the loop's place."""
+        """The statements that replace the loop."""
         body = widened_tiles(self._loop.body, self._copies)
         count = self._loop.trips // self._factor
         if count == 1:
@@ -108,7 +108,7 @@ def varies(op: Op, name: str, varying: set[str], private: dict[str, Tensor]) -> 
 
 
 def _varying(loop: Loop) -> set[str]:
-    """Tiles of an iteration whose values differ from iteration to iteration."""
+    """Tiles of an iteration whose values differ between iterations."""
     private, found = allocated(loop.body), set[str]()
     while True:
         before = len(found)
@@ -120,7 +120,8 @@ def _varying(loop: Loop) -> set[str]:
 
 
 def _in_text_order(loop: Loop, world: World) -> set[Path]:
-    """Instructions whose iterations must stay in order; refuses what statement order breaks."""
+    """Instructions whose iterations must stay in order. Refused if the order of statements breaks
+    this."""
     if has_hidden_state(loop.body):
         raise NotApplicableError("sums are kept in the accumulator of ACT")
     serial: set[Path] = set()
@@ -134,5 +135,5 @@ def _in_text_order(loop: Loop, world: World) -> set[Path]:
 
 
 def is_parallel(loop: Loop, world: World) -> bool:
-    """Whether the iterations of a loop may run in any order."""
+    """Whether the iterations of a loop can run in any order."""
     return not has_hidden_state(loop.body) and not any(conflicts(loop.body, loop, world))

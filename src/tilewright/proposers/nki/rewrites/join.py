@@ -1,4 +1,4 @@
-"""Loads windows that overlap, or follow one another, once: in a body, as `window` does in a loop.
+"""Loads windows that overlap or are adjacent only once, in a body, as `window` does in a loop.
 
 Before:                                   After:
 
@@ -34,7 +34,7 @@ from tilewright.proposers.nki.rewrites.uses import body_of, is_whole, op_at, rep
 
 
 def join(kernel: Kernel, path: Path) -> Kernel:
-    """The kernel with the load at `path` and those that it overlaps with as one."""
+    """The kernel in which the load at `path` and the loads that it overlaps are one load."""
     load = op_at(kernel, path)
     if load.name == "dma_copy" and kernel.tensors()[load.region("dst").tensor].on_chip:
         kernel = with_own_tile(kernel, path, load.region("dst").tensor)
@@ -75,7 +75,7 @@ def join(kernel: Kernel, path: Path) -> Kernel:
 
 
 def _loaded(kernel: Kernel, path: Path, load: Op) -> tuple[Region, Tensor]:
-    """What a load of a whole tile of its own reads, and the tile."""
+    """The source of a load that fills a whole separate tile, and the tile."""
     source, target, tensors = load.get("src"), load.get("dst"), kernel.tensors()
     if load.name != "dma_copy" or not isinstance(source, Region) or not isinstance(target, Region):
         raise NotApplicableError("the instruction is not a load")
@@ -91,7 +91,7 @@ def _loaded(kernel: Kernel, path: Path, load: Op) -> tuple[Region, Tensor]:
 
 
 def _loads_beside(kernel: Kernel, path: Path) -> Iterator[tuple[Path, Op]]:
-    """The other loads of a body that could be joined with one of it."""
+    """The other loads of a body that could be joined with one load in it."""
     for number, statement in enumerate(body_of(kernel, path)):
         place = (*path[:-1], number)
         if isinstance(statement, Op) and place != path:
@@ -103,7 +103,7 @@ def _loads_beside(kernel: Kernel, path: Path) -> Iterator[tuple[Path, Op]]:
 
 
 def _reached(begin: Mapping[Path, int], path: Path, length: int) -> dict[Path, int]:
-    """The loads that lie without a gap beside the one at `path`, or beside others that do."""
+    """The loads without a gap to the one at `path`, or to others that have none."""
     found = {path: begin[path]}
     while True:
         low, high = min(found.values()), max(found.values())
@@ -114,7 +114,7 @@ def _reached(begin: Mapping[Path, int], path: Path, length: int) -> dict[Path, i
 
 
 def _taken(region: Region, tile: Tensor, wide: Tensor, places: Mapping[str, Linear]) -> Region:
-    """A region of one of the tiles in the longer one."""
+    """A region of one of the tiles as a region of the longer one."""
     if region.tensor not in places:
         return region
     return carried(region, tile, wide.name, wide.row, places[region.tensor])

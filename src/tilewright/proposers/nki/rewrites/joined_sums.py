@@ -1,4 +1,4 @@
-"""Adds a product to the product before it in PSUM, where both are added to one sum.
+"""Accumulates a product in PSUM on the previous product, if both are added to the same sum.
 
 Before:                                   After:
 
@@ -40,7 +40,7 @@ from tilewright.proposers.nki.rewrites.uses import (
 
 
 def summands(kernel: Kernel, path: Path) -> tuple[Tensor, Tensor]:
-    """The sum in SBUF that the instruction at `path` adds to, and the product in PSUM."""
+    """The sum in SBUF to which the instruction at `path` adds, and the product in PSUM."""
     add = op_at(kernel, path)
     tensors = kernel.tensors()
     if add.name != "tensor_tensor" or add.get("op") != "nl.add":
@@ -59,7 +59,7 @@ def summands(kernel: Kernel, path: Path) -> tuple[Tensor, Tensor]:
 
 
 def require_product(kernel: Kernel, part: Uses, path: Path) -> None:
-    """Raises `NotApplicableError` for a tile that is more than a product for one instruction."""
+    """Raises `NotApplicableError` for a tile that is not a product used by only one instruction."""
     writers = [op_at(kernel, p) for p in part.written]
     if any(op.name != "nc_matmul" or not op.accumulates for op in writers):
         raise NotApplicableError("the value that the instruction adds is not a product")
@@ -68,7 +68,7 @@ def require_product(kernel: Kernel, part: Uses, path: Path) -> None:
 
 
 def joined(kernel: Kernel, path: Path, sums: Tensor, parts: Tensor) -> Kernel:
-    """The kernel without an addition whose sum was written before it in the same body."""
+    """The kernel without an addition to a sum that was written earlier in the same body."""
     require_product(kernel, uses(kernel, parts.name), path)
     body, place = body_of(kernel, path), path[-1]
     before = max((n for n in range(place) if touches(body[n], sums.name)), default=-1)
@@ -105,7 +105,7 @@ def joined(kernel: Kernel, path: Path, sums: Tensor, parts: Tensor) -> Kernel:
 
 
 def _in_place(kernel: Kernel, path: Path, until: Body) -> Kernel:
-    """The kernel with other statements up to `path`, in its body."""
+    """The kernel with other statements up to `path` in its body."""
     made = (*until, *body_of(kernel, path)[path[-1] + 1 :])
     if len(path) == 1:
         return replace(kernel, body=made)

@@ -1,4 +1,4 @@
-"""Leaves out what a mask hides: products, copies, reductions and transposes of hidden columns."""
+"""Removes what a mask hides: products, copies, reductions and transposes of hidden columns."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from tilewright.proposers.nki.rewrites.uses import body_of, op_at
 
 
 def skip_masked(kernel: Kernel, path: Path, parts: int) -> Kernel:
-    """The kernel without what the mask of an `affine_select` hides.
+    """The kernel without the columns that the mask of an `affine_select` hides.
 
-    The outermost loop that the mask depends on is run in so many parts, one after the other: what
-    is hidden in all iterations of a part is left out of it. With 0 parts that loop is taken apart
-    where what it hides begins or ends.
+    The outermost loop on which the mask depends is divided into this number of parts, one after the
+    other. Columns that are hidden in all iterations of a part are removed from it. With 0 parts,
+    the loop is divided where hidden columns begin or end.
     """
     select = op_at(kernel, path)
     around = [at(kernel.body, path[:depth]) for depth in range(1, len(path))]
@@ -64,7 +64,7 @@ def skip_masked(kernel: Kernel, path: Path, parts: int) -> Kernel:
 def _in_parts(
     kernel: Kernel, place: Path, loop: Loop, parts: int, names: Names
 ) -> tuple[Body, bool]:
-    """The parts of a loop, each without what is hidden in all of its iterations."""
+    """The parts of a loop, each without the columns that are hidden in all of its iterations."""
     if parts < 2 or loop.trips % parts:
         raise NotApplicableError(
             f"the {loop.trips} iterations cannot be divided into {parts} equal parts"
@@ -86,7 +86,7 @@ def _in_parts(
 
 
 def _with_body(kernel: Kernel, path: Path, body: Body) -> Kernel:
-    """The kernel with the statements of a loop replaced, or its own."""
+    """The kernel in which the statements of a loop, or its own, are replaced."""
     if not path:
         return replace(kernel, body=body)
     loop = at(kernel.body, path)
@@ -95,14 +95,14 @@ def _with_body(kernel: Kernel, path: Path, body: Body) -> Kernel:
 
 
 def _range_of(loop: Loop, start: int, count: int, names: Names) -> Body:
-    """Consecutive iterations of a loop, with tiles and loops of their own."""
+    """Consecutive iterations of a loop, with separate tiles and loops."""
     first = Linear(start) if count == 1 else variable(loop.variable) + start
     body = mapped_ops(loop.body, partial(substituted, values={loop.variable: first}))
     return copied(body if count == 1 else (replace(loop, trips=count, body=body),), names)
 
 
 def _without_hidden(kernel: Kernel, body: Body, names: Names) -> tuple[Body, bool]:
-    """A body without what is hidden whenever it runs, and whether anything is."""
+    """A body without columns that are always hidden, and whether there are any."""
     found = Follower(kernel.tensors(), kernel.trips()).followed(body)
     return tuple(_emitted(body, found, names)), _changes(found)
 
@@ -133,7 +133,7 @@ def _emitted(body: Body, followed: Sequence[Followed], names: Names) -> Iterator
 
 
 def _changed(op: Op, action: Action) -> Iterator[Op]:
-    """An instruction with fewer columns, if any; a selection selects only where it is masked."""
+    """An instruction with fewer columns, if any. A selection is restricted to masked columns."""
     if action.drops:
         return
     if action.live is None:
@@ -151,7 +151,8 @@ def _cut(op: Op, keys: Sequence[str], live: tuple[int, int]) -> Op:
 def _selected(
     op: Op, keys: Sequence[str], live: tuple[int, int], masked: tuple[int, int]
 ) -> Iterator[Op]:
-    """A selection of what is masked in some partitions, and copies of what is in none."""
+    """A selection of columns that are masked in some partitions, and copies of those masked in
+    none."""
     first = masked if masked[0] < masked[1] else (live[1], live[1])
     for low, high in ((live[0], first[0]), (first[1], live[1])):
         made = _cut(op, keys, (low, high))

@@ -1,4 +1,4 @@
-"""Puts a tile into PSUM instead of SBUF, or back: one operand there makes sums of tiles cheaper."""
+"""Moves a tile to PSUM or to SBUF. If one operand is in PSUM, sums of tiles are faster."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _COLUMNS = ("operand0", "operand1", "bias", "scale", "initial", "reduce_res")
 
 
 def require_psum(tensor: Tensor) -> None:
-    """Raises `NotApplicableError` for a tile that PSUM has no room for, or not of float32."""
+    """Raises `NotApplicableError` for a tile that does not fit into PSUM, or is not float32."""
     if tensor.dtype != "float32" or tensor.partition_bytes > _PSUM_BYTES:
         raise NotApplicableError(f"{tensor.name} is not float32, or too large for PSUM")
 
 
 def place(kernel: Kernel, name: str, memory: Memory) -> Kernel:
-    """The kernel with a tile in another memory, which everything that uses it must reach."""
+    """The kernel with a tile in another memory, which all its uses must be able to access."""
     tensor = kernel.tensors()[name]
     if tensor.memory == memory or not tensor.on_chip:
         raise NotApplicableError(f"{name} is not on chip, or already in this memory")

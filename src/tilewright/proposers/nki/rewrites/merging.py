@@ -1,4 +1,4 @@
-"""Two instructions in a row as one: what the first computes, the second one computes on the way."""
+"""Merges two consecutive instructions into one."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _COMMUTES = ("nl.add", "nl.multiply", "nl.maximum", "nl.minimum")
 
 
 def merge(kernel: Kernel, path: Path) -> Kernel:
-    """An instruction merged into the one that computes its operand in the same iteration.
+    """An instruction merged with the one that computes its operand in the same iteration.
 
-    A copy and a reduction of the same elements become one too.
+    A copy and a reduction of the same elements are merged too.
     """
     second = op_at(kernel, path)
     tensors = kernel.tensors()
@@ -62,7 +62,7 @@ def merge(kernel: Kernel, path: Path) -> Kernel:
 
 
 def _producer(kernel: Kernel, path: Path, region: Region) -> Path | None:
-    """The instruction of the same body that last wrote a region, and nothing else of it."""
+    """The instruction in the same body that last wrote exactly this region."""
     body = body_of(kernel, path)
     for number in range(path[-1] - 1, -1, -1):
         statement = body[number]
@@ -81,7 +81,7 @@ def _producer(kernel: Kernel, path: Path, region: Region) -> Path | None:
 
 
 def _still_there(kernel: Kernel, place: Path, path: Path, first: Op) -> bool:
-    """Whether the first one's operands have not changed until the second runs."""
+    """Whether the first instruction's operands are unchanged when the second one runs."""
     changed = {r.tensor for op in between(kernel, place, path) for r in op.writes}
     return not {region.tensor for region in first.reads} & changed
 
@@ -90,7 +90,7 @@ def _replaced(
     kernel: Kernel, place: Path, path: Path, op: Op, extra: list[Op | Alloc], first: Op,
     region: Region,
 ) -> Kernel:  # fmt: skip
-    """The kernel with the merged instruction; the first one goes where nobody else needs it."""
+    """The kernel with the merged instruction. The first one is removed if nothing else needs it."""
     made = replace(kernel, body=spliced(kernel.body, path, (*extra, op)))
     if first.writes[0] in op.writes:
         if any(
@@ -108,7 +108,7 @@ def _replaced(
 
 
 def _is_dead_after(kernel: Kernel, place: Path, path: Path, region: Region) -> bool:
-    """Whether nobody but the second instruction uses what the first one wrote."""
+    """Whether only the second instruction uses the result of the first one."""
     tensor = kernel.tensors()[region.tensor]
     found = uses(kernel, tensor.name)
     if found.home[:-1] != path[:-1]:
@@ -124,7 +124,8 @@ def _is_dead_after(kernel: Kernel, place: Path, path: Path, region: Region) -> b
 
 
 def _overwrites(kernel: Kernel, place: Path, tensor: Tensor, reads: bool) -> bool:
-    """Whether an instruction replaces all of a tile; it may only read it where `reads`."""
+    """Whether an instruction replaces a whole tile. It may read the tile only if `reads` is
+    true."""
     op = op_at(kernel, place)
     whole = any(r.tensor == tensor.name and is_whole(r, tensor) for r in op.writes)
     return whole and (reads or not any(r.tensor == tensor.name for r in op.reads))
@@ -152,7 +153,7 @@ def _two_scalars(first: Op, second: Op, key: str, kernel: Kernel) -> _Merged:
 
 
 def _scalar_and_tile(first: Op, second: Op, key: str, kernel: Kernel) -> _Merged:
-    """An operation with a scalar or column, then one with a tile."""
+    """An operation with a scalar or column, followed by one with a tile."""
     if first.name != "tensor_scalar" or second.name != "tensor_tensor" or first.get("op1"):
         return None
     other = second.region("data2" if key == "data1" else "data1")
@@ -170,7 +171,7 @@ def _scalar_and_tile(first: Op, second: Op, key: str, kernel: Kernel) -> _Merged
 
 
 def _into_activation(first: Op, second: Op, key: str, kernel: Kernel) -> _Merged:
-    """A product with or difference from a scalar or column, then a function of it."""
+    """A product with, or difference from, a scalar or column, followed by a function."""
     if first.name != "tensor_scalar" or second.name not in _FUNCTIONS or key != "data":
         return None
     if second.get("scale") is not None or second.get("bias") is not None or first.get("reverse0"):
@@ -204,7 +205,7 @@ _FUNCTIONS = ("activation", "activation_reduce")
 
 
 def _sum_on_the_way(first: Op, second: Op, key: str, kernel: Kernel) -> _Merged:
-    """A function, then the sum of its values along each row."""
+    """A function, followed by the sum of its values along each row."""
     if first.name != "activation" or second.name != "tensor_reduce" or key != "data":
         return None
     data, dst = second.region("data"), second.region("dst")
@@ -220,7 +221,7 @@ def _sum_on_the_way(first: Op, second: Op, key: str, kernel: Kernel) -> _Merged:
 
 
 def _reduced_on_the_way(first: Op, second: Op, key: str, kernel: Kernel) -> _Merged:
-    """A copy, or an operation with a scalar, then the reduction of each row of its results."""
+    """A copy, or an operation with a scalar, followed by the reduction of each row."""
     if first.name == "activation" or key != "data" or not reduces_rows(second):
         return None
     made = with_sum(first, second, second.region("dst"), kernel.tensors())
@@ -228,7 +229,7 @@ def _reduced_on_the_way(first: Op, second: Op, key: str, kernel: Kernel) -> _Mer
 
 
 def _copied_first(first: Op, second: Op, key: str, kernel: Kernel) -> _Merged:
-    """A copy, then anything that can read what was copied."""
+    """A copy, followed by any instruction that can read the original."""
     if first.name != "tensor_copy" or second.name in ("nc_matmul", "nc_transpose", "dma_copy"):
         return None
     tensors = kernel.tensors()

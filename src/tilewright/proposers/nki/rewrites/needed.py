@@ -1,4 +1,4 @@
-"""Computes only those columns of a tile that something reads."""
+"""Computes only those columns of a tile that are read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OPERANDS = {"tensor_copy": "src", "nc_matmul": "moving"}
 
 
 def only_needed_columns(kernel: Kernel) -> Kernel:
-    """The kernel with narrower copies and products where a part of their results is never read."""
+    """The kernel with narrower copies and products if a part of their results is never read."""
     tiles = [s.tensor for _, s in walk(kernel.body) if isinstance(s, Alloc) and s.tensor.on_chip]
     for tensor in reversed(tiles):
         try:

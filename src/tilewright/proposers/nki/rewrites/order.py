@@ -1,4 +1,4 @@
-"""Changes the order of loops: exchanges two, or runs two behind one another as one."""
+"""Changes the order of loops: exchanges two nested loops, or fuses two consecutive ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tilewright.proposers.nki.rewrites.jam import is_parallel
 
 
 def exchange(kernel: Kernel, path: Path) -> Kernel:
-    """The kernel with a loop and the only one inside exchanged."""
+    """The kernel in which a loop and its only inner loop are exchanged."""
     outer = at(kernel.body, path)
     if not isinstance(outer, Loop) or len(outer.body) != 1 or not isinstance(outer.body[0], Loop):
         raise NotApplicableError("the body of the loop is not a single loop")
@@ -41,7 +41,7 @@ def exchange(kernel: Kernel, path: Path) -> Kernel:
 
 
 def fuse(kernel: Kernel, path: Path) -> Kernel:
-    """The kernel with a loop and the next one behind it as one loop."""
+    """The kernel in which a loop and the next loop after it are fused."""
     first = at(kernel.body, path)
     body = kernel.body
     if len(path) > 1:

@@ -1,4 +1,4 @@
-"""Reduces what two neighbouring windows share once, for both of them.
+"""Reduces the common part of two neighbouring windows once.
 
 Before:                                   After:
 
@@ -6,7 +6,8 @@ Before:                                   After:
                                               out[2 * j] = max(x[2 * j], both[j])
                                               out[2 * j + 1] = max(both[j], x[2 * j + 3])
 
-What they share lies in PSUM, where one operand halves the cost of an operation of two tiles.
+The common part is in PSUM, because an operation on two tiles takes half the time if one operand is
+there.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from tilewright.proposers.nki.rewrites.uses import op_at
 
 
 def pairs(kernel: Kernel, path: Path) -> Kernel:
-    """The kernel with the reduction at `path`, of overlapping windows, by pairs of windows."""
+    """The kernel in which the reduction of overlapping windows at `path` processes pairs of
+    windows."""
     reduce, tensors = op_at(kernel, path), kernel.tensors()
     if reduce.name != "tensor_reduce" or reduce.get("negate") or reduce.get("keepdims"):
         raise NotApplicableError("the instruction is not a reduction of the supported form")
@@ -40,7 +42,7 @@ def pairs(kernel: Kernel, path: Path) -> Kernel:
         raise NotApplicableError("the windows do not overlap in pairs")
 
     def halved(region: Region, first: int) -> Region:
-        """Of every pair of windows, what belongs to one of them."""
+        """For every pair of windows, the part of one of them."""
         distance, count = region.dims[along]
         dims = (*region.dims[:along], (2 * distance, count // 2), *region.dims[along + 1 :])
         return Region(region.tensor, region.offset + first, dims)

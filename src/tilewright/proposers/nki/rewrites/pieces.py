@@ -1,4 +1,4 @@
-"""Splits a large transfer, so that others need not wait until all of it is done.
+"""Splits a large transfer, so that other instructions need not wait until it is complete.
 
 Before:                                   After:
 
@@ -19,7 +19,8 @@ from tilewright.proposers.nki.rewrites.uses import op_at
 
 
 def pieces(kernel: Kernel, path: Path, count: int) -> Kernel:
-    """The kernel with the transfer at `path` as `count` transfers, and another of what is left."""
+    """The kernel in which the transfer at `path` is split into `count` transfers, and another one
+    for the rest."""
     op = op_at(kernel, path)
     if op.name != "dma_copy":
         raise NotApplicableError("the instruction is not a transfer")

@@ -1,4 +1,5 @@
-"""Tiles in bfloat16, for products of one pass instead of four: the evaluator decides if it may."""
+"""Converts tiles to bfloat16, with which a product takes one pass instead of four. The evaluator
+decides whether this is allowed."""
 
 from __future__ import annotations
 
@@ -11,9 +12,9 @@ from tilewright.proposers.nki.rewrites.uses import uses
 
 
 def narrow(kernel: Kernel, name: str) -> Kernel:
-    """A float32 tile in bfloat16, with all that are multiplied with it.
+    """A float32 tile in bfloat16, with all tiles with which it is multiplied.
 
-    A tile that is written again and again is first taken apart: what is multiplied is narrow alone.
+    A tile that is written repeatedly is first split, so that only the multiplied part is converted.
     """
     kernel, name = _apart(kernel, name)
     tensors = kernel.tensors()
@@ -38,9 +39,9 @@ def narrow(kernel: Kernel, name: str) -> Kernel:
 
 
 def operands_by_product(kernel: Kernel) -> list[frozenset[str]]:
-    """Tiles that the operands of products come from by copies and transposes alone.
+    """The tiles from which the operands of products are made only by copies and transposes.
 
-    Products that share such a tile have one set together. The sets are in the order of the text.
+    Products that share such a tile are in one set. The sets are in the order of the text.
     """
     group: dict[str, str] = {}
 
@@ -66,7 +67,8 @@ def operands_by_product(kernel: Kernel) -> list[frozenset[str]]:
 
 
 def _apart(kernel: Kernel, name: str) -> tuple[Kernel, str]:
-    """With a tile of its own for what PE reads of a tile that is written several times."""
+    """The kernel with a separate tile for data that PE reads, if the original tile is written
+    several times."""
     found = uses(kernel, name)
     if len(found.written) < 2:
         return kernel, name
@@ -83,7 +85,7 @@ _FLOAT32_ONLY = ("operand0", "scale", "bias", "reduce_res", "initial")
 
 
 def retyped(body: Body, names: set[str], dtype: str) -> Body:
-    """The body with these tiles in another type."""
+    """The body in which these tiles have another type."""
     found: list[Statement] = []
     for statement in body:
         if isinstance(statement, Loop):

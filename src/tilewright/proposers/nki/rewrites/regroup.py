@@ -1,4 +1,4 @@
-"""Puts the columns of a tile in the order in which a transfer of a loop needs them in HBM.
+"""Orders the columns of a tile as a transfer in a loop needs them in HBM.
 
 Before:                                       After:
 
@@ -8,7 +8,8 @@ Before:                                       After:
         store(out[k * 128, j * 128 : 128],            store(out[k * 128, 0 : 512],
               r[j * 512 + k * 128 : 128])                   r[k * 512 : 512])
 
-A transfer takes time for each contiguous run; other instructions read any order of blocks as fast.
+A transfer takes time for each contiguous run. Other instructions read any order of blocks equally
+fast.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ _MOST_DIMS = 5
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """The columns of a tile as `outer` x `inner` blocks of `block`; the first two change places."""
+    """The columns of a tile as `outer` x `inner` blocks of `block` columns. The first two are
+    exchanged."""
 
     tile: Tensor
     outer: int
@@ -54,7 +56,7 @@ class _Order:
 
     @property
     def digits(self) -> tuple[tuple[int, int, int], ...]:
-        """Old step, count and new step of blocks of blocks, of blocks, and within a block."""
+        """Old step, count and new step of groups of blocks, of blocks, and inside a block."""
         return (
             (self.inner * self.block, self.outer, self.block),
             (self.block, self.inner, self.outer * self.block),
@@ -63,7 +65,7 @@ class _Order:
 
 
 def regroup(kernel: Kernel, path: Path) -> Kernel:
-    """The kernel with the tile of a transfer in the order in which its loop goes through HBM."""
+    """The kernel in which the tile of a transfer has the order in which its loop accesses HBM."""
     op = op_at(kernel, path)
     loop = at(kernel.body, path[:-1]) if len(path) > 1 else None
     if op.name != "dma_copy" or not isinstance(loop, Loop) or len(loop.body) != 1:
@@ -95,10 +97,11 @@ def regroup(kernel: Kernel, path: Path) -> Kernel:
 
 
 def regrouped(kernel: Kernel) -> Kernel:
-    """The kernel with tiles in the order of their transfers wherever all transfers take less time.
+    """The kernel in which tiles have the order of their transfers if this makes all transfers
+    faster.
 
-    Iterations that run together put the blocks of their tiles in the order of the loops, which is
-    that of a load or that of a store.
+    Iterations that run together place the blocks of their tiles in the order of the loops, which is
+    the order of a load or of a store.
     """
     tried = 0
     while True:
@@ -119,7 +122,7 @@ def _transfers(kernel: Kernel) -> float:
 
 
 def _reordered(op: Op, order: _Order, trips: Mapping[str, int]) -> Op:
-    """An instruction on the tile in its new order."""
+    """An instruction for the tile in its new order."""
     mine = [region for _, region in op.regions if region.tensor == order.tile.name]
     if not mine:
         return op
@@ -138,7 +141,7 @@ def _reordered(op: Op, order: _Order, trips: Mapping[str, int]) -> Op:
 
 
 def _splits(region: Region, order: _Order) -> list[tuple[int, int]]:
-    """Axes that go through blocks, each with the elements of its inner part."""
+    """Axes that extend over several blocks, each with the elements of its inner part."""
     found = []
     for axis, (step, count) in enumerate(region.dims):
         if not axis or count == 1:
@@ -151,7 +154,7 @@ def _splits(region: Region, order: _Order) -> list[tuple[int, int]]:
 
 
 def _split(region: Region, splits: set[tuple[int, int]]) -> Region:
-    """A region with axes apart: an axis of 12 elements split after 4 has 3 and 4."""
+    """A region with split axes: an axis of 12 elements that is split after 4 becomes 3 and 4."""
     dims: list[tuple[int, int]] = []
     for axis, (step, count) in enumerate(region.dims):
         inner = sorted((size for number, size in splits if number == axis), reverse=True)
@@ -163,7 +166,8 @@ def _split(region: Region, splits: set[tuple[int, int]]) -> Region:
 
 
 def _moved(region: Region, order: _Order, trips: Mapping[str, int]) -> Region:
-    """The same elements at their new places; each axis and each variable within one digit."""
+    """The same elements at their new positions. Each axis and each variable stays within one
+    digit."""
     row = order.tile.row
     if not region.dims or region.dims[0][0] != row:
         raise NotApplicableError(f"the partitions of {order.tile.name} are not accessed one by one")
@@ -189,7 +193,7 @@ def _moved(region: Region, order: _Order, trips: Mapping[str, int]) -> Region:
 
 
 def _in_new_order(step: int, order: _Order) -> tuple[int, int]:
-    """The digit that a step counts in, and the step in the new order."""
+    """The digit to which a step belongs, and the step in the new order."""
     for digit, (size, _, new) in enumerate(order.digits):
         if step >= 0 and step % size == 0:
             return digit, step // size * new

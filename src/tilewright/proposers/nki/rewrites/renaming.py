@@ -1,4 +1,4 @@
-"""Gives what is computed into a tile that is in use already a tile of its own."""
+"""Gives a result that overwrites a tile in use a separate tile."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ from tilewright.proposers.nki.rewrites.uses import body_of, is_whole, op_at, use
 
 
 def renewed(kernel: Kernel, path: Path) -> Kernel:
-    """With new tiles for results written over tiles in use, from a place to its body's end.
+    """The kernel with new tiles for results that overwrite tiles in use, from a place to the end of
+    its body.
 
-    An instruction that gets a new tile moves by one: the tile is created in its place.
+    An instruction with a new tile moves by one position, because the tile is created before it.
     """
     number = path[-1]
     while number < len(body_of(kernel, path)):
@@ -43,14 +44,14 @@ def renewed(kernel: Kernel, path: Path) -> Kernel:
 
 
 def with_own_tile(kernel: Kernel, path: Path, name: str) -> Kernel:
-    """With new tiles for what is written over the tile after `path`, as far as that is possible."""
+    """The kernel with new tiles for later writes to the tile after `path`, as far as possible."""
     if len(uses(kernel, name).written) == 1:
         return kernel
     return renewed(kernel, (*path[:-1], path[-1] + 1))
 
 
 def copied(body: Body, names: Names) -> Body:
-    """The same statements with new names for the tiles that they create and for their loops."""
+    """The same statements with new names for their loops and for the tiles that they create."""
     tiles = {name: names.fresh(name) for name in allocated(body)}
     loops = {name: names.fresh(name) for name in trips_of(body)}
     places = {old: variable(new) for old, new in loops.items()}
@@ -70,10 +71,10 @@ def copied(body: Body, names: Names) -> Body:
 
 
 def fresh(kernel: Kernel, path: Path) -> Kernel:
-    """The kernel with a new tile for the result of an instruction, created in its place.
+    """The kernel with a new tile for the result of an instruction.
 
-    Everything behind the instruction uses the new tile. The instruction must replace all of the old
-    one, which must not live longer than the iteration that the instruction is in.
+    All later instructions use the new tile. The instruction must replace the whole old tile, which
+    must exist only in the iteration of the instruction.
     """
     op = op_at(kernel, path)
     target = op.get("dst")

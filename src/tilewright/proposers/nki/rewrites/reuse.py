@@ -1,4 +1,5 @@
-"""Computes once what two instructions compute: the later one reads the tile of the earlier one.
+"""Removes repeated computations: the later of two equal instructions reads the tile of the earlier
+one.
 
 Before:                                   After:
 
@@ -9,7 +10,7 @@ Before:                                   After:
         b = load(x[..., j])                   for j in range(8):
         use(b)                                    use(kept[j])
 
-Loads of an argument count as computing, so that what two loops load is loaded once.
+Loads of an argument count as computations, so data that two loops load are loaded once.
 """
 
 from __future__ import annotations
@@ -62,10 +63,10 @@ def reuse(kernel: Kernel, path: Path) -> Kernel:
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """Two instructions that compute the same; `depth` loops are around both.
+    """Two instructions that compute the same result, inside `depth` common loops.
 
-    `loops` are the further ones around the first, `again` those around the second, from the outside
-    to the inside, of as many iterations.
+    `loops` are the other loops around the first one, and `again` those around the second one, from
+    the outermost to the innermost. They have equal numbers of iterations.
     """
 
     first: Path
@@ -76,7 +77,7 @@ class _Pair:
 
 
 def _earlier(kernel: Kernel, path: Path) -> Iterator[_Pair]:
-    """Earlier instructions whose results are those of the one at `path` in the same iteration."""
+    """Earlier instructions with the same result as the one at `path` in the same iteration."""
     later = op_at(kernel, path)
     if later.name in CHANGES and later.name != "nc_matmul":
         return
@@ -95,7 +96,7 @@ def _earlier(kernel: Kernel, path: Path) -> Iterator[_Pair]:
 
 
 def _loops(kernel: Kernel, path: Path, depth: int) -> tuple[Loop, ...]:
-    """The loops around a place that are inside so many others."""
+    """The loops around a place, without the outer ones up to a depth."""
     around = (at(kernel.body, path[:n]) for n in range(depth + 1, len(path)))
     return tuple(loop for loop in around if isinstance(loop, Loop))
 
@@ -119,7 +120,7 @@ def _names(old: tuple[Loop, ...], new: tuple[Loop, ...]) -> dict[str, Linear]:
 
 
 def _lasts(kernel: Kernel, region: Region, pair: _Pair, world: World) -> bool:
-    """Whether what the first instruction reads is still there when the second one reads it."""
+    """Whether the inputs of the first instruction are unchanged when the second one runs."""
     tensor = world.tensors[region.tensor]
     if tensor.on_chip and len(uses(kernel, tensor.name).home) > pair.depth + 1:
         return False
@@ -153,7 +154,7 @@ def _around(kernel: Kernel, path: Path) -> set[str]:
 
 
 def _taken(kernel: Kernel, pair: _Pair) -> Kernel:
-    """The second instruction's readers read what the first one computed, which is kept."""
+    """The readers of the second instruction's result read that of the first one, which is kept."""
     numbers = [place for place, s in walk(kernel.body) if isinstance(s, Op)]
     first, second = numbers.index(pair.first), numbers.index(pair.second)
     kept = op_at(kernel, pair.first).region("dst").tensor
@@ -186,19 +187,19 @@ def _taken(kernel: Kernel, pair: _Pair) -> Kernel:
 
 
 def _within(part: Region, tile: Tensor, region: Region) -> Region:
-    """A part of a tile as that of the region that holds the same in the same order."""
+    """A part of a tile as a part of the region with the same contents in the same order."""
     if part.tensor != tile.name:
         return part
     return carried(part, tile, region.tensor, region.dims[0][0], region.offset)
 
 
 def _place(kernel: Kernel, number: int) -> Path:
-    """The place of the instruction with so many before it."""
+    """The place of the instruction with this number of instructions before it."""
     return [path for path, s in walk(kernel.body) if isinstance(s, Op)][number]
 
 
 def _with_own_tile(kernel: Kernel, number: int, name: str) -> Kernel:
-    """With a tile that this instruction alone writes; later results have others."""
+    """The kernel with a tile that only this instruction writes. Later results have other tiles."""
     path = _place(kernel, number)
     kernel = with_own_tile(kernel, path, name)
     found = uses(kernel, name)
@@ -210,13 +211,13 @@ def _with_own_tile(kernel: Kernel, number: int, name: str) -> Kernel:
 
 
 def _widened(kernel: Kernel, path: Path, pair: _Pair, name: str) -> Kernel:
-    """With the first instruction's tile kept for all iterations of its own loops."""
+    """The kernel with the first instruction's tile kept for all iterations of its own loops."""
     if not pair.loops:
         return kernel
     home = uses(kernel, name).home
     op, tensor = op_at(kernel, path), kernel.tensors()[name]
     if len(home) <= pair.depth + 1:
-        # It outlives the loops: each iteration must have a part of its own.
+        # It is used after the loops, so each iteration must have a separate part of it.
         world, region = World.of(kernel), op.region("dst")
         own = frozenset(loop.variable for loop in pair.loops)
         for changing in own:

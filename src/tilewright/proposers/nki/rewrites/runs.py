@@ -1,11 +1,12 @@
-"""Loads what lies between strided elements with them, as transfers of single elements are slow.
+"""Loads the elements between strided elements too, because transfers of single elements are slow.
 
 Before:                                   After:
 
     a = load(w[:, 4::9])                      run = load(w[:, 0 : 9 * 128])
     use(a)                                    use(run[:, 4::9])
 
-The run begins where all such loads begin, so that loads of other elements of it are the same load.
+The run begins at the first of all such loads, so that loads of other elements of it become the same
+load.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ WIDEST = 16
 
 
 def runs(kernel: Kernel, path: Path) -> Kernel:
-    """The kernel with the load at `path` of whole runs; its readers take their elements."""
+    """The kernel in which the load at `path` loads whole runs. Its readers select their
+    elements."""
     load = op_at(kernel, path)
     source, target = load.get("src"), load.get("dst")
     if load.name != "dma_copy" or not isinstance(source, Region) or not isinstance(target, Region):

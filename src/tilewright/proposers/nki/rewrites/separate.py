@@ -1,11 +1,12 @@
-"""Reduces windows of two axes along one axis first, then along the other.
+"""Reduces two-dimensional windows first along one axis, then along the other.
 
 Before:                                   After:
 
     out = max(x, over 3 rows, 3 columns)      down = max(x, over 3 rows)
                                               out = max(down, over 3 columns)
 
-What neighbouring windows share is reduced once: 3 + 3 instead of 9 elements for each result.
+The common part of neighbouring windows is reduced once: 3 + 3 instead of 9 elements for each
+result.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tilewright.proposers.nki.rewrites.uses import op_at
 
 
 def separate(kernel: Kernel, path: Path) -> Kernel:
-    """The kernel with the reduction at `path`, of overlapping windows, as two."""
+    """The kernel in which the reduction of overlapping windows at `path` is split into two."""
     reduce = op_at(kernel, path)
     if reduce.name != "tensor_reduce" or reduce.get("negate") or reduce.get("keepdims"):
         raise NotApplicableError("the instruction is not a reduction of the supported form")

@@ -1,4 +1,5 @@
-"""Copies a row to all partitions by the tensor engine instead of by one transfer for each."""
+"""Copies a row to all partitions with the tensor engine instead of with one transfer for each
+partition."""
 
 from __future__ import annotations
 
@@ -18,11 +19,11 @@ MOST_COLUMNS = 4096
 
 
 def spread(kernel: Kernel, path: Path) -> Kernel:
-    """The kernel with a load of one row into many partitions as a product with ones.
+    """The kernel in which a load of one row into many partitions is a product with ones.
 
-    The row is loaded once, into one partition; a column of ones times the row is the row in every
-    partition, in PSUM, exactly. What reads it does so in PSUM, where it makes sums and products of
-    two tiles cheaper; where something cannot, it is copied to where it was loaded to.
+    The row is loaded once, into one partition. A column of ones times the row gives exactly the row
+    in every partition of PSUM. Readers use it there, which makes sums and products of two tiles
+    faster. If a reader cannot use PSUM, the row is copied to its original destination.
     """
     load, tensors = op_at(kernel, path), kernel.tensors()
     source = load.get("src")
@@ -66,7 +67,7 @@ def spread(kernel: Kernel, path: Path) -> Kernel:
 
 
 def _shaped(region: Region, like: Region) -> Region:
-    """A contiguous row under the counts of another region."""
+    """A contiguous row with the shape of another region."""
     dims, step = [], 1
     for _, count in reversed(like.dims[1:]):
         dims.append((step, count))

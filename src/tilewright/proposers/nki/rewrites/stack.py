@@ -1,4 +1,5 @@
-"""Puts iterations that use a half or a quarter of the partitions side by side on all of them.
+"""Puts iterations that use a half or a quarter of the partitions next to one another on all
+partitions.
 
 Before:                                   After:
 
@@ -48,7 +49,8 @@ BEGINNINGS = (32, 64)
 
 
 def fold(kernel: Kernel, path: Path) -> Kernel:
-    """The kernel with strips of an instruction and those behind it on partitions of their own."""
+    """The kernel in which strips of an instruction, and of the following ones, are on separate
+    partitions."""
     rows = max(region.dims[0][1] for _, region in op_at(kernel, path).regions)
     columns = max(region.columns for _, region in op_at(kernel, path).regions)
     count = ALL // rows
@@ -62,7 +64,8 @@ def fold(kernel: Kernel, path: Path) -> Kernel:
 
 
 def stack(kernel: Kernel, path: Path, count: int) -> Kernel:
-    """The kernel with `count` iterations of a loop at a time on partitions of their own."""
+    """The kernel in which `count` iterations of a loop run at the same time on separate
+    partitions."""
     loop = at(kernel.body, path)
     if not isinstance(loop, Loop) or count < 2 or loop.trips % count:
         raise NotApplicableError(
@@ -124,7 +127,7 @@ class _Stacked:
             yield substituted(moved, {self._loop.variable: place})
 
     def _higher(self, region: Region) -> Region:
-        """A region of a tile in the tiles of all iterations."""
+        """A region of a tile as a region of the tiles of all iterations."""
         tile = self._tensors[region.tensor]
         partition, _ = region.offset.divided(tile.row)
         if region.tensor not in self._tiles:
@@ -135,7 +138,7 @@ class _Stacked:
         return replace(region, dims=dims)
 
     def _beside(self, region: Region, number: int) -> Region:
-        """A region of a tile in the part of one iteration."""
+        """A region of a tile as a region in the part of one iteration."""
         tile = self._tensors[region.tensor]
         if not tile.on_chip:
             return region

@@ -1,4 +1,4 @@
-"""Loads data in the type that it has in HBM, where a transfer made it wider for nothing.
+"""Loads data in the type that they have in HBM, if a transfer made them wider without need.
 
 Before:                                   After:
 
@@ -6,8 +6,8 @@ Before:                                   After:
     load(mask, x)        # x is uint8         load(mask, x)
     scaled = 9984 * mask                      scaled = 9984 * mask
 
-Engines compute in float32 whatever the types of their operands are, and float32 holds every value
-of these types, so results stay the same. The transfer moves fewer bytes.
+Engines compute in float32, whatever the types of their operands are, and float32 can represent
+every value of these types, so results do not change. The transfer moves fewer bytes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _BITWISE = ("bitwise", "shift", "invert", "logical")
 
 
 def stored_type(kernel: Kernel, path: Path) -> Kernel:
-    """The kernel with the tile of the load at `path` in the type of its source."""
+    """The kernel in which the tile of the load at `path` has the type of its source."""
     load = op_at(kernel, path)
     if load.name != "dma_copy":
         raise NotApplicableError("the instruction is not a transfer")

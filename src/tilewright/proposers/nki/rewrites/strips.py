@@ -1,7 +1,7 @@
-"""Instructions behind one another in strips of columns: together for each strip, not one by one.
+"""Executes consecutive instructions strip by strip of their columns, instead of one after another.
 
-Tiles that only hand a strip on become as narrow as it is, so that they fit PSUM, where one operand
-halves the cost of sums and products of two tiles.
+Tiles that only pass a strip on become as narrow as the strip, so that they fit into PSUM, where one
+operand halves the time of sums and products of two tiles.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ _REDUCES = ("nl.add", "nl.maximum", "nl.minimum")
 
 
 def strip(kernel: Kernel, path: Path, width: int) -> Kernel:
-    """The kernel with an instruction, and those behind it as far as possible, in strips."""
+    """The kernel in which an instruction, and as many of the following ones as possible, run in
+    strips."""
     first = op_at(kernel, path)
     columns = max(region.columns for _, region in first.regions)
     if width < 1 or columns <= width or columns % width:
@@ -66,7 +67,7 @@ def strip(kernel: Kernel, path: Path, width: int) -> Kernel:
 
 @dataclass
 class _Group:
-    """The instructions that become one loop, its strips of so many of the columns."""
+    """The instructions that become one loop, with strips of this number of columns."""
 
     kernel: Kernel
     columns: int
@@ -83,7 +84,7 @@ class _Group:
     """Columns that are complete only behind the loop."""
 
     def takes(self, statement: Statement) -> bool:
-        """Whether a statement could be added; the group ends with the first that cannot."""
+        """Whether a statement can be added. The group ends with the first one that cannot."""
         if isinstance(statement, Alloc):
             self.before.append(statement)
             return True
@@ -105,7 +106,7 @@ class _Group:
         return True
 
     def _carrying(self, scan: Op) -> list[Op]:
-        """A scan that begins with the last column of the strip before, which it keeps."""
+        """A scan that begins with the last column of the previous strip, which is kept for this."""
         target, start = scan.region("dst"), scan.get("initial")
         rows = target.dims[0][1]
         carry = Tensor(self.names.fresh("carry"), (rows, 1), "float32", "sbuf")
@@ -126,7 +127,7 @@ class _Group:
         ]  # fmt: skip
 
     def made(self) -> Body:
-        """What stands in the instructions' place."""
+        """The statements that replace the instructions."""
         if not self.inside:
             raise NotApplicableError("the instruction does not work column by column")
         loop = Loop(self.loop, self.columns // self.width, self.kind, tuple(self.inside))
@@ -156,7 +157,7 @@ class _Group:
         return found if made else None
 
     def _scans(self, op: Op) -> bool:
-        """Whether a scan runs along one axis from a number or column of float32."""
+        """Whether a scan runs along one axis and begins with a number or column of float32."""
         start, target = op.get("initial"), op.region("dst")
         if isinstance(start, Region):
             tensor = self.kernel.tensors()[start.tensor]
@@ -185,7 +186,8 @@ class _Group:
         return Region(region.tensor, offset, (first, (step, taken), *rest))
 
     def _reduction(self, op: Op) -> Op | None:
-        """A reduction of the columns to one: of each strip, and then of what the strips gave."""
+        """A reduction of the columns to one: of each strip, and then of the results of the
+        strips."""
         key = "reduce_res" if op.get("reduce_res") is not None else "dst"
         if op.name == "tensor_reduce":
             how, data = op.get("op"), op.region("data")
@@ -224,7 +226,7 @@ class _Group:
 
 
 def _narrower(kernel: Kernel, name: str, columns: int, width: int) -> Kernel:
-    """With tiles that only hand a strip on as narrow as the strip, and in its loop."""
+    """The loop in which tiles that only pass a strip on are as narrow as the strip."""
     path, loop = next(
         (p, s) for p, s in _loops(kernel.body) if isinstance(s, Loop) and s.variable == name
     )
@@ -278,7 +280,8 @@ def _loops(body: Body, path: Path = ()) -> Sequence[tuple[Path, Loop]]:
 
 
 def _in_psum(kernel: Kernel, group: _Group) -> Kernel:
-    """With tiles of the strips in PSUM, one after the other, where the estimate gets better."""
+    """The loop with tiles of the strips in PSUM, one after the other, if this improves the
+    estimate."""
     before = estimate(kernel)
     for _, loop in _loops(kernel.body):
         if loop.variable != group.loop:

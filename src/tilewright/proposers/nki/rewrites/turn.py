@@ -1,4 +1,4 @@
-"""Transposes on PE what a transfer transposes element by element.
+"""Uses PE for a transposition that a transfer would do element by element.
 
 Before:                                   After:
 
@@ -6,7 +6,7 @@ Before:                                   After:
                                               turned = transpose(rows)    in PSUM
                                               a = copy(turned)
 
-A store is turned before it: its rows are then contiguous in HBM.
+For a store, the data are transposed before it, so that its rows are contiguous in HBM.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MOST = 128
 
 
 def turn(kernel: Kernel, path: Path) -> Kernel:
-    """The kernel with the transfer at `path` of rows, and a transpose on PE."""
+    """The kernel in which the transfer at `path` moves rows, with a transpose on PE."""
     op = op_at(kernel, path)
     if op.name not in ("dma_copy", "dma_transpose"):
         raise NotApplicableError("the instruction is not a transfer")
@@ -68,7 +68,7 @@ def turn(kernel: Kernel, path: Path) -> Kernel:
 
 
 def _rows(region: Region, is_given_by_rows: bool) -> Region:
-    """What is transferred, as rows of HBM."""
+    """The transferred data as rows of HBM."""
     (across, columns), (along, rows) = region.dims
     if is_given_by_rows:
         return region

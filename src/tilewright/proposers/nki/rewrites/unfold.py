@@ -1,4 +1,4 @@
-"""A reduction of a few neighbours as operations on whole tiles, one for each neighbour."""
+"""Replaces a reduction over a few neighbours by one operation on whole tiles for each neighbour."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ MOST_NEIGHBOURS = 9
 
 
 def unfold(kernel: Kernel, path: Path) -> Kernel:
-    """The kernel with a reduction along its last axis of few elements as a chain of instructions.
+    """The kernel in which a reduction of few elements along its last axis is a chain of
+    instructions.
 
-    Where each element is a product with the same number for a whole row, as the taps of a filter
-    are, the products go into the chain: (tile times column) plus what was summed before.
+    If each element is a product with the same number for a whole row, like the taps of a filter,
+    the products are included in the chain: (tile times column) plus the previous sum.
     """
     reduce, tensors = op_at(kernel, path), kernel.tensors()
     if reduce.name != "tensor_reduce" or reduce.get("negate"):
@@ -62,14 +63,14 @@ def _text(op: Op) -> str:
 
 
 def _at(region: Region, number: int) -> Region:
-    """One of the neighbours of every result."""
+    """One of the neighbours for every result."""
     step, _ = region.dims[-1]
     dims = region.dims[:-1] if len(region.dims) > 2 else (region.dims[0], (1, 1))
     return Region(region.tensor, region.offset + step * number, dims)
 
 
 def _tile(kernel: Kernel, like: Region, made: list[Statement]) -> Region:
-    """A new tile of float32 for as many elements as a region has."""
+    """A new tile of float32 with the same number of elements as a region."""
     taken = {s.tensor.name for s in made if isinstance(s, Alloc)}
     names = Names(kernel)
     name = names.fresh("partial")
@@ -83,7 +84,8 @@ def _tile(kernel: Kernel, like: Region, made: list[Statement]) -> Region:
 def _products(
     kernel: Kernel, path: Path, data: Region, count: int
 ) -> tuple[Path, list[Region], list[Region]] | None:
-    """The product before, and the tiles and columns of each of its neighbours; None if none."""
+    """The product before the reduction, and the tiles and columns of each neighbour; None if there
+    is none."""
     tensors = kernel.tensors()
     found = uses(kernel, data.tensor)
     if len(found.written) != 1 or set(found.read) != {path}:

@@ -1,4 +1,4 @@
-"""Where a tile is written and read, in the order in which one iteration runs."""
+"""Finds where a tile is written and read, in the order in which one iteration runs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BY_PARTITION = (
 
 @dataclass(frozen=True, slots=True)
 class Uses:
-    """Of a tensor: where it is created, and the places that write and read it, in text order."""
+    """The uses of a tensor: the places that create, write and read it, in the order of the text."""
 
     home: Path
     written: tuple[Path, ...]
@@ -59,7 +59,7 @@ def uses(kernel: Kernel, name: str) -> Uses:
 
 
 def body_of(kernel: Kernel, path: Path) -> Body:
-    """The body that a place is in."""
+    """The body that contains a place."""
     if len(path) == 1:
         return kernel.body
     loop = at(kernel.body, path[:-1])
@@ -76,12 +76,13 @@ def op_at(kernel: Kernel, path: Path) -> Op:
 
 
 def is_whole(region: Region, tensor: Tensor) -> bool:
-    """Whether a region is all of its tensor, under whatever shape."""
+    """Whether a region contains its whole tensor, with any shape."""
     return region.offset == Linear() and _merged(region) == _merged(whole(tensor))
 
 
 def _merged(region: Region) -> tuple[tuple[int, int], ...]:
-    """The dims without those of one element, and those that lie behind one another as one."""
+    """The dimensions without those of length one, with adjacent ones merged if they are
+    contiguous."""
     found: list[tuple[int, int]] = []
     for number, (step, count) in enumerate(region.dims):
         if number and count == 1:
@@ -101,7 +102,7 @@ def same_elements(one: Region, other: Region) -> bool:
 
 
 def follows(later: Path, earlier: Path) -> bool:
-    """Whether a place comes after another in the text, below the body that `earlier` is in."""
+    """Whether a place comes after another in the text, inside the body that contains `earlier`."""
     depth = len(earlier)
     return (
         len(later) >= depth
@@ -111,7 +112,7 @@ def follows(later: Path, earlier: Path) -> bool:
 
 
 def through(region: Region, tile: Tensor, source: Region, trips: dict[str, int]) -> Region | None:
-    """A region of a tile as that of what was copied into the whole tile; None where unknown."""
+    """A region of a copied tile as a region of the original; None if unknown."""
     boxes = extents(region, tile, trips)
     if boxes is None or any(box.step != 1 for box in boxes):
         return None
@@ -140,14 +141,14 @@ def _is_run(region: Region) -> bool:
 
 
 def replaced_op(kernel: Kernel, path: Path, *made: Op) -> Kernel:
-    """The kernel with other instructions in the place of one."""
+    """The kernel in which one instruction is replaced by others."""
     return replace(kernel, body=spliced(kernel.body, path, made))
 
 
 def between(kernel: Kernel, start: Path, end: Path) -> Iterator[Op]:
-    """Instructions that run from behind one place up to another of the same iteration.
+    """Instructions that run after one place and before another in the same iteration.
 
-    `end` is in the body of `start` or deeper; of loops around `end` everything counts.
+    `end` is in the body of `start` or deeper. All instructions of loops around `end` are included.
     """
     body = body_of(kernel, start)
     for number in range(start[-1] + 1, end[len(start) - 1] + 1):

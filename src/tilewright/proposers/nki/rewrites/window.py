@@ -1,4 +1,4 @@
-"""Loads overlapping windows once, as one longer row that each iteration reads a part of.
+"""Loads overlapping windows once, as one longer row of which each iteration reads a part.
 
 Before:                                   After:
 
@@ -36,7 +36,7 @@ from tilewright.proposers.nki.rewrites.uses import is_whole, op_at, replaced_op,
 
 
 def window(kernel: Kernel, path: Path) -> Kernel:
-    """The kernel with the load at `path` before its loop, for all iterations."""
+    """The kernel in which the load at `path` is before its loop, for all iterations."""
     load = op_at(kernel, path)
     source, target = load.get("src"), load.get("dst")
     loop = at(kernel.body, path[:-1]) if len(path) > 1 else None
@@ -93,7 +93,7 @@ def window(kernel: Kernel, path: Path) -> Kernel:
 
 
 def _has_all_rows(target: Region, tile: Tensor) -> bool:
-    """Whether a region has some columns of a tile at all indices of its first axis of columns."""
+    """Whether a region has some columns of a tile at all indices of its first column axis."""
     if is_whole(target, tile):
         return True
     if len(tile.shape) < 3 or len(target.dims) != len(tile.shape) or target.offset.terms:
@@ -116,7 +116,7 @@ def _filling(kernel: Kernel, place: Path, load: Path, tile: Tensor) -> Op:
 
 
 def _shifted(region: Region, tile: Tensor, row: int, place: Linear) -> Region:
-    """A region of an iteration's tile in the longer row."""
+    """A region of an iteration's tile as a region of the longer row."""
     if region.tensor != tile.name:
         return region
     return carried(region, tile, tile.name, row, place)

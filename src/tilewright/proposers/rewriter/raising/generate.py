@@ -290,9 +290,7 @@ class _Writer:
         )  # fmt: skip
         base, every = terms.points.base, [*dims, along]
         source = at(2, every, base[1])
-        if kind.transposed[
-            1
-        ]:  # the operand's rows are columns of the result: as many as a product has
+        if kind.transposed[1]:  # the operand's rows are columns of the result
             moved = source if narrow else self._moved(source, inner, kind.across)
             to = Local(isa.factors, apart + offset)
             product = (Command(isa.loads[1], (moved, to, depth, part)), *product)
