@@ -1,4 +1,4 @@
-"""AWS Trainium: NKI kernels, checked by an interpreter and timed by a model of the chip."""
+"""AWS Trainium: NKI kernels, which an interpreter checks and a latency model of the chip times."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def create_target() -> TrainiumTarget:
-    """The entry point of trn1; the implementation is imported only now."""
+    """The entry point of trn1, which imports the implementation."""
     from tilewright.targets.trainium.target import TrainiumTarget
 
     return TrainiumTarget("trainium", "trn1")

@@ -1,7 +1,7 @@
-"""The instructions that a kernel becomes, by loop and engine, as the tool `asm` shows them.
+"""The instructions of a kernel by loop and engine, as the tool `asm` shows them.
 
-They come from the trace, so they are what the latency model schedules. Nothing of a compiler is in
-them: the AWS SDK may merge or split instructions.
+They come from the trace, so they are the instructions that the latency model schedules. They do not
+include changes by a compiler: the AWS SDK may merge or split instructions.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _TOLD = ("k", "m", "n", "op", "op0", "op1", "reduce_op", "reduce_command", "accu
 
 
 def instruction_code(trace: Trace, target: str) -> CompiledCode:
-    """The loops of a traced kernel, each with one iteration, and the whole in program order.
+    """The loops of a traced kernel, each with one iteration, and the whole kernel in program order.
 
-    An address is an instruction's place in the trace.
+    An address is the position of an instruction in the trace.
     """
     found = _source_loops(trace)
     numbers = {key: number for number, key in enumerate(found, 1)}
@@ -54,14 +54,15 @@ Key = tuple[int, ...]
 
 @dataclass
 class _SourceLoop:
-    """All executions of one loop; the first gives the iteration that is shown."""
+    """All executions of one loop. The first one provides the iteration that is shown."""
 
     first: Loop
     lengths: set[int] = field(default_factory=set)
 
 
 def _source_loops(trace: Trace) -> dict[Key, _SourceLoop]:
-    """In the order in which they are entered first; loops without an iteration are left out."""
+    """The loops in the order in which they are first entered. Loops without iterations are left
+    out."""
     found: dict[Key, _SourceLoop] = {}
     for loop in trace.loops:
         if loop.starts:
@@ -98,7 +99,8 @@ def _told(
 
 
 def _note(loop: CodeLoop, trace: Trace) -> str:
-    """Of an innermost loop: how much its smallest transfer and its narrowest instruction do."""
+    """A note on an innermost loop: the size of its smallest transfer and of its narrowest
+    instruction."""
     if not loop.innermost:
         return ""
     made = [trace.instructions[one.address] for one in loop.listing]

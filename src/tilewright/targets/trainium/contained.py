@@ -1,4 +1,4 @@
-"""Runs an interpreted kernel in a process of its own: only its outputs come back."""
+"""Runs an interpreted kernel in a separate process, which returns only its outputs."""
 
 from __future__ import annotations
 
@@ -31,19 +31,20 @@ _KINDS: dict[str, FailureKind] = {
 
 
 def failed_by(error: KernelError, stage: Stage = "build") -> Failed:
-    """The record of a kernel that breaks a rule."""
+    """The failure record of a kernel that breaks a rule."""
     kind = error.kind if error.kind != "compile_error" else _KINDS.get(error.code, error.kind)
     return Failed(stage, kind, f"{error}.", error.line)
 
 
 class Interpreter:
-    """The process `interpreter.py`, started when it is first needed; it ends with this object."""
+    """The process `interpreter.py`, which is started when it is first needed and ends with this
+    object."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
 
     def ask(self, head: Mapping[str, object], arrays: list[Array]) -> tuple[dict[str, Any], bytes]:
-        """The answer to a request; `OSError` or `EOFError` where there is none."""
+        """The answer to a request; `OSError` or `EOFError` if there is none."""
         process = self._process
         if process is None or process.poll() is not None:
             process = self._process = self._start()
@@ -68,7 +69,7 @@ class Interpreter:
 
 
 def _marked(value: object) -> object:
-    """The value for JSON, which has no tuples: a kernel may compare them with lists."""
+    """The value for JSON, which has no tuples; kernels may distinguish them from lists."""
     if isinstance(value, tuple):
         return {"tuple": [_marked(item) for item in value]}
     return [_marked(item) for item in value] if isinstance(value, list) else value
@@ -84,7 +85,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 @dataclass(frozen=True)
 class Interpretation:
-    """A kernel's call on a machine; `timeout_s` bounds the processor time of one run."""
+    """Calls a kernel on a machine. `timeout_s` limits the processor time of one run."""
 
     call: Call
     machine: Machine
@@ -99,7 +100,7 @@ class Interpretation:
         shuffle: int | None = None,
         elide_casts: bool = False,
     ) -> dict[str, bytes] | Failed:
-        """The bytes of each output by name, in the argument's type."""
+        """The bytes of each output by name, in the type of the argument."""
         call = self.call
         given = {a.name for a in call.inputs}
         more = [a for a in call.outputs if a.name not in given]

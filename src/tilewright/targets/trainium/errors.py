@@ -1,4 +1,5 @@
-"""How a kernel fails while it is read, traced or interpreted: in the words of the NKI compiler."""
+"""Failures of a kernel while it is read, traced or interpreted, in the terms of the NKI
+compiler."""
 
 from __future__ import annotations
 
@@ -8,10 +9,11 @@ from tilewright.core.records import FailureKind
 
 
 class KernelError(Exception):
-    """A kernel breaks a rule. Becomes a `Failed` record; never leaves the evaluation.
+    """A kernel breaks a rule. The error becomes a `Failed` record and is never raised out of the
+    evaluation.
 
-    `code` is the name in the NKI manual without its prefix `err_`, or one of our own; `line` is
-    filled in by the evaluator where it is not known when the error is raised.
+    `code` is the name in the NKI manual without its prefix `err_`, or one of tilewright. The
+    evaluator sets `line` if it is not known when the error is raised.
     """
 
     def __init__(
@@ -37,10 +39,11 @@ _SHORT.maxlevel, _SHORT.maxstring, _SHORT.maxother = 3, 60, 60
 
 
 def shown(value: object) -> str:
-    """A kernel's value in a message, in few words however large it is."""
+    """A kernel's value in a message, shortened if it is large."""
     return _SHORT.repr(value)
 
 
 def not_supported(what: str, line: int | None = None) -> KernelError:
-    """Something of Python or NKI that may be right but that this interpreter lacks."""
+    """The error for a construct of Python or NKI that may be correct but that this interpreter does
+    not support."""
     return KernelError("not_supported", f"{what} is not supported by this interpreter", line)

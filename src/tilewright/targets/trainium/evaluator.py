@@ -1,4 +1,5 @@
-"""Builder, Checker and Runner of a Trainium task: trace, interpret and compare, model in time."""
+"""The builder, checker and runner of a Trainium task, which trace a kernel, compare its results,
+and model its latency."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ MOST_TRACE_BYTES = 3 << 30
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What the three roles share."""
+    """The data that the three roles share."""
 
     workload: Workload
     call: Call
@@ -60,7 +61,7 @@ class Evaluation:
 
     @cached_property
     def interpretation(self) -> Interpretation:
-        """Where kernels run on arrays."""
+        """The interpreter that runs kernels on arrays."""
         return Interpretation(self.call, self.machine, self.settings.simulation_timeout_s)
 
     def traced(self, source: str) -> tuple[Program, Trace]:
@@ -79,13 +80,14 @@ class Evaluation:
 
 
 class TrainiumBuilder:
-    """Walks the kernel without data: every rule of the language and the machine is checked."""
+    """Traces the kernel without data, which checks every rule of the language and of the
+    machine."""
 
     def __init__(self, evaluation: Evaluation) -> None:
         self._evaluation = evaluation
 
     def build(self, candidate: Candidate) -> Artifact | Failed:
-        """The source, or what the compiler would say against it."""
+        """The source, or the error that the compiler would report."""
         evaluation = self._evaluation
         try:
             program, trace = evaluation.traced(candidate.source)
@@ -100,17 +102,18 @@ class TrainiumBuilder:
 
 
 class TrainiumChecker:
-    """Runs the kernel on arrays and compares with the reference."""
+    """Runs the kernel on arrays and compares the results with the reference."""
 
     def __init__(self, evaluation: Evaluation) -> None:
         self._evaluation = evaluation
 
     def check_first(self, artifact: Artifact) -> Verdict | Failed:
-        """Nothing yet: the latency is modelled without data, and is known before any comparison."""
+        """Does nothing, because the latency is modelled without data before any comparison."""
         return NOTHING_CHECKED
 
     def check(self, artifact: Artifact, passed: Verdict = NOTHING_CHECKED) -> Verdict | Failed:
-        """All cases must agree; where iterations may run in any order, in two orders."""
+        """All cases must agree with the reference. If iterations may run in any order, two orders
+        are compared."""
         evaluation = self._evaluation
         source = artifact.binary.decode()
         seeds = {check.seed for check in passed.checks}
@@ -127,7 +130,7 @@ class TrainiumChecker:
 
 
 def _orders(trace: Trace, seed: int) -> Sequence[int | None]:
-    """In which orders a kernel is run: NKI 1 may reorder the iterations of affine loops."""
+    """The orders in which a kernel is run. NKI 1 may reorder the iterations of affine loops."""
     reordered = trace.language == 1 and any(
         loop.kind == "affine" and loop.trips > 1 for loop in trace.loops
     )
@@ -135,7 +138,7 @@ def _orders(trace: Trace, seed: int) -> Sequence[int | None]:
 
 
 def _compared(evaluation: Evaluation, source: str, case: Case) -> Check | Failed:
-    """The record of outputs that match, in every order that iterations may have."""
+    """The record of outputs that agree with the reference in every order of iterations."""
     _, trace = evaluation.traced(source)
     found: Check | Failed = case.check
     for order in _orders(trace, case.check.seed):
@@ -157,7 +160,8 @@ def _compared(evaluation: Evaluation, source: str, case: Case) -> Check | Failed
 def _right(
     evaluation: Evaluation, source: str, case: Case, order: int | None, language: int
 ) -> Check | Failed:
-    """The record if outputs match; the NKI 1 compiler may leave out a cast: either way counts."""
+    """The record if the outputs agree. The NKI 1 compiler may omit a cast, so results with and
+    without it are accepted."""
     failed: Failed | None = None
     for elide in (False, True) if language == 1 else (False,):
         outputs = evaluation.interpretation.run(
@@ -169,7 +173,7 @@ def _right(
         if mismatch is None:
             return case.passed(outputs)
         failed = failed or _mismatch(case, outputs, mismatch)
-        del outputs  # may be gigabytes, and the next run has as many
+        del outputs  # they may have gigabytes, and the next run needs the same amount
     assert failed is not None
     return failed
 
@@ -191,7 +195,8 @@ def _mismatch(case: Case, outputs: dict[str, bytes], text: str) -> Failed:
 
 
 class TrainiumRunner:
-    """Models the latency, which needs no data; then compares once what was modelled."""
+    """Models the latency, which needs no data, and then compares the modelled kernel's results
+    once."""
 
     def __init__(self, evaluation: Evaluation) -> None:
         self._evaluation = evaluation
@@ -215,7 +220,7 @@ class TrainiumRunner:
             )
         case = evaluation.cases.alone(evaluation.cases.first)
         checks = verdict.checks
-        # A verdict may be of another kernel; what was compared here is known.
+        # The verdict may belong to another kernel, so the comparison of this kernel counts.
         if (source, case.check.seed) not in evaluation.right:
             compared = _compared(evaluation, source, case)
             if isinstance(compared, Failed):
@@ -225,7 +230,7 @@ class TrainiumRunner:
         return replace(found, verdict=Verdict(checks))
 
     def modelled(self, artifact: Artifact) -> Measured | Failed:
-        """The same of a kernel that nothing was compared of."""
+        """The modelled latency of a kernel whose results were not compared."""
         evaluation = self._evaluation
         machine = evaluation.machine
         source = artifact.binary.decode()

@@ -1,8 +1,8 @@
-"""The state of one walk through a kernel: where it is, what it wrote down, what it may do next.
+"""The state of one pass through a kernel: its position, its record, and its limits.
 
-The same walk serves two purposes. Traced, it records every instruction and needs no data; valued,
-it computes on arrays and records nothing. All checks of shapes, memories and limits are made in
-both.
+The same pass has two modes. In traced mode, it records every instruction and needs no data. In
+valued mode, it computes on arrays and records nothing. Both modes check all shapes, memories and
+limits.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from tilewright.targets.trainium.trace import (
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a kernel may use while it is walked."""
+    """Limits on the resources of a kernel during a pass."""
 
     steps: int = 20_000_000
     """Statements and iterations."""
@@ -66,7 +66,7 @@ _STEPS_BETWEEN_LOOKS = 256
 
 
 class Execution:
-    """One walk; see the module."""
+    """One pass; see the module."""
 
     def __init__(
         self,
@@ -78,11 +78,11 @@ class Execution:
         elide_casts: bool = False,
         limits: Limits | None = None,
     ) -> None:
-        """Traced if there is a `trace` to write, else valued.
+        """Traced mode if `trace` is given, otherwise valued mode.
 
         `shuffle` is the seed of another order for the iterations of every `affine_range`. With
-        `elide_casts` a result that moves on before it was read keeps the digits that its own type
-        would have rounded away, as the NKI 1 compiler may do.
+        `elide_casts`, a result that is moved before it is read keeps the digits that its own type
+        would have rounded away, as with the NKI 1 compiler.
         """
         self.machine = machine
         self.language = language
@@ -134,7 +134,7 @@ class Execution:
             self._require_time()
 
     def take_host_bytes(self, count: int) -> None:
-        """Count bytes of arrays that the kernel makes with numpy; they are never given back."""
+        """Count bytes of arrays that the kernel creates with numpy. They are never released."""
         self._host_bytes += count
         if self._host_bytes > self.limits.value_bytes:
             raise KernelError(
@@ -142,7 +142,7 @@ class Execution:
             )
 
     def _require_time(self) -> None:
-        """Raises `KernelError` for a kernel that has taken more than it may."""
+        """Raises `KernelError` for a kernel that has exceeded its time."""
         limits = self.limits
         self._look_at = min(limits.steps + 1, self.steps + _STEPS_BETWEEN_LOOKS)
         late = ""
@@ -159,7 +159,7 @@ class Execution:
     def iterate(
         self, kind: LoopKind, values: Sequence[int], line: int, variable: str = ""
     ) -> Iterator[int]:
-        """The values of a loop variable, each in a scope of its own."""
+        """The values of a loop variable, each in a separate scope."""
         loop = Loop(0, kind, line, len(values), self.loop, variable=variable)
         if line in self.sampled:
             loop.walked = _sample(len(values))
@@ -181,7 +181,7 @@ class Execution:
                 starts.append(len(instructions))
                 self._serial += 1
                 scope = self.scope = Scope(outer_scope, loop, number, self._serial)
-                if kind == "static":  # unrolled by hand: its tiles outlive it
+                if kind == "static":  # unrolled by hand: its tiles exist after it
                     scope.home = outer_scope.home
                 self.scopes.append(scope)
                 yield value
@@ -202,7 +202,7 @@ class Execution:
         name: str = "",
         partition_axis: int = 0,
     ) -> Buffer:
-        """An allocation without storage yet; the rules for shapes on chip are checked."""
+        """An allocation without storage, for which the rules for shapes on the chip are checked."""
         sizes = tuple(shape)
         if memory != "hbm":
             self._check_tile_shape(sizes, memory, partition_axis)
@@ -246,7 +246,8 @@ class Execution:
     # ---- operands
 
     def use(self, view: View) -> None:
-        """Before a region is read: the tensor must still exist, and its values have settled."""
+        """Called before a region is read: the tensor must still exist, and its values are
+        settled."""
         buffer = view.buffer
         if not buffer.scope.alive and self.language == 1:
             raise KernelError(
@@ -258,7 +259,7 @@ class Execution:
             settle(self, buffer)
 
     def check_bounds(self, view: View, mask: NDArray[np.bool_] | None) -> None:
-        """Places out of bounds may only be masked out."""
+        """Indices out of bounds are allowed only if they are masked."""
         gather = view.gather
         if gather is None or gather.inside is None:
             return
@@ -273,7 +274,7 @@ class Execution:
             )
 
     def mask_array(self, mask: Mask | None, shape: tuple[int, ...]) -> NDArray[np.bool_] | None:
-        """The mask over a region; None where it leaves everything."""
+        """The mask over a region; None if it masks nothing."""
         if mask is None or mask.always:
             return None
         return fit_mask(mask.array, shape)
@@ -293,9 +294,9 @@ class Execution:
         carried: View | None = None,
         settings: Mapping[str, object] = NO_ATTRIBUTES,
     ) -> Instruction | None:
-        """Record an instruction, if this walk records; `carried` is read through a legal `+=`.
+        """Record an instruction in traced mode. `carried` is read through a legal `+=`.
 
-        `settings` are its operands that are no tiles, for the recorder.
+        `settings` are its operands that are not tiles, for the recorder.
         """
         trace = self.trace
         if trace is None or (mask is not None and mask.always is False):
@@ -356,7 +357,7 @@ class Execution:
         return found
 
     def recorded(self, view: View, number: int) -> Access:
-        """The access by instruction `number`, which the tensor's live range then covers."""
+        """The access by instruction `number`, which becomes part of the tensor's live range."""
         access = view.access()
         record = access.tensor
         if record.first < 0:
@@ -367,7 +368,7 @@ class Execution:
     # ---- values carried between iterations (NKI 1)
 
     def stamp(self, view: View) -> None:
-        """Remember which iteration wrote a region that outlives it."""
+        """Record which iteration wrote a region that exists after the iteration."""
         buffer = view.buffer
         buffer.written = True
         if self.language == 2 or buffer.scope is self.scope.home or buffer.axis < 0:
@@ -377,7 +378,7 @@ class Execution:
         _stamped(buffer.stamps, view)[...] = self.scope.serial
 
     def _note_store(self, view: View) -> None:
-        """Remember whether iterations of an affine loop write one region of HBM."""
+        """Record whether iterations of an affine loop write one region of HBM."""
         buffer = view.buffer
         if buffer.axis >= 0 or buffer.rewritten is not None or view.mask is not None:
             return
@@ -400,7 +401,7 @@ class Execution:
             )
 
     def untouched(self, view: View) -> bool:
-        """Whether nothing was written to a region since its buffer was made (traced walks)."""
+        """Whether a region has not been written since its buffer was created (traced mode)."""
         buffer = view.buffer
         if not buffer.written:
             return True
@@ -425,7 +426,7 @@ class Execution:
                 )
 
     def _in_other_iteration(self, writer: Scope) -> bool:
-        """Whether a scope is another iteration of an affine loop that is under way."""
+        """Whether a scope is another iteration of an affine loop that is in progress."""
         if writer.alive or writer.parent is None:
             return False
         while writer.parent is not None and not writer.parent.alive:
@@ -446,7 +447,7 @@ def _within(
 
 
 def _stamped(stamps: NDArray[np.int32], view: View) -> NDArray[np.int32]:
-    """The stamps of a region; those of groups of 32 partitions are one."""
+    """The stamps of a region. Stamps in groups of 32 partitions are combined."""
     if view.gather is not None:
         low, high = int(view.gather.free.min()), int(view.gather.free.max())
         return stamps[:, low : high + 1]
@@ -459,9 +460,9 @@ def _stamped(stamps: NDArray[np.int32], view: View) -> NDArray[np.int32]:
 
 
 def settle(run: Execution, buffer: Buffer) -> None:
-    """A fresh result becomes an ordinary tile: it is read where it was made.
+    """Convert a fresh result to an ordinary tile, which is read from where it was computed.
 
-    In a traced walk, one that has landed is copied back from there.
+    In traced mode, a result that was moved is copied back from there.
     """
     result = buffer.result
     if result is not None and not run.valued:
@@ -484,7 +485,8 @@ def settle(run: Execution, buffer: Buffer) -> None:
 
 
 def copy_landed(run: Execution, buffer: Buffer, result: Result) -> None:
-    """Traced: a result that has landed and is used again is copied from its first place."""
+    """In traced mode, a result that was moved and is used again is copied from its first
+    destination."""
     if result.summed:
         raise KernelError(
             "unsupported_operand",
@@ -504,5 +506,5 @@ def copy_landed(run: Execution, buffer: Buffer, result: Result) -> None:
 
 
 def _sample(trips: int) -> Sequence[int]:
-    """Iterations that show how all of them differ, if they differ evenly."""
+    """Iterations that determine all others if they differ evenly."""
     return (0, 1, trips * 5 // 8, trips - 1) if trips > 4 else range(trips)

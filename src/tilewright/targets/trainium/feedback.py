@@ -1,4 +1,4 @@
-"""What a modelled latency consists of, in words: for whoever proposes the next step."""
+"""Describes the parts of a modelled latency in words, for whoever proposes the next step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _MOST_WAITS = 3
 
 
 def in_words(workload: Workload, machine: Machine, found: Estimate, source: str) -> str:
-    """Latency, what binds, what the busiest engine waits for, transfers and the costliest lines."""
+    """Latency, limiting bound, waits of the busiest engine, transfers, and the most expensive
+    lines."""
     total = found.latency_ns
     least, bound = roofline_ns(workload, machine)
     parts = [
@@ -43,7 +44,8 @@ def in_words(workload: Workload, machine: Machine, found: Estimate, source: str)
 
 
 def _waits(found: Estimate) -> list[str]:
-    """What the compute engine that works longest waits for, and at which lines most."""
+    """The causes for which the busiest compute engine waits, and the lines with the longest
+    waits."""
     least = 0.01 * found.latency_ns
     idle = {cause: ns for cause, ns in found.idle.items() if ns > least}
     done = idle.pop(NOTHING_LEFT, 0.0)

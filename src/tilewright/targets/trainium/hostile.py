@@ -22,7 +22,7 @@ def kernel({parameters}):
 
 
 def hostile_kernels(arguments: Sequence[Argument]) -> Mapping[str, str]:
-    """Sources in NKI 2 by what they do; one that writes nothing is refused before it is built."""
+    """Sources in NKI 2 by a description. One that writes nothing is refused before it is built."""
     arguments = under_own_names(arguments)
     written = [a for a in arguments if a.is_written]
     return {
@@ -47,7 +47,7 @@ def _kernel(arguments: Sequence[Argument], body: Sequence[str]) -> str:
 
 
 def _touched(argument: Argument) -> str:
-    """Statements that write an output's first element."""
+    """Statements that write the first element of an output."""
     name, columns = argument.name, argument.shape[-1]
     rows = math.prod(argument.shape[:-1])
     return f"""    one_{name} = nl.ndarray((1, 1), dtype=nl.{argument.dtype}, buffer=nl.sbuf)

@@ -1,8 +1,8 @@
-"""The process that runs kernels on arrays: it knows no reference, and only outputs leave it.
+"""The process that runs kernels on arrays. It has no expected results and returns only outputs.
 
-It is a Python of its own, so that nothing of the evaluating process's memory is in it. Each run is
-a child of it, contained, with its own time and memory. Requests and answers are a line of JSON with
-the number of bytes after it, and those bytes.
+It is a separate Python process, so it contains no data of the evaluating process. Each run is a
+sandboxed child process with limits on time and memory. A request or an answer consists of a line of
+JSON with a number of bytes, followed by these bytes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def _answer(head: Mapping[str, Any], incoming: IO[bytes], outgoing: IO[bytes]) -> None:
-    """Answer one request; nothing of it is kept, as outputs may have gigabytes."""
+    """Answer one request. Nothing is kept, because outputs may have gigabytes."""
     answer, outputs = _answered(head, incoming.read(head["bytes"]))
     answer["bytes"] = len(outputs)
     outgoing.write(json.dumps(answer).encode() + b"\n")
@@ -89,16 +89,16 @@ def _outputs(head: Mapping[str, Any], data: bytes) -> list[Array]:
 
 
 def _constant(value: Any) -> Any:
-    """A value that `Interpretation.run` wrote as JSON."""
+    """A value that `Interpretation.run` encoded as JSON."""
     if isinstance(value, dict):
         return tuple(_constant(item) for item in value["tuple"])
     return [_constant(item) for item in value] if isinstance(value, list) else value
 
 
 def _limit(timeout_s: float) -> None:
-    """Processor time and memory of this process, which ends with the run.
+    """Limit the processor time and memory of this process, which ends with the run.
 
-    Time of other processes does not count, because they must not make a correct kernel fail.
+    The time of other processes is not counted, because it must not make a correct kernel fail.
     """
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_PROF, timeout_s)
@@ -108,7 +108,7 @@ def _limit(timeout_s: float) -> None:
 
 
 def read_answer(stream: IO[bytes]) -> tuple[dict[str, Any], bytes]:
-    """One answer; `EOFError` when the process has ended."""
+    """One answer; `EOFError` if the process has ended."""
     line = stream.readline()
     if not line.endswith(b"\n"):
         raise EOFError

@@ -1,8 +1,9 @@
-"""Where results go: fresh tiles, declared buffers, accumulation, and the copies NKI 1 inserts.
+"""Destinations of results: fresh tiles, declared buffers, accumulation, and the copies that NKI 1
+inserts.
 
-In NKI 1 an operation returns a fresh tile. Assigned to a buffer before anyone has read it, the
-instruction writes there at once; `+=` of a fresh product to a tile in PSUM accumulates inside the
-PE array. NKI 2 operations write the destination that they are given.
+In NKI 1, an operation returns a fresh tile. If it is assigned to a buffer before it is read, the
+instruction writes directly to the buffer; `+=` of a fresh product to a tile in PSUM accumulates
+inside the PE array. Operations of NKI 2 write to the given destination.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def destination(
     engine: Engine,
     memory: Memory = "sbuf",
 ) -> View:
-    """Where an operation writes: `dst` (NKI 2), or a fresh tile."""
+    """The destination of an operation: `dst` (NKI 2), or a fresh tile."""
     sizes = tuple(shape)
     if dst is None:
         buffer = run.new_buffer(sizes, dtype, memory, "temporary")
@@ -70,7 +71,7 @@ def _columns(shape: tuple[int, ...]) -> int:
 
 
 def tile(run: Execution, view: object, name: str, *, written: bool = False) -> View:
-    """An operand on chip, checked against the rules for partitions."""
+    """An operand on the chip, checked against the rules for partitions."""
     if not isinstance(view, View):
         raise KernelError(
             "unsupported_operand",
@@ -161,7 +162,7 @@ def write(
     mask: Mask | None = None,
     source: DType | None = None,
 ) -> None:
-    """Give a destination its values, rounded to its type; only inside the mask.
+    """Set the values of a destination inside the mask, rounded to its type.
 
     Values of the type `source` are not rounded again to the same type.
     """
@@ -185,7 +186,7 @@ def _joined(one: Mask | None, other: Mask | None) -> Mask | None:
 
 
 def read(run: Execution, view: View, mask: Mask | None = None) -> Values:
-    """Values of a settled region as they are kept; undefined outside the mask."""
+    """The stored values of a settled region; undefined outside the mask."""
     joined = _joined(view.mask, mask)
     array = run.mask_array(joined, view.shape) if joined is not None else None
     if view.gather is not None:
@@ -197,23 +198,23 @@ def read(run: Execution, view: View, mask: Mask | None = None) -> Values:
 
 
 def numbers(run: Execution, view: View, mask: Mask | None = None) -> Values:
-    """Values as engines compute with them: float32."""
+    """The values as engines use them in computations: float32."""
     return as_float32(read(run, view, mask))
 
 
 def record_result(run: Execution, out: View, instruction: Instruction | None) -> None:
-    """Note which instruction makes a fresh tile, so that it can be moved."""
+    """Record which instruction computes a fresh tile, so that its destination can be changed."""
     result = out.buffer.result
     if result is None:
         return
     if instruction is not None:
         result.instructions.append(instruction)
-    elif not run.valued:  # its mask leaves nothing, so nothing has to be moved either
+    elif not run.valued:  # its mask selects nothing, so nothing has to be moved
         result.mask = NOWHERE
 
 
 def assign(run: Execution, dst: View, value: object) -> None:
-    """`dst[...] = value` of NKI 1."""
+    """Execute `dst[...] = value` in NKI 1."""
     from tilewright.targets.trainium.operations import copies, transfers
 
     check_writable(run, dst)
@@ -239,7 +240,7 @@ def assign(run: Execution, dst: View, value: object) -> None:
 
 
 def check_writable(run: Execution, dst: View) -> None:
-    """Inputs, and tiles of iterations that are over, cannot be written."""
+    """Inputs, and tiles of iterations that have ended, cannot be written."""
     buffer = dst.buffer
     if buffer.read_only:
         raise KernelError(
@@ -252,7 +253,7 @@ def check_writable(run: Execution, dst: View) -> None:
 
 
 def _land(run: Execution, dst: View, value: View) -> bool:
-    """Move a fresh result into a buffer, for nothing; False where it has to be copied."""
+    """Move a fresh result into a buffer without cost; False if it has to be copied."""
     result = value.buffer.result
     if result is None or dst.memory not in result.memories or not _is_whole(value):
         return False
@@ -285,7 +286,7 @@ def _is_whole(value: View) -> bool:
 
 
 def _redirect(run: Execution, made: Sequence[Instruction], value: View, dst: View) -> None:
-    """Let instructions write to another place."""
+    """Change the destination of instructions."""
     assert run.trace is not None
     number = len(run.trace.instructions) - 1
     access = run.recorded(dst, number)
@@ -305,7 +306,7 @@ def _redirect(run: Execution, made: Sequence[Instruction], value: View, dst: Vie
 
 
 def accumulate(run: Execution, dst: View, value: object) -> None:
-    """`dst += value` of NKI 1, in place."""
+    """Execute `dst += value` in NKI 1, in place."""
     from tilewright.targets.trainium.operations import elementwise
 
     check_writable(run, dst)
@@ -326,7 +327,7 @@ def accumulate(run: Execution, dst: View, value: object) -> None:
 
 
 def _accumulated(run: Execution, dst: View, value: View, result: Result, adds: bool) -> bool:
-    """Add a fresh result: inside the PE array, or as the first write to a zeroed place."""
+    """Add a fresh result: inside the PE array, or as the first write to a region of zeros."""
     if result.mask is not None and result.mask.always is False:
         return True
     if run.trace is not None:
@@ -359,7 +360,8 @@ def _accumulated(run: Execution, dst: View, value: View, result: Result, adds: b
 
 
 def in_sbuf(run: Execution, view: View, why: str) -> View:
-    """The operand where an engine can read it: NKI 1 copies out of PSUM, NKI 2 refuses."""
+    """The operand in a memory that an engine can read. NKI 1 copies it out of PSUM, NKI 2
+    refuses."""
     if view.memory != "psum":
         return view
     if run.language == 2:

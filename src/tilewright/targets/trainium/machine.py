@@ -1,6 +1,6 @@
 """The parameters of one NeuronCore, read from a file such as trn1.toml.
 
-Sources of the values stand beside them in the files.
+The files also give the source of each value.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Sizes of SBUF and PSUM, per partition where the name says so."""
+    """Sizes of SBUF and PSUM, per partition if the name says so."""
 
     partitions: int
     sbuf_partition_bytes: int
@@ -49,7 +49,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """What starting an instruction costs, in cycles of its engine; `semaphore` in ns."""
+    """Cost of starting an instruction, in cycles of its engine; `semaphore` is in ns."""
 
     least_cycles: float
     start_cycles: float
@@ -82,7 +82,7 @@ class Dma:
 
     @property
     def peak_bytes_per_ns(self) -> float:
-        """Bytes that all engines together move in a nanosecond (GB/s)."""
+        """Bytes that all engines together move per nanosecond (GB/s)."""
         return self.engines * self.bytes_per_ns
 
 
@@ -107,13 +107,13 @@ class Machine:
 
     @property
     def products_per_ns(self) -> float:
-        """Multiply-adds of bfloat16 that the PE array makes in a nanosecond."""
+        """Multiply-adds of bfloat16 that the PE array computes per nanosecond."""
         return self.memory.partitions**2 * self.clock.pe
 
 
 @cache
 def load_machine(name: str) -> Machine:
-    """The machine that comes with the package under this name: trn1 or trn2."""
+    """The machine with this name in the package: trn1 or trn2."""
     return read_machine(_FOLDER / f"{name}.toml")
 
 

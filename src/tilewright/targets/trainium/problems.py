@@ -1,7 +1,7 @@
-"""The oracles: each workload's definition as a formula in float64.
+"""The oracles: the definition of each workload as a formula in float64.
 
-Where a kernel may hold values in bfloat16 (eight binary digits), the formula says so at that place;
-how far results may be off follows from it (`parts.float_error`).
+If a kernel may store values in bfloat16 (eight binary digits), the formula rounds at that place,
+and the allowed error follows from it (`parts.float_error`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _ROWS = {"cumsum": "x", "rmsnorm": "a", "layernorm": "input_tensor"}
 
 
 class RowProblem(FormulaProblem):
-    """Normalisations and running sums: each row of the output follows from one row."""
+    """Normalisations and running sums, in which each output row depends on one input row."""
 
     def __init__(self, shape: Shape) -> None:
         self.fingerprint = f"trainium {shape.kind} reference 1"
@@ -52,13 +52,14 @@ class RowProblem(FormulaProblem):
         self._kind = shape.kind
 
     def operands(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
-        """The inputs; of a running sum also the last column that each output adds."""
+        """The inputs; for a running sum, also the last column that each output adds."""
         if self._kind != "cumsum":
             return inputs
         return {**inputs, "ends": np.arange(inputs["x"].shape[1])}
 
     def reference(self, inputs: Mapping[str, Array]) -> dict[str, Followed]:
-        """All outputs, computed some rows at a time so that they stay in a processor's cache."""
+        """All outputs, computed for some rows at a time so that they stay in a processor's
+        cache."""
         operands = self.operands(inputs)
         name = _ROWS[self._kind]
         rows = operands[name]
@@ -88,7 +89,7 @@ class RowProblem(FormulaProblem):
     def sample(
         self, operands: Mapping[str, Array], rng: np.random.Generator
     ) -> Mapping[str, Array]:
-        """Some rows; of a running sum some columns."""
+        """Some rows; for a running sum, some columns."""
         name = _ROWS[self._kind]
         found = {**operands, name: sampled_rows(operands[name], rng)}
         if self._kind == "cumsum":
@@ -97,7 +98,7 @@ class RowProblem(FormulaProblem):
 
 
 class ScanProblem(FormulaProblem):
-    """The selective scan of mamba; A is negative and delta positive, as its authors have them."""
+    """The selective scan of mamba. A is negative and delta positive, as in the authors' model."""
 
     fingerprint = "trainium mamba reference 1"
     distributions = ("small", "sparse", "long memory", "large steps", "mixed scales")
@@ -138,14 +139,14 @@ class ScanProblem(FormulaProblem):
     def sample(
         self, operands: Mapping[str, Array], rng: np.random.Generator
     ) -> Mapping[str, Array]:
-        """Some channels over all steps, as errors grow along them."""
+        """Some channels over all steps, because errors grow along the steps."""
         some = chosen(operands["delta"].shape[1], 4, rng)
         found = {name: operands[name][:, some] for name in ("delta", "u")}
         return {**operands, **found, "A": operands["A"][some]}
 
 
 class AttentionProblem(FormulaProblem):
-    """Attention in its five forms; weights and values may be bfloat16 in the second product."""
+    """Attention in its five forms. Weights and values may be bfloat16 in the second product."""
 
     distributions = ("small", "sparse", "peaked", "far maxima", "shifted keys")
     """`peaked`: one score of each row is far above the others. `far maxima`: the largest scores of
@@ -158,7 +159,7 @@ class AttentionProblem(FormulaProblem):
         self._tile = shape.sizes[2] if shape.kind == "attention_tile" else 0
 
     def draw(self, argument: Argument, distribution: str, rng: np.random.Generator) -> Array:
-        """Values of q, k, v, or of what an earlier query tile left."""
+        """Values of q, k, v, or of the results of an earlier query tile."""
         if argument.name == "tile_mask":
             queries = 128 * self._tile + np.arange(argument.shape[0])[:, None]
             mask: Array = np.arange(argument.shape[1])[None, :] <= queries
@@ -181,9 +182,10 @@ class AttentionProblem(FormulaProblem):
         return values.astype(np.float32).astype(argument.dtype)
 
     def _move_apart(self, name: str, values: Array, rng: np.random.Generator) -> None:
-        """One component of all keys is 16; that of queries moves a row's scores by -128, 0 or 128.
+        """One component of all keys is 16. That of the queries moves a row's scores by -128, 0 or
+        128.
 
-        These numbers are exact in bfloat16, so that the weights lose no digits.
+        These numbers are exact in bfloat16, so the weights lose no digits.
         """
         depth = -1
         if self._kind in ("attention", "attention_tile"):
@@ -198,7 +200,7 @@ class AttentionProblem(FormulaProblem):
             component[...] = step * rng.integers(-1, 2, component.shape)
 
     def operands(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
-        """Queries by depth, keys by depth and values by depth, with axes of heads in front."""
+        """Queries by depth, keys by depth and values by depth, after the axes of heads."""
         real = {
             name: array if array.dtype == np.uint8 else array.astype(np.float32)
             for name, array in inputs.items()
@@ -209,7 +211,7 @@ class AttentionProblem(FormulaProblem):
         if self._kind == "sd_attention":
             return {"q": q, "k": k, "v": v}
         if self._kind == "attention_tile":
-            # Later keys are masked, whatever they are.
+            # Later keys are masked, whatever their values are.
             count = 128 * (self._tile + 1)
             first = 128 * self._tile
             values = v.transpose(1, 0, 2).reshape(-1, v.shape[2])
@@ -224,7 +226,8 @@ class AttentionProblem(FormulaProblem):
         return {"q": q, "k": k.swapaxes(-1, -2), "v": v, "seen": seen}
 
     def reference(self, inputs: Mapping[str, Array]) -> dict[str, Followed]:
-        """All outputs, computed some queries at a time, so that scores are never kept in full."""
+        """All outputs, computed for some queries at a time, so that the scores are never stored
+        completely."""
         operands = self.operands(inputs)
         queries = operands["q"].shape[-2]
         found: dict[str, list[Followed]] = {}
@@ -276,7 +279,8 @@ class AttentionProblem(FormulaProblem):
     def sample(
         self, operands: Mapping[str, Array], rng: np.random.Generator
     ) -> Mapping[str, Array]:
-        """Some queries and keys of one head: most of the error is that of bfloat16 weights."""
+        """Some queries and keys of one head, because most of the error comes from bfloat16
+        weights."""
         found = dict(operands)
         if operands["q"].ndim == 3:
             head = int(rng.integers(len(operands["q"])))
@@ -292,7 +296,7 @@ class AttentionProblem(FormulaProblem):
 
 
 class ExactProblem:
-    """Kernels that move or compare values: results have no rounding."""
+    """Kernels that only move or compare values, whose results have no rounding errors."""
 
     def __init__(self, shape: Shape) -> None:
         self.fingerprint = f"trainium {shape.kind} reference 1"
@@ -316,7 +320,7 @@ class ExactProblem:
 
 
 class ElementProblem(FormulaProblem):
-    """Rotary embeddings and depthwise convolutions: few products for each element."""
+    """Rotary embeddings and depthwise convolutions, with few products for each element."""
 
     def __init__(self, shape: Shape) -> None:
         self.fingerprint = f"trainium {shape.kind} reference 1"
@@ -340,7 +344,7 @@ class ElementProblem(FormulaProblem):
     def sample(
         self, operands: Mapping[str, Array], rng: np.random.Generator
     ) -> Mapping[str, Array]:
-        """Some columns, or one image's channels."""
+        """Some columns, or the channels of one image."""
         if self._kind == "rope":
             some = chosen(operands["cos"].shape[1], 256, rng)
             return {name: array[:, some] for name, array in operands.items()}
@@ -351,7 +355,8 @@ class ElementProblem(FormulaProblem):
 class ProductProblem(FormulaProblem):
     """Matrix products and 3x3 convolutions whose operands may be bfloat16.
 
-    One set of inputs has rows and columns of every distribution: a run at full size takes seconds.
+    One set of inputs has rows and columns of every distribution, because a run at full size takes
+    seconds.
     """
 
     distributions = ("mixed",)
@@ -364,10 +369,11 @@ class ProductProblem(FormulaProblem):
         self._output_digits = HALF if shape.kind == "gemm" else 24
 
     def draw(self, argument: Argument, distribution: str, rng: np.random.Generator) -> Array:
-        """Matrices whose columns, images whose channels of pixels, have one distribution each.
+        """Matrices with columns, and images with channels of pixels, that each have one
+        distribution.
 
-        Along the axis that is not summed over, neighbours are drawn alike in groups of no fixed
-        length: small and large values, sparse ones, shifted means and equal values.
+        Along the axis that is not summed, neighbouring groups of varying length have the same
+        distribution: small and large values, sparse ones, shifted means and equal values.
         """
         values = rng.standard_normal(argument.shape, np.float32)
         axis = 1 if self._kind == "gemm" else 0
@@ -385,7 +391,7 @@ class ProductProblem(FormulaProblem):
         return values.astype(argument.dtype, copy=False)
 
     def operands(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
-        """As they are."""
+        """The operands, unchanged."""
         return inputs
 
     def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:
@@ -397,7 +403,8 @@ class ProductProblem(FormulaProblem):
     def sample(
         self, operands: Mapping[str, Array], rng: np.random.Generator
     ) -> Mapping[str, Array]:
-        """Some rows of one matrix and columns of the other; a convolution's rows are patches."""
+        """Some rows of one matrix and columns of the other. The rows of a convolution are
+        patches."""
         if self._kind == "gemm":
             left, right = sampled_product(operands["lhsT"].T, operands["rhs"], rng)
             return {"left": left.astype(np.float32), "right": right.astype(np.float32)}
@@ -413,7 +420,7 @@ class ProductProblem(FormulaProblem):
     def elements(
         self, operands: Mapping[str, Array], output: str, places: Array
     ) -> Mapping[str, Array]:
-        """A row times a column, or a patch times a filter, for each element."""
+        """The sum for each element: a row times a column, or a patch times a filter."""
         if self._kind == "gemm":
             rows, columns = places.T
             left, right = operands["lhsT"][:, rows].T, operands["rhs"][:, columns].T
@@ -424,16 +431,16 @@ class ProductProblem(FormulaProblem):
         return products_of(left.astype(np.float32), right.astype(np.float32))
 
     def reference(self, inputs: Mapping[str, Array]) -> dict[str, Followed]:
-        """All outputs; deviations are those of sums whose terms have their mean square."""
+        """All outputs. The deviations are those of sums whose terms have the same mean square."""
         if self._kind == "gemm":
             left = inputs["lhsT"].astype(np.float64).T
             right = inputs["rhs"].astype(np.float64)
-            # Before the product, which needs room that the squares take.
+            # Before the product, because the squares need additional memory.
             norms: Norms = _OfRowAndColumn((left**2).sum(1), (right**2).sum(0))
             exact = left @ right
         else:
             exact, norms = _convolved(inputs["img"], inputs["filt"])
-        # Each operand may be rounded to bfloat16, each product's sum to float32.
+        # Each operand may be rounded to bfloat16, and each product's sum to float32.
         share = 0.0 if inputs_are_half(inputs) else 2 * 4.0**-HALF
         factor = (share + SINGLE.unit_roundoff**2) / self.reduction
         deviations = _Deviations(exact.reshape(-1), norms, factor, 2.0**-self._output_digits)
@@ -442,7 +449,7 @@ class ProductProblem(FormulaProblem):
 
 @dataclass(frozen=True)
 class _OfRowAndColumn:
-    """Squared norms of a row of one matrix times those of a column of the other."""
+    """Squared norms of a row of one matrix multiplied by those of a column of the other."""
 
     left: Array
     right: Array
@@ -458,7 +465,7 @@ class _OfRowAndColumn:
 
 @dataclass(frozen=True)
 class _OfPatchAndFilter:
-    """Squared norms of a patch of an image, [n, y and x], times those of a filter."""
+    """Squared norms of a patch of an image, [n, y and x], multiplied by those of a filter."""
 
     patches: Array
     filters: Array
@@ -479,7 +486,8 @@ Norms: TypeAlias = _OfRowAndColumn | _OfPatchAndFilter
 
 @dataclass(frozen=True)
 class _Deviations:
-    """Those of a range of the output: from norms, as arrays of its size would take gigabytes."""
+    """The deviations of a part of the output, computed from norms, because arrays of the full size
+    would take gigabytes."""
 
     exact: Array
     norms: Norms
@@ -497,12 +505,12 @@ class _Deviations:
 
 
 def inputs_are_half(inputs: Mapping[str, Array]) -> bool:
-    """Whether all operands are bfloat16 as they are given."""
+    """Whether all given operands are bfloat16."""
     return all(array.dtype.itemsize == 2 for array in inputs.values())
 
 
 def _convolved(image: Array, filters: Array) -> tuple[Array, _OfPatchAndFilter]:
-    """The convolution, and squared norms of patches and of filters; float64."""
+    """The convolution, and squared norms of patches and of filters, in float64."""
     count, channels, height, width = image.shape
     outputs = len(filters)
     exact = np.zeros((count, outputs, height * width))
@@ -521,7 +529,7 @@ def _convolved(image: Array, filters: Array) -> tuple[Array, _OfPatchAndFilter]:
 
 
 def _masked(scores: Any, seen: Any) -> Any:
-    """Scores where `seen` is one, and a number far below them elsewhere."""
+    """Scores where `seen` is one, and otherwise a number far below them."""
     return scores * seen + (seen - 1.0) * -MASKED
 
 

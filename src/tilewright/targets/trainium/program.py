@@ -1,4 +1,4 @@
-"""A kernel's text, ready to be traced or run on arrays."""
+"""Parses a kernel's text, and traces it or runs it on arrays."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Language = Literal[1, 2]
 
 @dataclass(frozen=True)
 class Program:
-    """A parsed kernel; `language` is the version of NKI that it is written in."""
+    """A parsed kernel. `language` is its version of NKI."""
 
     tree: ast.Module
     language: Language
@@ -49,7 +49,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Entry:
-    """The function of a file that is the kernel, for tools that run the file themselves."""
+    """The kernel function of a file, for tools that run the file themselves."""
 
     name: str
     language: Language
@@ -59,10 +59,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class Call:
-    """What a kernel is called with, in the order of its parameters.
+    """The arguments of a kernel's call, in the order of its parameters.
 
-    `inputs` are arrays in HBM, `constants` further parameters known when the kernel is traced
-    (numbers, texts, names of types such as "bfloat16"), `outputs` what it returns, in that order.
+    `inputs` are arrays in HBM. `constants` are further parameters that are known when the kernel is
+    traced (numbers, texts, names of types such as "bfloat16"). `outputs` are the arrays that it
+    returns, in order.
     """
 
     inputs: tuple[Argument, ...]
@@ -71,7 +72,7 @@ class Call:
 
 
 def parse(source: str) -> Program:
-    """The kernel's syntax tree; `KernelError` where it is no Python or too deep."""
+    """The kernel's syntax tree; `KernelError` if it is not valid Python or nested too deeply."""
     try:
         tree = parsed(source, "kernel.py")
     except SyntaxError as error:
@@ -96,7 +97,8 @@ def _check_depth(tree: ast.Module) -> None:
 
 
 def _language(tree: ast.Module) -> Language:
-    """By its imports; without any, or with both, by what only one version has."""
+    """The version by its imports. Without imports, or with both, by features that only one version
+    has."""
     found: set[Language] = set()
     for node in ast.walk(tree):
         names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
@@ -132,7 +134,7 @@ def _calls(node: ast.expr, name: str) -> bool:
 def trace_program(
     program: Program, call: Call, machine: Machine, limits: Limits | None = None
 ) -> Trace:
-    """Every instruction of a kernel, without data; `KernelError` where it breaks a rule."""
+    """Every instruction of a kernel, without data; `KernelError` if it breaks a rule."""
     trace = Trace(program.language)
     run = Execution(machine, program.language, trace=trace, limits=limits)
     trace.outputs = walked(program, call, run)
@@ -140,7 +142,8 @@ def trace_program(
 
 
 def walked(program: Program, call: Call, run: Execution) -> tuple[int, ...]:
-    """Walk a kernel without data; the tensors that it returns. Raises `KernelError`."""
+    """Process a kernel without data, and return the tensors that it returns. Raises
+    `KernelError`."""
     return tuple(view.buffer.record.id for view in _walk(program, call, run, {}))
 
 
@@ -154,9 +157,9 @@ def run_program(
     elide_casts: bool = False,
     limits: Limits | None = None,
 ) -> list[Array]:
-    """The outputs of a kernel on arrays, in its order; in their own types.
+    """The outputs of a kernel on arrays, in its order and in their own types.
 
-    `shuffle` gives the iterations of each affine loop another order.
+    `shuffle` changes the order of the iterations of each affine loop.
     """
     run = Execution(
         machine,
@@ -182,9 +185,9 @@ def argument_type(argument: Argument) -> DType:
 
 
 def _walk(program: Program, call: Call, run: Execution, arrays: Mapping[str, Array]) -> list[View]:
-    """Define the module's functions, call the kernel and check what it returns."""
+    """Define the module's functions, call the kernel and check its results."""
     collects = gc.isenabled()
-    gc.disable()  # a trace has a million records and no cycles: looking for them doubles the time
+    gc.disable()  # a trace has a million records and no cycles, so collecting is wasted time
     try:
         with _explained(run):
             kernel = _kernel(program, call, run)
@@ -198,7 +201,7 @@ def _walk(program: Program, call: Call, run: Execution, arrays: Mapping[str, Arr
 
 @contextmanager
 def _explained(run: Execution) -> Iterator[None]:
-    """Whatever ends a walk ends it as a `KernelError` with its line."""
+    """Any exception that ends the pass becomes a `KernelError` with its line."""
     try:
         yield
     except KernelError as error:
@@ -210,13 +213,13 @@ def _explained(run: Execution) -> Iterator[None]:
     except MemoryError:
         raise KernelError("too_large", "the kernel needs too much memory", run.line) from None
     except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
-        # An operand of a kind that no rule names: Python's own words say which.
+        # An operand of an unexpected kind: Python's message says which.
         message = f"{run.function or 'this line'}: {type(error).__name__}: {error}"[:_MOST_MESSAGE]
         raise KernelError("unsupported_operand", message, run.line or None) from error
 
 
 def entry_of(program: Program, call: Call, machine: Machine) -> Entry:
-    """The kernel of a file; `KernelError` where it has none."""
+    """The kernel in a file; `KernelError` if there is none."""
     run = Execution(machine, program.language, trace=Trace(program.language))
     with _explained(run):
         kernel = _kernel(program, call, run)
@@ -238,9 +241,10 @@ _ENTRY_NAMES = ("kernel", "test", "solution")
 def _entry(program: Program, frame: Frame, call: Call) -> Function:
     """The kernel among the functions of the file.
 
-    Of those decorated with `nki.jit` or its like, or of all where none is: the one named kernel,
-    test or solution, else the last that has a parameter for each input by its name, else the last.
-    A kernel that asks for its program's number is reached through the function that launches it.
+    Candidates are the functions decorated with `nki.jit` or similar decorators, or all functions if
+    there are none. The kernel is the one named kernel, test or solution; otherwise, the last one
+    with a parameter for each input by name; otherwise, the last one. A kernel that reads its
+    program's number is called through the function that launches it.
     """
     functions = [v for v in frame.names.values() if isinstance(v, Function) and v.name != "lambda"]
     lacking = [v.error for v in frame.names.values() if isinstance(v, Missing)]
@@ -275,10 +279,10 @@ def _launcher(kernel: Function, functions: Sequence[Function], call: Call) -> Fu
 def _arguments(
     kernel: Function, call: Call, run: Execution, arrays: Mapping[str, Array]
 ) -> tuple[list[Any], dict[str, Any], list[View]]:
-    """Arguments by name where the kernel has those names, else in order.
+    """Arguments by name if the kernel has these names, otherwise in order.
 
-    Outputs are given to a kernel that has parameters left for all of them, as older kernels of
-    NKI 1 have; others return them.
+    If a kernel has parameters for all outputs, as older kernels in NKI 1 do, it gets the outputs as
+    arguments. Other kernels return them.
     """
     values: dict[str, Any] = {a.name: _input(a, run, arrays) for a in call.inputs}
     constants = {
@@ -301,7 +305,7 @@ def _arguments(
 def _given_outputs(
     kernel: Function, names: Sequence[str], known: Mapping[str, Any], call: Call, run: Execution
 ) -> dict[str, View]:
-    """Output tensors for the parameters without a value that stand for them, by their number."""
+    """Output tensors for the remaining parameters, if their number is that of the outputs."""
     free = [n for n in names if n not in known and n not in kernel.defaults]
     if len(free) != len(call.outputs) or kernel.returns:
         return {}

@@ -1,7 +1,7 @@
-"""What a traced walk keeps beside its trace: the regions of every instruction as they were given.
+"""Records the regions of every instruction as they were given, in addition to the trace.
 
-A trace has what the latency model needs. To write a kernel again the exact places are needed too,
-with masks, and the operands that are no tiles.
+A trace contains the data for the latency model. To translate a kernel, the exact places with masks,
+and the operands that are not tiles, are also needed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tilewright.targets.trainium.trace import Instruction
 
 @dataclass(slots=True, eq=False)
 class Recorded:
-    """One instruction; `settings` are its operands by name, None for one that is a tile."""
+    """One instruction. `settings` are its operands by name, with None for tiles."""
 
     instruction: Instruction
     reads: tuple[View, ...]
@@ -41,13 +41,13 @@ class Recorder:
         mask: Mask | None,
         settings: Mapping[str, object],
     ) -> None:
-        """Another instruction."""
+        """Add an instruction."""
         entry = Recorded(instruction, reads, writes, mask, settings)
         self.entries.append(entry)
         self._by_instruction[instruction] = entry
 
     def redirect(self, instructions: Sequence[Instruction], buffer: Buffer, dst: View) -> None:
-        """Some instructions write `dst` instead of a fresh tile."""
+        """Let some instructions write to `dst` instead of a fresh tile."""
         for instruction in instructions:
             entry = self._by_instruction[instruction]
             entry.writes = tuple(dst if v.buffer is buffer else v for v in entry.writes)

@@ -1,4 +1,4 @@
-"""The roofline of a workload: bytes that must move, and the products of its definition."""
+"""The roofline of a workload: the bytes that must be moved, and the products of its definition."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SKIPPED_INPUTS = {"attention_tile"}
 
 
 def roofline_ns(workload: Workload, machine: Machine) -> tuple[float, str]:
-    """Nanoseconds of the larger bound, without the launch, and what it is."""
+    """Nanoseconds of the larger bound, without the launch, and the name of this bound."""
     kind = workload.source.partition("-")[0]
     counted = [a for a in workload.arguments if a.is_written or kind not in _SKIPPED_INPUTS]
     moved = bytes_of(counted) / machine.dma.peak_bytes_per_ns
@@ -33,9 +33,9 @@ _FEWER_PRODUCTS = {"conv2d"}
 
 
 def floor_ns(workload: Workload, machine: Machine) -> tuple[float, str]:
-    """Nanoseconds that no correct kernel can beat, with the launch, and what takes them.
+    """Nanoseconds that no correct kernel can beat, including the launch, and the reason.
 
-    Of a folder only the outputs are certain: its reference need not use all of its inputs.
+    For a folder, only the outputs are certain, because its reference need not use all inputs.
     """
     kind = workload.source.partition("-")[0]
     if Path(workload.source).is_absolute() or kind in _FEWER_PRODUCTS:

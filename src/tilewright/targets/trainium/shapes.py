@@ -1,8 +1,8 @@
 """The registered workloads: from names like `rmsnorm-512x4096` to arrays, constants and operations.
 
-Arguments stand in the order of a kernel's parameters, outputs after them in the order in which a
-kernel returns them. Shapes and tolerances are those that the public harnesses of the Autocomp
-paper's fifteen kernels measure; any other sizes work by name.
+Arguments are in the order of a kernel's parameters, followed by the outputs in the order in which a
+kernel returns them. Shapes and tolerances are those of the public harnesses for the fifteen kernels
+in the Autocomp paper. Any other sizes can be used by name.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ MOST_BYTES = 3 << 30
 class Kind:
     """A kind of workload.
 
-    `sizes` is the pattern of its names, `divisors` what each size must be a multiple of, `text` one
-    line on what it computes. `arrays` gives the arguments from the sizes, `operations` the useful
-    multiply-adds. `constants` are further parameters of a kernel, known when it is traced.
+    `sizes` is the pattern of its names, `divisors` gives the number of which each size must be a
+    multiple, and `text` describes the computation in one line. `arrays` computes the arguments from
+    the sizes, and `operations` the useful multiply-adds. `constants` are further parameters of a
+    kernel, which are known when it is traced.
     """
 
     sizes: str
@@ -282,7 +283,7 @@ class Shape:
 
     @property
     def contract(self) -> str:
-        """How a kernel is called, and what it returns."""
+        """How a kernel is called, and its results."""
         given = [a.name for a in self.arguments if a.is_given]
         fixed = [f"{name}={value!r}" for name, value in self.constants.items()]
         returned = ", ".join(a.name for a in self.arguments if a.is_written)
@@ -305,9 +306,9 @@ class Shape:
 
 
 def parse_shape(spec: str) -> Shape:
-    """What a name stands for.
+    """The shape with this name.
 
-    Raises `UnknownNameError` when it begins like no kind, `WorkloadError` when its sizes are
+    Raises `UnknownNameError` if no kind has this name, and `WorkloadError` if the sizes are
     malformed, do not fit partitions and tiles, or are too large.
     """
     kind_name = spec.partition("-")[0]

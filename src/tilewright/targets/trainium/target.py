@@ -31,7 +31,7 @@ FAILURES = {
 
 
 class TrainiumTarget:
-    """NKI kernels on one NeuronCore, interpreted and modelled."""
+    """NKI kernels on one NeuronCore, which are interpreted and whose latency is modelled."""
 
     def __init__(self, name: str, machine: str) -> None:
         self.name = name
@@ -79,7 +79,7 @@ class TrainiumTarget:
 
     @property
     def _words(self) -> Mapping[str, object]:
-        """What the text files of this folder may refer to: every parameter of the core."""
+        """The words that the text files of this folder may use: every parameter of the core."""
         machine = self.machine
         clocks = {f"{name}_ghz": rate for name, rate in asdict(machine.clock).items()}
         return {
@@ -124,7 +124,7 @@ class TrainiumTarget:
         )
 
     def open_folder(self, folder: Path, settings: Mapping[str, object]) -> TrainiumTask:
-        """A user's kernel folder; its reference runs only in the process that evaluates."""
+        """A user's kernel folder. Its reference runs only in the evaluating process."""
         workload, start, problem = read_folder(
             folder, self.name, NKI, MOST_BYTES, "what is kept for one kernel", traced=True
         )
@@ -136,7 +136,8 @@ class TrainiumTarget:
         return versions(self.machine)
 
     def doctor(self) -> Sequence[tuple[str, bool | None, str]]:
-        """The interpreter and the model come with the package; the AWS SDK is optional."""
+        """Reports on the interpreter and the model, which are part of the package, and on the AWS
+        SDK, which is optional."""
         sdk = find_spec("nki") is not None or find_spec("neuronxcc") is not None
         found = versions(self.machine)
         return [

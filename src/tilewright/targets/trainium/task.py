@@ -1,4 +1,4 @@
-"""A Trainium workload with its starting kernel and, on first use, what evaluates for it."""
+"""A Trainium workload with its starting kernel. The evaluator is created when it is first used."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tilewright.targets.trainium.roofline import floor_ns
 
 
 class TrainiumTask:
-    """The `Task` role; interpretation and modelling need no files and no network."""
+    """The `Task` role. Interpreting and modelling need neither files nor a network."""
 
     containable: Literal[True] = True
 
@@ -60,7 +60,8 @@ class TrainiumTask:
 
     @property
     def fingerprint(self) -> str:
-        """Content hash of all that decides a verdict beside the workload and the versions."""
+        """Content hash of everything that affects a verdict, except the workload and the
+        versions."""
         return content_id(
             self._problem.fingerprint,
             inputs.VERSION,
@@ -78,32 +79,32 @@ class TrainiumTask:
         ]
 
     def code(self, source: str) -> CompiledCode | Failed:
-        """The instructions that a kernel is traced to, by loop and engine."""
+        """The instructions in a kernel's trace, by loop and engine."""
         built = self.evaluator[0].build(Candidate(source))
         if isinstance(built, Failed):
             return built
         return instruction_code(self._evaluation.traced(source)[1], self._machine.name)
 
     def modelled(self, source: str) -> Measured | Failed:
-        """The latency of a kernel that nothing was compared of."""
+        """The latency of a kernel whose results were not compared."""
         builder, _, runner = self.evaluator
         artifact = builder.build(Candidate(source))
         return artifact if isinstance(artifact, Failed) else runner.modelled(artifact)
 
     def omissions(self) -> Mapping[str, str]:
-        """Distributions that are not compared, and why."""
+        """Input distributions that are not compared, with the reasons."""
         return self._cases.omissions
 
     def hostile_kernels(self) -> Mapping[str, str]:
-        """Kernels that are wrong for this task, whatever it is."""
+        """Kernels that are wrong for any task."""
         return hostile_kernels(self.workload.arguments)
 
     def floor(self, measured: Measured) -> tuple[float, str]:
-        """Nanoseconds that no correct kernel can beat, with the launch."""
+        """Nanoseconds that no correct kernel can beat, including the launch."""
         return floor_ns(self.workload, self._machine)
 
     def external(self, simulator: str) -> ExternalRun:
-        """Runs on a NeuronCore with the AWS SDK, with the inputs of the timed run."""
+        """Runs a kernel on a NeuronCore with the AWS SDK, on the inputs of the timed run."""
         from tilewright.targets.trainium.contained import failed_by
         from tilewright.targets.trainium.neuron.sdk import find_sdk, run_on_device
 
@@ -133,7 +134,7 @@ class TrainiumTask:
 
     @cached_property
     def evaluator(self) -> tuple[TrainiumBuilder, TrainiumChecker, TrainiumRunner]:
-        """Builder, Checker and Runner, sharing traces, inputs and expected outputs."""
+        """The builder, checker and runner, which share traces, inputs and expected outputs."""
         shared = self._evaluation
         return TrainiumBuilder(shared), TrainiumChecker(shared), TrainiumRunner(shared)
 

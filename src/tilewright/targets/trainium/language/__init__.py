@@ -1,5 +1,5 @@
-"""The restricted Python of kernels: walked by an evaluator of our own, never run by Python.
+"""The restricted Python of kernels, which this package evaluates and Python never runs.
 
-A kernel's text is parsed into a syntax tree; every kind of node is either translated here or
-refused. What a kernel can name are numbers, texts, lists, tiles, and the functions of `library`.
+A kernel's text is parsed to a syntax tree. Every kind of node is either translated here or refused.
+The values in a kernel are numbers, texts, lists, tiles, and the functions of `library`.
 """

@@ -1,4 +1,4 @@
-"""Operators of kernels: bounded on numbers, and those of NKI on tiles, grids and masks."""
+"""Operators in kernels: on numbers, with limits, and those of NKI on tiles, grids and masks."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _of_plain(symbol: str, left: Any, right: Any) -> Any:
 
 
 def of_numbers(op: Operator, numbers: Sequence[Any]) -> Any:
-    """`np.maximum(3, 4)` and its like, on plain numbers."""
+    """`np.maximum(3, 4)` and similar functions on plain numbers."""
     name = name_of(op)
     try:
         if len(numbers) == 2:
@@ -130,7 +130,7 @@ def of_numbers(op: Operator, numbers: Sequence[Any]) -> Any:
 
 
 def checked_number(found: Any) -> Any:
-    """A number, unless it is too large or complex."""
+    """A number; refused if it is too large or complex."""
     if isinstance(found, int) and not -LARGEST < found < LARGEST:
         raise KernelError("too_large", "a whole number is larger than 2**256")
     if isinstance(found, complex):
@@ -190,7 +190,7 @@ def _equal(left: Any, right: Any) -> bool:
 
 
 def bounded(value: Any) -> Any:
-    """The value, unless it holds more items than may be gone through, those inside items too."""
+    """The value; refused if it contains too many items, including nested ones."""
     if type(value) not in _HOLDERS:
         return value
     waiting, count = [value], 0
@@ -238,7 +238,7 @@ def unary(run: Execution, symbol: str, value: Any) -> Any:
 
 
 def truth(value: Any) -> bool:
-    """The truth of a condition; tiles and grids have none."""
+    """The truth value of a condition; tiles and grids have none."""
     kind = type(value)
     if kind is bool:
         return bool(value)

@@ -1,4 +1,4 @@
-"""`value.name`: the few attributes and methods that kernels' values have."""
+"""`value.name`: the attributes and methods of kernels' values."""
 
 from __future__ import annotations
 
@@ -89,7 +89,8 @@ class _BoundAp(Builtin):
 
 
 def access_pattern(run: Execution, view: View, pattern: object, offset: object) -> View:
-    """NKI 2: [[step, count], ...] in elements of the flattened tensor, partitions first."""
+    """A region of NKI 2: [[step, count], ...] in elements of the flattened tensor, partitions
+    first."""
     pairs = pattern_pairs(run, pattern)
     if not isinstance(offset, int):
         raise KernelError("unsupported_operand", "ap: offset must be a number")
@@ -147,8 +148,8 @@ def _astype(run: Execution, view: View, dtype: Any) -> View:
 
 
 def expand_dims(run: Execution, data: View, axis: int) -> View:
-    """nl.expand_dims: an axis of size 1 more."""
-    if not isinstance(axis, int):  # a text would be taken for a format by %
+    """nl.expand_dims: one more axis of size 1."""
+    if not isinstance(axis, int):  # % would use a text as a format
         raise KernelError("unsupported_axis", f"an axis is a whole number, not {shown(axis)}")
     rank = len(data.shape) + 1
     at = axis % rank
@@ -167,7 +168,7 @@ _TILE_METHODS: dict[str, Callable[..., Any]] = {
 
 
 class Grids(tuple[Index, ...]):
-    """What `nl.mgrid[...]` gives: one grid for each axis."""
+    """The value of `nl.mgrid[...]`: one grid for each axis."""
 
 
 class GridMaker:

@@ -1,4 +1,5 @@
-"""Classes of a kernel's text, as records of its configuration: fields, methods and constants."""
+"""Classes in a kernel's text, which are records of its configuration: fields, methods and
+constants."""
 
 from __future__ import annotations
 
@@ -25,17 +26,17 @@ class FieldDefault:
 
 @dataclass(frozen=True)
 class Method:
-    """A function of a class that is marked: "property", "staticmethod" or "classmethod"."""
+    """A function of a class with a decorator: "property", "staticmethod" or "classmethod"."""
 
     function: Function
     mark: str
 
 
 class Class:
-    """A class: called, it makes a `Record`.
+    """A class. Calling it creates a `Record`.
 
-    `fields` are the annotated names of its body with their defaults, `members` all that its body
-    binds, those of its bases included.
+    `fields` are the annotated names in its body with their defaults. `members` are all names that
+    its body defines, including those of its base classes.
     """
 
     def __init__(
@@ -68,11 +69,11 @@ class Class:
                 self.members[name] = Record(self, {"name": name, "value": shown})
 
     def inherits(self, other: Class) -> bool:
-        """Whether it is `other` or has it among its bases."""
+        """Whether it is `other` or has it among its base classes."""
         return self is other or any(base.inherits(other) for base in self.bases)
 
     def call(self, run: Execution, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """A new record; of an enum the member with that value."""
+        """A new record; for an enum, the member with this value."""
         if self.kind == "enum":
             for member in items_of(self):
                 if args and (member.values["value"] == args[0] or member is args[0]):
@@ -131,7 +132,7 @@ class Record:
 
 @dataclass(frozen=True, eq=False)
 class Bound:
-    """A method with the record that it was taken from."""
+    """A method with the record from which it was taken."""
 
     function: Function
     owner: Any
@@ -142,7 +143,7 @@ class Bound:
 
 
 def attribute_of_record(run: Execution, record: Record, name: str) -> Any:
-    """A field, a property's value or a method."""
+    """A field, the value of a property, or a method."""
     if name in record.values:
         return record.values[name]
     found = record.cls.members.get(name, REQUIRED)

@@ -1,4 +1,5 @@
-"""Expressions of a kernel become functions of a frame; what is not listed here is refused."""
+"""Converts expressions of a kernel to functions of a frame. Expressions that are not listed here
+are refused."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ _SAFE = 1 << 100
 
 
 def symbol_of(node: ast.operator) -> str:
-    """How an operator is written."""
+    """The text of an operator."""
     found = _BINARY.get(type(node))
     if found is None:
         raise not_supported(f"the operator {type(node).__name__}", getattr(node, "lineno", None))
@@ -105,7 +106,7 @@ def _name(node: ast.Name) -> Expression:
 
 
 def used(missing: Missing, line: int) -> KernelError:
-    """The error of a name that is used although it stands for nothing here."""
+    """The error for a name that is used but has no value here."""
     found = missing.error
     return KernelError(found.code, found.message, line, found.kind)
 
@@ -130,7 +131,7 @@ def _attribute(node: ast.Attribute) -> Expression:
 
 
 def attribute_named(run: Execution, owner: Any, name: str) -> Any:
-    """`owner.name`, of whatever has attributes."""
+    """`owner.name`, for any value with attributes."""
     if type(owner) is Record:
         return attribute_of_record(run, owner, name)
     if type(owner) is Class:
@@ -259,7 +260,7 @@ def _choice(node: ast.IfExp) -> Expression:
 
 
 def set_of(items: Sequence[Any], line: int) -> tuple[Any, ...]:
-    """A set as a tuple: kernels ask what is in it and how many there are."""
+    """A set as a tuple, because kernels only need its members and their number."""
     return tuple(dict.fromkeys(hashable(item, line) for item in items))
 
 
@@ -278,7 +279,7 @@ def _sequence(node: ast.Tuple | ast.List) -> Expression:
 
 
 def _items(nodes: list[ast.expr]) -> list[tuple[bool, Expression]]:
-    """Items of a call or sequence, and whether each stands for several (`*items`)."""
+    """The items of a call or sequence, and whether each stands for several (`*items`)."""
     return [
         (True, expression(n.value)) if isinstance(n, ast.Starred) else (False, expression(n))
         for n in nodes
@@ -299,7 +300,7 @@ def _all_items(parts: list[tuple[bool, Expression]], frame: Frame) -> list[Any]:
 
 
 def items_of_any(value: Any) -> list[Any]:
-    """All items of what a loop may go through."""
+    """All items of a value over which a loop may iterate."""
     found = iterable(value)
     if len(found) > MOST_ITEMS:
         raise KernelError("too_large", f"a sequence of {len(found):,} items")
@@ -307,7 +308,7 @@ def items_of_any(value: Any) -> list[Any]:
 
 
 def iterable(value: Any) -> Any:
-    """What a loop may go through, beside the ranges of NKI."""
+    """A value over which a loop may iterate, in addition to the ranges of NKI."""
     if isinstance(value, LoopRange):
         return value.values
     if isinstance(value, dict):
@@ -361,7 +362,7 @@ def _slice(node: ast.Slice) -> Expression:
 
 
 def _none(frame: Frame) -> None:
-    """A part of a slice that is not there."""
+    """A missing part of a slice."""
 
 
 def _subscript(node: ast.Subscript) -> Expression:
@@ -409,7 +410,7 @@ def _item(owner: Any, key: Any) -> Any:
 
 
 def grids(key: Any) -> Grids:
-    """`nl.mgrid[a:b, c:d]`: one grid for each slice."""
+    """`nl.mgrid[a:b, c:d]` as one grid for each slice."""
     items = key if isinstance(key, tuple) else (key,)
     found = []
     for axis, item in enumerate(items):
@@ -455,7 +456,7 @@ def _options(value: Any, line: int) -> dict[str, Any]:
 
 
 def call(run: Execution, called: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Call what a kernel may call."""
+    """Call a value that kernels may call."""
     if isinstance(called, (Builtin, Function, Class, Bound, Launch)):
         return called.call(run, args, kwargs)
     if isinstance(called, Decorator):
@@ -480,7 +481,7 @@ def call(run: Execution, called: Any, args: Sequence[Any], kwargs: dict[str, Any
 
 
 def _decorated(decorator: Decorator, args: Sequence[Any]) -> Any:
-    """`nki.jit` changes nothing; `nki.jit(mode=...)` is the decorator itself."""
+    """`nki.jit` does not change a function; `nki.jit(mode=...)` is the same decorator."""
     if len(args) != 1 or not isinstance(args[0], (Function, Class)):
         return decorator
     if isinstance(args[0], Class):
@@ -507,7 +508,7 @@ def _text(node: ast.JoinedStr) -> Expression:
 
 
 def _is_short(spec: ast.expr) -> bool:
-    """Whether a format is a literal without a width of more than two digits."""
+    """Whether a format is a literal with a width of at most two digits."""
     values = spec.values if isinstance(spec, ast.JoinedStr) else []
     texts = [v.value for v in values if isinstance(v, ast.Constant)]
     return len(texts) == len(values) and all(

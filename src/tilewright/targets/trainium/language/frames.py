@@ -1,4 +1,4 @@
-"""Names and their values while a kernel is walked, and its own functions."""
+"""Names and their values during a pass through a kernel, and the kernel's own functions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NEXT, BREAK, CONTINUE, RETURN = range(4)
 
 @dataclass(frozen=True)
 class Parameters:
-    """What a function takes."""
+    """The parameters of a function."""
 
     names: tuple[str, ...]
     keyword_only: tuple[str, ...]
@@ -49,7 +49,7 @@ def _returns(node: ast.AST | None) -> bool:
 
 
 class Function:
-    """A function of the kernel's text, with the names around it."""
+    """A function in the kernel's text, with the enclosing names."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """`kernel[2, 4](...)`: one run of a kernel for each program of a grid.
 
-The programs run one after another on the one core that is modelled, as iterations of an affine
-loop: they may not depend on one another. Tensors in `nl.shared_hbm` are the same in all of them.
+The programs run one after another on the only modelled core, as iterations of an affine loop, so
+they must not depend on one another. Tensors in `nl.shared_hbm` are the same in all of them.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ MOST_PROGRAMS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A kernel and its grid, ready to be called."""
+    """A kernel with its grid, which can be called."""
 
     kernel: Function
     sizes: tuple[int, ...]
 
     def call(self, run: Execution, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """Run every program; what the first returns is returned."""
+        """Run every program, and return the result of the first one."""
         if run.grid is not None:
             raise KernelError("unsupported_grid", "a kernel with a grid launches another one")
         found = None

@@ -1,6 +1,6 @@
-"""Arrays that a kernel makes with numpy before it is traced: `np.tril`, arithmetic, `np.where`.
+"""Arrays that a kernel creates with numpy before it is traced: `np.tril`, arithmetic, `np.where`.
 
-Every array keeps the numpy expression that makes it, so that a kernel can be written again.
+Every array keeps the numpy expression that creates it, so that a kernel can be translated.
 """
 
 from __future__ import annotations
@@ -116,14 +116,14 @@ _REDUCTIONS = frozenset({"sum", "max", "min", "mean", "prod"})
 
 
 class ArrayFunction(Builtin):
-    """A function of numpy that makes an array."""
+    """A function of numpy that creates an array."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"np.{name}", lambda run: None)
         self._name, self._maker = name, MAKERS[name]
 
     def call(self, run: Execution, args: Sequence[object], kwargs: dict[str, Any]) -> Any:
-        """Of numbers, lists and arrays."""
+        """Call it with numbers, lists and arrays."""
         run.function = self.name
         self._check_parameters(args, kwargs)
         values = [_plain(run, arg, self.name) for arg in args]
@@ -148,7 +148,7 @@ class ArrayFunction(Builtin):
 
 
 def elementwise(run: Execution, name: str, args: Sequence[Any]) -> Any:
-    """A function of numpy of arrays and numbers, element by element."""
+    """A function of numpy on arrays and numbers, applied element by element."""
     if name in _REDUCTIONS and len(args) == 1:
         return getattr(args[0].values, name)().item()
     if name not in _ELEMENTWISE:
@@ -165,7 +165,7 @@ def elementwise(run: Execution, name: str, args: Sequence[Any]) -> Any:
 def operated(
     run: Execution, symbol: str, compute: Callable[..., Any], left: Any, right: Any
 ) -> Any:
-    """`left symbol right` of which one is an array."""
+    """`left symbol right`, where one operand is an array."""
     values = [_plain(run, value, f"operator {symbol}") for value in (left, right)]
     texts = [_text(left), _text(right)]
     return _computed(
@@ -203,7 +203,7 @@ def cast(run: Execution, array: HostArray, dtype: Any) -> Any:
 
 
 def attribute_of_array(array: HostArray, name: str) -> Any:
-    """The attributes and methods that arrays have."""
+    """The attributes and methods of arrays."""
     if name == "shape":
         return tuple(map(int, array.values.shape))
     if name == "ndim":
@@ -240,7 +240,7 @@ def _rearranged(run: Execution, array: HostArray, name: str, args: Sequence[Any]
 def _computed(
     run: Execution, name: str, text: str, elements: Callable[[], int], compute: Callable[[], Any]
 ) -> Any:
-    """The result as an array or a number, if it is not too large; its expression is `text`."""
+    """The result as an array or a number, if it is not too large. `text` is its expression."""
     try:
         count = elements()
         if count > MOST_HOST_ELEMENTS:
@@ -257,7 +257,7 @@ def _computed(
 
 
 def _plain(run: Execution, value: Any, name: str) -> Any:
-    """What numpy is given for a value of the kernel."""
+    """The value that numpy gets for a value of the kernel."""
     if isinstance(value, HostArray):
         return value.values
     run.step()
@@ -275,7 +275,7 @@ def _plain(run: Execution, value: Any, name: str) -> Any:
 
 
 def _text(value: Any) -> str:
-    """A value as Python; empty for an array without an expression."""
+    """A value as Python text; empty for an array without an expression."""
     if isinstance(value, HostArray):
         return value.text
     if isinstance(value, float) and not math.isfinite(value):
@@ -302,7 +302,7 @@ _NUMPY_TYPES = frozenset({
 
 
 def _written(text: str, parts: Sequence[str], array: HostArray | None = None) -> str:
-    """The text, or nothing if a part has none or it is too long."""
+    """The text; empty if a part has none or it is too long."""
     known = all(parts) and (array is None or array.text)
     return text if known and len(text) <= MOST_TEXT else ""
 
@@ -321,6 +321,6 @@ def _key_text(part: Any) -> str:
 
 
 def _picked(array: HostArray, key: tuple[Any, ...]) -> int:
-    """At most so many elements are picked."""
+    """Refuses to select more than a maximum number of elements."""
     arrays = [part for part in key if isinstance(part, (np.ndarray, list))]
     return int(array.values.size) * max([1, *(int(np.size(part)) for part in arrays)])

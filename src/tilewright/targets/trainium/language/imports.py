@@ -1,4 +1,4 @@
-"""What imports bind: the modules that kernels have; names of others may be bound, not used."""
+"""The modules that kernels can import. Names of other modules may be imported but not used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Bindings = Callable[[int], Mapping[str, object]]
 
 
 def imported(node: ast.Import | ast.ImportFrom) -> Bindings:
-    """What an import binds."""
+    """The values that an import defines."""
     if isinstance(node, ast.ImportFrom):
         return lambda language: _from(node, language)
     return lambda language: _modules(node, language)
@@ -35,7 +35,7 @@ def _from(node: ast.ImportFrom, language: int) -> Mapping[str, object]:
     for item in node.names:
         name = item.asname or item.name
         if isinstance(owner, Missing):
-            if name not in HELPERS:  # those are there without an import
+            if name not in HELPERS:  # those are available without an import
                 found[name] = owner
         elif item.name == "*":
             found.update(owner.members)

@@ -53,7 +53,7 @@ _HIDDEN = ("dst", "copies_psum", "carried", "any_axes", "across_partitions", "ac
 
 @cache
 def module(path: str, language: int) -> Namespace:
-    """A module by its path; `KeyError` if kernels have none of that name."""
+    """A module by its path; `KeyError` if kernels have no such module."""
     found = _modules(language)
     return found[path]
 
@@ -88,7 +88,7 @@ def _modules(language: int) -> dict[str, Namespace]:
 
 
 def _compiler() -> Namespace:
-    """`nki.compiler`: how NKI 1 kernels place their tiles by hand; values do not depend on it."""
+    """`nki.compiler`: how NKI 1 kernels place their tiles by hand. It does not affect values."""
     members: dict[str, object] = {
         name: Decorator(f"nki.compiler.{name}")
         for name in (
@@ -113,7 +113,7 @@ def _placed(memory: str) -> Callable[..., MemoryName]:
 
 @cache
 def presets(language: int) -> dict[str, object]:
-    """The names that a kernel has without importing anything."""
+    """The names that a kernel has without imports."""
     found = _modules(language)
     nl = found["nki.language"]
     return {
@@ -252,7 +252,7 @@ def _of_axis(values: tuple[int, ...], axis: int) -> int:
 
 
 def _nothing(run: Execution, *args: Any, mask: Any = None) -> None:
-    """A print on the device."""
+    """A print on the device, which is ignored."""
 
 
 def _reciprocal(run: Execution, x: Any, *, dtype: Any = None, mask: Any = None) -> View:
@@ -385,7 +385,7 @@ _WRITING: dict[str, Callable[..., Any]] = {
 def _nc_stream_shuffle(
     run: Execution, dst: Any, src: Any, shuffle_mask: Any = None, *, mask: Any = None
 ) -> None:
-    """NKI 2: dst first, and the order is called mask."""
+    """NKI 2: dst is first, and the order is called mask."""
     special.nc_stream_shuffle(run, src, dst, mask if shuffle_mask is None else shuffle_mask)
 
 
@@ -400,7 +400,7 @@ def _affine_select2(
 
 
 def _nc_n_gather(run: Execution, data: Any, indices: Any, *, dst: Any) -> None:
-    """Any elements of each partition's flattened row; from NeuronCore-v3 on."""
+    """Any elements of each partition's flattened row, available since NeuronCore-v3."""
     selection.newer_chip(run)
     selection.gather_flattened(run, data, indices, dst=dst)
 
@@ -431,7 +431,7 @@ _IN_ORDER: dict[str, tuple[str, ...]] = {
 
 
 class _WithDestination(Builtin):
-    """An operation of NKI 2: its first parameter is where it writes; it returns nothing."""
+    """An operation of NKI 2, whose first parameter is its destination. It returns nothing."""
 
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         super().__init__(f"nisa.{name}", function, hidden=("dst", "mask", "copies_psum", "carried",
@@ -439,7 +439,7 @@ class _WithDestination(Builtin):
         self._more = _IN_ORDER.get(name, ())
 
     def call(self, run: Execution, args: Any, kwargs: dict[str, Any]) -> Any:
-        """Take `dst` from the front or by name."""
+        """Take `dst` from the first argument or by name."""
         rest = list(args)
         dst = kwargs.pop("dst", None) if "dst" in kwargs else (rest.pop(0) if rest else None)
         if not isinstance(dst, View):
@@ -447,7 +447,7 @@ class _WithDestination(Builtin):
                 "missing_argument",
                 f"{self.name} of NKI 2 needs dst, the tile it writes, as its first argument",
             )
-        kwargs.pop("dtype", None)  # left over from the beta: the type of dst counts
+        kwargs.pop("dtype", None)  # a parameter of the beta version: the type of dst is used
         further = rest[len(self.positional) :]
         if len(further) <= len(self._more):
             del rest[len(self.positional) :]

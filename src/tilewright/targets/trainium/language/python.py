@@ -1,4 +1,4 @@
-"""Python's own functions, `math` and `numpy`, as far as kernels may use them."""
+"""Python's own functions, `math` and `numpy`, as far as kernels can use them."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _extreme(name: str, symbol: str) -> Callable[..., Any]:
 
 
 def _key(run: Execution, key: Any, item: Any, name: str) -> Any:
-    """What an item is ordered by."""
+    """The key by which an item is ordered."""
     if key is not None:
         item = call(run, key, [item], {})
     return bounded(item) if isinstance(item, (str, tuple)) else number(item, name)
@@ -198,7 +198,7 @@ def _float(run: Execution, value: Any = 0.0) -> float:
 
 
 def _print(run: Execution, *args: Any, sep: Any = "", end: Any = "", flush: Any = False) -> None:
-    """Nothing: what a kernel prints is not kept."""
+    """Does nothing, because output of kernels is not kept."""
 
 
 def _zip(run: Execution, *args: Any) -> list[tuple[Any, ...]]:
@@ -328,7 +328,7 @@ def _limits_of_integer(run: Execution, dtype: Any) -> Namespace:
 
 
 def numpy_module() -> Namespace:
-    """`numpy`: names of operations, types and constants, and arrays on the host."""
+    """`numpy`: names of operations, types and constants, and functions on host arrays."""
     members: dict[str, object] = {
         name: Operator(name, f"np.{name}")
         for name in (

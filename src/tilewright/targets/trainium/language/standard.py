@@ -1,4 +1,4 @@
-"""Python's small modules that files of kernels use for data: functools, dataclasses and more."""
+"""Standard modules that kernel files use for data: functools, dataclasses and others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Partial(Builtin):
         self._inner, self._args, self._kwargs = function, tuple(args), dict(kwargs)
 
     def call(self, run: Execution, args: Sequence[object], kwargs: dict[str, Any]) -> Any:
-        """Call the function with the arguments of both."""
+        """Call the function with the arguments of both calls."""
         return call(run, self._inner, [*self._args, *args], {**self._kwargs, **kwargs})
 
 
@@ -31,7 +31,7 @@ class _PartialMaker(Builtin):
         super().__init__("functools.partial", lambda run, function: None)
 
     def call(self, run: Execution, args: Sequence[object], kwargs: dict[str, Any]) -> Any:
-        """Of any arguments; `nki.jit` with a mode stays a decorator."""
+        """Accepts any arguments; `nki.jit` with a mode is still a decorator."""
         if not args:
             raise KernelError("missing_argument", "functools.partial needs a function")
         if isinstance(args[0], Decorator):
@@ -98,7 +98,7 @@ def _silent(name: str) -> Builtin:
 
 
 def _logging() -> dict[str, object]:
-    """What kernels log is not kept."""
+    """Messages that kernels log are not kept."""
     words = ("debug", "info", "warning", "error", "exception", "critical", "log", "setLevel")
     silent: dict[str, object] = {word: _silent(f"logging.{word}") for word in words}
     logger = Namespace("logging.Logger", dict(silent))
@@ -109,7 +109,7 @@ def _logging() -> dict[str, object]:
 
 
 def standard_modules() -> dict[str, Namespace]:
-    """By their paths."""
+    """The modules by their paths."""
     enum = {name: Namespace(name, {}) for name in ("Enum", "IntEnum")}
     functools = {
         "reduce": Builtin("functools.reduce", _reduce), "partial": _PartialMaker(),

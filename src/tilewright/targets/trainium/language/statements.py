@@ -1,4 +1,5 @@
-"""Statements of a kernel become functions of a frame; what is not listed here is refused."""
+"""Converts statements of a kernel to functions of a frame. Statements that are not listed here are
+refused."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ Target = Callable[[Frame, Any], None]
 
 
 def block(nodes: Sequence[ast.stmt]) -> Statement:
-    """Statements one after another."""
+    """Executes statements one after another."""
     steps = [statement(node) for node in nodes]
 
     count = len(steps)
@@ -60,9 +61,9 @@ def block(nodes: Sequence[ast.stmt]) -> Statement:
 
 
 def statement(node: ast.stmt) -> Statement:
-    """The function that carries out a statement; what is not understood fails when it is reached.
+    """The function that executes a statement. An unsupported statement fails when it is reached.
 
-    A file may hold code that never runs in a kernel: references, tests, a command line.
+    A file may contain code that never runs in a kernel: references, tests, a command line.
     """
     translate = _STATEMENTS.get(type(node))
     try:
@@ -83,7 +84,8 @@ _ENDS = ("too_deep", "too_large", "too_long", "assertion_failed")
 
 
 def module(nodes: Sequence[ast.stmt], frame: Frame) -> None:
-    """Carry out a file's statements; what one of them cannot bind is missing where it is used."""
+    """Execute a file's statements. A name that a statement cannot define is reported missing where
+    it is used."""
     for node in nodes:
         frame.run.step()
         try:
@@ -92,7 +94,7 @@ def module(nodes: Sequence[ast.stmt], frame: Frame) -> None:
             if error.code in _ENDS:
                 raise
             frame.run.depth = 0
-            if error.code != "import_not_allowed":  # which says where the import is
+            if error.code != "import_not_allowed":  # whose error says where the import is
                 error.message += f" (line {error.line or node.lineno})"
             for name in _bound_names([node]):
                 frame.names[name] = Missing(error)
@@ -109,7 +111,7 @@ def _expression(node: ast.Expr) -> Statement:
 
 
 def target_of(node: ast.expr) -> Target:
-    """What assigns a value to a name, an element or several of them."""
+    """A function that assigns a value to a name, an element, or several of them."""
     if isinstance(node, ast.Name):
         return _to_name(node)
     if isinstance(node, (ast.Tuple, ast.List)):
@@ -288,7 +290,7 @@ def _augmented_name(
 
 
 def _in_place(frame: Frame, old: View, symbol: str, new: Any) -> None:
-    """`tile += value` writes the tile that is there."""
+    """`tile += value` writes to the existing tile."""
     run = frame.run
     if run.language == 2:
         raise KernelError(
@@ -327,8 +329,8 @@ def _for(node: ast.For) -> Statement:
         once = run.language == 1 and items.kind != "static"
         before = {n: frame.names[n] for n in bound if n in frame.names} if once else {}
         for value in run.iterate(items.kind, items.values, line, name):
-            # The NKI 1 compiler reads the body once: what it assigns is not seen by the next
-            # iteration, other than through tiles.
+            # The NKI 1 compiler reads the body once: an assignment is visible to the next iteration
+            # only through tiles.
             frame.names.update(before)
             target(frame, value)
             signal = body(frame)
@@ -353,7 +355,7 @@ def _no_dynamic_end(once: bool, word: str, line: int) -> None:
 
 
 def _bound_names(nodes: Sequence[ast.stmt]) -> set[str]:
-    """Names that statements bind, those inside functions and classes not counted."""
+    """Names that statements define, without those inside functions and classes."""
     found: set[str] = set()
     waiting: list[ast.AST] = list(nodes)
     while waiting:
@@ -451,7 +453,8 @@ def _function(node: ast.FunctionDef) -> Statement:
 
 
 def _maker(node: ast.FunctionDef) -> Callable[[Frame, Frame], Any]:
-    """Makes the function, decorated: from the frame of its definition and the one around it."""
+    """Creates the function with its decorators, from the frame of its definition and the enclosing
+    one."""
     parameters, body, name, line = parameters_of(node.args), _body(node), node.name, node.lineno
     decorate = _decoration(node.decorator_list, line)
 
@@ -525,11 +528,12 @@ def _class(node: ast.ClassDef) -> Statement:
 
 
 def _part_of_class(node: ast.stmt) -> Statement:
-    """A statement of a class's body; its functions do not see the names of the class."""
+    """A statement in a class's body. The functions of the class do not see the names in the
+    class."""
     if isinstance(node, ast.Assign) and all(
         isinstance(t, ast.Name) and t.id.startswith("__") for t in node.targets
     ):
-        return _signal(NEXT)(node)  # __slots__ and the like: nothing here depends on them
+        return _signal(NEXT)(node)  # __slots__ and similar names: nothing here depends on them
     if not isinstance(node, ast.FunctionDef):
         return statement(node)
     name = node.name
@@ -545,9 +549,10 @@ def _part_of_class(node: ast.stmt) -> Statement:
 
 
 def _try(node: ast.Try) -> Statement:
-    """Around imports, the handlers stand for modules that kernels do not have.
+    """For imports, the handlers are used for modules that kernels do not have.
 
-    Elsewhere an error ends the kernel, as it does while the compiler traces it: no handler runs.
+    For other statements, an error ends the kernel, as it does while the compiler traces it: no
+    handler runs.
     """
     body, otherwise, after = block(node.body), block(node.orelse), block(node.finalbody)
     if not isinstance(node.body[0], (ast.Import, ast.ImportFrom)):
@@ -574,7 +579,7 @@ def _try(node: ast.Try) -> Statement:
 
 
 def _delete(node: ast.Delete) -> Statement:
-    """Ends names; a tile lives as long as it is used, whatever its names are."""
+    """Delete names. A tile exists as long as it is used, whatever its names are."""
     for item in node.targets:
         if not isinstance(item, ast.Name):
             raise not_supported("del of anything but names", node.lineno)
@@ -591,7 +596,7 @@ def _delete(node: ast.Delete) -> Statement:
 
 
 def parameters_of(node: ast.arguments) -> Parameters:
-    """What a function takes; annotations are not looked at."""
+    """The parameters of a function. Annotations are ignored."""
     names = tuple(a.arg for a in (*node.posonlyargs, *node.args))
     keyword_only = tuple(a.arg for a in node.kwonlyargs)
     defaults = list(

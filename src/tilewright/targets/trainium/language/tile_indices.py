@@ -1,4 +1,5 @@
-"""Tiles that hold indices: gathers, scatters and copies at offsets known when the kernel runs."""
+"""Tiles that contain indices: gathers, scatters and copies at offsets that are known only at run
+time."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from tilewright.targets.trainium.tiles.view import View
 
 
 def tile_index(run: Execution, view: View) -> Index:
-    """A tile of whole numbers as an index; traced, its numbers are not known and zeros stand in."""
+    """A tile of integers as an index. In traced mode, its numbers are not known and are replaced by
+    zeros."""
     run.function = "an index"
     chosen = tile(run, view, "the tile of indices")
     if chosen.dtype.is_float or len(chosen.shape) > 2:
@@ -29,7 +31,7 @@ def tile_index(run: Execution, view: View) -> Index:
 
 
 def region(run: Execution, view: View, key: Any) -> View:
-    """`view[key]`; tiles in the key hold indices."""
+    """`view[key]`, where tiles in the key contain indices."""
     if type(key) is tuple and len(key) == len(view.shape):
         found = sliced(view, key)
         if found is not None:

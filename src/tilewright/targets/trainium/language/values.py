@@ -1,4 +1,4 @@
-"""What a kernel can hold beside numbers and tiles: functions, namespaces, ranges, decorators."""
+"""Values in kernels in addition to numbers and tiles: functions, namespaces, ranges, decorators."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NEVER = Mask(1, False, lambda: np.zeros((1,), bool))
 
 
 class Namespace:
-    """A module or class as kernels see it: the names that it has, no others."""
+    """A module or class as kernels see it: only the names that it has."""
 
     def __init__(self, name: str, members: Mapping[str, object]) -> None:
         self.name = name
@@ -29,7 +29,7 @@ class Namespace:
 
 @dataclass(frozen=True, slots=True)
 class LoopRange:
-    """`nl.affine_range(n)` and its like; `range` in a kernel."""
+    """`nl.affine_range(n)` and similar functions, and `range` in a kernel."""
 
     kind: LoopKind
     values: range
@@ -37,14 +37,14 @@ class LoopRange:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What a name stands for that may be bound but not used: `error` says why."""
+    """The value of a name that may be defined but not used. `error` gives the reason."""
 
     error: KernelError
 
 
 @dataclass(frozen=True, slots=True)
 class Decorator:
-    """`nki.jit` and its like: it changes nothing about a function."""
+    """`nki.jit` and similar decorators, which do not change a function."""
 
     name: str
 
@@ -62,9 +62,10 @@ class Builtin:
         ignored: Sequence[str] = (),
         masked: bool = True,
     ) -> None:
-        """`function` takes the execution first; parameters in `hidden` cannot be given.
+        """`function` takes the execution as its first argument. Parameters in `hidden` cannot be
+        given.
 
-        With `masked` a parameter `mask` is one of NKI, which is checked here.
+        With `masked`, a parameter `mask` is a mask of NKI, which is checked here.
         """
         self.name = name
         self._masked = masked
@@ -100,13 +101,13 @@ class Builtin:
         ]
 
     def call(self, run: Execution, args: Sequence[object], kwargs: dict[str, Any]) -> Any:
-        """Check the arguments' names and number, and call."""
+        """Check the names and number of the arguments, and call the function."""
         run.function = self.name
         self.check(args, kwargs)
         return self._function(run, *args, **kwargs)
 
     def check(self, args: Sequence[object], kwargs: dict[str, Any]) -> None:
-        """Names and number of arguments; masks and types are brought into one form."""
+        """Check names and number of arguments, and convert masks and types to one form."""
         form = (len(args), *kwargs)
         if form not in self._accepted:
             self._check_names(args, kwargs)

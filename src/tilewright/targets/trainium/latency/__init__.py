@@ -1,1 +1,2 @@
-"""The latency model: when each instruction of a traced kernel runs, without any data."""
+"""The latency model, which computes when each instruction of a traced kernel runs, without any
+data."""

@@ -1,7 +1,7 @@
-"""Which tiles are in SBUF and PSUM at the same time, and what does not fit.
+"""Finds which tiles are in SBUF and PSUM at the same time, and which do not fit.
 
-A tile lives from the first to the last instruction that uses it. A kernel of NKI 2 that does not
-fit is refused; for NKI 1 the compiler spills the largest tiles to HBM.
+A tile is live from the first to the last instruction that uses it. A kernel in NKI 2 that does not
+fit is refused. In NKI 1, the compiler spills the largest tiles to HBM.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ ON_CHIP: tuple[Memory, ...] = ("sbuf", "psum")
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What a trace needs of the memories on chip.
+    """The on-chip memory that a trace needs.
 
-    `peaks` are the most bytes per partition that are live at once, by memory, before anything is
-    spilled, and `largest` is the largest tensor then, with its bytes. `spilled` are the tensors
-    that do not fit. `previous` gives for each tensor the one whose buffer it takes over, -1 for
-    none.
+    `peaks` are the maximum numbers of bytes per partition that are live at once, by memory, before
+    spilling. `largest` is the largest tensor at that time, with its size. `spilled` are the tensors
+    that do not fit. `previous` gives for each tensor the one whose buffer it reuses; -1 for none.
     """
 
     peaks: Mapping[Memory, int]
@@ -51,7 +50,7 @@ class Capacity:
 
 
 def bytes_in_partition(tensor: Tensor, bank_bytes: int) -> int:
-    """Bytes that a tensor takes in each partition; PSUM is handed out in whole banks."""
+    """Bytes that a tensor takes in each partition. PSUM is allocated in whole banks."""
     if tensor.memory == "psum":
         each = tensor.bytes_per_partition // tensor.blocks
         return tensor.blocks * math.ceil(each / bank_bytes) * bank_bytes
@@ -59,7 +58,8 @@ def bytes_in_partition(tensor: Tensor, bank_bytes: int) -> int:
 
 
 def examine(trace: Trace, machine: Machine) -> Capacity:
-    """The memory that a trace needs, what must be spilled, and which buffers tensors share."""
+    """The memory that a trace needs, the tensors to be spilled, and the buffers that tensors
+    share."""
     limits: dict[Memory, int] = {
         "sbuf": machine.memory.sbuf_partition_bytes,
         "psum": machine.memory.psum_partition_bytes,
@@ -79,7 +79,7 @@ def examine(trace: Trace, machine: Machine) -> Capacity:
         largest[memory] = None if most is None else (most, sizes[most.id])
         peak = peaks[memory]
         while peak > limits[memory]:
-            # All instances of one place in the source go together, as the compiler treats them.
+            # All instances of one place in the source are spilled together, as the compiler does.
             chosen = _largest_at(
                 [t for t in used if t.id not in spilled], sizes, int(live.argmax())
             )
@@ -96,7 +96,7 @@ def examine(trace: Trace, machine: Machine) -> Capacity:
 
 
 def _is_accessed(trace: Trace, tensor: Tensor) -> bool:
-    """Not so for a fresh result that was written into another tensor at once."""
+    """False for a fresh result that was written directly into another tensor."""
     if tensor.first < 0:
         return False
     first = trace.instructions[tensor.first]
@@ -125,11 +125,11 @@ def _share(
     most: int,
     previous: list[int],
 ) -> None:
-    """Tensors of one place in the source take turns in its buffers.
+    """Tensors of one place in the source use its buffers in turn.
 
-    A place has as many buffers as it has tensors live at once in program order, and up to `most`
-    times as many where bytes are to spare from its first to its last use (`spare` gives them by
-    instruction); the smallest places are served first.
+    A place has as many buffers as it has tensors that are live at once in program order. If bytes
+    are free from its first to its last use (`spare` gives them by instruction), it has up to `most`
+    times as many. The smallest places are processed first.
     """
     by_place: dict[tuple[int, int, str], list[Tensor]] = defaultdict(list)
     for tensor in tensors:

@@ -1,8 +1,9 @@
-"""What the compiler of NKI 1 does to a traced kernel before it runs (docs/targets/trainium.md).
+"""Models what the compiler of NKI 1 does to a traced kernel before it runs
+(docs/targets/trainium.md).
 
-It drops instructions whose results nobody uses, turns short innermost loops of vector and scalar
-instructions into one wide instruction for each of the body's, and runs reductions of longer loops
-several at a time. That of NKI 2 does none of this.
+It removes instructions whose results are not used, merges the iterations of short innermost loops
+of vector and scalar instructions into wide instructions, and runs several reductions of longer
+loops at a time. The compiler of NKI 2 does none of this.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ _VECTOR_ENGINES = ("dve", "act", "any")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What runs as one instruction: its first instance, and the indices of all of them."""
+    """Instances that run as one instruction: the first one, and the indices of all of them."""
 
     instruction: Instruction
     members: Sequence[int]
 
 
 def compiled(trace: Trace) -> list[Step]:
-    """The instructions that the machine runs, in program order."""
+    """The instructions that the machine executes, in program order."""
     instructions = trace.instructions
     if trace.language == 2:
         return [Step(instruction, (i,)) for i, instruction in enumerate(instructions)]
@@ -46,7 +47,7 @@ def compiled(trace: Trace) -> list[Step]:
     for bodies in long:
         for first in range(0, len(bodies), REDUCTIONS):
             last = [body[-1] for body in bodies[first : first + REDUCTIONS]]
-            # It runs after what the iterations reduce.
+            # It runs after the instructions whose results the iterations reduce.
             merged[last[-1]] = last
             absorbed.update(last[:-1])
     steps = (
@@ -58,7 +59,7 @@ def compiled(trace: Trace) -> list[Step]:
 
 
 def _used(trace: Trace) -> list[bool]:
-    """Which instructions have a result that reaches HBM, or that the accumulator of ACT keeps."""
+    """The instructions whose result reaches HBM or stays in the accumulator of ACT."""
     kept = [False] * len(trace.instructions)
     wanted: set[int] = set()
     for i in range(len(kept) - 1, -1, -1):
@@ -74,9 +75,9 @@ def _used(trace: Trace) -> list[bool]:
 
 
 def _vector_loops(trace: Trace) -> tuple[list[list[range]], list[list[range]]]:
-    """Iterations that run as one, as lists of their instruction ranges, all of one length.
+    """Iterations that run as one, as lists of their instruction ranges, all of the same length.
 
-    Beside them the iterations of each longer loop whose reductions run several at a time.
+    Also the iterations of each longer loop of which several reductions run at a time.
     """
     parents = {loop.parent.id for loop in trace.loops if loop.parent is not None}
     groups: list[list[range]] = []
@@ -102,7 +103,7 @@ def _vector_loops(trace: Trace) -> tuple[list[list[range]], list[list[range]]]:
 def _neighbours(
     trace: Trace, waiting: Sequence[tuple[Loop, list[range]]], at: int, bodies: Sequence[range]
 ) -> int:
-    """How many iterations of the next outer loop are merged too, from number `at` on."""
+    """Number of iterations of the next outer loop, from number `at` on, that are merged too."""
     loop = waiting[at][0]
     outer = loop.parent
     if outer is None or outer.kind != "affine":
@@ -126,7 +127,7 @@ def _neighbours(
 
 
 def _mergeable(trace: Trace, bodies: Sequence[range]) -> bool:
-    """Whether the iterations do the same, on engines that take any number of elements."""
+    """Whether the iterations do the same, on engines that accept any number of elements."""
     if len(bodies) < 2 or not _on_vector_engines(trace, bodies[0]):
         return False
     fits = len(bodies) * _widest(trace, bodies[0]) <= WIDEST
@@ -151,7 +152,8 @@ def _on_vector_engines(trace: Trace, body: range) -> bool:
 
 
 def _alike(trace: Trace, bodies: Sequence[range]) -> bool:
-    """Whether all bodies have the same instructions on regions of the same shape, in order."""
+    """Whether all bodies have the same instructions on regions of the same shape, in the same
+    order."""
     if any(len(body) != len(bodies[0]) for body in bodies):
         return False
     for column in zip(*bodies, strict=True):
@@ -162,9 +164,10 @@ def _alike(trace: Trace, bodies: Sequence[range]) -> bool:
 
 
 def _evenly(trace: Trace, bodies: Sequence[range], *, last: bool = False) -> bool:
-    """Whether every operand goes on by equal steps in one tensor, or is a tile of each body.
+    """Whether every operand advances in one tensor by equal steps, or is a separate tile of each
+    body.
 
-    Of all instructions of the bodies, or of their last ones.
+    This is checked for all instructions of the bodies, or for their last ones.
     """
     for column in list(zip(*bodies, strict=True))[-1 if last else 0 :]:
         found = [trace.instructions[i] for i in column]
@@ -177,7 +180,7 @@ def _evenly(trace: Trace, bodies: Sequence[range], *, last: bool = False) -> boo
 
 
 def _home(access: Access, body: range) -> tuple[int, ...]:
-    """Where an operand lies: its place in the source if the tile exists in one body only."""
+    """The tensor of an operand, or its place in the source if the tile exists in one body only."""
     tensor = access.tensor
     if body.start <= tensor.first and tensor.last < body.stop:
         return access.start_partition, tensor.line, tensor.column
@@ -185,7 +188,7 @@ def _home(access: Access, body: range) -> tuple[int, ...]:
 
 
 def _work(instruction: Instruction) -> tuple[object, ...]:
-    """What an instruction does, without where it does it."""
+    """The operation of an instruction, without its operands' places."""
     return (
         instruction.opcode,
         instruction.engine,

@@ -1,8 +1,8 @@
-"""What each instruction costs on each engine that can run it (docs/targets/trainium.md).
+"""The cost of each instruction on each engine that can run it (docs/targets/trainium.md).
 
-Vector and scalar instructions take one cycle for each element of a partition, some of them two,
-and a start cost; products take a cycle for each moving column; transfers take a time for each byte
-and each contiguous run.
+Vector and scalar instructions take one or two cycles for each element of a partition, and a start
+cost. Products take a cycle for each moving column. Transfers take a time for each byte and each
+contiguous run.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ _SMALL_RUN = 512
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """`on` gives ns by engine number, for each engine that can run it.
+    """`on` gives ns by engine number, for each engine that can run the instruction.
 
-    A transfer has no such engine: it is `jobs` of `job_ns` each, dealt to the DMA engines.
+    A transfer has no such engine. It consists of `jobs` jobs of `job_ns` each, which are
+    distributed to the DMA engines.
     """
 
     on: tuple[tuple[int, float], ...] = ()
@@ -50,7 +51,7 @@ class Cost:
 
 
 class Costs:
-    """Costs on one machine; equal instructions are computed once."""
+    """Costs on one machine. Costs of equal instructions are computed once."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
@@ -73,7 +74,7 @@ class Costs:
         return found
 
     def widened(self, instruction: Instruction, factor: int) -> Cost:
-        """The cost of one instruction over `factor` times the elements."""
+        """The cost of one instruction for `factor` times the elements."""
         return Cost(
             tuple(
                 (
@@ -136,7 +137,9 @@ class Costs:
         target = instruction.writes[0]
         if instruction.opcode == "dma_compute":
             sources = instruction.reads
-        elif instruction.attributes.get("accumulate"):  # what it adds to is read as well
+        elif instruction.attributes.get(
+            "accumulate"
+        ):  # the operand to which it adds is read as well
             sources = (instruction.reads[0], target)
         else:
             return self._moved(instruction.opcode, instruction.reads[0], target)
@@ -162,7 +165,7 @@ class Costs:
         sides = max(
             source.elements * source.tensor.itemsize, target.elements * target.tensor.itemsize
         )
-        # A run of the one side may be cut by the other; both count elements.
+        # The other side may divide a run of one side; both count elements.
         run = min(source.pattern.run, target.pattern.run)
         descriptors = math.ceil(elements / run)
         once = sides / dma.bytes_per_ns + descriptors * dma.descriptor
@@ -182,7 +185,7 @@ def _elements(instruction: Instruction) -> int:
 
 
 def _pieces(instruction: Instruction) -> int:
-    """Instructions that it takes where no few steps describe its operands."""
+    """Number of instructions for operands that cannot be described with few steps."""
     return max(a.pieces * a.pattern.pieces for a in (*instruction.reads, *instruction.writes))
 
 
@@ -245,7 +248,7 @@ _RULES: dict[str, _Rule] = {
     "tensor_tensor_scan": lambda i, n: 2 * n,
     "tensor_scalar_reduce": lambda i, n: n + 64,
     "tensor_reduce": _reduction,
-    # The documentation gives no figure for sums over partitions, only that they are slow.
+    # The documentation gives no number for sums over partitions and only says that they are slow.
     "tensor_partition_reduce": lambda i, n: 8 * n,
     "activation": _activation,
     "reciprocal": lambda i, n: 8 * n,

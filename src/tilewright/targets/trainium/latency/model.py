@@ -1,4 +1,4 @@
-"""`estimate`: the modelled latency of a traced kernel on one NeuronCore, and where it goes."""
+"""`estimate`: the modelled latency of a traced kernel on one NeuronCore, and its parts."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ NOTHING_LEFT = "nothing left to do"
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """A modelled latency in ns, and what it consists of.
+    """A modelled latency in ns, and its parts.
 
-    `busy` is how long each engine works, and each shared port is held, in ns. `idle` says for the
-    compute engine that works longest what it waited for, in ns by cause, and `waits` the same by
-    the line that waited. `lines` gives for each source line ns by engine. `bytes_read` and
-    `bytes_written` are transfers between HBM and the chip, `spilled` bytes of both directions that
-    the compiler adds because tiles do not fit.
+    `busy` is the time for which each engine works, and each shared port is used, in ns. `idle`
+    gives for the busiest compute engine the time that it waited, in ns by cause, and `waits` the
+    same by the line that waited. `lines` gives ns by engine for each source line. `bytes_read` and
+    `bytes_written` are transfers between HBM and the chip. `spilled` is the number of bytes in both
+    directions that the compiler adds because tiles do not fit.
     """
 
     latency_ns: float
@@ -64,15 +64,16 @@ class Estimate:
 
     @property
     def busiest(self) -> str:
-        """The engine or port that works longest: the bound of this kernel's instructions."""
+        """The engine or port with the longest working time, which is the bound of this kernel's
+        instructions."""
         return max(self.busy, key=lambda name: self.busy[name])
 
 
 def estimate(trace: Trace, machine: Machine) -> Estimate:
-    """When everything in `trace` runs on `machine`; uses no data.
+    """The latency of the instructions in `trace` on `machine`, without any data.
 
-    A kernel that does not fit is estimated as if its largest tiles were kept in HBM: the caller
-    decides by `Estimate.capacity` whether the compiler would refuse it.
+    A kernel that does not fit is estimated as if its largest tiles were kept in HBM. The caller
+    decides from `Estimate.capacity` whether the compiler would refuse it.
     """
     capacity = examine(trace, machine)
     program = build(trace, compiled(trace), capacity, Costs(machine))
@@ -132,7 +133,7 @@ def _idle(
     blocker: NDArray[np.int32],
     wait: NDArray[np.int32],
 ) -> tuple[dict[str, float], dict[int, dict[str, float]]]:
-    """What the busiest of the four compute engines waited for, in ns by cause, and by line."""
+    """The waits of the busiest of the four compute engines, in ns by cause, and by line."""
     compute = {name: ns for name, ns in busy.items() if name in ENGINES[:DMA]}
     if not compute:
         return {}, {}
@@ -157,7 +158,7 @@ def _idle(
 
 @cache
 def _cause(wait: int, other: int) -> str:
-    """A wait in words, by the numbers of its kind and of the engine waited for (-1: none)."""
+    """A wait in words, from the numbers of its kind and of the engine waited for (-1: none)."""
     source = ENGINES[other] if other >= 0 else ""
     return {
         "data": f"results of {source}",

@@ -1,4 +1,4 @@
-"""From the steps of a kernel to the columns that the scheduler reads."""
+"""Converts the steps of a kernel to the columns that the scheduler reads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Numbers = NDArray[np.int64]
 
 @dataclass(eq=False)
 class Program:
-    """Columns over instructions (and transfers), and over their accesses."""
+    """Columns for instructions (and transfers), and for their accesses."""
 
     cost: NDArray[np.float64]
     job_ns: NDArray[np.float64]
@@ -41,7 +41,7 @@ class Program:
     bytes_spilled: int
 
     def columns(self) -> tuple[NDArray[np.generic], ...]:
-        """In the order in which the scheduler takes them."""
+        """The columns in the order of the scheduler's parameters."""
         return (
             self.cost,
             self.job_ns,
@@ -58,7 +58,7 @@ class Program:
 
 
 def build(trace: Trace, steps: Sequence[Step], capacity: Capacity, costs: Costs) -> Program:
-    """The columns of all steps, with the transfers that spilled tensors need."""
+    """The columns of all steps, including the transfers of spilled tensors."""
     rows = _Rows(trace, capacity, costs)
     for step in steps:
         rows.add(step)
@@ -67,7 +67,8 @@ def build(trace: Trace, steps: Sequence[Step], capacity: Capacity, costs: Costs)
 
 @dataclass(eq=False)
 class _Rows:
-    """What runs, in program order, each with its accesses; columns are made of them all at once."""
+    """The instructions in program order, each with its accesses. Columns are created for all of
+    them at once."""
 
     trace: Trace
     capacity: Capacity
@@ -111,7 +112,7 @@ class _Rows:
                     self._spill(access, instruction.line, [access], [_READ])
 
     def _loaded(self, access: Access, line: int) -> Access:
-        """The access, or that of the tensor that a spilled operand is loaded into."""
+        """The access, or the access to the tensor into which a spilled operand is loaded."""
         if access.tensor.id not in self.capacity.spilled:
             return access
         number = len(self.trace.tensors) + len(self.loaded)
@@ -122,7 +123,7 @@ class _Rows:
         return fresh
 
     def _spill(self, moved: Access, line: int, accesses: list[Access], kinds: list[int]) -> None:
-        """A transfer of one spilled access: at full bandwidth, as whole blocks are moved."""
+        """A transfer of one spilled access, at full bandwidth because whole blocks are moved."""
         dma = self.costs.machine.dma
         jobs = max(1, -(-moved.partitions // dma.partitions_per_job))
         rows = min(moved.partitions, dma.partitions_per_job)
@@ -162,7 +163,8 @@ class _Rows:
         stop = start + np.fromiter([max(a.partitions, a.lanes) for a in accesses], np.int64, count)
         first, last = start // _QUARTER, (stop - 1) // _QUARTER
         quarters = np.where(memory > 0, (2 << last) - (1 << first), 1)
-        # Only what a kernel writes to HBM and reads again makes transfers wait for one another.
+        # Transfers wait for one another only because of data that a kernel writes to HBM and reads
+        # again.
         kept = (memory > 0) | self._ordered(len(tensors))[tensor]
         table = _joined(row[kept], tensor[kept], kind[kept], quarters[kept], low[kept], high[kept])
         cost, job_ns, jobs = self._costs()
@@ -188,7 +190,7 @@ class _Rows:
     def _spans(
         self, tensors: Sequence[Tensor], tensor: _Numbers, memory: _Numbers
     ) -> tuple[_Numbers, _Numbers]:
-        """First byte, and one past the last, of each access (`Access.span` of all of them)."""
+        """First byte, and one past the last, of each access (`Access.span` for all of them)."""
         accesses, count = self.accesses, len(self.accesses)
         spans = np.array([a.pattern.span for a in accesses], np.int64).reshape(count, 2)
         offset = np.fromiter([a.offset for a in accesses], np.int64, count)
@@ -201,7 +203,7 @@ class _Rows:
         return low, high
 
     def _ordered(self, count: int) -> NDArray[np.bool_]:
-        """For each tensor whether it is in HBM, and both read and written there."""
+        """For each tensor, whether it is in HBM and both read and written there."""
         read, written = np.zeros(count, bool), np.zeros(count, bool)
         for instruction in self.trace.instructions:
             if instruction.engine == "dma":
@@ -214,7 +216,8 @@ class _Rows:
         return read & written & here
 
     def _costs(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int32]]:
-        """Costs on each engine, -1 where it cannot run; of transfers ns of a job, and jobs."""
+        """Costs on each engine, or -1 if it cannot run the instruction. For transfers, ns of a job,
+        and jobs."""
         numbers: dict[int, int] = {}
         different: list[Cost] = []
         which = np.empty(len(self.row_costs), np.int64)
@@ -239,7 +242,8 @@ def _joined(
     row: _Numbers, tensor: _Numbers, kind: _Numbers, quarters: _Numbers, low: _Numbers,
     high: _Numbers,
 ) -> tuple[_Numbers, ...]:  # fmt: skip
-    """The columns of accesses, those of one row to one tensor as one that holds them all."""
+    """The columns of accesses. Accesses of one row to one tensor are merged into one that contains
+    them all."""
     if not len(row):
         return row, tensor, kind, quarters, low, high
     key = (row * (int(tensor.max()) + 1) + tensor) * 4 + kind
@@ -256,7 +260,7 @@ def _joined(
 
 
 def _balanced(table: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Deal instructions that DVE and ACT can both run so that the two end at the same time."""
+    """Distribute instructions that DVE and ACT can both run so that both end at the same time."""
     vector, scalar = table[:, VECTOR].tolist(), table[:, SCALAR].tolist()
     free = np.flatnonzero((table[:, VECTOR] >= 0) & (table[:, SCALAR] >= 0)).tolist()
     if not free:

@@ -1,1 +1,2 @@
-"""Runs a kernel on a NeuronCore with the AWS Neuron SDK, beside the interpreter and the model."""
+"""Runs a kernel on a NeuronCore with the AWS Neuron SDK, in addition to the interpreter and the
+model."""

@@ -1,8 +1,9 @@
-"""Runs one kernel with the AWS SDK; `sdk.py` starts it in the SDK's Python, with nothing of ours.
+"""Runs one kernel with the AWS SDK. `sdk.py` starts it in the SDK's Python, so it imports nothing
+of tilewright.
 
-With `--versions` it prints the versions of the SDK's packages as JSON. Else its argument is a
-folder with `request.json`, `kernel.py` and the inputs' bytes; it writes the outputs' bytes and
-`result.json` there.
+With `--versions`, it prints the versions of the SDK's packages as JSON. Otherwise, its argument is
+a folder with `request.json`, `kernel.py` and the inputs' bytes. It writes the outputs' bytes and
+`result.json` to this folder.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ WARM_UP, TIMED = 2, 10
 
 
 def versions() -> dict[str, str]:
-    """Of the SDK's installed packages, by name."""
+    """Versions of the SDK's installed packages, by name."""
     found = {}
     for name in PACKAGES:
         try:
@@ -68,13 +69,14 @@ def _kernel(path: Path, entry: str) -> Any:
     sys.modules["kernel"] = module
     spec.loader.exec_module(module)
     found = getattr(module, entry)
-    return getattr(found, "func", found)  # what nki.jit decorated
+    return getattr(found, "func", found)  # the function that nki.jit decorated
 
 
 def _arguments(
     kernel: Any, inputs: dict[str, Any], outputs: dict[str, Any], request: Any
 ) -> tuple[Any, dict[str, Any], bool]:
-    """As the interpreter calls kernels: by name where they have the names, else in order."""
+    """Arguments as the interpreter passes them: by name if the kernel has the names, otherwise in
+    order."""
     parameters = inspect.signature(kernel).parameters
     constants = {
         name: _constant(value, request)

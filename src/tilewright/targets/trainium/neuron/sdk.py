@@ -1,4 +1,5 @@
-"""The AWS Neuron SDK as commands: its Python, which compiles and runs kernels, and its profiler."""
+"""The commands of the AWS Neuron SDK: its Python, which compiles and runs kernels, and its
+profiler."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ class Sdk:
 
 
 def find_sdk(name: str) -> Sdk:
-    """The SDK; `ToolchainMissingError` says how to get one."""
+    """The SDK; `ToolchainMissingError` says how to install it."""
     if name != NAME:
         raise UnknownNameError("simulator", name, [NAME])
     python = os.environ.get(PYTHON) or sys.executable
@@ -70,8 +71,9 @@ def run_on_device(
 ) -> ExternalResult | Failed:
     """Outputs compared with the reference, and the 99th percentile of the latency.
 
-    `no_result`: the SDK did not run it, or gave only zeros, as releases that no longer know a
-    kernel's version of NKI do. `wrong_result`: an element is off by more than is allowed.
+    `no_result`: the SDK did not run the kernel, or returned only zeros, as releases do that no
+    longer support its version of NKI. `wrong_result`: the error of an element is larger than
+    allowed.
     """
     started = time.monotonic()
     with open_folder("tilewright-neuron-") as name:
@@ -125,7 +127,7 @@ def _write_request(
 
 
 def _outputs(folder: Path, call: Call) -> dict[str, bytes] | None:
-    """The bytes of all outputs; None where one is missing or has another size."""
+    """The bytes of all outputs; None if one is missing or has another size."""
     found = {}
     for argument in call.outputs:
         path = folder / f"{argument.name}.out"
@@ -150,7 +152,7 @@ def _wrong(outputs: Mapping[str, bytes], call: Call, case: Case) -> Failed | Non
 
 
 def _profile(folder: Path, timeout_s: float) -> Mapping[str, float]:
-    """The numbers of the profiler's summary; empty where there is no profiler or it fails."""
+    """The numbers in the profiler's summary; empty if there is no profiler or it fails."""
     program, profile = folder / "kernel.neff", folder / "profile.ntff"
     if shutil.which("neuron-profile") is None or not program.is_file():
         return {}
@@ -164,7 +166,7 @@ def _profile(folder: Path, timeout_s: float) -> Mapping[str, float]:
         found: Any = json.loads(text) if status == 0 else {}
     except ValueError:
         return {}
-    # The summary stands alone, or under the name of the NeuronCore.
+    # The summary is either at the top level or under the name of the NeuronCore.
     values = list(found.values()) if isinstance(found, dict) else []
     summary: Mapping[str, Any] = values[0] if values and isinstance(values[0], dict) else found
     if not isinstance(summary, dict):
@@ -177,10 +179,10 @@ def _profile(folder: Path, timeout_s: float) -> Mapping[str, float]:
 
 
 def _run(command: Sequence[str], folder: Path, timeout_s: float) -> tuple[int | None, str]:
-    """Exit status, None when it was stopped, and what it printed.
+    """The exit status, or None if the command was stopped, and its output.
 
-    Not contained: the SDK needs the machine's devices and compilers. The kernel passed the
-    interpreter, but the rest of its file is run by Python here.
+    The command is not sandboxed, because the SDK needs the machine's devices and compilers. The
+    kernel has passed the interpreter, but Python runs the rest of its file here.
     """
     limits = Limits(
         timeout_s,

@@ -1,1 +1,2 @@
-"""The operations of NKI, each one function for both versions: `dst=None` makes a fresh tile."""
+"""The operations of NKI. Each is one function for both versions: `dst=None` creates a fresh
+tile."""

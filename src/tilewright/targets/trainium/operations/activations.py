@@ -54,7 +54,7 @@ def activation(
     dtype: DType | None = None,
     mask: Mask | None = None,
 ) -> View:
-    """op(data * scale + bias), summed into the hidden accumulator as `reduce_cmd` says."""
+    """op(data * scale + bias), accumulated in the hidden accumulator according to `reduce_cmd`."""
     name = name_of(op)
     function = function_of(name)
     view = tile(run, data, "data")
@@ -87,7 +87,7 @@ def activation(
             if biases is not None:
                 values = values + column_values(run, biases, values.ndim)
             found = np.asarray(function(values), np.float32)
-        if found is values:  # a copy must not follow what becomes of its source
+        if found is values:  # a copy must not change with its source
             found = found.copy()
         _reduce(run, command, _without(run, found, mask, "add"), total)
         write(run, out, found, mask)
@@ -141,7 +141,8 @@ def _command(run: Execution, command: object) -> str:
 
 
 def _reduce(run: Execution, command: str, values: Values, total: View | None) -> None:
-    """The accumulator of ACT: hidden, kept between instructions, read by reduce_res only."""
+    """The accumulator of ACT, which is hidden, keeps its value between instructions, and is read
+    only with reduce_res."""
     if run.reducer is None:
         run.reducer = np.full(run.machine.memory.partitions, np.nan, np.float32)
     count = len(values)
@@ -166,7 +167,7 @@ def activation_reduce(
     dtype: DType | None = None,
     mask: Mask | None = None,
 ) -> View:
-    """activation with its row sums in reduce_res."""
+    """An activation with its row sums in reduce_res."""
     return activation(
         run, op, data, dst=dst, bias=bias, scale=scale, reduce_op=reduce_op, reduce_res=reduce_res,
         reduce_cmd=ReduceCommand("reset_reduce"), dtype=dtype, mask=mask,
@@ -181,7 +182,7 @@ def unary(
     dtype: DType | None = None,
     mask: Mask | None = None,
 ) -> View:
-    """nl.exp and the like: one instruction."""
+    """nl.exp and similar functions, as one instruction."""
     view = tile(run, x, "x")
     if name == "negative":
         return tensor_scalar(run, view, named("multiply"), -1, dtype=dtype, mask=mask)

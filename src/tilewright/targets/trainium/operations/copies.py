@@ -36,7 +36,7 @@ def tensor_copy(
     mask: Mask | None = None,
     engine: object = None,
 ) -> View:
-    """A copy on chip, with a cast."""
+    """A copy on the chip, with a cast."""
     view = tile(run, src, "src")
     chosen_engine = chosen(run, engine, "any", ("dve", "act", "pool"), view)
     if chosen_engine == "act" and run.language == 2 and run.machine.name == "trn1":
@@ -86,7 +86,7 @@ def memset(
     mask: Mask | None = None,
     engine: object = None,
 ) -> View:
-    """NKI 1: a new tile full of one number."""
+    """NKI 1: a new tile filled with one number."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise KernelError("unsupported_operand", f"{run.function}: value must be a number")
     chosen_engine = chosen(run, engine, "any", ("dve", "pool"))
@@ -110,7 +110,8 @@ def memset_into(run: Execution, dst: object, value: object, engine: object = Non
 
 
 def broadcast_to(run: Execution, view: View, shape: Sequence[int]) -> View:
-    """Repeat a tile: free along free axes, a product with ones on PE along partitions."""
+    """Repeat a tile: without cost along free axes, and with a product with ones on PE along
+    partitions."""
     sizes = tuple(shape)
     if view.buffer.axis < 0:
         return view.broadcast(sizes)
@@ -171,7 +172,7 @@ def where(
     dtype: DType | None = None,
     mask: Mask | None = None,
 ) -> View:
-    """x where the condition holds, else y; either may be a number or a column."""
+    """x if the condition is true, otherwise y. Either may be a number or a column."""
     from tilewright.targets.trainium.operations.elementwise import operand_type
     from tilewright.targets.trainium.tiles.dtypes import promoted
 

@@ -1,4 +1,4 @@
-"""Declaring tensors: ndarray, zeros, full and their like."""
+"""Creation of tensors: ndarray, zeros, full and similar functions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class PartitionDim(int):
 
 
 class MemoryName:
-    """A value such as `nl.sbuf`. Callable sites accept it as `buffer=`."""
+    """A value such as `nl.sbuf`, which is passed as `buffer=`. It can also be called."""
 
     def __init__(self, name: str, memory: Memory) -> None:
         self.name = name
@@ -34,7 +34,7 @@ class MemoryName:
 
 
 def sizes_of(run: Execution, shape: object) -> tuple[int, ...]:
-    """A shape as a kernel writes it."""
+    """A shape in the form in which a kernel writes it."""
     items = shape if isinstance(shape, (tuple, list)) else (shape,)
     if len(items) > MOST_AXES:
         raise KernelError(
@@ -65,7 +65,7 @@ def ndarray(
 
 
 def declared(run: Execution, shape: object, dtype: object, buffer: object, name: str = "") -> View:
-    """A declared tensor; its storage is made."""
+    """A declared tensor, whose storage is created."""
     sizes = sizes_of(run, shape)
     if not isinstance(dtype, DType):
         raise KernelError("unsupported_dtype", f"{run.function}: {shown(dtype)} is not a type")
@@ -108,7 +108,8 @@ def full(
     buffer: object = None,
     name: str = "",
 ) -> View:
-    """A tensor full of one number; zeros in PSUM cost nothing, as the first product overwrites."""
+    """A tensor filled with one number. Zeros in PSUM cost nothing, because the first product
+    overwrites."""
     found = declared(run, shape, dtype, buffer, name)
     if isinstance(fill_value, bool) or not isinstance(fill_value, (int, float)):
         raise KernelError(
@@ -135,7 +136,7 @@ def _fill_values(run: Execution, found: View, value: float) -> None:
 
 
 def _fill_blocks(run: Execution, found: View, value: float) -> None:
-    """One memset over all blocks: they lie one after the other in each partition."""
+    """One memset for all blocks, which are adjacent in each partition."""
     buffer = found.buffer
     flat = View(buffer, (buffer.rows, buffer.row), (1, 0), (0, 1))
     fill(run, flat, value)
@@ -177,7 +178,7 @@ def zeros_like(
     buffer: object = None,
     name: str = "",
 ) -> View:
-    """Zeros of the shape and, if not given, the type and memory of a tensor."""
+    """Zeros with the shape and, if not given, the type and memory of a tensor."""
     where = _MEMORIES[a.memory] if buffer is None else buffer
     return full(run, a.shape, 0, dtype or a.dtype, buffer=where, name=name)
 
@@ -189,7 +190,7 @@ def empty_like(
     buffer: object = None,
     name: str = "",
 ) -> View:
-    """A tensor of the shape and, if not given, the type and memory of another."""
+    """A tensor with the shape and, if not given, the type and memory of another one."""
     where = _MEMORIES[a.memory] if buffer is None else buffer
     return declared(run, a.shape, dtype or a.dtype, where, name)
 
@@ -205,7 +206,7 @@ def rand(run: Execution, shape: object, dtype: DType = FLOAT32) -> View:
 
 
 def shared_constant(run: Execution, constant_array: object, dtype: DType | None = None) -> View:
-    """nl.shared_constant: an array of numpy, in HBM."""
+    """nl.shared_constant: a numpy array in HBM."""
     if not isinstance(constant_array, HostArray):
         raise KernelError(
             "unsupported_operand", f"{run.function} takes an array of numpy, such as np.eye(128)"
@@ -214,7 +215,7 @@ def shared_constant(run: Execution, constant_array: object, dtype: DType | None 
 
 
 def _machine_type(array: HostArray) -> DType:
-    """The type that the machine has for the elements of an array."""
+    """The machine's type for the elements of an array."""
     found = array.dtype
     if isinstance(found, DType):
         return found
@@ -222,7 +223,7 @@ def _machine_type(array: HostArray) -> DType:
 
 
 def constant(run: Execution, array: HostArray, dtype: DType) -> View:
-    """Known values in HBM: a shared constant."""
+    """Known values in HBM, as a shared constant."""
     values = array.values
     shape: Sequence[int] = values.shape
     found = run.new_buffer(shape, dtype, "hbm", "constant")

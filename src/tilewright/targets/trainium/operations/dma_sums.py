@@ -1,4 +1,4 @@
-"""Sums that DMA makes while it moves data."""
+"""Sums that the DMA engines compute while they move data."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def dma_compute(
     unique_indices: object = True,
     oob_mode: object = None,
 ) -> None:
-    """NKI 2: the sum of tensors of one shape, in HBM or SBUF, added in float32 on their way.
+    """NKI 2: the sum of tensors of one shape, in HBM or SBUF, added in float32 during the transfer.
 
     Releases before 0.3 have `scales` before `reduce_op`; all of them must be 1.
     """

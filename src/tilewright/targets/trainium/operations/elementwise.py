@@ -1,4 +1,5 @@
-"""Element by element: tensor_tensor, tensor_scalar, scalar_tensor_tensor, select and reciprocal."""
+"""Element-wise operations: tensor_tensor, tensor_scalar, scalar_tensor_tensor, select and
+reciprocal."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ Number = int | float
 
 
 def same_partitions(run: Execution, *views: View | None) -> None:
-    """All operands lie in the same number of partitions."""
+    """All operands must have the same number of partitions."""
     shapes = [view.shape for view in views if view is not None]
     if any(shape[0] != shapes[0][0] for shape in shapes):
         raise KernelError(
@@ -51,7 +52,7 @@ def same_partitions(run: Execution, *views: View | None) -> None:
 
 
 def same_columns(run: Execution, names: tuple[str, str], one: View, other: View) -> None:
-    """`KernelError` where two inputs have different numbers of elements in a partition."""
+    """`KernelError` if two inputs have different numbers of elements in a partition."""
     if one.columns != other.columns:
         raise KernelError(
             "shape_mismatch",
@@ -61,7 +62,7 @@ def same_columns(run: Execution, names: tuple[str, str], one: View, other: View)
 
 
 def two_in_psum(run: Execution) -> KernelError:
-    """The failure of an instruction whose two inputs lie in PSUM."""
+    """The failure of an instruction with two inputs in PSUM."""
     return KernelError(
         "unsupported_memory", f"{run.function}: both inputs lie in PSUM: copy one of them to SBUF"
     )
@@ -83,7 +84,8 @@ def column(run: Execution, operand: object, data: View, name: str) -> View | Num
 
 
 def column_values(run: Execution, operand: View | Number, rank: int, exact: bool = False) -> Any:
-    """The numbers of a scalar operand, to be broadcast over a tile with `rank` axes."""
+    """The numbers of a scalar operand, in a form that can be broadcast to a tile with `rank`
+    axes."""
     if not isinstance(operand, View):
         return operand if exact else np.float32(operand)
     values = read(run, operand) if exact else numbers(run, operand)
@@ -100,7 +102,8 @@ def operand_type(value: object) -> DType:
 
 
 def _whole_numbers(name: str, types: list[DType], engine: str) -> bool:
-    """Whether an operation computes with integers: bit by bit, or 32-bit ones on Pool."""
+    """Whether an operation computes with integers: bitwise operations, or 32-bit integers on
+    Pool."""
     if name in BITWISE:
         if any(t.is_float for t in types):
             raise KernelError(
@@ -128,7 +131,8 @@ def tensor_tensor(
     copies_psum: bool = False,
     carried: View | None = None,
 ) -> View:
-    """`data1 op data2`. With `copies_psum` one of two operands in PSUM is copied (nl functions)."""
+    """`data1 op data2`. With `copies_psum`, one of two operands in PSUM is copied (nl
+    functions)."""
     name = name_of(op)
     function = alu(name)
     one, other = tile(run, data1, "data1"), tile(run, data2, "data2")
@@ -166,7 +170,7 @@ def _op(name: str) -> dict[str, object]:
 
 
 def add_in_place(run: Execution, dst: View, value: object) -> None:
-    """`dst += value` where nothing accumulates for free."""
+    """`dst += value`, if the accumulation is not free."""
     run.function = "+="
     add = named("add")
     if isinstance(value, View) and value.shape == dst.shape:
@@ -199,7 +203,7 @@ def tensor_scalar(
     mask: Mask | None = None,
     engine: object = None,
 ) -> View:
-    """`(data op0 operand0) op1 operand1`; `reverse` swaps the two sides of an operator."""
+    """`(data op0 operand0) op1 operand1`; `reverse` exchanges the operands of an operator."""
     view = tile(run, data, "data")
     steps = [(name_of(op0, "op0"), column(run, operand0, view, "operand0"), reverse0)]
     if op1 is not None:
@@ -312,7 +316,7 @@ def binary(
     mask: Mask | None = None,
     across_partitions: bool = False,
 ) -> View:
-    """`nl.add` and its like, and Python's operators, which do not broadcast partitions."""
+    """`nl.add` and similar functions, and Python's operators, which do not broadcast partitions."""
     from tilewright.targets.trainium.operations.copies import broadcast_to
 
     name = name_of(op)

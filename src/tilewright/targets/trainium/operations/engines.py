@@ -1,4 +1,4 @@
-"""Which engine carries out an operation, as far as the kernel says."""
+"""The engine that executes an operation, if the kernel names one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class EngineName:
 def chosen(
     run: Execution, named: object, default: Engine, allowed: tuple[Engine, ...], *views: View
 ) -> Engine:
-    """The engine that the kernel names, or the default; Pool may not touch PSUM."""
+    """The engine that the kernel names, or the default. Pool cannot access PSUM."""
     engine = default
     if isinstance(named, EngineName):
         engine = default if named.engine == "any" else named.engine

@@ -1,4 +1,4 @@
-"""Arithmetic of the engines: ALU operators, activation functions and reductions by name."""
+"""Arithmetic of the engines: ALU operators, activation functions and reductions, by name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tilewright.targets.trainium.tiles.dtypes import Values
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """A function of nl or np where it stands for an operation, as in `op=nl.add`."""
+    """A function of nl or np that is used as the name of an operation, as in `op=nl.add`."""
 
     name: str
     spelled: str
@@ -106,7 +106,7 @@ _REDUCTIONS: dict[str, tuple[Callable[..., Any], float]] = {
 
 
 def name_of(op: object, what: str = "op") -> str:
-    """The canonical name of an operator as a kernel passes it."""
+    """The canonical name of an operator that a kernel passes."""
     found = op if isinstance(op, Operator) else getattr(op, "operator", None)
     if not isinstance(found, Operator):
         raise KernelError(
@@ -134,12 +134,12 @@ def activation(name: str) -> Callable[[Any], Any]:
 
 
 def neutral(name: str) -> float:
-    """What a reduction may be given more of without changing."""
+    """The value that does not change the result of a reduction."""
     return _reduction(name)[1]
 
 
 def reduced(name: str, values: Values, axes: tuple[int, ...]) -> Values:
-    """A reduction in float32 along axes, which stay with size 1."""
+    """A float32 reduction along axes, which keep the size 1."""
     found: Values = _reduction(name)[0](values, axis=axes, keepdims=True)
     return found.astype(np.float32, copy=False) if values.dtype.kind == "f" else found
 

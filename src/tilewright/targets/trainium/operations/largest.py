@@ -1,4 +1,4 @@
-"""The largest of many: eight of each partition, or any number of each group of partitions."""
+"""Finds the largest values: eight of each partition, or any number of each group of partitions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def max8(
     run: Execution, src: object, *, dst: View | None = None, dtype: DType | None = None,
     mask: Mask | None = None,
 ) -> View:  # fmt: skip
-    """The eight largest of each partition, largest first."""
+    """The eight largest values of each partition, the largest first."""
     view = _at_least_eight(run, tile(run, src, "src"))
     out = destination(run, dst, (view.partitions, 8), dtype or view.dtype, "dve")
     record_result(run, out, run.emit("max8", "dve", (view,), (out,), mask=mask))
@@ -51,7 +51,7 @@ def nc_find_index8(
     run: Execution, data: object, vals: object, *, dst: View | None = None,
     dtype: DType | None = None, mask: Mask | None = None,
 ) -> View:  # fmt: skip
-    """Where in each partition the eight values occur first."""
+    """The position in each partition at which each of the eight values first occurs."""
     view, wanted = _at_least_eight(run, tile(run, data, "data")), _eight(run, vals)
     out = destination(run, dst, (view.partitions, 8), dtype or UINT32, "dve")
     record_result(run, out, run.emit("nc_find_index8", "dve", (view, wanted), (out,), mask=mask))
@@ -73,7 +73,7 @@ def nc_match_replace8(
     run: Execution, *, data: object, vals: object, imm: float, dst: View | None = None,
     dtype: DType | None = None, mask: Mask | None = None,
 ) -> View:  # fmt: skip
-    """The first occurrence of each of eight values replaced by `imm`."""
+    """The first occurrence of each of eight values is replaced by `imm`."""
     view, wanted = _at_least_eight(run, tile(run, data, "data")), _eight(run, vals)
     out = destination(run, dst, view.shape, dtype or view.dtype, "dve")
     record_result(run, out, run.emit("nc_match_replace8", "dve", (view, wanted), (out,), mask=mask))
@@ -89,11 +89,11 @@ def nc_match_replace8(
 
 
 def topk(run: Execution, val_dst: object, idx_dst: object, src: object, n: object) -> None:
-    """NKI 2, from NeuronCore-v3 on: the largest `n`-th part of each group of 16 partitions.
+    """NKI 2, since NeuronCore-v3: the largest `n`-th part of each group of 16 partitions.
 
-    Element i of a group lies in partition i % 16, column i // 16, and so does result i; results
-    are in ascending order. As many are chosen as `val_dst` has columns; what lies behind them in
-    the columns of the destinations is undefined.
+    Element i of a group is in partition i % 16 and column i // 16, and so is result i. Results are
+    in ascending order. The number of chosen elements is the number of columns of `val_dst`. Other
+    columns of the destinations are undefined.
     """
     newer_chip(run)
     values, places = tile(run, val_dst, "val_dst", written=True), tile(run, idx_dst, "idx_dst",

@@ -79,7 +79,7 @@ def nc_matmul(
 
 
 def _check_onezero(run: Execution, view: View, name: str, promised: bool) -> None:
-    """An operand that is promised to hold only 0 and 1 is multiplied in half of the time."""
+    """An operand that is declared to contain only 0 and 1 is multiplied in half of the time."""
     if not promised:
         return
     values = numbers(run, view)
@@ -132,11 +132,12 @@ def _check_product(
 
 
 def product(run: Execution, left: View, right: View, is_transpose: bool = False) -> Values:
-    """The float32 product; with `is_transpose` float32 operands lose their last digits."""
+    """The float32 product. With `is_transpose`, float32 operands lose their last digits."""
     one = numbers(run, left).reshape(left.partitions, -1)
     other = numbers(run, right).reshape(right.partitions, -1)
     if is_transpose and left.dtype in MATMUL_FULL:
-        # Measured on trn1: errors near 1e-3 where a full product has 1e-6. tfloat32 has them.
+        # Measured on trn1: errors near 1e-3, where a full product has 1e-6, which corresponds to
+        # tfloat32.
         from tilewright.targets.trainium.tiles.dtypes import TFLOAT32
 
         one, other = TFLOAT32.rounded(one), TFLOAT32.rounded(other)
@@ -148,9 +149,9 @@ def product(run: Execution, left: View, right: View, is_transpose: bool = False)
 def _accumulates(
     run: Execution, out: View, wanted: bool | None
 ) -> tuple[bool, np.ndarray[tuple[int, ...], np.dtype[np.bool_]] | None]:
-    """NKI 2: whether a product adds to what PSUM holds, and where it overwrites nevertheless.
+    """NKI 2: whether a product adds to the contents of PSUM, and where it overwrites nevertheless.
 
-    The first write to an address since its allocation overwrites, later ones add.
+    The first write to an address after its allocation overwrites; later ones add.
     """
     buffer = out.buffer
     key = (out.p0, out.f0, out.shape, out.fsteps)
@@ -169,7 +170,7 @@ def _accumulates(
 
 
 def _mark_seen(out: View) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    """Mark the addresses of a region; which of them were marked before."""
+    """Mark the addresses of a region, and return which of them were marked before."""
     buffer = out.buffer
     if buffer.seen is None:
         buffer.seen = np.zeros((buffer.rows, buffer.row), bool)
@@ -196,7 +197,7 @@ def nc_transpose(
     engine: object = None,
     mask: Mask | None = None,
 ) -> View:
-    """The transpose of a 2-D tile, free axes taken together: on PE into PSUM, or on DVE."""
+    """The transpose of a 2-D tile with flattened free axes: on PE into PSUM, or on DVE."""
     view = tile(run, data, "data")
     rows, columns = view.partitions, view.columns
     chosen_engine = chosen(run, engine, "pe", ("pe", "dve"), view)
@@ -231,7 +232,7 @@ def nc_transpose(
 
 
 def _spread(values: Values) -> Values:
-    """On NeuronCore-v2 a transpose multiplies with ones and zeros: NaN and Inf fill their row.
+    """On NeuronCore-v2, a transpose multiplies by ones and zeros, so NaN and Inf fill their row.
 
     A row of the input is a column of the result: its other elements are 0 * NaN.
     """
@@ -244,7 +245,7 @@ def _spread(values: Values) -> Values:
 def matmul(
     run: Execution, x: object, y: object, *, transpose_x: bool = False, mask: Mask | None = None
 ) -> View:
-    """nl.matmul: x @ y; x[M, K] is transposed on PE; with `transpose_x` it is [K, M] already."""
+    """nl.matmul: x @ y. x[M, K] is transposed on PE; with `transpose_x`, it already is [K, M]."""
     left = tile(run, x, "x")
     if not transpose_x:
         name = run.function

@@ -69,7 +69,7 @@ def _shape(shape: Sequence[int], axes: tuple[int, ...], keepdims: bool) -> tuple
 
 
 def _without(run: Execution, values: Values, mask: Mask | None, name: str) -> Values:
-    """Values with the neutral number where the mask leaves elements out."""
+    """Values in which masked elements are replaced by the neutral number."""
     array = run.mask_array(mask, values.shape)
     if array is None:
         return values
@@ -89,7 +89,8 @@ def tensor_reduce(
     keepdims: bool = False,
     any_axes: bool = False,
 ) -> View:
-    """Reduce along the last free axes (`any_axes`: any free ones, by a permuted access)."""
+    """Reduce along the last free axes, or along any free axes with `any_axes`, by a permuted
+    access."""
     name = name_of(op)
     view = tile(run, data, "data")
     if name == "subtract":
@@ -117,7 +118,7 @@ def tensor_reduce(
 def _mask_of_result(
     mask: Mask | None, shape: tuple[int, ...], axes: tuple[int, ...], wanted: tuple[int, ...]
 ) -> Mask | None:
-    """The mask along the axes that stay: any element inside counts."""
+    """The mask along the remaining axes: an element is unmasked if any reduced element is."""
     if mask is None or mask.always:
         return None
     found: NDArray[np.bool_] = np.any(fit_mask(mask.array, shape), axis=axes, keepdims=True)
@@ -135,7 +136,7 @@ def reduction(
     mask: Mask | None = None,
     keepdims: bool = False,
 ) -> View:
-    """nl.sum, nl.max and the like."""
+    """nl.sum, nl.max and similar functions."""
     return tensor_reduce(run, op, x, axis, dtype=dtype, mask=mask, keepdims=keepdims, any_axes=True)
 
 
@@ -148,7 +149,7 @@ def mean(
     mask: Mask | None = None,
     keepdims: bool = False,
 ) -> View:
-    """nl.mean: a sum in float32, then a product."""
+    """nl.mean: a float32 sum, followed by a product."""
     view = tile(run, x, "x")
     total = reduction(run, named("add"), view, axis, dtype=FLOAT32, mask=mask, keepdims=keepdims)
     count = 1
@@ -168,7 +169,7 @@ def variance(
     mask: Mask | None = None,
     keepdims: bool = False,
 ) -> View:
-    """nl.var: the mean of the squared distances to the mean."""
+    """nl.var: the mean of the squared deviations from the mean."""
     from tilewright.targets.trainium.operations.elementwise import binary
 
     view = tile(run, x, "x")
@@ -300,7 +301,7 @@ def _scanned(
     reverse0: bool,
     reverse1: bool,
 ) -> Values:
-    # Columns lie together in memory while the state moves along them.
+    # Columns are contiguous in memory while the state advances along them.
     a, b = np.ascontiguousarray(a.T), np.ascontiguousarray(b.T)
     found = np.empty(a.shape, np.float32)
     plain = names == ("multiply", "add")
@@ -326,7 +327,7 @@ def softmax(
     dtype: DType | None = None,
     mask: Mask | None = None,
 ) -> View:
-    """nl.softmax, composed."""
+    """nl.softmax, composed of other operations."""
     from tilewright.targets.trainium.operations.activations import unary
     from tilewright.targets.trainium.operations.elementwise import binary, reciprocal
 
@@ -350,7 +351,7 @@ def rms_norm(
     dtype: DType | None = None,
     mask: Mask | None = None,
 ) -> View:
-    """nl.rms_norm, composed: x * w / sqrt(sum(x^2) / n + epsilon)."""
+    """nl.rms_norm, composed of other operations: x * w / sqrt(sum(x^2) / n + epsilon)."""
     from tilewright.targets.trainium.operations.activations import unary
     from tilewright.targets.trainium.operations.elementwise import binary
 

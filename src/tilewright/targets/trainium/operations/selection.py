@@ -1,4 +1,4 @@
-"""Choosing elements by a predicate, a range or chance, and copies at offsets from tiles."""
+"""Selects elements by a predicate, a range or at random, and copies at offsets in tiles."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LATER = "exists on NeuronCore-v3 (trn2) and later only"
 
 
 def newer_chip(run: Execution) -> None:
-    """Refuse what NeuronCore-v2 does not have."""
+    """Refuse an operation that NeuronCore-v2 does not have."""
     if run.machine.name == "trn1":
         raise KernelError("unsupported_operation", f"{run.function} {_LATER}")
 
@@ -44,7 +44,7 @@ def dropout(
     run: Execution, data: object, prob: object, *, dst: View | None = None,
     dtype: DType | None = None, mask: Mask | None = None,
 ) -> View:  # fmt: skip
-    """Zeros instead of elements, each with the probability `prob` (a number or a column)."""
+    """Replace each element by zero with the probability `prob` (a number or a column)."""
     view = tile(run, data, "data")
     chance = column(run, prob, view, "prob")
     out = destination(run, dst, view.shape, dtype or view.dtype, "dve")
@@ -62,7 +62,8 @@ def select_reduce(
     reduce_res: object = None, reduce_cmd: object = None, reduce_op: object = None,
     reverse_pred: bool = False, dst: object, dtype: DType | None = None, mask: Mask | None = None,
 ) -> None:  # fmt: skip
-    """dst = on_true where the predicate is not zero, else on_false; its maximum in reduce_res."""
+    """dst = on_true if the predicate is not zero, otherwise on_false; the maximum is stored in
+    reduce_res."""
     chooser, source = tile(run, predicate, "predicate"), tile(run, on_true, "on_true")
     out = tile(run, dst, "dst", written=True)
     check_writable(run, out)
@@ -99,7 +100,8 @@ def select_reduce(
 def _reduce_rows(
     run: Execution, values: Values, total: View | None, op: object, command: object
 ) -> None:
-    """The largest of each row into its column; `reduce` goes on from what the column holds."""
+    """The largest value of each row into its column. `reduce` continues from the column's
+    contents."""
     if total is None:
         return
     name = "maximum" if op is None else name_of(op, "reduce_op")
@@ -116,7 +118,8 @@ def range_select(
     range_start: object = 0, on_false_value: Number = LOWEST, dst: View | None = None,
     dtype: DType | None = None, mask: Mask | None = None,
 ) -> View:  # fmt: skip
-    """The tile where `range_start + column` keeps both comparisons with its row's bounds."""
+    """The elements for which `range_start + column` satisfies both comparisons with its row's
+    bounds."""
     newer_chip(run)
     view = tile(run, on_true_tile, "on_true_tile")
     bounds = [column(run, bound0, view, "bound0"), column(run, bound1, view, "bound1")]
@@ -172,7 +175,7 @@ def loop_reduce(
     run: Execution, x: object, op: object, loop_indices: object, *, dtype: DType | None = None,
     mask: Mask | None = None,
 ) -> View:  # fmt: skip
-    """The reduction of a tile over the loops around it, as many as there are `loop_indices`."""
+    """The reduction of a tile over its enclosing loops, as many as there are `loop_indices`."""
     from tilewright.targets.trainium.operations.copies import tensor_copy
     from tilewright.targets.trainium.operations.elementwise import named, tensor_tensor
 
@@ -212,7 +215,7 @@ def gather_flattened(
     dtype: DType | None = None,
     mask: Mask | None = None,
 ) -> View:
-    """For each partition the elements of its flattened row that the indices name."""
+    """For each partition, the elements of its flattened row that the indices select."""
     source, chosen = tile(run, data, "data"), tile(run, indices, "indices")
     if source.partitions != chosen.partitions:
         raise KernelError(

@@ -87,7 +87,7 @@ def _pattern_values(
 
 
 def pattern_pairs(run: Execution, pattern: object) -> list[tuple[int, int]]:
-    """[[step, count], ...] as a kernel writes it."""
+    """[[step, count], ...] in the form in which a kernel writes it."""
     if not isinstance(pattern, (list, tuple)) or not pattern:
         raise KernelError("unsupported_operand", f"{run.function}: pattern must be a list of pairs")
     pairs = []
@@ -114,7 +114,7 @@ def affine_select(
     dtype: DType | None = None,
     mask: Mask | None = None,
 ) -> View:
-    """NKI 1: the tile where an affine comparison of arange holds, else a number."""
+    """NKI 1: the tile where an affine comparison of arange is true, otherwise a number."""
     if isinstance(pred, bool):
         chosen_always = pred
         pred = Mask(2, pred, lambda: np.full((1, 1), chosen_always))
@@ -147,7 +147,7 @@ def affine_select_into(
     cmp_op: object,
     offset: int = 0,
 ) -> None:
-    """NKI 2: the tile where `offset + partition * channel_multiplier + index  cmp  0` holds."""
+    """NKI 2: the tile where `offset + partition * channel_multiplier + index  cmp  0` is true."""
     view, out = tile(run, on_true_tile, "on_true_tile"), tile(run, dst, "dst", written=True)
     if "psum" in (view.memory, out.memory):
         raise KernelError("unsupported_memory", f"{run.function}: Pool cannot use PSUM")
@@ -208,7 +208,7 @@ def bn_aggr(
     dtype: DType | None = None,
     mask: Mask | None = None,
 ) -> View:
-    """Mean and variance [P, 2] of triples of `bn_stats`."""
+    """Mean and variance [P, 2] from triples of `bn_stats`."""
     view = tile(run, data, "data")
     if view.columns % 3:
         raise KernelError(
@@ -238,7 +238,7 @@ def nc_stream_shuffle(
     dtype: DType | None = None,
     mask: Mask | None = None,
 ) -> None:
-    """Partition p of each group of 32 takes what partition shuffle_mask[p] of the group holds."""
+    """Partition p of each group of 32 gets the data of partition shuffle_mask[p] of the group."""
     view, out = tile(run, src, "src"), tile(run, dst, "dst", written=True)
     check_writable(run, out)
     order = _order(run, shuffle_mask)

@@ -32,7 +32,7 @@ class Mode:
 
 
 def tensor(run: Execution, value: object, name: str) -> View:
-    """An operand of DMA: anywhere."""
+    """An operand of DMA, which may be in any memory."""
     if not isinstance(value, View):
         raise KernelError(
             "unsupported_operand",
@@ -45,7 +45,7 @@ def tensor(run: Execution, value: object, name: str) -> View:
 def load(
     run: Execution, src: object, *, dtype: DType | None = None, mask: Mask | None = None
 ) -> View:
-    """A region of HBM in a new tile; its first axis becomes the partitions."""
+    """A region of HBM loaded into a new tile. Its first axis becomes the partitions."""
     view = tensor(run, src, "src")
     if view.on_chip:
         raise KernelError("unsupported_memory", f"{run.function}: src lies on chip, not in HBM")
@@ -67,7 +67,7 @@ def load(
 
 
 def read_bounds(run: Execution, view: View, mask: Mask | None) -> None:
-    """The check of a read, in a walk without values."""
+    """The bounds check of a read in traced mode."""
     joined = mask if view.mask is None else (view.mask if mask is None else view.mask & mask)
     run.check_bounds(view, run.mask_array(joined, view.shape))
 
@@ -93,7 +93,7 @@ def emit(
     opcode: str = "dma_copy",
     **attributes: object,
 ) -> Instruction | None:
-    """Record a transfer, in a traced walk."""
+    """Record a transfer in traced mode."""
     if run.trace is None:
         return None
     joined = mask if dst.mask is None else (dst.mask if mask is None else dst.mask & mask)
@@ -101,7 +101,7 @@ def emit(
 
 
 def store(run: Execution, dst: object, value: object, *, mask: Mask | None = None) -> None:
-    """A tile to a region of HBM."""
+    """Store a tile to a region of HBM."""
     place = tensor(run, dst, "dst")
     if place.on_chip:
         raise KernelError("unsupported_memory", f"{run.function}: dst lies on chip, not in HBM")
@@ -120,7 +120,7 @@ def store(run: Execution, dst: object, value: object, *, mask: Mask | None = Non
 
 
 def _unrounded(run: Execution, value: View) -> Values | None:
-    """A fresh result's values before its own type rounded them, where casts may vanish."""
+    """A fresh result's values before they were rounded to its own type, if casts may be omitted."""
     result = value.buffer.result
     if not run.elide_casts or result is None or result.values is None or result.mask is not None:
         return None
@@ -134,8 +134,10 @@ def transfer(
     mask: Mask | None,
     exact: Values | None = None,
 ) -> None:
-    """One DMA, shapes equal up to axes of size 1."""
-    if mask is None:  # an index out of range says more than shapes that differ because of it
+    """One DMA between equal shapes, except for axes of size 1."""
+    if (
+        mask is None
+    ):  # an index out of range is more helpful than the different shapes that it causes
         for view in (src, dst):
             if view.gather is not None:
                 read_bounds(run, view, None)
@@ -166,7 +168,7 @@ def transfer(
 
 
 def _aligned(src: View, dst: View) -> tuple[View, View]:
-    """Both sides with the axes of the one on chip, so that partitions mean the same."""
+    """Both sides with the axes of the on-chip side, so that partitions correspond."""
     if src.shape == dst.shape or src.gather is not None or dst.gather is not None:
         return _two_axes(src), _two_axes(dst)
     try:
@@ -189,7 +191,8 @@ def dma_copy(
     engine: object = None,
     priority: object = None,
 ) -> None:
-    """Any of HBM and SBUF to any; `dst_rmw_op=nl.add` adds to what is there."""
+    """A copy between HBM and SBUF in any combination. `dst_rmw_op=nl.add` adds to the
+    destination."""
     place, source = tensor(run, dst, "dst"), tensor(run, src, "src")
     check_writable(run, place)
     if source.memory == "psum":
@@ -205,7 +208,7 @@ def dma_copy(
 
 
 def added(run: Execution, place: View, source: View, mask: Mask | None) -> None:
-    """A transfer that adds to what is there."""
+    """A transfer that adds to the destination."""
     if math.prod(place.shape) != math.prod(source.shape):
         raise KernelError(
             "shape_mismatch",
@@ -218,7 +221,7 @@ def added(run: Execution, place: View, source: View, mask: Mask | None) -> None:
 
 
 def _skipped(run: Execution, dst: View, src: View, mask: Mask | None) -> Mask | None:
-    """oob_mode.skip: what lies out of bounds on either side is not transferred."""
+    """oob_mode.skip: elements out of bounds on either side are not transferred."""
     for view in (dst, src):
         gather = view.gather
         if gather is not None and gather.inside is not None:
@@ -231,7 +234,7 @@ def _skipped(run: Execution, dst: View, src: View, mask: Mask | None) -> Mask | 
 def load_transpose2d(
     run: Execution, src: object, *, dtype: DType | None = None, mask: Mask | None = None
 ) -> View:
-    """A region [a, b] of HBM as a tile [b, a]: one descriptor for each element."""
+    """A region [a, b] of HBM as a tile [b, a], with one descriptor for each element."""
     view = tensor(run, src, "src")
     if view.on_chip or len(view.shape) != 2:
         raise KernelError(
@@ -258,7 +261,7 @@ def _dma_transposed(run: Execution, view: View, dtype: DType | None, mask: Mask 
 
 
 def transposed(view: View) -> View:
-    """A region of two axes, swapped."""
+    """A region of two axes, transposed."""
     gather = view.gather
     if gather is not None:
         gather = gather.mapped(lambda array: array.T)
@@ -277,7 +280,7 @@ def dma_transpose(
     dtype: DType | None = None,
     mask: Mask | None = None,
 ) -> View | None:
-    """A transposing DMA of two axes: into a new tile (NKI 1) or dst (NKI 2)."""
+    """A transposing DMA of two axes, into a new tile (NKI 1) or dst (NKI 2)."""
     view = tensor(run, src, "src")
     if axes is not None and tuple(axes) != (1, 0):  # type: ignore[arg-type]
         raise not_supported(f"{run.function} with axes {axes}")

@@ -1,4 +1,4 @@
-"""One allocation of an interpreted kernel, with its storage where values are computed."""
+"""One allocation of an interpreted kernel, with its storage if values are computed."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from tilewright.targets.trainium.trace import Instruction, Loop, Memory, Tensor
 
 
 class Scope:
-    """One iteration of a loop (or the whole kernel): alive until it ends.
+    """One iteration of a loop (or the whole kernel), which exists until it ends.
 
-    `home` is the scope that its tiles belong to: its own, or for an unrolled loop the one around.
+    `home` is the scope to which its tiles belong: its own, or the enclosing one for an unrolled
+    loop.
     """
 
     __slots__ = ("alive", "home", "loop", "number", "parent", "serial")
@@ -35,12 +36,14 @@ class Scope:
 
 @dataclass(slots=True, eq=False)
 class Result:
-    """A fresh result of an NKI 1 operation: nobody has read it, so it may still land elsewhere.
+    """A fresh result of an NKI 1 operation, which nothing has read, so its destination can still
+    change.
 
-    In a traced walk it lands once, for nothing: after that it has to be copied from `place`.
+    In traced mode, its destination changes once without cost. Afterwards, it has to be copied from
+    `place`.
 
-    `values` are those before rounding to the result's type, None where no values are computed.
-    `memories` are those that the instruction can write.
+    `values` are the values before rounding to the result's type; None if no values are computed.
+    `memories` are those to which the instruction can write.
     """
 
     memories: tuple[Memory, ...]
@@ -59,8 +62,8 @@ class Result:
 class Buffer:
     """A tensor and its values.
 
-    Storage is a matrix: one row for each partition (one in all for HBM), each a row-major array of
-    the other axes, block axes outermost.
+    Storage is a matrix with one row for each partition (for HBM, one row in all). Each row is a
+    row-major array of the other axes, with block axes outermost.
     """
 
     __slots__ = (
@@ -94,21 +97,22 @@ class Buffer:
         """NKI 1, traced: the serial number of the scope that last wrote each place."""
 
     def storage(self) -> NDArray[Any]:
-        """Its matrix; undefined where nothing was written."""
+        """The matrix; elements that were not written are undefined."""
         if self.data is None:
             self.allocate()
         assert self.data is not None
         return self.data
 
     def allocate(self, fill: float | None = None) -> None:
-        """Give it storage, undefined unless `fill` is given."""
+        """Allocate storage, which is undefined unless `fill` is given."""
         value = self.dtype.undefined if fill is None else fill
         self.data = np.full((self.rows, self.row), value, self.dtype.storage)
 
 
 @lru_cache(maxsize=4096)
 def _layout(shape: tuple[int, ...], axis: int) -> tuple[int, int, tuple[int, ...], tuple[int, ...]]:
-    """Rows, elements of a row, and along each axis the steps in partitions and in elements."""
+    """Number of rows, elements of a row, and for each axis the steps in partitions and in
+    elements."""
     rows = 1 if axis < 0 else shape[axis]
     free = [1 if a == axis else size for a, size in enumerate(shape)]
     steps = [math.prod(free[a + 1 :]) for a in range(len(free))]

@@ -1,7 +1,7 @@
-"""Data types: how values are kept, and how they are rounded when they are written.
+"""Data types: how values are stored, and how they are rounded when they are written.
 
-Floating-point values of all types are kept as float32 numbers that the type can represent, so that
-only writing rounds. Integers are kept in their own types.
+Floating-point values of all types are stored as float32 numbers that the type can represent, so
+rounding happens only in writes. Integers are stored in their own types.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class DType:
 
     @property
     def undefined(self) -> float:
-        """Fills storage that nothing was written to."""
+        """The value that fills unwritten storage."""
         return np.nan if self.is_float else UNDEFINED_INTEGER
 
     def rounded(self, values: Values) -> Values:
-        """The values as this type holds them: nearest even; integers saturate."""
+        """The values in this type: rounded to nearest even; integers saturate."""
         if self.is_float:
             return _rounded_float(self, values)
         if self.kind == "bool":
@@ -128,7 +128,7 @@ def _saturated(values: Values, storage: np.dtype[Any]) -> Values:
 
 @dataclass(frozen=True, slots=True)
 class HostType:
-    """A type of numpy that the machine does not have, for arrays on the host only."""
+    """A type of numpy that the machine does not have, which only host arrays use."""
 
     name: str
 
@@ -138,9 +138,9 @@ class HostType:
 
 @dataclass(frozen=True, eq=False)
 class HostArray:
-    """An array that a kernel makes with numpy before it is traced, for `nl.shared_constant`.
+    """An array that a kernel creates with numpy before it is traced, for `nl.shared_constant`.
 
-    `text` is the numpy expression that makes it; empty where it would be too long.
+    `text` is the numpy expression that creates it; empty if it would be too long.
     """
 
     values: Values
@@ -154,13 +154,13 @@ class HostArray:
 
 
 def as_float32(values: Values) -> Float32:
-    """Operands as the engines compute with them."""
+    """Operands in the form in which the engines compute."""
     return values if values.dtype == np.float32 else values.astype(np.float32)
 
 
 @cache
 def promoted(*dtypes: DType) -> DType:
-    """The type of a result of operands of these types, where the kernel names none."""
+    """The type of a result for operands of these types, if the kernel names none."""
     floats = [d for d in dtypes if d.is_float]
     if floats:
         widest = max(d.itemsize for d in floats)

@@ -1,4 +1,4 @@
-"""Masks and values brought to the shape of the region that they are for."""
+"""Converts masks and values to the shape of their region."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Shape = tuple[int, ...]
 
 
 def fit_mask(mask: NDArray[np.bool_], shape: Shape) -> NDArray[np.bool_]:
-    """A mask over a region; where it has more axes than the region, any of them counts."""
+    """A mask over a region. If it has more axes than the region, any element along them counts."""
     try:
         return np.broadcast_to(mask, shape)
     except ValueError:
@@ -50,7 +50,8 @@ def bounds_of(mask: NDArray[np.bool_]) -> tuple[slice, ...]:
 
 
 def fits(shape: Shape, wanted: Shape) -> bool:
-    """Whether values of a shape can be written to a region of another without moving any."""
+    """Whether values of a shape can be written to a region with another shape without
+    reordering."""
     if shape == wanted:
         return True
     if math.prod(shape) == math.prod(wanted):
@@ -63,7 +64,8 @@ def fits(shape: Shape, wanted: Shape) -> bool:
 
 
 def fit_values(values: Values, shape: Shape) -> Values:
-    """Values in the shape of a region: axes of size 1 come and go, free axes are regrouped."""
+    """Values in the shape of a region: axes of size 1 are added or removed, and free axes are
+    regrouped."""
     if values.shape == shape:
         return values
     if not fits(values.shape, shape):

@@ -1,4 +1,4 @@
-"""Which program of a grid runs, and the tensors that all of them share."""
+"""The running program of a grid, and the tensors that all programs share."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tilewright.targets.trainium.tiles.dtypes import DType
 
 
 class Grid:
-    """The programs of one launch; `at` is the place of the one that runs."""
+    """The programs of one launch; `at` is the position of the running one."""
 
     def __init__(self, sizes: tuple[int, ...], scope: Scope) -> None:
-        """`scope` is the one around the launch, which shared tensors belong to."""
+        """`scope` is the scope around the launch, to which shared tensors belong."""
         self.sizes = sizes
         self.at = (0,) * len(sizes)
         self._scope = scope
@@ -21,7 +21,7 @@ class Grid:
         self._made = 0
 
     def enter(self, number: int) -> None:
-        """The next program, by its number; the last axis is the fastest."""
+        """Begin the next program, given by its number; the last axis changes fastest."""
         places = []
         for size in reversed(self.sizes):
             number, place = divmod(number, size)
@@ -30,7 +30,7 @@ class Grid:
         self._made = 0
 
     def shared(self, shape: tuple[int, ...], dtype: DType, make: Callable[[], Buffer]) -> Buffer:
-        """The tensor that the programs before this one made in its place, or a new one."""
+        """The tensor that an earlier program created at the same place, or a new one."""
         number, self._made = self._made, self._made + 1
         if number == len(self._shared):
             made = make()

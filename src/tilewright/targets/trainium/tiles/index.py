@@ -1,4 +1,5 @@
-"""Index expressions of NKI 1: grids from `arange` and `mgrid`, and masks made by comparing them."""
+"""Index expressions of NKI 1: grids from `arange` and `mgrid`, and masks from comparisons of
+them."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 class Index:
-    """A grid of numbers: `offset` plus a step along each axis, or (not affine) an array.
+    """A grid of numbers: `offset` plus a step along each axis, or an array if it is not affine.
 
     Axes have counts; an axis of count 1 is broadcast, as in numpy.
     """
@@ -36,7 +37,7 @@ class Index:
         array: Grid | None = None,
         by: object = None,
     ) -> None:
-        """`by` is the tile that the numbers come from, if they do."""
+        """`by` is the tile that contains the numbers, if there is one."""
         self.by = by
         self.offset = offset
         self.steps = steps
@@ -45,12 +46,12 @@ class Index:
 
     @property
     def is_affine(self) -> bool:
-        """Whether steps describe it."""
+        """Whether steps describe the numbers."""
         return self._array is None
 
     @property
     def array(self) -> Grid:
-        """Its numbers, with an axis of count 1 wherever the step is zero."""
+        """The numbers, with an axis of count 1 for each step of zero."""
         if self._array is not None:
             return self._array
         rank = len(self.counts)
@@ -64,7 +65,7 @@ class Index:
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """The least and the greatest number."""
+        """The smallest and the largest number."""
         if self._array is not None:
             return int(self._array.min()), int(self._array.max())
         low = high = self.offset
@@ -77,7 +78,7 @@ class Index:
         return low, high
 
     def extended(self, rank: int) -> Index:
-        """With axes of count 1 in front, up to `rank` of them in all."""
+        """The grid with additional axes of count 1 in front, up to `rank` axes."""
         more = rank - len(self.counts)
         if more <= 0:
             return self
@@ -86,7 +87,7 @@ class Index:
         return Index(self.offset, (0,) * more + self.steps, (1,) * more + self.counts)
 
     def axes(self, key: tuple[Any, ...]) -> Index:
-        """`[:, None]` and the like: keeps its axes and adds some of count 1."""
+        """`[:, None]` and similar keys: the axes are kept, and axes of count 1 are added."""
         steps: list[int] = []
         counts: list[int] = []
         axis = 0
@@ -115,17 +116,17 @@ def _from_array(array: Grid, by: object = None) -> Index:
 
 
 def of_tile(values: Grid, tile: object) -> Index:
-    """Numbers that a tile holds, as a grid."""
+    """The numbers in a tile as a grid."""
     return _from_array(values, tile)
 
 
 def arange(start: int, stop: int, step: int = 1) -> Index:
-    """The numbers of a range as a grid of one axis."""
+    """The numbers of a range as a grid with one axis."""
     return Index(start, (step,), (max(0, -(-(stop - start) // step)),))
 
 
 def combined(symbol: str, left: Index | int, right: Index | int) -> Index:
-    """Arithmetic of grids and whole numbers: + - * // %."""
+    """Arithmetic on grids and integers: + - * // %."""
     if symbol in ("+", "-"):
         return _added(left, right, 1 if symbol == "+" else -1)
     if symbol == "*" and (isinstance(left, int) or isinstance(right, int)):
@@ -179,9 +180,9 @@ def _added(left: Index | int, right: Index | int, sign: int) -> Index:
 
 
 class Mask:
-    """Where an operation takes place: comparisons of grids, joined by `&`.
+    """The elements that an operation affects: comparisons of grids, combined with `&`.
 
-    `always` is True or False where that holds of every element, None where it differs.
+    `always` is True or False if this holds for every element, and None otherwise.
     """
 
     def __init__(
@@ -191,7 +192,7 @@ class Mask:
         find: Callable[[], NDArray[np.bool_]],
         comparison: tuple[str, Index] | None = None,
     ):
-        """`comparison` is an index and how it compares with 0, where that is all of the mask."""
+        """`comparison` is an index and its comparison with 0, if the mask consists only of it."""
         self.comparison = comparison
         self.rank = rank
         self.always = always
@@ -231,7 +232,8 @@ def compared(symbol: str, left: Index | int, right: Index | int) -> Mask:
 
 
 def _constant(symbol: str, low: int, high: int) -> bool | None:
-    """Whether `x symbol 0` is the same for all x from `low` to `high`, and what."""
+    """The result of `x symbol 0`, if it is the same for all x from `low` to `high`; None
+    otherwise."""
     if symbol in ("==", "!="):
         if low == high == 0:
             return symbol == "=="

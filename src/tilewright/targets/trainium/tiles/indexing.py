@@ -1,4 +1,4 @@
-"""What `tensor[key]` means: slices and numbers, index grids, or both."""
+"""The meaning of `tensor[key]` with slices and numbers, index grids, or both."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def indexed(view: View, key: object, language: int) -> View:
 
 
 def sliced(view: View, items: tuple[object, ...]) -> View | None:
-    """The region for numbers and plain slices within bounds, which most keys are; else None."""
+    """The region for numbers and plain slices within bounds, which most keys are; None for other
+    keys."""
     if view.gather is not None:
         return None
     p0, f0 = view.p0, view.f0
@@ -48,7 +49,7 @@ def sliced(view: View, items: tuple[object, ...]) -> View | None:
                 return None
             p0 += at * pstep
             f0 += at * fstep
-            if pstep and on_chip:  # one partition is still a tile
+            if pstep and on_chip:  # a single partition is still a tile
                 shape.append(1)
                 psteps.append(0)
                 fsteps.append(0)
@@ -87,7 +88,7 @@ def part(view: View, box: tuple[slice, ...]) -> View:
 
 
 def _filled(items: tuple[object, ...], rank: int) -> tuple[object, ...]:
-    """The key with a slice for `...` and for each axis that it leaves out."""
+    """The key with a slice for each axis that it or `...` omits."""
     if len(items) == rank and not any(item is Ellipsis for item in items):
         return items
     if any(item is Ellipsis for item in items):
@@ -100,7 +101,7 @@ def _filled(items: tuple[object, ...], rank: int) -> tuple[object, ...]:
 
 
 class _Axis:
-    """Where one axis of the view is read: an index over the axes of the result."""
+    """The index of one axis of the view, as a function of the axes of the result."""
 
     __slots__ = ("grid", "inside")
 
@@ -111,14 +112,14 @@ class _Axis:
 
 
 def _axes(view: View, items: tuple[object, ...], grids: list[Index], language: int) -> list[_Axis]:
-    """For each axis of the view its index over all axes of the result."""
+    """For each axis of the view, its index as a function of all axes of the result."""
     slices = sum(isinstance(item, slice) for item in items)
     buffer = view.buffer
     partition = next((a for a, step in enumerate(view.psteps) if step), None)
     kept = [a for a, item in enumerate(items) if isinstance(item, slice)]
     if not grids:
         keeps_partition = partition is not None and partition not in kept and buffer.axis >= 0
-        if keeps_partition:  # one partition is still a tile
+        if keeps_partition:  # a single partition is still a tile
             assert partition is not None
             kept = sorted([*kept, partition])
         rank = max(len(kept), 2 if buffer.axis >= 0 else 1)
@@ -241,7 +242,7 @@ def _at_least_2d(view: View) -> View:
 
 
 def _indexed_again(view: View, items: tuple[object, ...]) -> View:
-    """A region of a region that was indexed with grids: with slices and numbers only."""
+    """A region of a region that was indexed with grids, which allows only slices and numbers."""
     assert view.gather is not None
     if any(isinstance(item, Index) for item in items) or view.mask is not None:
         raise KernelError(

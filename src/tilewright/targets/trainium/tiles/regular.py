@@ -1,4 +1,4 @@
-"""Whether places follow one another evenly, as the steps of one instruction's operand must."""
+"""Finds whether positions are evenly spaced, as an instruction's operand requires."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from tilewright.targets.trainium.trace import MOST_STEPS
 
 
 def patterns(places: Sequence[int]) -> int:
-    """How many operands of at most `MOST_STEPS` steps take these places in this order.
+    """Number of operands with at most `MOST_STEPS` steps that access these positions in this order.
 
-    Two runs, `0 1 2 3 8 9 10 11`, are one operand (steps 8 and 1), and so is `0 0 1 1`; what
-    nothing orders takes about one operand for every two places.
+    Two runs, `0 1 2 3 8 9 10 11`, are one operand (steps 8 and 1), and so are `0 0 1 1`. Unordered
+    positions take about one operand for every two positions.
     """
     first = places[0]
     return _patterns(tuple([place - first for place in places]))
@@ -29,7 +29,7 @@ def _patterns(places: tuple[int, ...]) -> int:
 
 
 def _joined(items: list[tuple[int, object]]) -> list[tuple[int, object]]:
-    """Neighbours of one kind at equal distances as one item, which begins at the first."""
+    """Adjacent items of one kind at equal distances merged into one, which begins at the first."""
     found: list[tuple[int, object]] = []
     at = 0
     while at < len(items):

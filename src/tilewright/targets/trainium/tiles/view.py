@@ -1,4 +1,4 @@
-"""A region of a buffer: what kernels hold as tensors and tiles."""
+"""A region of a buffer, which kernels use as a tensor or tile."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Shape = tuple[int, ...]
 
 
 class Gather:
-    """Places that steps do not describe: arrays of partitions and offsets, broadcast together.
+    """Positions that steps do not describe: arrays of partitions and offsets, broadcast together.
 
-    `inside` is False where an index is out of bounds; such places may only be masked out.
-    `leaving` holds the indices that go out of bounds: axis, its size, and the numbers.
+    `inside` is False for an index out of bounds, which must be masked. `leaving` contains the
+    indices that are out of bounds: axis, its size, and the numbers.
     """
 
     __slots__ = ("by", "free", "inside", "leaving", "partition")
@@ -36,7 +36,7 @@ class Gather:
         leaving: Sequence[tuple[int, int, NDArray[np.int64]]] = (),
         by: View | None = None,
     ) -> None:
-        """`by` is the tile that some of the indices come from."""
+        """`by` is the tile that contains some of the indices."""
         self.by = by
         self.partition = partition
         self.free = free
@@ -44,10 +44,11 @@ class Gather:
         self.leaving = leaving
 
     def first_partition(self, shape: Shape) -> int | None:
-        """Partition of row 0 of an operand of an engine, whose rows are neighbouring partitions.
+        """Partition of row 0 of an engine's operand, whose rows are consecutive partitions.
 
-        None where the rows are others, or take other elements than row 0: only a transfer or the
-        PE array moves elements between partitions. Rows and places out of bounds do not count.
+        None if the rows are not consecutive, or contain other elements than row 0, because only a
+        transfer or the PE array moves elements between partitions. Rows and positions out of bounds
+        are ignored.
         """
         inside = None if self.inside is None else np.broadcast_to(self.inside, shape)
         rows = np.arange(shape[0]).reshape(-1, *[1] * (len(shape) - 1))
@@ -64,13 +65,14 @@ class Gather:
         return start if alike else None
 
     def mapped(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Gather:
-        """With other axes: `change` of every array."""
+        """The positions with other axes: `change` is applied to every array."""
         inside = None if self.inside is None else change(self.inside)
         leaving = [(axis, size, change(numbers)) for axis, size, numbers in self.leaving]
         return Gather(change(self.partition), change(self.free), inside, leaving, self.by)
 
     def complaint(self, outside: NDArray[np.bool_]) -> str:
-        """Which indices are out of bounds, where `outside` is True."""
+        """A description of the indices that are out of bounds, which are those where `outside` is
+        True."""
         words = []
         for axis, size, numbers in self.leaving:
             found = np.broadcast_to(numbers, outside.shape)[outside]
@@ -108,7 +110,7 @@ class View:
 
     @property
     def memory(self) -> Memory:
-        """Where it lies."""
+        """The memory of the buffer."""
         return self.buffer.memory
 
     @property
@@ -132,7 +134,7 @@ class View:
         return self.buffer.memory != "hbm"
 
     def masked(self, mask: Mask | bool) -> View:
-        """The same region under a mask."""
+        """The same region with a mask."""
         if mask is True:
             return self
         found = Mask(1, False, lambda: np.zeros((1,), bool)) if mask is False else mask
@@ -149,7 +151,7 @@ class View:
         )
 
     def access(self) -> Access:
-        """The record of it for the trace; only of what `checked` accepts, or HBM."""
+        """The access record for the trace. The region must have been `checked`, or be in HBM."""
         record = self.buffer.record
         if self.gather is not None:
             return _gathered_access(self)
@@ -164,7 +166,7 @@ class View:
         return Access(record, first, self.shape[0], self.f0, dims, lanes=last - first + 1)
 
     def values(self) -> Values:
-        """Its elements; shared with the buffer where steps describe it."""
+        """The elements; a view of the buffer's storage if steps describe them."""
         data = self.buffer.storage()
         gather = self.gather
         if gather is not None:
@@ -175,7 +177,7 @@ class View:
         return np.ndarray(self.shape, data.dtype, data, (self.p0 * row + self.f0) * size, strides)
 
     def write(self, values: Values, mask: NDArray[np.bool_] | None) -> None:
-        """Replace its elements inside the mask, rounded already."""
+        """Replace the elements inside the mask. The values are already rounded."""
         buffer = self.buffer
         if self.gather is None:
             if buffer.data is None and mask is None and self._is_whole():
@@ -199,7 +201,7 @@ class View:
             data[partition[mask], free[mask]] = np.broadcast_to(values, self.shape)[mask]
 
     def _is_whole(self) -> bool:
-        """Whether it is the buffer as a matrix, in its own order."""
+        """Whether it is the whole buffer as a matrix, in its own order."""
         buffer = self.buffer
         return (
             self.psteps == buffer.psteps
@@ -208,7 +210,7 @@ class View:
         )
 
     def is_all(self) -> bool:
-        """Whether it is a whole tensor of HBM in its own order, under whatever shape."""
+        """Whether it is a whole tensor of HBM in its own order, with any shape."""
         buffer = self.buffer
         if self.gather is not None or self.mask is not None or self.f0 or self.p0:
             return False
@@ -221,7 +223,7 @@ class View:
         return reached == buffer.rows * buffer.row
 
     def reshaped(self, shape: Shape) -> View:
-        """The same elements under another shape; only where that moves nothing."""
+        """The same elements with another shape, if this requires no reordering."""
         if math.prod(shape) != math.prod(self.shape):
             raise KernelError(
                 "shape_mismatch", f"a tensor of shape {self.shape} has no shape {shape}"
@@ -243,7 +245,7 @@ class View:
         )  # fmt: skip
 
     def broadcast(self, shape: Shape) -> View:
-        """Repeated along axes of size 1, at no cost: step 0."""
+        """The region repeated along axes of size 1 without cost (step 0)."""
         if len(shape) < len(self.shape):
             raise KernelError("shape_mismatch", f"{self.shape} cannot be broadcast to {shape}")
         more = len(shape) - len(self.shape)
@@ -271,8 +273,8 @@ def whole(buffer: Buffer) -> View:
 
 
 def _steps_of(shape: Shape, steps: Shape, wanted: Shape) -> Shape:
-    """Steps of the elements of (shape, steps) in another shape, which must not move them."""
-    merged: list[tuple[int, int]] = []  # (size, step) of runs of axes that lie one after the other
+    """Steps of the elements of (shape, steps) in another shape, which must not reorder them."""
+    merged: list[tuple[int, int]] = []  # (size, step) of sequences of contiguous axes
     for size, step in zip(shape, steps, strict=True):
         if size == 1:
             continue
@@ -298,7 +300,8 @@ def _steps_of(shape: Shape, steps: Shape, wanted: Shape) -> Shape:
 
 
 def _gathered_access(view: View) -> Access:
-    """An access of the same extent and elements, with the runs of the row that has most of them."""
+    """An access of the same extent and elements, with the runs of the row that has the most
+    runs."""
     gather = view.gather
     assert gather is not None
     record = view.buffer.record
@@ -312,7 +315,7 @@ def _gathered_access(view: View) -> Access:
     runs = max(1, columns // run)
     on_chip = view.buffer.axis >= 0
     reach = high - low + 1 if on_chip else int(np.ptp(free, axis=1).max()) + 1
-    # A run never begins where the one before ends, or the two would be one.
+    # A run never begins where the previous one ends, because then they would be one run.
     spread = max(run + 1, -((run - reach) // (runs - 1))) if runs > 1 else 0
     dims = pattern(((spread, runs), (1, run)))
     if on_chip:
@@ -324,7 +327,7 @@ def _gathered_access(view: View) -> Access:
 
 
 def _of_one_row(view: View, free: NDArray[np.int64]) -> list[int]:
-    """The elements that a row takes, of the row with the most of them within bounds."""
+    """The elements of the row with the most elements within bounds."""
     inside = view.gather.inside if view.gather is not None else None
     if inside is None:
         found: list[int] = free[0].tolist()

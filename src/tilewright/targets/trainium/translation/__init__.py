@@ -1,1 +1,1 @@
-"""A kernel written again in NKI 2, from what its walk recorded."""
+"""Translates a kernel to NKI 2 from what a pass through it recorded."""

@@ -1,4 +1,5 @@
-"""Regions without masks: what a mask and the bounds of tensors leave, where that is a box."""
+"""Converts regions with masks to regions without: the elements that masks and bounds leave, if they
+form boxes."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ Ranges = tuple[tuple[int, int], ...]
 
 
 class UntranslatableError(Exception):
-    """What is not written again in NKI 2, in words, and its line in the kernel."""
+    """A construct that cannot be translated to NKI 2, in words, and its line in the kernel."""
 
     def __init__(self, reason: str, line: int = 0) -> None:
         super().__init__(reason)
@@ -32,7 +33,7 @@ class UntranslatableError(Exception):
 class Place:
     """Elements of a tensor from `offset` along (step, count) pairs, the partition's first.
 
-    On chip the tensor is a matrix of partitions, row after row.
+    On the chip, the tensor is a matrix of partitions, row by row.
     """
 
     tensor: int
@@ -41,7 +42,7 @@ class Place:
 
     @property
     def columns(self) -> int:
-        """Elements of one partition."""
+        """Number of elements of one partition."""
         return math.prod(count for _, count in self.dims[1:])
 
 
@@ -51,9 +52,10 @@ Operands = tuple[list[Place], list[Place]]
 
 
 def places(entry: Recorded) -> list[Operands]:
-    """What an instruction reads and writes, for each box of elements that its mask leaves.
+    """The places that an instruction reads and writes, for each box of elements that its mask
+    leaves.
 
-    Raises `UntranslatableError` where that are too many, or an index is not affine.
+    Raises `UntranslatableError` if there are too many boxes, or an index is not affine.
     """
     views, mask = (*entry.reads, *entry.writes), mask_of(entry)
     whole = all(view.gather is None for view in views)
@@ -78,7 +80,7 @@ def mask_of(entry: Recorded) -> Mask | None:
 
 
 def _ranges(entry: Recorded, mask: Mask | None) -> list[list[Ranges]]:
-    """For each box and operand which indices of each axis take part."""
+    """The indices of each axis that are used, for each box and operand."""
     opcode, views = entry.instruction.opcode, (*entry.reads, *entry.writes)
     if opcode == "nc_matmul":
         of_product = _of_product(entry, mask)
@@ -101,7 +103,7 @@ def _ranges(entry: Recorded, mask: Mask | None) -> list[list[Ranges]]:
 
 
 def _of_box(entry: Recorded, allowed: Flags) -> list[Ranges]:
-    """For each operand the indices that take part where these elements do."""
+    """For each operand, the indices that are used for these elements."""
     shape, size = allowed.shape, allowed.size
     rows = _box(allowed)[0]
     found: list[Ranges] = []
@@ -120,7 +122,7 @@ def _of_box(entry: Recorded, allowed: Flags) -> list[Ranges]:
 
 
 def _of_product(entry: Recorded, mask: Mask | None) -> list[Ranges] | None:
-    """The mask of a product is one over its result."""
+    """The mask of a product applies to its result."""
     result = entry.writes[0]
     if any(v.gather is not None and v.gather.inside is not None for v in entry.reads):
         raise UntranslatableError("a product of operands that reach out of bounds")
@@ -154,7 +156,7 @@ def _boxes(allowed: Flags) -> list[Flags]:
     inner = allowed[bounds]
     if inner.all():
         return [allowed]
-    # Only within the bounds: a cut at their edge would leave the same elements to be cut again.
+    # Only inside the bounds: a cut at the edge would leave the same elements.
     cuts = [
         [
             int(cut) + 1 + bounds[axis].start
@@ -212,12 +214,12 @@ def _place(view: View, ranges: Ranges | None) -> Place:
 
 
 def _joined(free: list[tuple[int, int]], on_chip: bool) -> list[tuple[int, int]]:
-    """At least one axis on chip."""
+    """At least one axis, which on-chip tensors need."""
     return free or ([(1, 1)] if on_chip else [])
 
 
 def _affine(view: View, row: int, ranges: Ranges) -> tuple[int, list[int]]:
-    """Offset and steps of a region that is indexed by grids."""
+    """Offset and steps of a region that is indexed with grids."""
     gather = view.gather
     assert gather is not None
     if gather.by is not None:

@@ -1,4 +1,4 @@
-"""The instructions of NKI 2 that do what a recorded instruction did."""
+"""The instructions of NKI 2 with the effect of a recorded instruction."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Value = Place | int | str
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One instruction; `numbers` are offsets of its regions and other numbers, in order.
+    """One instruction. `numbers` are offsets of its regions and other numbers, in order.
 
-    An argument is the dims of a region, None for a number, or a text.
+    An argument is the dimensions of a region, None for a number, or a text.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Line:
 def lines(
     entry: Recorded, reads: Sequence[Place], writes: Sequence[Place], accumulates: bool | None
 ) -> Iterator[Line]:
-    """What does the work of an instruction; `accumulates` is that of a product, None to leave out.
+    """The lines for an instruction. `accumulates` is the argument of a product; None omits it.
 
     Raises `UntranslatableError`.
     """
@@ -50,7 +50,7 @@ def lines(
 
 
 def line_of(name: str, given: Mapping[str, Value | None]) -> Line:
-    """An instruction of NKI 2 with these arguments; those that are None are left out."""
+    """An instruction of NKI 2 with these arguments, without those that are None."""
     arguments: list[tuple[str, Dims | str | None]] = []
     tensors: list[int] = []
     numbers: list[Affine] = []
@@ -75,7 +75,7 @@ _ENGINES = {"dve": "nisa.vector_engine", "act": "nisa.scalar_engine", "pool": "n
 
 
 def _engine(entry: Recorded) -> str | None:
-    """The engine where the kernel had a choice and made one."""
+    """The engine, if the kernel chose one."""
     return _ENGINES.get(entry.instruction.engine)
 
 
@@ -87,7 +87,7 @@ def _product(
     entry: Recorded, reads: Sequence[Place], writes: Sequence[Place], accumulates: bool | None
 ) -> Line:
     attributes = entry.instruction.attributes
-    if len(reads) == 1:  # a row that is repeated over partitions: a product with ones
+    if len(reads) == 1:  # a row that is repeated over partitions, as a product with ones
         row, result = reads[0], writes[0]
         dtype = entry.reads[0].dtype.name
         if dtype not in ONES:
@@ -150,7 +150,7 @@ def _tensor_tensor(entry: Recorded, reads: Sequence[Place], writes: Sequence[Pla
 
 
 def _operands(entry: Recorded, columns: Sequence[Place]) -> list[Value]:
-    """Scalar operands: numbers as texts, tiles in their order."""
+    """Scalar operands: numbers as texts, tiles in order."""
     waiting, found = list(columns), list[Value]()
     given: Any = entry.settings["operands"]
     for operand in given:
@@ -159,7 +159,7 @@ def _operands(entry: Recorded, columns: Sequence[Place]) -> list[Value]:
 
 
 def _number(entry: Recorded, number: Any) -> str:
-    """Engines compute with float32, but for integers among themselves."""
+    """A number. Engines compute in float32, except between integers."""
     return repr(float(number) if entry.reads[0].dtype.is_float else number)
 
 
@@ -167,7 +167,7 @@ _EITHER_WAY = ("add", "multiply", "maximum", "minimum")
 
 
 def _reversed(entry: Recorded, number: int) -> str | None:
-    """Whether the operands change sides, where that matters."""
+    """Whether the operands are exchanged, if this matters."""
     given: Any = entry.settings["reverse"]
     swaps = given[number] and entry.instruction.attributes[f"op{number}"] not in _EITHER_WAY
     return "True" if swaps else None
@@ -207,11 +207,11 @@ def _tensor_scalar_reduce(entry: Recorded, reads: Sequence[Place], writes: Seque
 
 
 def _tensor_reduce(entry: Recorded, reads: Sequence[Place], writes: Sequence[Place]) -> Made:
-    """Reduced axes are the last ones in NKI 2: the data is read in that order."""
+    """NKI 2 reduces the last axes, so the data are read in this order."""
     axes: Any = entry.settings["axes"]
     view, data = entry.reads[0], reads[0]
     free = [axis for axis, size in enumerate(view.shape) if axis and size != 1]
-    if len(free) != len(data.dims) - 1:  # clipped to one index of an axis, or a column
+    if len(free) != len(data.dims) - 1:  # cut to one index of an axis, or a column
         if data.columns > 1:
             raise UntranslatableError("a reduction under this mask")
         yield "tensor_copy", {"dst": writes[0], "src": data}
@@ -254,7 +254,7 @@ def _activation(entry: Recorded, reads: Sequence[Place], writes: Sequence[Place]
 
 
 def _select(entry: Recorded, reads: Sequence[Place], writes: Sequence[Place]) -> Made:
-    """`nl.where`: the second choice everywhere, then the first where the predicate holds."""
+    """`nl.where`: the second choice everywhere, then the first one where the predicate is true."""
     chooser, tiles = reads[0], list(reads[1:])
     x, y = entry.settings["x"], entry.settings["y"]
     first: Value = tiles.pop(0) if x is None else repr(x)
@@ -310,7 +310,7 @@ COMPARISONS: Mapping[str, str] = {
 
 
 def _pattern(entry: Recorded, tile: Place, index: object) -> dict[str, Value | None]:
-    """The arguments that say which number belongs to which element."""
+    """The arguments that assign a number to each element."""
     if index is None:
         settings: Any = entry.settings
         pairs = [list(pair) for pair in settings["pattern"]]

@@ -1,4 +1,4 @@
-"""Kernels of a workload in NKI 2, for the built-in rewriter."""
+"""Kernels of a workload in NKI 2 for the built-in rewriter."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ LIMITS = Limits(steps=5_000_000, instructions=300_000)
 
 
 def in_nki_2(machine: str, source: str, workload: Workload) -> str:
-    """A kernel of a workload as a plain text in NKI 2; `InputError` says what is in the way."""
+    """A kernel of a workload as plain NKI 2; `InputError` gives the reason if it cannot be
+    translated."""
     text, reason = _written(machine, source, workload)
     if reason:
         raise InputError(reason)
@@ -32,7 +33,7 @@ def in_nki_2(machine: str, source: str, workload: Workload) -> str:
 
 @lru_cache(maxsize=64)
 def _written(machine: str, source: str, workload: Workload) -> tuple[str, str]:
-    """The text, or else what is in the way: neither is worked out twice."""
+    """The text, or the reason why there is none. Both are cached."""
     given = tuple(a for a in workload.arguments if a.is_given)
     written = tuple(a for a in workload.arguments if a.is_written)
     call = Call(given, written, constants_of(workload))
@@ -45,7 +46,7 @@ def _written(machine: str, source: str, workload: Workload) -> tuple[str, str]:
 
 
 def constants_of(workload: Workload) -> Mapping[str, object]:
-    """What the kernels are called with beside arrays."""
+    """The arguments of the kernels that are not arrays."""
     folder = Path(workload.source)
     if folder.is_absolute():
         return read_workload_file(folder / "workload.toml").constants

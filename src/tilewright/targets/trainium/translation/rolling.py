@@ -1,4 +1,4 @@
-"""Loops again from their iterations: those whose numbers grow evenly become one loop."""
+"""Converts iterations back to loops: iterations whose numbers grow evenly become one loop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tilewright.targets.trainium.translation.lines import Affine, Line
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A tensor begins to exist; `form` is its shape, type and memory."""
+    """The creation of a tensor; `form` is its shape, type and memory."""
 
     tensor: int
     form: tuple[object, ...]
@@ -19,7 +19,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Rolled:
-    """A loop over 0 to `trips` less 1; `depth` names its variable."""
+    """A loop from 0 to `trips` - 1; `depth` determines the name of its variable."""
 
     kind: str
     depth: int
@@ -32,15 +32,15 @@ Key: TypeAlias = tuple[object, ...]
 
 
 class UnevenError(Exception):
-    """The iterations of a sampled loop do not lie on a line."""
+    """The iterations of a sampled loop do not grow evenly."""
 
 
 def spanned(
     kind: str, depth: int, iterations: Sequence[Sequence[Item]], walked: Sequence[int]
 ) -> list[Item]:
-    """The loop of which these iterations were walked, the last one among them.
+    """The loop of which these iterations, including the last one, were processed.
 
-    Raises `UnevenError` where they do not differ in even steps.
+    Raises `UnevenError` if they do not differ by even steps.
     """
     known = [_flat(body) for body in iterations]
     (shape, first), steps = known[0], list[int]()
@@ -57,7 +57,8 @@ def spanned(
 
 
 def rolled(kind: str, depth: int, iterations: Sequence[Sequence[Item]]) -> list[Item]:
-    """Iterations as few loops as possible; one that is like no other stands by itself."""
+    """Iterations as few loops as possible. An iteration that differs from all others stays
+    separate."""
     known = [_flat(body) for body in iterations]
     found: list[Item] = []
     at = 0
@@ -74,7 +75,7 @@ def rolled(kind: str, depth: int, iterations: Sequence[Sequence[Item]]) -> list[
 
 
 def _run(known: Sequence[tuple[Key, list[Affine]]], at: int) -> tuple[int, list[int]]:
-    """Where the iterations end that differ from the one at `at` in even steps, and the steps."""
+    """The end of the iterations that differ from the one at `at` by even steps, and the steps."""
     shape, first = known[at]
     steps: list[int] = []
     stop = at + 1
@@ -94,9 +95,9 @@ def _run(known: Sequence[tuple[Key, list[Affine]]], at: int) -> tuple[int, list[
 
 
 def _flat(body: Sequence[Item]) -> tuple[Key, list[Affine]]:
-    """What of an iteration must be the same in another, and its numbers.
+    """The parts of an iteration that must be equal in all iterations, and its numbers.
 
-    Tensors that are made in it count by their order.
+    Tensors that are created in it are identified by their order.
     """
     own: dict[int, int] = {}
     numbers: list[Affine] = []
@@ -122,7 +123,7 @@ def _collect(
 
 
 def _stepped(item: Item, depth: int, steps: Iterator[int]) -> Item:
-    """The item of the first iteration with its numbers growing by the loop's variable."""
+    """The item of the first iteration, with numbers that grow with the loop's variable."""
     if isinstance(item, Made):
         return item
     if isinstance(item, Line):

@@ -1,9 +1,10 @@
-"""Loops whose iterations differ evenly, as far as their text says: four of them show all.
+"""Finds loops whose iterations differ evenly according to their text, so that four iterations are
+sufficient.
 
-A kernel of 100,000 instructions takes long to walk and is written again as a few loops. Where the
-text of a body has nothing that chooses (conditions, remainders, elements of lists), the first two
-iterations, one in between and the last one are walked. Where their numbers do not lie on a line,
-the kernel is walked whole. What comes out is checked like every kernel.
+Processing a kernel of 100,000 instructions takes long, and it is translated to only a few loops. If
+the text of a body contains no choice (conditions, remainders, elements of lists), only the first
+two iterations, one in the middle, and the last one are processed. If their numbers do not grow
+evenly, the whole kernel is processed. The result is checked like every kernel.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _BUILTINS = ("range", "slice")
 
 
 def sampled_loops(tree: ast.Module, language: int) -> frozenset[int]:
-    """Lines of the loops that need not be walked whole."""
+    """Lines of the loops that need not be processed completely."""
     known = _Known(tree)
     return frozenset(
         node.lineno
@@ -32,7 +33,7 @@ def sampled_loops(tree: ast.Module, language: int) -> frozenset[int]:
 
 
 class _Known:
-    """What the names of a file stand for."""
+    """The values of names in a file."""
 
     def __init__(self, tree: ast.Module) -> None:
         self._functions = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
@@ -45,7 +46,7 @@ class _Known:
         self._tensors = self._bound_to_tensors(tree)
 
     def _bound_to_tensors(self, tree: ast.Module) -> set[str]:
-        """Names that stand for tensors wherever they are bound, and parameters; no lists."""
+        """Names that always refer to tensors, and parameters, but not lists."""
         found, others = set[str](), set[str]()
         for node in ast.walk(tree):
             if isinstance(node, ast.arg):
@@ -59,7 +60,7 @@ class _Known:
         return found - others
 
     def is_even(self, loop: ast.For, language: int) -> bool:
-        """Whether nothing in a loop's body chooses, and nothing is handed on by names."""
+        """Whether a loop's body makes no choices, and passes no values on by names."""
         if not isinstance(loop.target, ast.Name) or loop.orelse:
             return False
         if isinstance(loop.iter, ast.Call) and "static" in ast.unparse(loop.iter.func):
@@ -120,7 +121,8 @@ class _Known:
         return self._of_module(function, varying) or function.attr in _METHODS
 
     def _of_module(self, function: ast.expr, varying: set[str]) -> bool:
-        """Whether a function is one of NKI (or numpy): `nl.load`, not a method of a list."""
+        """Whether a function belongs to NKI (or numpy), such as `nl.load`, and is not a method of a
+        list."""
         root = function
         while isinstance(root, ast.Attribute):
             root = root.value
@@ -132,19 +134,19 @@ class _Known:
 
 
 def _is_number(node: ast.expr) -> bool:
-    """Whether it is one, as in `axis=[1, -1]`."""
+    """Whether an expression is a number, as in `axis=[1, -1]`."""
     return isinstance(node.operand if isinstance(node, ast.UnaryOp) else node, ast.Constant)
 
 
 def _statements(top: ast.stmt) -> Iterator[ast.stmt]:
-    """A statement and all that it holds."""
+    """A statement and all statements in it."""
     for node in ast.walk(top):
         if isinstance(node, ast.stmt):
             yield node
 
 
 def _expressions(statement: ast.stmt) -> Iterator[ast.AST]:
-    """The parts of a statement itself, without those of statements inside."""
+    """The expressions of a statement itself, without those of inner statements."""
     waiting: list[ast.AST] = [statement]
     while waiting:
         node = waiting.pop()
@@ -160,7 +162,7 @@ def _bound(body: Sequence[ast.stmt]) -> Iterator[str]:
 
 
 def _handed_on(body: Sequence[ast.stmt]) -> bool:
-    """Whether an iteration may read a name that the one before has bound."""
+    """Whether an iteration may read a name that the previous one has assigned."""
     bound, fresh = set(_bound(body)), set[str]()
     for top in body:
         for statement in _statements(top):

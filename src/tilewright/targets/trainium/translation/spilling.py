@@ -1,4 +1,5 @@
-"""Tensors that no memory on chip holds: NKI 1 moves them to HBM, NKI 2 has to say so."""
+"""Handles tensors that do not fit into on-chip memory: NKI 1 moves them to HBM implicitly, NKI 2
+needs explicit transfers."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ _PSUM_BYTES, _SBUF_BYTES = 16 << 10, 176 << 10
 
 
 def is_too_large(tensor: Tensor) -> bool:
-    """Whether a tensor by itself is more than its memory, or than one tile, can hold."""
+    """Whether a single tensor is larger than its memory, or than one tile can be."""
     size = tensor.bytes_per_partition
     if tensor.memory == "psum":
         return size > _PSUM_BYTES
@@ -25,7 +26,7 @@ def is_too_large(tensor: Tensor) -> bool:
 
 
 class Spill:
-    """Instructions on such tensors, with tiles of their own that are loaded and stored."""
+    """Instructions on such tensors, with separate tiles that are loaded and stored."""
 
     def __init__(self, tensors: Sequence[Tensor]) -> None:
         self._tensors = {tensor.id: tensor for tensor in tensors if is_too_large(tensor)}
@@ -38,7 +39,7 @@ class Spill:
     def around(
         self, entry: Recorded, operands: Operands, lines: Callable[[Operands], Sequence[Line]]
     ) -> list[Item]:
-        """The instruction between the transfers of its operands."""
+        """The instruction with the transfers of its operands before and after it."""
         reads, writes = operands
         if not any(place.tensor in self._tensors for place in (*reads, *writes)):
             return list(lines(operands))
@@ -70,7 +71,7 @@ class Spill:
         return result
 
     def _tile(self, place: Place, tensor: Tensor, memory: str, items: list[Item]) -> Place:
-        """A new tile of the size of a region."""
+        """A new tile with the size of a region."""
         counts = [count for _, count in place.dims]
         number, self._next = self._next, self._next + 1
         self.names[number] = f"part{number}"

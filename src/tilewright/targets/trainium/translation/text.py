@@ -1,4 +1,4 @@
-"""What was put back into loops as a text in NKI 2."""
+"""Writes loops and instructions as text in NKI 2."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tilewright.targets.trainium.translation.rolling import Item, Made, Rolled
 
 
 def _names(tensors: Sequence[Tensor]) -> dict[int, str]:
-    """Those that the kernel gave its tensors, where they are names and nothing else has them."""
+    """The kernel's names of its tensors, if they are valid names and used only once."""
     found = {number: f"ones_{dtype}" for dtype, number in ONES.items()}
     found |= {tensor.id: tensor.name for tensor in tensors if tensor.kind == "input"}
     taken = {*found.values(), *keyword.kwlist, "nki", "nisa", "nl", "np"}
@@ -31,7 +31,7 @@ _TAKEN = re.compile(r".*_\d+|i\d+|part\d+|kernel")
 
 
 def text(body: Sequence[Item], trace: Trace, call: Call, more_names: Mapping[int, str]) -> str:
-    """The whole file; `more_names` are those of tensors that the trace does not have."""
+    """The whole file. `more_names` are the names of tensors that the trace does not contain."""
     names = {**_names(trace.tensors), **more_names}
     given = ", ".join(argument.name for argument in call.inputs)
     returned = ", ".join(names[number] for number in trace.outputs)

@@ -1,9 +1,10 @@
-"""A kernel as a text in NKI 2, of any version and style that can be walked.
+"""Translates a kernel to NKI 2, from any version and style that can be traced.
 
-The kernel is traced, and its loops are found again in what was traced. Whatever Python did
-(functions, classes, lists, grids, masks, copies out of PSUM that the older compiler inserts) is
-gone; sizes and constants are numbers. The text is one for programs: regions are given by their
-patterns. It is checked like every other kernel before anything is believed of it.
+The kernel is traced, and its loops are reconstructed from the trace. All Python constructs
+(functions, classes, lists, grids, masks, copies out of PSUM that the older compiler inserts) are
+replaced by their effects, and sizes and constants are numbers. The text is meant for programs:
+regions are given by their patterns. It is checked like every other kernel before its results are
+used.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ MOST_LINES = 2000
 def translated(source: str, call: Call, machine: Machine, limits: Limits | None = None) -> str:
     """The kernel in NKI 2.
 
-    Raises `KernelError` for one that breaks a rule, `UntranslatableError` for what NKI 2 lacks.
+    Raises `KernelError` for a kernel that breaks a rule, and `UntranslatableError` for features
+    that NKI 2 lacks.
     """
     program = parse(source)
     lines_of_loops = sampled_loops(program.tree, program.language)
@@ -53,21 +55,22 @@ def translated(source: str, call: Call, machine: Machine, limits: Limits | None 
         try:
             return _translated(program, call, machine, limits, lines_of_loops)
         except (KernelError, UntranslatableError, UnevenError):
-            pass  # the iterations in between may differ: all of them are walked
+            pass  # the iterations in between may differ, so all of them are processed
     return _translated(program, call, machine, limits, frozenset())
 
 
 def _translated(
     program: Program, call: Call, machine: Machine, limits: Limits | None, sampled: frozenset[int]
 ) -> str:
-    """The kernel from a walk with so many loops, by their lines, only sampled."""
+    """The kernel from a pass in which only some iterations of these loops, given by lines, are
+    processed."""
     trace = Trace(program.language)
     run = Execution(machine, program.language, trace=trace, limits=limits)
     run.recorder, run.sampled = (recorder := Recorder()), sampled
     trace.outputs = walked(program, call, run)
     builder = _Builder(trace, recorder)
     collects = gc.isenabled()
-    gc.disable()  # as in the walk: many records, no cycles
+    gc.disable()  # as in the tracing pass: many records, no cycles
     try:
         body = builder.body()
     finally:
@@ -79,7 +82,7 @@ def _translated(
 
 
 class _Builder:
-    """Puts what was recorded back into loops."""
+    """Converts the recorded instructions back to loops."""
 
     def __init__(self, trace: Trace, recorder: Recorder) -> None:
         self._trace = trace
@@ -97,7 +100,7 @@ class _Builder:
         self._homes = self._made_where()
 
     def body(self) -> list[Item]:
-        """All of the kernel."""
+        """The whole kernel."""
         found = _used(self._items(None, 0, len(self._entries)), self._used)
         ones = [t for t in ONES.values() if t in self._used]
         head: list[Item] = [
@@ -112,9 +115,10 @@ class _Builder:
         return head + found
 
     def _made_where(self) -> dict[tuple[int, int], list[Tensor]]:
-        """Tensors by the loop that they are made in (-1: none) and the iteration of it.
+        """The tensors by the loop in which they are created (-1: none) and its iteration.
 
-        A tile lives in the innermost loop around its creation of which one iteration has all uses.
+        A tile is created in the innermost loop around its creation of which one iteration contains
+        all its uses.
         """
         found: dict[tuple[int, int], list[Tensor]] = {}
         for tensor in self._trace.tensors:
@@ -131,9 +135,9 @@ class _Builder:
         return found
 
     def _written_again(self) -> set[int]:
-        """Tiles of PSUM that a product overwrites after another has written them.
+        """Tiles of PSUM that a product overwrites after another instruction has written them.
 
-        Products of NKI 2 add to what was written since the tile was made, if nothing is said.
+        By default, products of NKI 2 add to what was written since the tile was created.
         """
         written: set[int] = set()
         found: set[int] = set()
@@ -156,7 +160,7 @@ class _Builder:
         return found
 
     def _items(self, loop: Loop | None, start: int, stop: int) -> list[Item]:
-        """What one iteration of a loop, or the kernel, does."""
+        """The items of one iteration of a loop, or of the kernel."""
         key = (-1, 0) if loop is None else (loop.id, _iteration(loop, start) or 0)
         waiting = sorted(self._homes.get(key, ()), key=lambda tensor: tensor.first)
         children = self._children.get(key[0], ())
@@ -207,7 +211,7 @@ class _Builder:
         return found
 
     def _distinct_constants(self) -> tuple[list[Tensor], dict[int, int]]:
-        """Constants without repetition, and of each other one the constant that is the same."""
+        """The distinct constants, and for each other one the equal constant."""
         first: dict[tuple[object, ...], Tensor] = {}
         same: dict[int, int] = {}
         for tensor in self._trace.tensors:
@@ -234,14 +238,14 @@ class _Builder:
         return (shape, tensor.dtype, "hbm" if tensor.id in self.spill else memory)
 
     def _make(self, waiting: list[Tensor], number: int, found: list[Item]) -> None:
-        """Tensors are made just before the instruction that uses them first."""
+        """Tensors are created directly before the instruction that uses them first."""
         while waiting and waiting[0].first <= number:
             tensor = waiting.pop(0)
             found.append(Made(tensor.id, self.form(tensor)))
 
 
 def _used(body: Sequence[Item], used: set[int]) -> list[Item]:
-    """Without tensors that nothing uses, such as fresh results that were assigned elsewhere."""
+    """The items without unused tensors, such as fresh results that were assigned elsewhere."""
     return [
         replace(item, body=tuple(_used(item.body, used))) if isinstance(item, Rolled) else item
         for item in body
@@ -250,7 +254,7 @@ def _used(body: Sequence[Item], used: set[int]) -> list[Item]:
 
 
 def _iteration(loop: Loop, number: int) -> int | None:
-    """Which iteration of a loop an instruction belongs to."""
+    """The iteration of a loop to which an instruction belongs."""
     if not loop.starts or not loop.starts[0] <= number < loop.stop:
         return None
     return bisect_right(loop.starts, number) - 1
