@@ -16,8 +16,8 @@ _QUALIFIERS = r"((?:(?:const|restrict|volatile)\s+)*)"
 _NAME = rf"[A-Za-z_]\w*{_SIZES}*"
 _VALUES = r"\{(?:[^{};]|\{[^{};]*\})*\}"
 _LAST = rf"(?=\s*(?:;|\)|,\s*(?:\w+\s+[\w*]|\w+\*)|=\s*(?:{_VALUES}|[^,;{{}}]*)\s*;))"
-"""What follows a parameter, or the only variable of a declaration. Others of the same declaration
-would get another type."""
+"""The text after a parameter, or after the only variable of a declaration. Other variables in the
+same declaration would get another type."""
 _POINTER = rf"\*\s*{_QUALIFIERS}(?:([A-Za-z_]\w*)(?!\w){_LAST}|(?=[),]))"
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from tilewright.core.errors import InputError
 
 MOST_TOKENS = 2_000_000
-"""Tokens that expanding the macros of one file may go through."""
+"""Maximum number of tokens that are processed when the macros of a file are expanded."""
 _TOKEN = re.compile(
     r"(?P<skip>\s+|//[^\n]*|/\*.*?\*/)"
     r'|(?P<text>"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\')'
@@ -19,7 +19,7 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _TOLD = frozenset(("void", "if", "do", "while", "__builtin_unreachable", "__builtin_assume"))
-"""Names that a macro without a value may use beside its parameters."""
+"""Names that a macro without a value may use in addition to its parameters."""
 _QUALIFIERS = frozenset(
     ("inline", "__inline", "__inline__", "restrict", "__restrict", "__restrict__", "__attribute__",
      "always_inline", "__always_inline__", "unused", "__unused__", "noinline", "__noinline__")

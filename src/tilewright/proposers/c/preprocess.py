@@ -47,20 +47,20 @@ _ADVICE = (
     r"(?:__)?(?:unused|used|always_inline|noinline|flatten|hot|cold|pure|const|nothrow)(?:__)?"
 )
 _ADVISED = re.compile(rf"\b__attribute(?:__)?\s*\(\s*\(\s*{_ADVICE}(?:\s*,\s*{_ADVICE})*\s*\)\s*\)")
-"""Attributes that change nothing about what code does; the parser knows them in few places."""
+"""Attributes that do not change the effect of code. The parser supports them only in few places."""
 
 
 _ARGUMENT = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
 _ALIGNED = re.compile(
     rf"(?<=\])\s*\b__attribute(?:__)?\s*\(\s*\(\s*(?:__)?aligned(?:__)?\s*(?:{_ARGUMENT})?\s*\)\s*\)"
 )
-"""The alignment behind an array's sizes, where the parser does not know it."""
+"""The alignment after an array's sizes, which the parser does not support."""
 
 
 _ALWAYS = frozenset(
     ("__GNUC__", "__STDC__", "__STDC_VERSION__", "__has_builtin", "__has_attribute")
 )
-"""Names that every compiler defines that builds kernels: gcc from version 10 on, and clang."""
+"""Names that all compilers for kernels define: gcc since version 10, and clang."""
 
 
 class _Undecided(Exception):

@@ -158,7 +158,7 @@ _LOOPS = ("for_statement", "while_statement", "do_statement")
 
 
 TELLS = frozenset(("assert", "__builtin_assume", "__builtin_unreachable"))
-"""Calls that only tell the compiler what holds, or test it."""
+"""Calls that only state an assumption for the compiler, or test it."""
 
 
 def has_no_effect(node: Node) -> bool:

@@ -31,7 +31,7 @@ class Tensor:
     dtype: str
     memory: Memory
     values: str = ""
-    """Of a constant in HBM: the expression that makes it."""
+    """The expression of a constant in HBM."""
 
     @property
     def on_chip(self) -> bool:
@@ -82,7 +82,7 @@ class Region:
 
 
 Setting: TypeAlias = "str | int | float | bool | Linear | tuple[Setting, ...]"
-"""What is no region: text of Python (`nl.add`, a parameter), numbers, and lists of them."""
+"""A value that is not a region: Python text (`nl.add`, a parameter), numbers, and lists of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class Op:
 
 WRITTEN = ("dst", "reduce_res")
 CHANGES = ("nc_matmul", "tensor_copy_predicated", "nc_stream_shuffle", "nc_match_replace8")
-"""Instructions that leave a part of their destination as it was, or add to it."""
+"""Instructions that keep a part of their destination, or add to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ Path: TypeAlias = tuple[int, ...]
 
 
 ANY = 1 << 20
-"""A parameter that is a number has one of so many values."""
+"""The number of possible values of a parameter that is a number."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ SIZES: Mapping[str, int] = {
     **{f"{sign}int_fast{bits}_t": 8 for sign in ("", "u") for bits in (16, 32, 64)},
     **{f"{sign}int_fast8_t": 1 for sign in ("", "u")},
 }
-"""Bytes of the C types a kernel may name, on a 64-bit core."""
+"""Sizes in bytes of the C types that a kernel may use, on a 64-bit core."""
 INTEGER_TYPES = frozenset(SIZES) - {"float", "double"} | {"signed"}
 
 

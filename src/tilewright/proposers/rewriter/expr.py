@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 Bounds: TypeAlias = tuple[float, float]
-"""Smallest and largest value, both included; infinite where unknown."""
+"""Smallest and largest value, inclusive; infinite if unknown."""
 
 UNBOUNDED: Bounds = (-math.inf, math.inf)
 

@@ -24,7 +24,7 @@ class Compare:
 
 
 Condition: TypeAlias = tuple[Compare, ...]
-"""All of the comparisons hold."""
+"""All of the comparisons are true."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,9 +45,11 @@ from tilewright.proposers.rewriter.reading import read
 
 NAME = "builtin"
 GIVEN = 6
-"""Of as many first plans, one keeps the given schedule; the others begin with the naive nest."""
+"""Of this number of first plans, one keeps the given schedule; the others begin with the naive loop
+nest."""
 MOST_LONG = 1
-"""Long plans for a kernel with the schedule of a tuned start: each takes seconds for large ones."""
+"""Number of long plans for a kernel with the schedule of a tuned starting kernel. Each takes
+seconds for a large kernel."""
 
 
 class RewriterProposer:

@@ -22,9 +22,9 @@ ENGINES: Mapping[str, str] = {
     "any": "any engine",
 }
 MOST_LISTED = 20_000
-"""Instructions of one listing, of a loop or of the whole kernel."""
+"""Maximum number of instructions in a listing of a loop or of the whole kernel."""
 _TOLD = ("k", "m", "n", "op", "op0", "op1", "reduce_op", "reduce_command", "accumulate")
-"""Attributes that say what an instruction computes."""
+"""Attributes that describe what an instruction computes."""
 
 
 def instruction_code(trace: Trace, target: str) -> CompiledCode:
@@ -49,7 +49,7 @@ def instruction_code(trace: Trace, target: str) -> CompiledCode:
 
 
 Key = tuple[int, ...]
-"""A loop of the source: its line, behind those of the loops around it."""
+"""A loop of the source: its line, after those of the enclosing loops."""
 
 
 @dataclass

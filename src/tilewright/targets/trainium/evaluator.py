@@ -39,10 +39,11 @@ from tilewright.targets.trainium.trace import Trace
 LATENCY = LatencyKind("modelled", "ns")
 
 INTERPRETER = "tilewright nki interpreter 4"
-"""To be raised whenever the interpreter's results may change; part of every cache key."""
+"""Increase this number whenever the interpreter's results may change; it is part of every cache
+key."""
 
 MOST_TRACE_BYTES = 3 << 30
-"""Of the memory that a walk without data takes; a million instructions take 1 GB."""
+"""Maximum memory of a pass without data. A million instructions take 1 GB."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,8 @@ class Evaluation:
     cases: Cases
     _last: dict[str, tuple[Program, Trace]] = field(default_factory=dict)
     right: set[tuple[str, int]] = field(default_factory=set)
-    """Kernels and seeds of inputs that were found right here: twice gives the same result twice."""
+    """Kernels and input seeds with correct results, because a second run would give the same
+    results."""
 
     @cached_property
     def interpretation(self) -> Interpretation:

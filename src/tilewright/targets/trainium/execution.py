@@ -44,13 +44,13 @@ class Limits:
     """Limits on the resources of a kernel during a pass."""
 
     steps: int = 20_000_000
-    """Statements and iterations."""
+    """Maximum number of statements and iterations."""
     instructions: int = 1_000_000
-    """Instructions that are recorded."""
+    """Maximum number of recorded instructions."""
     value_bytes: int = 2 << 30
-    """Bytes of on-chip and intermediate arrays at one time, all that is not an argument."""
+    """Maximum number of bytes of all arrays that are not arguments, at one time."""
     cpu_s: float = 120.0
-    """Of the thread that walks: a single statement may copy a million items."""
+    """Maximum CPU time of the thread, because a single statement may copy a million items."""
 
 
 BY_ELEMENT = frozenset({
@@ -62,7 +62,7 @@ BY_ELEMENT = frozenset({
 Under a mask, they take no more than the box around the elements that it leaves."""
 
 _STEPS_BETWEEN_LOOKS = 256
-"""At the clock: reading it costs more than a step."""
+"""Number of steps after which the clock is read, because reading it takes longer than a step."""
 
 
 class Execution:
@@ -90,36 +90,37 @@ class Execution:
         self.elide_casts = elide_casts
         self.limits = limits or Limits()
         self.recorder: Recorder | None = None
-        """Keeps the regions of every recorded instruction, where someone needs them."""
+        """Keeps the regions of every recorded instruction, if they are needed."""
         self.sampled: frozenset[int] = frozenset()
-        """Lines of loops of which only some iterations are walked."""
+        """Lines of loops of which only some iterations are processed."""
         self.line = 0
         self.column = 0
-        """Place of the call under way."""
+        """Position of the current call."""
         self.steps = 0
         self._look_at = min(self.limits.steps + 1, _STEPS_BETWEEN_LOOKS)
         self._started_s = time.thread_time()
         self.depth = 0
-        """Calls of the kernel's own functions that are under way."""
+        """Number of nested calls of the kernel's own functions."""
         self.scope = Scope(None, None, 0, 0)
         self.scopes = [self.scope]
         self.loop: Loop | None = None
         self.grid: Grid | None = None
-        """Of the kernel that was launched with one."""
+        """The grid of a kernel that was launched with one."""
         self.chance = np.random.default_rng(0)
-        """Of `nisa.dropout` and `nl.rand`."""
+        """Random numbers for `nisa.dropout` and `nl.rand`."""
         self.reduced: dict[tuple[int, int, int], View] = {}
-        """NKI 1: results of `nl.loop_reduce`, by place and by the iteration around the loops."""
+        """NKI 1: results of `nl.loop_reduce`, by place and by the iteration of the enclosing
+        loops."""
         self.function = ""
-        """What the kernel called last, for messages."""
+        """The function that the kernel called last, for messages."""
         self.reducer: NDArray[np.float32] | None = None
-        """The hidden accumulator of ACT, one number for each partition."""
+        """The hidden accumulator of ACT, with one number for each partition."""
         self.reducer_valid = False
         self._serial = 0
         self._host_bytes = 0
         self._legal_tiles: set[tuple[tuple[int, ...], Memory, int]] = set()
         self.legal_partitions: set[tuple[int, int, tuple[int, ...]]] = set()
-        """First partition, number of them and steps of operands that were found legal."""
+        """First partition, number of partitions and steps of operands that have been accepted."""
         self._random = None if shuffle is None else random.Random(shuffle)
 
     @property

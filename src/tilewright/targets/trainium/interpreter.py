@@ -25,7 +25,7 @@ from tilewright.targets.trainium.machine import load_machine
 from tilewright.targets.trainium.program import Array, Call, argument_type, parse, run_program
 
 MOST_BYTES = 3 << 30
-"""Of the memory that a run takes in all."""
+"""Maximum total memory of a run."""
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ from tilewright.targets.trainium.tiles.view import View, whole
 from tilewright.targets.trainium.trace import Engine, Instruction, Memory
 
 NOWHERE = Mask(1, False, lambda: np.zeros((1,), bool))
-"""The mask that leaves nothing."""
+"""The mask that selects nothing."""
 MEMORIES: dict[Engine, tuple[Memory, ...]] = {
     "pe": ("psum",),
     "dve": ("sbuf", "psum"),
@@ -31,7 +31,7 @@ MEMORIES: dict[Engine, tuple[Memory, ...]] = {
     "pool": ("sbuf",),
     "dma": ("sbuf",),
 }
-"""What the instructions of each engine can write."""
+"""The memories to which the instructions of each engine can write."""
 
 
 def destination(

@@ -36,7 +36,7 @@ MASKED = -9984.0
 """Score of a key that a query must not see."""
 _MOST_QUERIES, _MOST_KEYS = 32, 128
 _QUERIES = 256
-"""Queries of attention whose scores are computed together."""
+"""Number of attention queries whose scores are computed together."""
 _BY_QUERY = ("q", "seen", "before")
 """Operands of attention that have a row for each query."""
 _IN_CACHE = 1 << 17  # elements of float64
@@ -481,7 +481,8 @@ class _OfPatchAndFilter:
 
 
 Norms: TypeAlias = _OfRowAndColumn | _OfPatchAndFilter
-"""For each element of the output, as rows of `width` elements: what its products are of."""
+"""The norms from which the deviation of each output element follows, as rows of `width`
+elements."""
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from tilewright.targets.trainium.tiles.view import View, whole
 from tilewright.targets.trainium.trace import Trace
 
 DEEPEST_SYNTAX = 100
-"""Nesting of expressions and statements; a kernel has less than 30."""
+"""Maximum nesting of expressions and statements; kernels have less than 30."""
 MOST_NODES = 200_000
 _MOST_MESSAGE = 300
 
@@ -54,7 +54,7 @@ class Entry:
     name: str
     language: Language
     gives_outputs: bool
-    """Whether it is given its outputs and returns nothing."""
+    """Whether it gets its outputs as arguments and returns nothing."""
 
 
 @dataclass(frozen=True)

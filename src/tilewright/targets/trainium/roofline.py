@@ -10,10 +10,10 @@ from tilewright.targets.trainium.machine import Machine
 
 PRODUCTS = ("gemm", "conv2d", "attention", "sd_attention", "causal_attention",
             "multihead_attention", "attention_tile")  # fmt: skip
-"""Kinds whose operations only the PE array can make in the time that transfers take; those of a
-folder are multiply-accumulates by their definition."""
+"""Kinds whose operations only the PE array can do in the time of the transfers. The operations of a
+folder are multiply-accumulates by definition."""
 _SKIPPED_INPUTS = {"attention_tile"}
-"""A kernel may leave out what is masked."""
+"""Kinds of which a kernel may omit the masked part."""
 
 
 def roofline_ns(workload: Workload, machine: Machine) -> tuple[float, str]:
@@ -29,7 +29,7 @@ def roofline_ns(workload: Workload, machine: Machine) -> tuple[float, str]:
 
 
 _FEWER_PRODUCTS = {"conv2d"}
-"""Winograd's algorithm makes a convolution of fewer products than its definition has."""
+"""With Winograd's algorithm, a convolution needs fewer products than its definition."""
 
 
 def floor_ns(workload: Workload, machine: Machine) -> tuple[float, str]:

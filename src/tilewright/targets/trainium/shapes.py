@@ -17,7 +17,7 @@ from tilewright.core.records import Argument, Workload
 
 PARTITIONS = 128
 MOST_BYTES = 3 << 30
-"""Of a workload's arrays together."""
+"""Maximum total size of a workload's arrays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +254,7 @@ REGISTERED: Mapping[str, str] = {
     "attention_tile-16384x128-q127": "advanced kernel: the last query tile of a long context",
     "multihead_attention-8x2048x128": "advanced kernel",
 }
-"""Names that `tilewright workloads` shows."""
+"""The names that `tilewright workloads` lists."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,13 +38,14 @@ from typing import Literal
 
 Memory = Literal["hbm", "sbuf", "psum"]
 Engine = Literal["pe", "dve", "act", "pool", "dma", "any"]
-"""`any`: the kernel named no engine and more than one can do it; the latency model decides."""
+"""`any`: the kernel named no engine and several can run the instruction; the latency model
+chooses."""
 LoopKind = Literal["affine", "sequential", "static"]
 TensorKind = Literal["input", "output", "local", "temporary", "constant"]
 """`local`: declared by the kernel; `temporary`: the fresh result of an operation."""
 
 MOST_STEPS = 4
-"""Steps along the free axes of an engine's operand, each with a count."""
+"""Maximum number of steps along the free axes of an engine's operand, each with a count."""
 NO_ATTRIBUTES: Mapping[str, object] = {}
 
 
@@ -146,12 +147,12 @@ class Loop:
     trips: int
     parent: Loop | None
     starts: list[int] = field(default_factory=list)
-    """Instruction index at which each iteration begins."""
+    """Index of the first instruction of each iteration."""
     stop: int = 0
     """Instruction index one past the last iteration."""
     variable: str = ""
     walked: Sequence[int] = ()
-    """Numbers of the iterations that were walked, where those were not all."""
+    """Numbers of the iterations that were processed, if not all were."""
 
     @property
     def depth(self) -> int:
@@ -185,15 +186,16 @@ class Tensor:
     kind: TensorKind
     line: int
     loop: Loop | None
-    """Innermost loop at its creation; None: made once."""
+    """Innermost loop at its creation; None if it is created once."""
     column: int = 0
-    """With `line` the place in the source: tensors of one place take turns in the same buffers."""
+    """Together with `line`, the place in the source: tensors of one place use the same buffers in
+    turn."""
     first: int = -1
     """Index of the first instruction that uses it (-1: none does)."""
     last: int = -1
     """Index of the last instruction that uses it."""
     text: str = ""
-    """Of a constant: the numpy expression of its values; empty where that would be too long."""
+    """For a constant, the numpy expression of its values; empty if it would be too long."""
 
     @property
     def partitions(self) -> int:
@@ -237,9 +239,9 @@ class Access:
     partition_step: int = 0
     """HBM: elements between two partitions (0: all read the same)."""
     lanes: int = 1
-    """On chip: partitions from the first to the last that it touches; DMA may leave some out."""
+    """On chip: number of partitions from the first to the last one accessed; DMA may skip some."""
     pieces: int = 1
-    """On chip, where steps do not describe it: how many operands take its elements."""
+    """On chip, if steps do not describe the access: number of operands that access its elements."""
 
     @property
     def elements(self) -> int:
@@ -282,13 +284,14 @@ class Instruction:
     writes: tuple[Access, ...]
     attributes: Mapping[str, object]
     loop: Loop | None
-    """Innermost loop around it."""
+    """The innermost enclosing loop."""
     name: str
-    """What the kernel called, e.g. `nl.load`; of an implicit instruction what needed it."""
+    """The function that the kernel called, such as `nl.load`; for an implicit instruction, the
+    function that needed it."""
     active: float = 1.0
-    """Part of the elements that the mask leaves (0 < active <= 1)."""
+    """Share of the elements that the mask selects (0 < active <= 1)."""
     implicit: str = ""
-    """Why the NKI 1 compiler inserts it ("" when the kernel asked for it), in words."""
+    """Why the NKI 1 compiler inserts it, in words ("" if the kernel requested it)."""
 
 
 @dataclass(slots=True, eq=False)

@@ -139,7 +139,8 @@ class Conflict:
     first: Path
     second: Path
     forward: bool
-    """Whether the second comes in a later iteration, so that text order keeps it."""
+    """Whether the second one is in a later iteration, so that the order of the text preserves the
+    dependence."""
 
 
 def conflicts(body: Body, loop: Loop, world: World) -> Iterator[Conflict]:

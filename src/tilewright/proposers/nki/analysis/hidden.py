@@ -28,7 +28,7 @@ from tilewright.proposers.nki.ir import Alloc, Body, Loop, Op, Region, Tensor
 from tilewright.proposers.nki.linear import Linear
 
 MOST_RUNS = 20_000
-"""Instructions followed, each iteration of a loop apart."""
+"""Maximum number of instructions that are followed, in each iteration of a loop separately."""
 
 
 @dataclass
@@ -39,11 +39,11 @@ class Follower:
     tensors: Mapping[str, Tensor]
     trips: Mapping[str, int]
     _values: dict[str, list[float | None]] = field(default_factory=dict)
-    """Of each tile created here, the value of each column that is hidden."""
+    """For each tile created here, the values of hidden columns."""
     _filled: dict[str, set[tuple[int, int, int]]] = field(default_factory=dict)
-    """Of each tile created here, columns (with first partition and count) that are written."""
+    """For each tile created here, the written columns (with first partition and count)."""
     _missing: dict[str, set[tuple[int, int, int]]] = field(default_factory=dict)
-    """Columns for which products were left out before any other was added."""
+    """Columns for which products were omitted before any other was added."""
     _places: dict[str, Linear] = field(default_factory=dict)
     _runs: int = 0
 

@@ -9,7 +9,7 @@ from tilewright.proposers.nki.ir import Op, Region
 from tilewright.proposers.nki.linear import Linear
 
 FAR = -500.0
-"""A masked score is at most this; the exponential of less than -104 is zero in float32."""
+"""Upper limit of a masked score; the exponential of less than -104 is zero in float32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Run:
 
 
 Followed: TypeAlias = Action | tuple[Run, ...]
-"""What becomes of a statement: a loop is taken apart into runs."""
+"""The action for a statement; a loop is divided into runs."""
 KEPT, DROPPED = Action(), Action(live=(0, 0))
 
 

@@ -11,14 +11,14 @@ from tilewright.proposers.nki.linear import Linear
 MOST_PRODUCT_COLUMNS = 512
 BANK_BYTES = 2048
 MOST_COLUMNS = 8192
-"""Elements in each partition of the widest instruction that loops are turned into."""
+"""Maximum number of elements per partition of an instruction that replaces a loop."""
 _BY_ELEMENT = (
     "dma_copy", "tensor_copy", "memset", "tensor_tensor", "tensor_scalar", "activation",
     "scalar_tensor_tensor", "reciprocal", "tensor_reduce", "nc_matmul", "affine_select",
     "tensor_copy_predicated",
 )  # fmt: skip
 _COLUMNS = ("operand0", "operand1", "bias", "scale")
-"""Operands that are one element for each partition, or a number."""
+"""Operands with one element for each partition, or a number."""
 
 
 def widened(op: Op, loop: Loop, tensors: Mapping[str, Tensor]) -> Op | None:

@@ -25,10 +25,11 @@ def longest_chain(body: Body, times: Sequence[tuple[float, float, Mapping[str, f
     of each engine. An engine executes instructions in the order of the text.
     """
     ready: dict[str, tuple[float, float, bool]] = {}
-    """Of what was written: when the first piece is there, when all is, whether it is in pieces."""
+    """For written data: when the first part is complete, when all is, and whether it is written in
+    parts."""
     banks, end = _Banks(body), 0.0
     engines: dict[str, float] = {}
-    """ns of what each engine has done."""
+    """Nanoseconds for which each engine has worked."""
     for number, statement in enumerate(body):
         found = _ops(statement)
         if not found:

@@ -28,20 +28,20 @@ from tilewright.proposers.nki.ir import (
 
 GHZ = {"pe": 2.8, "dve": 1.12, "act": 1.4, "pool": 1.4}
 START, LEAST, POOL_START = 55, 64, 150
-"""Cycles: of starting an instruction, of the shortest one, and of starting one on Pool."""
+"""Cycles for starting an instruction, for the shortest one, and for starting one on Pool."""
 DMA_BYTES, DMA_RUN, DMA_FIXED = 17, 10, 1300
-"""Bytes per ns of one of 16 engines, ns for each contiguous run, ns from start to end."""
+"""Bytes per ns of one of 16 engines, ns for each contiguous run, and ns from start to end."""
 PRODUCT_PASSES = 4
-"""Of float32 products."""
+"""Number of passes of float32 products."""
 EXPOSED = (0.5, 0.25, 0.15)
-"""The part of the other engines' time that is not hidden, with room for one, two or more buffers of
-each tile."""
+"""Share of the other engines' time that does not overlap, if there is space for one, two or more
+buffers of each tile."""
 SMALL = 0.1
-"""Statements of the kernel itself with less than this part of the work, such as the copying of a
-row to all partitions, do not decide how much is hidden."""
+"""Statements of the kernel itself with a smaller share of the work, such as copying a row to all
+partitions, do not affect how much overlaps."""
 CHAINED = 0.9
-"""How much of what is not hidden follows from the longest chain, against the part of the other
-engines' time: of several values the best on 35 small and 8 large kernels."""
+"""Weight of the longest chain in the time that does not overlap, relative to the share of the other
+engines' time. Of several values, it is the best one on 35 small and 8 large kernels."""
 SBUF_BYTES = 176 << 10
 
 
@@ -55,12 +55,13 @@ class Cost:
     banks: int = 0
     waits: float = 0.0
     exposed: float = EXPOSED[0]
-    """The part of the other engines' time that is not hidden."""
+    """The share of the other engines' time that does not overlap."""
     chain: float = 0.0
-    """ns of the longest chain of statements that wait for one another, loops with iterations side
-    by side."""
+    """Nanoseconds of the longest chain of statements that wait for one another, with overlapping
+    iterations of loops."""
     ports: dict[str, float] = field(default_factory=dict)
-    """ns on a port that two engines share: DVE and ACT that of PSUM, DVE and Pool that of SBUF."""
+    """Nanoseconds on a port that two engines share: DVE and ACT share that of PSUM, DVE and Pool
+    that of SBUF."""
 
     @property
     def fits(self) -> bool:

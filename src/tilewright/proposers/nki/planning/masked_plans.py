@@ -20,10 +20,10 @@ from tilewright.proposers.nki.planning.steps import Step, possible
 MASKED = "skip-masked"
 _BEFORE = ("hoist", "merge")
 _AFTER: Mapping[str, str] = {"skip-copy": "tensor_copy", "merge": "tensor_reduce"}
-"""The instructions that a technique is tried at."""
+"""The instructions at which a technique is tried."""
 _MOST_BEFORE, _EVERY = 12, 1 << 20
 _LARGEST = 1000
-"""Statements of the largest kernel that hidden blocks are left out of."""
+"""Maximum number of statements of a kernel from which hidden blocks are removed."""
 
 Made: TypeAlias = tuple[tuple[Step, ...], Kernel]
 

@@ -10,7 +10,7 @@ from tilewright.proposers.nki.ir import Kernel, size_of
 from tilewright.proposers.nki.planning.steps import Step, possible
 
 LARGEST = 600
-"""A kernel of more statements is not rewritten further."""
+"""A kernel with more statements is not rewritten further."""
 DOES_NOT_FIT = 1e15
 
 

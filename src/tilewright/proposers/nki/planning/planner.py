@@ -18,21 +18,22 @@ from tilewright.proposers.nki.planning.sweeping import is_large, swept
 from tilewright.proposers.nki.rewrites.precision import operands_by_product
 
 POOL = 2
-"""Drafts made for each plan that is asked for."""
+"""Number of drafts for each requested plan."""
 DEEPEST = 30
-"""Steps of the longest sequence."""
+"""Number of steps of the longest sequence."""
 SAMPLE, EVERY = 12, 1 << 20
-"""Steps compared before one is taken: of most drafts, and of those that take the best of all."""
+"""Number of steps that are compared before one is taken: for most drafts, and for those that take
+the best of all."""
 COMPARED, LEAST_SAMPLE = 1500, 3
-"""Statements of all kernels that are compared before a step of a draft is taken, in steps not fewer
-than so many: the time for a step of a search is bounded."""
+"""Maximum number of statements of all kernels that are compared before a step of a draft is taken,
+and the minimum number of steps. This limits the time for a step of a search."""
 ESTIMATES = (CHAINED, 0.3)
-"""How much the longest chain counts where complete sequences are chosen."""
+"""Weight of the longest chain when complete sequences are chosen."""
 SPLIT = 8
-"""Transfers that one of many rows becomes."""
+"""Number of transfers into which one transfer of many rows is split."""
 LAST = ("narrow", "engine")
-"""Techniques that the best of all steps are first taken without: types that the check may refuse,
-and the choice of engines, which depends on everything else."""
+"""Techniques that are excluded while the best of all steps are taken first: types that the check
+may refuse, and the choice of engines, which depends on everything else."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,12 +41,12 @@ from tilewright.proposers.nki.rewrites.window import window
 
 FACTORS = (2, 4, 8, 16, 0)
 _COUNTED: Mapping[str, tuple[int, ...]] = {"bands": (3, 4, 8, 16), "stack": (2, 4)}
-"""How many iterations of a loop techniques take."""
+"""Numbers of iterations of a loop for techniques."""
 _WIDTHS = (512, 1024, 2048)
 _PIECES, LEAST_ROWS = (4, 8, 16), 4
-"""Transfers that a large one becomes, and rows of each of them."""
+"""Numbers of transfers into which a large one is split, and minimum number of rows of each."""
 _PARTS = (4, 8, 0)
-"""Of the loop that a mask depends on, each without what is hidden in it."""
+"""Numbers of parts of the loop on which a mask depends, each without its hidden columns."""
 
 
 def _at_loop(kernel: Kernel, change: Callable[[Kernel, Path], Kernel], name: str) -> Kernel:

@@ -17,18 +17,19 @@ from tilewright.proposers.nki.planning.steps import Step, possible
 from tilewright.proposers.nki.rewrites.engines import ENGINES
 
 LARGE = 100
-"""Statements from which on a kernel is rewritten at all like places at once."""
+"""Number of statements from which on a kernel is rewritten at all similar places at once."""
 _REFUSALS = 4
-"""Like places one after another that refuse a step before the others are left alone."""
+"""Number of similar places in a row that refuse a step before the others are skipped."""
 _ARGUMENTS: Mapping[str, tuple[str, ...]] = {"engine": ENGINES, "strip": ("512", "1024", "2048")}
 _SWEPT = (
     "accumulate", "reuse", "stored-type", "spread", "turn", "runs", "unfold", "separate", "land",
     "skip-copy", "take-over", "forward", "along", "merge", "accumulate", "defer", "strip", "engine",
 )  # fmt: skip
-"""Techniques at an instruction: first those that remove work, last those that divide the rest."""
+"""Techniques for an instruction: first those that remove work, last those that divide the remaining
+work."""
 _SINGLY = ("window", "window", "hoist", "psum")
-"""Techniques each place of which is kept if the estimate is lower after it. Windows are loaded
-before the inner loop, then before the one around it."""
+"""Techniques of which each place is kept if it lowers the estimate. Windows are loaded before the
+inner loop, then before its enclosing loop."""
 
 Made: TypeAlias = tuple[tuple[Step, ...], Kernel]
 Kind: TypeAlias = tuple[object, ...]

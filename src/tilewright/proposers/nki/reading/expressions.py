@@ -37,7 +37,7 @@ _REAL: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 MODULES = {"nki.language": "nl", "nki.isa": "nisa", "nki": "nki", "numpy": "np", "math": "math"}
 LARGEST = 1 << 256
-"""Whole numbers stay below this: larger ones only burn time and memory."""
+"""Limit for integers, because larger ones would only waste time and memory."""
 _MOST_POWER = 256
 _LONGEST_NAME = 1000
 

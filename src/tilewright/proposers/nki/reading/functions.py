@@ -16,7 +16,7 @@ from tilewright.proposers.nki.reading.values import (
 )
 
 MOST_ITEMS = 4096
-"""Of a comprehension, a list or a tuple."""
+"""Maximum number of items of a comprehension, a list or a tuple."""
 
 
 class Reader(Protocol):

@@ -22,7 +22,7 @@ from tilewright.proposers.nki.reading.walking import Reader
 Constants: TypeAlias = tuple[tuple[str, object], ...]
 NONE: Mapping[str, object] = MappingProxyType({})
 Unread: TypeAlias = tuple[str, int]
-"""Why a kernel is not read, and its line; 0 where that is all of it."""
+"""Why a kernel cannot be read, and the line; 0 if there is no line."""
 
 
 def read(source: str, workload: Workload, language: KernelLanguage) -> Kernel:

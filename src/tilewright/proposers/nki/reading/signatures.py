@@ -35,4 +35,4 @@ DEFAULTS: Mapping[str, object] = {
     "scale": 1.0, "reverse0": False, "reverse1": False, "negate": False, "is_transpose": False,
     "is_stationary_onezero": False, "is_moving_onezero": False,
 }  # fmt: skip
-"""Values that say the same as leaving the argument out."""
+"""Values that have the same effect as omitting the argument."""

@@ -11,7 +11,7 @@ from tilewright.proposers.nki.reading.expressions import MODULES
 from tilewright.proposers.nki.reading.signatures import SIGNATURES
 
 _NO_INSTRUCTIONS = ("get_nc_version",)
-"""Functions of the module of instructions that tell something about the machine."""
+"""Functions of the module of instructions that return properties of the machine."""
 
 
 def unread(source: str) -> list[LeftAlone]:

@@ -37,16 +37,16 @@ from tilewright.proposers.nki.reading.values import (
 )
 
 FEW = 4
-"""A loop of so many iterations that must be split becomes all of them."""
+"""A loop with at most this number of iterations is written out if it must be split."""
 MOST_SPLIT = 16
 EDGES = ((0, 1), (1, 0), (1, 1))
-"""Iterations at the beginning and at the end that are set apart, tried in this order."""
+"""Numbers of iterations at the beginning and at the end that are separated, tried in this order."""
 MOST_CARRIED = 64
-"""Iterations of a loop that hands names on, such as a list that it makes longer."""
+"""Maximum number of iterations of a loop that passes names on, such as a list that it extends."""
 MOST_STATEMENTS = 2000
 DEEPEST_CALL = 20
 MOST_STEPS = 1_000_000
-"""Expressions that are evaluated, and items that are assigned; real kernels take some thousands."""
+"""Maximum number of evaluated expressions and assigned items; real kernels take some thousands."""
 
 
 class _TooManyPartsError(UnsupportedError):
@@ -62,13 +62,13 @@ class Reader:
 
     names: dict[str, Any] = field(default_factory=dict)
     outside: Mapping[str, Any] = field(default_factory=dict)
-    """What functions see beside their parameters."""
+    """Names that functions can use in addition to their parameters."""
     tensors: dict[str, Tensor] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
     trips: dict[str, int] = field(default_factory=dict)
     body: list[Statement] = field(default_factory=list)
     given: frozenset[str] = frozenset()
-    """Names that the function which is walked did not bind itself."""
+    """Names that the function that is read did not define itself."""
     count: int = 0
     depth: int = 0
     steps: int = 0

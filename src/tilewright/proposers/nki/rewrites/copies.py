@@ -33,7 +33,7 @@ from tilewright.proposers.nki.rewrites.uses import (
 )
 
 _SBUF_ONLY = ("nc_matmul", "nc_transpose", "dma_copy", "affine_select", "iota")
-"""Instructions that do not read PSUM; those on Pool do not either."""
+"""Instructions that cannot read PSUM; neither can those on Pool."""
 
 
 def forward(kernel: Kernel, path: Path) -> Kernel:

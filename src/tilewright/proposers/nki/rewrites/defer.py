@@ -16,7 +16,7 @@ from tilewright.proposers.nki.rewrites.uses import (
 )
 
 _KEEPS_RANGE = ("float32", "tfloat32", "bfloat16")
-"""Types in which numbers that are not scaled yet do not overflow earlier than in float32."""
+"""Types in which unscaled numbers do not overflow earlier than in float32."""
 
 
 def defer(kernel: Kernel, path: Path) -> Kernel:

@@ -41,7 +41,7 @@ def join(kernel: Kernel, path: Path) -> Kernel:
     source, tile = _loaded(kernel, path, load)
     (distance, length), *inner = source.dims[1:]
     begin: dict[Path, int] = {path: 0}
-    """How many elements of the first axis behind the partitions each load begins later."""
+    """Offset of each load along the first axis after the partitions, in elements."""
     for place, other in _loads_beside(kernel, path):
         region, like = _loaded(kernel, place, other)
         apart = region.offset - source.offset

@@ -9,7 +9,7 @@ from tilewright.proposers.nki.ir import Kernel, Memory, Tensor, mapped_ops, ops,
 from tilewright.proposers.nki.rewrites.copies import may_read_psum, off_pool
 
 _PSUM_BYTES = 8 << 10
-"""Half of PSUM: the largest tile that is put there."""
+"""Maximum size of a tile that is moved to PSUM, which is half of it."""
 _NO_PSUM = ("dma_copy", "dma_transpose", "iota", "affine_select", "nc_stream_shuffle")
 _COLUMNS = ("operand0", "operand1", "bias", "scale", "initial", "reduce_res")
 

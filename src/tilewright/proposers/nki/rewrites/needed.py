@@ -10,7 +10,7 @@ from tilewright.proposers.nki.ir import Alloc, Kernel, Region, Tensor, spliced, 
 from tilewright.proposers.nki.rewrites.uses import is_whole, op_at, uses
 
 _OPERANDS = {"tensor_copy": "src", "nc_matmul": "moving"}
-"""Instructions that compute each column of their result from the same one of an operand."""
+"""Instructions that compute each column of their result from the same column of an operand."""
 
 
 def only_needed_columns(kernel: Kernel) -> Kernel:

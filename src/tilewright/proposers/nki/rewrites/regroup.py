@@ -40,7 +40,7 @@ _BY_ELEMENT = (
     "dma_copy", "tensor_copy", "memset", "tensor_tensor", "tensor_scalar", "activation",
     "reciprocal",
 )  # fmt: skip
-"""Instructions that may see their operands under another shape, all alike."""
+"""Instructions whose operands may all have another, equal shape."""
 _MOST_DIMS = 5
 
 

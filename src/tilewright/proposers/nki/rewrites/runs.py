@@ -32,7 +32,7 @@ from tilewright.proposers.nki.rewrites.renaming import with_own_tile
 from tilewright.proposers.nki.rewrites.uses import is_whole, op_at, uses
 
 WIDEST = 16
-"""Elements from one to the next, up to which loading all of them pays."""
+"""Maximum distance between elements for which loading all elements in between is faster."""
 
 
 def runs(kernel: Kernel, path: Path) -> Kernel:

@@ -15,7 +15,7 @@ from tilewright.proposers.nki.rewrites.copies import skip_copy
 from tilewright.proposers.nki.rewrites.uses import op_at
 
 MOST_COLUMNS = 4096
-"""Of the row: what PSUM holds of float32."""
+"""Maximum length of the row, limited by the float32 numbers that fit into PSUM."""
 
 
 def spread(kernel: Kernel, path: Path) -> Kernel:

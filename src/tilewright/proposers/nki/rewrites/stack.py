@@ -45,7 +45,7 @@ from tilewright.proposers.nki.rewrites.uses import BY_PARTITION, op_at
 
 ALL = 128
 BEGINNINGS = (32, 64)
-"""Partitions of a tile behind which another one may begin."""
+"""Numbers of partitions of a tile after which another one may begin."""
 
 
 def fold(kernel: Kernel, path: Path) -> Kernel:

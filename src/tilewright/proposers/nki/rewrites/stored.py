@@ -22,7 +22,7 @@ from tilewright.proposers.nki.rewrites.renaming import with_own_tile
 from tilewright.proposers.nki.rewrites.uses import op_at, uses
 
 _HELD = ("bfloat16", "float16", "uint8", "int8", "uint16", "int16")
-"""Types of which float32 holds every value."""
+"""Types of which float32 can represent every value."""
 _READ_AS: dict[str, tuple[str, ...]] = {
     "tensor_copy": ("src",), "tensor_scalar": ("data",), "activation": ("data",),
     "tensor_tensor": ("data1", "data2"), "scalar_tensor_tensor": ("data", "operand1"),

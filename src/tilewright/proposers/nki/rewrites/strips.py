@@ -78,10 +78,10 @@ class _Group:
     inside: list[Op] = field(default_factory=list)
     behind: list[Op] = field(default_factory=list)
     apart: list[Op] = field(default_factory=list)
-    """The same instructions without the numbers that scans hand on from strip to strip."""
+    """The same instructions without the numbers that scans pass from strip to strip."""
     kind: str = "affine_range"
     done: set[str] = field(default_factory=set)
-    """Columns that are complete only behind the loop."""
+    """Columns that are complete only after the loop."""
 
     def takes(self, statement: Statement) -> bool:
         """Whether a statement can be added. The group ends with the first one that cannot."""

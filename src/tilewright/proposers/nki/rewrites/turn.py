@@ -30,7 +30,7 @@ from tilewright.proposers.nki.names import Names
 from tilewright.proposers.nki.rewrites.uses import op_at
 
 MOST = 128
-"""Rows and columns of what PE transposes at once."""
+"""Maximum numbers of rows and columns that PE transposes at once."""
 
 
 def turn(kernel: Kernel, path: Path) -> Kernel:

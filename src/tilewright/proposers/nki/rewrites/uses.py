@@ -29,7 +29,7 @@ BY_PARTITION = (
     "scalar_tensor_tensor", "reciprocal", "tensor_reduce", "tensor_tensor_scan",
     "tensor_copy_predicated",
 )  # fmt: skip
-"""Instructions that do the same in every partition, with what this partition holds."""
+"""Instructions that do the same in every partition, with the data in this partition."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ from tilewright.proposers.rewriter.machine import Machine
 ONE = Expr(1)
 """A single row or column."""
 MAX_SLOTS = 8
-"""Remainders by more than this are offsets, not slots."""
+"""Remainders by larger numbers are offsets, not slots."""
 
 
 class NotApplicable(Exception):

@@ -54,7 +54,7 @@ def settings_reaching(kernel: Kernel, machine: Machine, move: Command) -> frozen
 
 
 _State: TypeAlias = dict[tuple[str, str], frozenset[Command]]
-"""By a setting's command and id, those that may be in force."""
+"""The settings that may be in force, by command and id."""
 
 
 @lru_cache(maxsize=256)

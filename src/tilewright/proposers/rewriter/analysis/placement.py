@@ -20,17 +20,18 @@ from tilewright.proposers.rewriter.ir import Command, Kernel, walk_paths
 from tilewright.proposers.rewriter.machine import Machine, Space
 
 ELSEWHERE = 1 << 24
-"""Rows from here on exist in no memory: a grown buffer waits there for its place."""
+"""Rows from here on exist in no memory. An enlarged buffer has these rows until it is placed."""
 
 
 Place: TypeAlias = tuple[int, int]
-"""Row of the first slot, and rows from slot to slot."""
+"""Row of the first slot, and distance in rows between slots."""
 BEAM = 48
-"""Placements kept after each buffer, of few buffers."""
+"""Number of placements that are kept after each buffer, if there are few buffers."""
 MOST_TRIED = 1_600
-"""Placements kept times the square of the number of buffers: what finding places for them costs."""
+"""Maximum of the kept placements multiplied by the square of the number of buffers, which limits
+the time."""
 PARTNERS_SHARE, SLOTS_SHARE, OTHERS_SHARE = 4.0, 1.0, 0.5
-"""What it costs to share a bank: a product waits for each row; loads disturb reads now and then."""
+"""Cost of sharing a bank: a product waits for each row; loads disturb reads only sometimes."""
 
 
 def placed(kernel: Kernel, machine: Machine) -> Kernel:

@@ -27,7 +27,7 @@ from tilewright.proposers.rewriter.expr import Atom, Expr, Minimum, Quotient, Re
 from tilewright.proposers.rewriter.ir import Condition, Guard, Loop
 
 MAX_OPERATIONS = 200_000
-"""Work that isl may do on one question, in its own unit: about 50 milliseconds."""
+"""Maximum work of isl for one question, in its own unit: about 50 milliseconds."""
 
 
 def meet(

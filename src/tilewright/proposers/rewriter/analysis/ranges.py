@@ -150,7 +150,7 @@ def _values(expr: Expr, above: Body) -> list[int]:
 
 
 MOST_VALUES = 256
-"""Values of an expression that are averaged."""
+"""Maximum number of values of an expression that are averaged."""
 
 
 def loops_in(above: Body) -> list[Loop]:

@@ -29,7 +29,7 @@ from tilewright.proposers.rewriter.ir import (
 from tilewright.proposers.rewriter.machine import Machine
 
 _BLOCK, _LINE = "block'", "line'"
-"""Names that no C identifier has."""
+"""Names that cannot be C identifiers."""
 
 
 def touches(access: Access, kernel: Kernel, machine: Machine) -> Region:

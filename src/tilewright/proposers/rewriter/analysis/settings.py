@@ -32,11 +32,11 @@ from tilewright.proposers.rewriter.ir import (
 from tilewright.proposers.rewriter.machine import Machine
 
 Key: TypeAlias = tuple[str, str]
-"""A setting's command and id; the id is empty where there is only one."""
+"""A setting's command and id; the id is empty if there is only one."""
 Setting: TypeAlias = tuple[Operand, ...]
-"""The operands of a setting, its id left out."""
+"""The operands of a setting without its id."""
 State: TypeAlias = Mapping[Key, "Setting | None"]
-"""What is in force; None where that depends on the way here."""
+"""The setting in force; None if it depends on the path to this place."""
 
 
 def resolved(kernel: Kernel, machine: Machine) -> Kernel:

@@ -26,9 +26,9 @@ from tilewright.proposers.rewriter.ir import (
 )
 
 REACH = 2048
-"""Constants below this are added by one instruction."""
+"""Constants below this number are added with one instruction."""
 ADDRESS, SHARED = 1.5, 2.0
-"""Instructions for a place in an array, and for what the words of a block share."""
+"""Number of instructions for an array address, and for the common part of a block's words."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,14 +37,16 @@ from tilewright.proposers.rewriter.ir import (
 from tilewright.proposers.rewriter.machine import Machine
 
 MOVE_OVERHEAD = 6.0
-"""Cycles a move takes beyond one per row: a wide move is cheaper than several narrow ones."""
+"""Number of cycles of a move in addition to one per row, so that one wide move is faster than
+several narrow ones."""
 STORE_ROW = 1.8
 """Cycles per stored row."""
 CORE_COMMAND = 5.5
 CORE_ITERATION = 2.5
 """Cycles of the core per command and per loop iteration."""
 CORE_ELEMENT = 30.0
-"""Cycles of the core per element that it computes itself, with the wait for what was stored."""
+"""Number of cycles of the core for each element that it computes itself, including the wait for
+stores."""
 
 
 @dataclass(frozen=True, slots=True)

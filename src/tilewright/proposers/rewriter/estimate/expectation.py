@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tilewright.proposers.rewriter.estimate.cost import Cost
 
 NOTABLE = 0.05
-"""A change of a quantity, as a share of it, that is worth a word."""
+"""Minimum change of a quantity that is reported, as a share of the quantity."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 LATENCY = 80.0
-"""From the end of a load's last row to its use, and from a product to its result being stored."""
+"""Latency from the end of a load's last row to its use, and from a product to the store of its
+result."""
 PRODUCTS, LOADS, STORES = 9.0, 10.0, 5.0
-"""Commands that a unit holds, in its queue and under way, before the core waits."""
+"""Number of commands in a unit, in its queue and in progress, before the core waits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from tilewright.proposers.rewriter.ir import (
 from tilewright.proposers.rewriter.lifting.kinds import NotModelled, Table, Value, is_marked
 
 _WORD = 64
-"""Bits of the widest integer; a shift by as many or more has no meaning in C."""
+"""Number of bits of the widest integer. A shift by this number or more is undefined in C."""
 
 
 def literal(text: str) -> Value:
@@ -56,7 +56,8 @@ def _evenly(numbers: list[Expr], index: Expr) -> Expr | None:
 
 
 _MOST_BITS = 128
-"""Of a constant: products of products grow without end where nothing cuts them off."""
+"""Maximum absolute value of a constant, because repeated products would otherwise grow without
+limit."""
 
 
 def arithmetic(operator: str, left: Expr, right: Expr) -> Expr:

@@ -11,9 +11,9 @@ from tilewright.proposers.rewriter.lifting.narrow import stored
 from tilewright.proposers.rewriter.lifting.values import Reader
 
 ENTRIES = "[]"
-"""The type of a field that is an array of integers, as `structures` gives it."""
+"""The type of a field that is an array of integers, in the form of `structures`."""
 LONGEST = 256
-"""Entries of an array that is followed value by value."""
+"""Maximum number of entries of an array that is followed entry by entry."""
 
 
 def initial(reader: Reader, kind: str, sizes: list[Node | None], given: Node) -> Value:

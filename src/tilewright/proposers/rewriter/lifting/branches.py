@@ -104,7 +104,7 @@ def parts_of_if(node: Node) -> tuple[Node, Node, Node | None]:
 
 
 Case: TypeAlias = tuple[list[Node], list[Node]]
-"""The values of a case, none for `default`, and its statements without the last `break`."""
+"""The values of a case (none for `default`), and its statements without the last `break`."""
 
 
 def cases_of(node: Node) -> list[Case]:

@@ -38,7 +38,7 @@ from tilewright.proposers.rewriter.lifting.values import Reader
 
 _ADDRESSES = {"dram_read": Dram, "dram_write": Dram, "local_read": Local, "local_write": Local}
 _DEEPEST = 16
-"""Calls within calls before a function counts as endlessly recursive."""
+"""Maximum depth of nested calls; a deeper function is regarded as endlessly recursive."""
 
 
 class Calls(Lifting):

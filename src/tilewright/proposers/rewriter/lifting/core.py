@@ -11,7 +11,7 @@ from tilewright.proposers.rewriter.lifting.kinds import NotModelled, Pointer
 from tilewright.proposers.rewriter.lifting.values import Reader
 
 _Sum = tuple[tuple[tuple[float, Dram], ...], float]
-"""Terms of a linear combination, and its constant."""
+"""The terms of a linear combination, and its constant."""
 
 
 def assignment(node: Node, reader: Reader) -> Assign:

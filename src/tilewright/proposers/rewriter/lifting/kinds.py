@@ -89,7 +89,8 @@ Value: TypeAlias = (
 )
 
 MARK = "@"
-"""Ends the name of a variable that stands for a value at the head of an unknown iteration."""
+"""The end of the name of a variable that represents a value at the beginning of an unknown
+iteration."""
 
 
 def is_marked(expr: Expr) -> bool:

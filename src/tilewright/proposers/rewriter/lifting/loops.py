@@ -39,9 +39,9 @@ from tilewright.proposers.rewriter.lifting.scope import Scope
 from tilewright.proposers.rewriter.lifting.steady import behind_last, steady
 
 MOST_LISTED = 16
-"""Iterations of a loop that may be written one after the other."""
+"""Maximum number of iterations of a loop that may be written out."""
 MOST_ITERATIONS = 512
-"""The same of all loops of a kernel."""
+"""The same limit for all loops of a kernel together."""
 
 
 class Loops(Branches):

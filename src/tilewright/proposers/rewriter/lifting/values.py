@@ -45,7 +45,7 @@ from tilewright.proposers.rewriter.lifting.scope import Scope
 from tilewright.proposers.rewriter.machine import Machine
 
 _POINTER = 8
-"""Bytes of a pointer on the core."""
+"""Size of a pointer on the core, in bytes."""
 _COMPARISONS = frozenset(("<", "<=", ">", ">=", "==", "!="))
 Inlined: TypeAlias = Callable[[Node, "Scope"], "Value"]
 """Evaluates a call of one of the file's own functions."""

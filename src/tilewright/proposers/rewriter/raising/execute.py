@@ -24,7 +24,7 @@ from tilewright.proposers.rewriter.raising.translation.parts import (
 from tilewright.proposers.rewriter.raising.translation.runtime import RUNTIME
 
 MOST_STEPS = 4_000_000
-"""Iterations and calls of one run."""
+"""Maximum number of iterations and calls of one run."""
 MOST_COMMANDS = 1_500_000
 MOST_BYTES = 4 << 20
 """That the core clears or copies at once."""

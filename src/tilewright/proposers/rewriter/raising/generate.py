@@ -38,7 +38,7 @@ class AxisEnds(NotRaised):
 
 
 _At: TypeAlias = Callable[..., Dram]
-"""An address of a point, from its place in the point, further dimensions and an offset."""
+"""An address of a point, given by its position in the point, further dimensions and an offset."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from tilewright.proposers.rewriter.raising.translation.parts import SPACING
 
 Vector: TypeAlias = tuple[int, ...]
 _Key: TypeAlias = tuple[int, Store, bytes, tuple[float, ...]]
-"""Phase, way of storing, products from the first one on, and scales of added rows."""
+"""Phase, way of storing, products relative to the first one, and scales of added rows."""
 MOST_PIECES = 64
-"""Nests that a computation may fall into."""
+"""Maximum number of nests of a computation."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from tilewright.proposers.rewriter.raising.execute import NotRaised
 from tilewright.proposers.rewriter.raising.translation.parts import SPACING, Own
 
 MOST_BYTES = 4 << 20
-"""That all fillings of an array may take."""
+"""Maximum size of all fillings of an array."""
 
 
 class Fillings:

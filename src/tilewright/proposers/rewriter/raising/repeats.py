@@ -14,11 +14,12 @@ from itertools import chain
 from typing import TypeAlias
 
 Shape: TypeAlias = tuple[object, ...]
-"""What elements have in common that may repeat one another; equal ones have as many numbers."""
+"""The common properties of elements that can repeat one another. Equal shapes have the same number
+of numbers."""
 LONGEST = 96
-"""Elements and loops in a part."""
+"""Maximum number of elements and loops in a part."""
 TIMES = 3
-"""Parts that make a new loop: two are always evenly apart."""
+"""Number of parts that form a new loop; two parts are always evenly spaced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class _Sequence:
         self.terms: list[Term] = []
         self._hashes: list[int] = []
         self._due: dict[int, set[int]] = {}
-        """By place: where loops are, or were, that a part ending there would extend."""
+        """By position: where there are, or were, loops that a part ending there would extend."""
 
     def append(self, term: Term) -> None:
         """Add the next element."""

@@ -37,9 +37,10 @@ from tilewright.proposers.rewriter.raising.translation.parts import SPACING
 from tilewright.proposers.rewriter.rewrites.first_times import joined
 
 MOST_COMMANDS = 1_000_000
-"""Commands of a run in which loops are looked for."""
+"""Maximum number of commands of a run in which loops are searched for."""
 MOST_STATEMENTS = 240
-"""Commands and loops of a schedule; one that repeats less is no loops."""
+"""Maximum number of commands and loops of a schedule; with more, the commands are not regarded as
+loops."""
 _NAMES = ("i", "j", "k", "p", "q", "r", "s", "t", "u", "v", "w", "x", "y", "z")
 
 

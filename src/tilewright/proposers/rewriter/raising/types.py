@@ -72,7 +72,7 @@ NAMED: Mapping[str, Type] = {
     "bool": Number(1, signed=False), "_Bool": Number(1, signed=False),
     "float": FLOAT, "double": DOUBLE, "char": Number(1, signed=False),
 }  # fmt: skip
-"""Types by one name, on a 64-bit RISC-V core (where char is unsigned)."""
+"""Types with a single name, on a 64-bit RISC-V core (on which char is unsigned)."""
 
 
 def of_words(words: list[str]) -> Number | None:

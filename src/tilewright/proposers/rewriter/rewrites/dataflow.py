@@ -27,7 +27,7 @@ from tilewright.proposers.rewriter.ir import (
 from tilewright.proposers.rewriter.machine import Machine
 
 MOST_TESTED = 4096
-"""Iterations of a loop for which a test is worked out one by one."""
+"""Maximum number of iterations of a loop for which a test is evaluated one by one."""
 
 
 def sum_in_memory(kernel: Kernel, machine: Machine) -> Kernel:

@@ -46,7 +46,8 @@ def put_operand(
 
 
 _APART = 1 << 14
-"""Rows between copies that wait for their place; no memory holds a value that reaches further."""
+"""Distance in rows between copies that are not placed yet; no memory contains a value with more
+rows."""
 
 
 def scale_product(block: Block, member: Command, factor: float, edits: Edits) -> None:

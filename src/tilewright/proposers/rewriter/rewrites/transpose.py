@@ -33,7 +33,7 @@ from tilewright.proposers.rewriter.ir import (
 from tilewright.proposers.rewriter.machine import Machine
 
 TRANSPOSE = "b_transpose"
-"""The setting of the array that transposes what it latches."""
+"""The setting of the array that transposes the latched operand."""
 
 
 def transpose(kernel: Kernel, machine: Machine) -> Kernel:

@@ -32,7 +32,7 @@ from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.rewrites.rejoin import rejoined
 
 MOST_TESTED = 4096
-"""Iterations of a loop for which a test is worked out one by one."""
+"""Maximum number of iterations of a loop for which a test is evaluated one by one."""
 
 
 def plain(kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop) -> tuple[Kernel, Loop]:

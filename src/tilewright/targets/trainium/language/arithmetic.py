@@ -19,9 +19,9 @@ from tilewright.targets.trainium.tiles.index import Index, Mask, combined, compa
 from tilewright.targets.trainium.tiles.view import View
 
 LARGEST = 1 << 256
-"""Whole numbers stay below this: larger ones only burn time and memory."""
+"""Limit for integers, because larger ones would only waste time and memory."""
 MOST_ITEMS = 1_000_000
-"""Of a list, tuple or text."""
+"""Maximum number of items of a list, tuple or text."""
 
 BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,

@@ -14,7 +14,7 @@ from tilewright.targets.trainium.language.values import Builtin, Decorator
 
 ClassKind = Literal["plain", "dataclass", "tuple", "enum"]
 REQUIRED = object()
-"""Instead of the default of a field that has none."""
+"""The default of a field that has none."""
 
 
 @dataclass(frozen=True)

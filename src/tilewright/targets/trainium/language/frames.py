@@ -27,7 +27,7 @@ class Frame:
 
 Expression = Callable[[Frame], Any]
 Statement = Callable[[Frame], int]
-"""Returns NEXT, or how control goes on."""
+"""Returns NEXT, or how the flow of control continues."""
 NEXT, BREAK, CONTINUE, RETURN = range(4)
 
 
@@ -62,7 +62,7 @@ class Function:
         self.name = name
         self.parameters = parameters
         self.is_kernel = False
-        """Whether it went through `nki.jit` or its like."""
+        """Whether it was decorated with `nki.jit` or a similar decorator."""
         self._body = body
         self._frame = frame
         self.defaults = {n: default(frame) for n, default in parameters.defaults}

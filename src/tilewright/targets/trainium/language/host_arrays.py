@@ -23,7 +23,7 @@ from tilewright.targets.trainium.tiles.dtypes import (
 )
 
 MOST_TEXT = 1000
-"""Characters of an array's expression."""
+"""Maximum number of characters of an array's expression."""
 _PYTHON_TYPES = {"float": float, "int": int, "bool": bool}
 _ELEMENTS_IN_A_STEP = 1000
 _MOST_AXES = 8
@@ -105,7 +105,8 @@ MAKERS: Mapping[str, _Maker] = {
     "cumsum": _Maker(("a", "axis"), _same),
     "flip": _Maker(("m", "axis"), _same),
 }
-"""Functions that make an array out of numbers and arrays. Positions count where numpy has names."""
+"""Functions that create an array from numbers and arrays. Positions are used for parameters that
+numpy names."""
 _ELEMENTWISE = frozenset({
     "add", "subtract", "multiply", "divide", "power", "maximum", "minimum", "equal", "not_equal",
     "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or", "logical_not",

@@ -10,7 +10,7 @@ from tilewright.targets.trainium.language.library import HELPERS, module
 from tilewright.targets.trainium.language.values import Missing, Namespace
 
 Bindings = Callable[[int], Mapping[str, object]]
-"""From the version of NKI to the names that an import binds."""
+"""Maps a version of NKI to the names that an import defines."""
 
 
 def imported(node: ast.Import | ast.ImportFrom) -> Bindings:

@@ -141,7 +141,7 @@ def _normalize_dim(run: Execution, i: Any, rank: Any) -> int:
 HELPERS: Mapping[str, Callable[..., Any]] = {
     "div_ceil": _div_ceil, "n_elts": _n_elts, "normalize_dim": _normalize_dim
 }  # fmt: skip
-"""What public harnesses put in scope beside the kernel."""
+"""Names that public harnesses provide in addition to the kernel."""
 
 
 # ---- nki.language
@@ -379,7 +379,7 @@ _WRITING: dict[str, Callable[..., Any]] = {
     "tensor_copy_predicated": copies.tensor_copy_predicated,
     "select_reduce": selection.select_reduce,
 }
-"""Operations that take `dst` in both; in NKI 2 it comes first."""
+"""Operations that take `dst` in both versions; in NKI 2 it comes first."""
 
 
 def _nc_stream_shuffle(
@@ -427,7 +427,7 @@ _IN_ORDER: dict[str, tuple[str, ...]] = {
     "nc_transpose": ("engine",), "tensor_copy": ("engine",), "tensor_tensor": ("engine",),
     "tensor_scalar": ("engine",),
 }  # fmt: skip
-"""NKI 2: parameters that may be given by their place too, after those that must be given."""
+"""NKI 2: parameters that may also be given by position, after the required ones."""
 
 
 class _WithDestination(Builtin):

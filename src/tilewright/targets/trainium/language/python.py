@@ -218,7 +218,7 @@ def _round(run: Execution, value: Any, digits: Any = None) -> Any:
 
 
 _MOST_DIGITS = 400
-"""Of a rounded number: no float or whole number of a kernel has more."""
+"""Maximum number of digits of a rounded number; no number in a kernel has more."""
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {

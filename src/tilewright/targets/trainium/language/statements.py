@@ -491,7 +491,8 @@ def _body(node: ast.FunctionDef) -> Callable[[Frame], Any]:
 
 
 _SPECIAL = ("__init__", "__post_init__", "__iter__", "__getitem__")
-"""Methods of Python's protocols that are kept; the last two only to be named as not supported."""
+"""Special methods of Python that are kept. The last two are kept only to report that they are not
+supported."""
 _BASES: dict[str, ClassKind] = {"NamedTuple": "tuple", "Enum": "enum", "IntEnum": "enum"}
 
 

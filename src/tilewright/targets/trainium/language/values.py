@@ -73,7 +73,8 @@ class Builtin:
         self._function = function
         self._ignored = frozenset(ignored)
         self._accepted: set[tuple[object, ...]] = set()
-        """Number of arguments and keywords of calls that were found right, none of them ignored."""
+        """Numbers of arguments and keywords of calls that were accepted, if no argument is
+        ignored."""
         parameters = list(inspect.signature(function).parameters.values())[1:]
         kinds = inspect.Parameter
         self.positional = [

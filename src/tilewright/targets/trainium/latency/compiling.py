@@ -15,11 +15,11 @@ from tilewright.targets.trainium.tiles.regular import patterns
 from tilewright.targets.trainium.trace import Access, Instruction, Loop, Trace
 
 WIDEST = 512
-"""Elements per partition of the widest instruction that loops are turned into."""
+"""Maximum number of elements per partition of an instruction that replaces a loop."""
 REDUCTIONS = 4
-"""Iterations of a longer loop whose reductions become one instruction: so many were seen in the
-compiler's output. It is modelled only for loops that access PSUM, as the published latencies of
-others are those of single reductions."""
+"""Number of iterations of a longer loop whose reductions become one instruction, as seen in the
+compiler's output. It is modelled only for loops that access PSUM, because the published latencies
+of other loops are those of single reductions."""
 _VECTOR_ENGINES = ("dve", "act", "any")
 
 

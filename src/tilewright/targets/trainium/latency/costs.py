@@ -17,9 +17,9 @@ from tilewright.targets.trainium.machine import Machine
 from tilewright.targets.trainium.trace import Access, Instruction
 
 PE, VECTOR, SCALAR, GPSIMD, DMA = range(5)
-"""Numbers of the engines, as the scheduler knows them."""
+"""Numbers of the engines in the scheduler."""
 ENGINES = ("PE", "DVE", "ACT", "Pool", "DMA")
-"""Their names in results."""
+"""Names of the engines in results."""
 PSUM_PORT = "PSUM port"
 CAUSES = (
     Cause("PE", "the Tensor engine multiplies or transposes"),
@@ -29,12 +29,13 @@ CAUSES = (
     Cause("DMA", "the DMA engines transfer data (the mean of all DMA engines)"),
     Cause(PSUM_PORT, "the Vector or the Scalar engine uses the port to PSUM that they share"),
 )
-"""What the entries of a breakdown count, in ns; they overlap."""
+"""The entries of a breakdown, in ns; they overlap."""
 _NUMBER = {"pe": PE, "dve": VECTOR, "act": SCALAR, "pool": GPSIMD}
 _FAST_PAIRS = {"add", "subtract", "multiply"}
 _WIDE = ("float32", "int32", "uint32")
 _SMALL_RUN = 512
-"""A transfer within HBM is dealt to the DMA engines in pieces of at least so many bytes."""
+"""Minimum number of bytes of a part when a transfer inside HBM is distributed to the DMA
+engines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +138,7 @@ class Costs:
         target = instruction.writes[0]
         if instruction.opcode == "dma_compute":
             sources = instruction.reads
-        elif instruction.attributes.get(
-            "accumulate"
-        ):  # the operand to which it adds is read as well
+        elif instruction.attributes.get("accumulate"):  # the destination is read as well
             sources = (instruction.reads[0], target)
         else:
             return self._moved(instruction.opcode, instruction.reads[0], target)

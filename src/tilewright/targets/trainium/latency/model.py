@@ -31,7 +31,7 @@ require_current(_schedule, Path(__file__).parent / "cpp")
 
 MODEL_VERSION = _schedule.SOURCE_HASH[:16]
 WAITS = ("", "data", "buffer", "engine", "port")
-"""Why an instruction did not start earlier, by the scheduler's numbers."""
+"""Reasons why an instruction did not start earlier, by the scheduler's numbers."""
 
 
 NOTHING_LEFT = "nothing left to do"

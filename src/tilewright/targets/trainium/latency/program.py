@@ -16,7 +16,7 @@ from tilewright.targets.trainium.trace import Access, Instruction, Memory, Tenso
 _READ, _WRITE = 1, 2
 _PORTS: dict[Memory, int] = {"hbm": 0, "psum": 1, "sbuf": 2}
 _QUARTER = 32
-"""Partitions that dependences tell apart: engines start at multiples of so many."""
+"""Number of partitions that dependences distinguish, because engines start at multiples of it."""
 _Numbers = NDArray[np.int64]
 
 
@@ -80,7 +80,7 @@ class _Rows:
     ends: list[int] = field(default_factory=list)
     """For each row the number of accesses up to its last."""
     loaded: list[Tensor] = field(default_factory=list)
-    """What spilled operands are loaded into, behind the tensors of the trace."""
+    """The tensors into which spilled operands are loaded, after the tensors of the trace."""
     bytes_read: int = 0
     bytes_written: int = 0
     bytes_spilled: int = 0

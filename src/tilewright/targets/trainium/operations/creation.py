@@ -15,10 +15,11 @@ from tilewright.targets.trainium.tiles.view import View, whole
 from tilewright.targets.trainium.trace import Memory
 
 MOST_BYTES = 4 << 30
-"""Of one tensor in HBM."""
+"""Maximum size of a tensor in HBM."""
 MOST_AXES = 8
 MOST_BYTES_PER_PARTITION = 4 << 20
-"""Of one tensor on chip with its blocks: NKI 1 spills what does not fit, but not without end."""
+"""Maximum size of an on-chip tensor with its blocks. NKI 1 spills what does not fit, but not
+without limit."""
 
 
 class PartitionDim(int):

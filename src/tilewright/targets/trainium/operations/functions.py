@@ -19,7 +19,7 @@ class Operator:
 
     name: str
     spelled: str
-    """How the kernel wrote it."""
+    """The name in the kernel."""
 
 
 def _logical(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
@@ -39,7 +39,7 @@ _ALU: dict[str, Callable[[Any, Any], Any]] = {
     "abs": lambda a, b: np.abs(a), "rsqrt": lambda a, b: 1 / np.sqrt(a),
 }  # fmt: skip
 BITWISE = {"bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift", "invert"}
-"""Integers only, bit by bit."""
+"""Bitwise operations, which accept only integers."""
 COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
 _ALIASES = {
     "max": "maximum", "amax": "maximum", "min": "minimum", "amin": "minimum", "sum": "add",
@@ -93,7 +93,7 @@ DOMAINS: dict[str, tuple[float, float]] = {
     "sqrt": (2.0**-116, 2.0**118),
     "rsqrt": (2.0**-87, 2.0**97),
 }
-"""Where the tables of ACT hold."""
+"""The ranges in which the tables of ACT are valid."""
 
 _REDUCTIONS: dict[str, tuple[Callable[..., Any], float]] = {
     "add": (np.sum, 0.0),

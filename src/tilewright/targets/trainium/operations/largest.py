@@ -20,7 +20,7 @@ from tilewright.targets.trainium.tiles.index import Mask
 from tilewright.targets.trainium.tiles.view import View
 
 GROUP = 16
-"""Partitions whose elements `topk` compares with one another."""
+"""Number of partitions whose elements `topk` compares with one another."""
 _MOST_COMPARED, _MOST_CHOSEN = 1 << 16, 1 << 15
 
 

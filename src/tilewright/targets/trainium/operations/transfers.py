@@ -135,9 +135,7 @@ def transfer(
     exact: Values | None = None,
 ) -> None:
     """One DMA between equal shapes, except for axes of size 1."""
-    if (
-        mask is None
-    ):  # an index out of range is more helpful than the different shapes that it causes
+    if mask is None:  # an index out of range is reported before unequal shapes
         for view in (src, dst):
             if view.gather is not None:
                 read_bounds(run, view, None)

@@ -52,11 +52,13 @@ class Result:
     mask: Mask | None = None
     product: bool = False
     rounded: bool = False
-    """Whether its type holds the values as they are."""
+    """Whether its type can represent the values without rounding."""
     place: Any = None
-    """Traced: the `View` that its instructions write since it landed (that module imports this)."""
+    """Traced mode: the `View` to which its instructions write since its destination changed (that
+    module imports this one)."""
     summed: bool = False
-    """Traced: whether the PE array added it to a tile, so that it exists nowhere by itself."""
+    """Traced mode: whether the PE array added it to a tile, so that it does not exist
+    separately."""
 
 
 class Buffer:
@@ -86,15 +88,15 @@ class Buffer:
         self.written = False
         self.zeroed = False
         self.seen: NDArray[np.bool_] | None = None
-        """NKI 2, PSUM: which addresses a product was written to since the allocation."""
+        """NKI 2, PSUM: the addresses to which a product was written since the allocation."""
         self.accumulated: set[tuple[Any, ...]] = set()
-        """Accesses all of whose addresses are `seen`."""
+        """Accesses of which all addresses are `seen`."""
         self.stored: dict[tuple[Any, ...], int] = {}
-        """NKI 1, traced, HBM: the scope that last wrote each region."""
+        """NKI 1, traced mode, HBM: the scope that last wrote each region."""
         self.rewritten: KernelError | None = None
         """The error if this is an output: iterations of an affine loop write one region."""
         self.stamps: NDArray[np.int32] | None = None
-        """NKI 1, traced: the serial number of the scope that last wrote each place."""
+        """NKI 1, traced mode: the serial number of the scope that last wrote each place."""
 
     def storage(self) -> NDArray[Any]:
         """The matrix; elements that were not written are undefined."""

@@ -18,9 +18,9 @@ Values = NDArray[Any]
 Float32 = NDArray[np.float32]
 
 MOST_HOST_ELEMENTS = 1 << 22
-"""Of an array that a kernel makes with numpy."""
+"""Dtype of an array that a kernel creates with numpy."""
 UNDEFINED_INTEGER = 77
-"""What an integer holds that was never written; floats hold not-a-number."""
+"""The value of an integer that was never written; for floats it is NaN."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,9 +31,9 @@ class DType:
     itemsize: int
     kind: Literal["float", "integer", "bool"]
     storage: np.dtype[Any]
-    """Of the arrays that hold values of this type."""
+    """Dtype of the arrays that store values of this type."""
     exact: np.dtype[Any]
-    """The type itself, as arrays outside the interpreter have it."""
+    """The dtype that arrays outside the interpreter have."""
 
     @property
     def is_float(self) -> bool:
@@ -88,7 +88,7 @@ DTYPES: dict[str, DType] = {
 """All types by name."""
 
 MATMUL_FULL = (FLOAT32, TFLOAT32)
-"""Types of which both operands of a product must be if one is."""
+"""If one operand of a product has one of these types, both must have one."""
 
 _DROPPED_BITS = {"bfloat16": 16, "tfloat32": 13}
 

@@ -12,9 +12,9 @@ from tilewright.targets.trainium.tiles.view import View
 from tilewright.targets.trainium.translation.clipping import Dims, Place, UntranslatableError
 
 ONES: Mapping[str, int] = {"float32": -1, "bfloat16": -2, "float16": -3}
-"""Rows of ones by type, as tensors of which a kernel has one at most."""
+"""Rows of ones by type. A kernel has at most one such tensor for each type."""
 Affine = tuple[int, tuple[tuple[int, int], ...]]
-"""A constant, and factors of the variables of loops by their depth."""
+"""A constant, and factors of loop variables by their depth."""
 Value = Place | int | str
 """A region, a number that may differ between iterations, or a text."""
 

@@ -19,7 +19,7 @@ from tilewright.targets.trainium.translation.clipping import UntranslatableError
 from tilewright.targets.trainium.translation.translator import translated
 
 LIMITS = Limits(steps=5_000_000, instructions=300_000)
-"""Less than evaluation allows: what is recorded here takes more memory."""
+"""Limits that are lower than those of evaluation, because the records here take more memory."""
 
 
 def in_nki_2(machine: str, source: str, workload: Workload) -> str:

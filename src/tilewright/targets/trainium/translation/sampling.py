@@ -18,7 +18,7 @@ _CHOOSING = (
     ast.Dict, ast.Set, ast.Starred, ast.NamedExpr, ast.JoinedStr, ast.Yield, ast.Await,
 )  # fmt: skip
 _METHODS = ("broadcast_to", "reshape", "astype", "ap")
-"""Methods of tensors; others, such as `append`, may change what a later loop does."""
+"""Methods of tensors. Others, such as `append`, may change the effect of a later loop."""
 _BUILTINS = ("range", "slice")
 
 

@@ -27,7 +27,7 @@ def _names(tensors: Sequence[Tensor]) -> dict[int, str]:
 
 
 _TAKEN = re.compile(r".*_\d+|i\d+|part\d+|kernel")
-"""Names like those that are made here."""
+"""Names similar to those that are created here."""
 
 
 def text(body: Sequence[Item], trace: Trace, call: Call, more_names: Mapping[int, str]) -> str:

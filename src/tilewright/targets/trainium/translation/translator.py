@@ -40,7 +40,7 @@ from tilewright.targets.trainium.translation.spilling import Spill
 from tilewright.targets.trainium.translation.text import printed, text
 
 MOST_LINES = 2000
-"""Of a kernel that is worth writing again."""
+"""Maximum number of statements of a kernel that is worth translating."""
 
 
 def translated(source: str, call: Call, machine: Machine, limits: Limits | None = None) -> str:

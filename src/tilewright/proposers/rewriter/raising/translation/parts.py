@@ -20,9 +20,9 @@ from tilewright.proposers.rewriter.raising.types import (
 
 ENTRY = "kernel"
 SPACING = 1 << 40
-"""Bytes between the addresses of two arguments: argument n lies at (n + 1) * SPACING."""
+"""Distance in bytes between the addresses of two arguments: argument n is at (n + 1) * SPACING."""
 OWN = 1 << 62
-"""Where arrays of the kernel's own begin, which lie as far apart."""
+"""The first address of the kernel's own arrays, which have the same distance."""
 
 
 class Untranslated(Exception):

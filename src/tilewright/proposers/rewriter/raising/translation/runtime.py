@@ -45,4 +45,5 @@ RUNTIME: Mapping[str, object] = {
     "within": _within, "signed": _signed, "places": _places, "divided": _divided, "rest": _rest,
     "int": int, "bool": bool, "float": float, "next": next,
 }  # fmt: skip
-"""What the translated text calls, beside the memory and the list of commands."""
+"""The functions that the translated text calls, in addition to the memory and the list of
+commands."""
