@@ -57,7 +57,7 @@ class Door:
             self._folder.rmdir()
 
     def _listen(self) -> None:
-        with contextlib.suppress(OSError):  # it is closed
+        with contextlib.suppress(OSError):  # it is already closed
             while True:
                 connection, _ = self._listener.accept()
                 if self._places.acquire(blocking=False):

@@ -84,7 +84,7 @@ def main(channel: Channel) -> None:
     output = _Output(process.stdout)
     how, detail = _watch(process, start, output, channel)
     _end_descendants()
-    with contextlib.suppress(OSError):  # the parent is gone
+    with contextlib.suppress(OSError):  # the parent has ended
         said = {"how": how, "detail": detail, "output": output.tail()}
         channel.send_json({**said, "unhidden": unhidden})
 

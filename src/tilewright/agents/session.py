@@ -76,7 +76,7 @@ class AgentSession:
         self._given = assignment
         self._given_up = given_up
         self._hidden = machine.hidden
-        # No SimpleQueue: in CPython its `get` with a short time-out can wait for ever.
+        # No SimpleQueue: in CPython its `get` with a short time-out can wait forever.
         self._wanted: Queue[list[Candidate]] = Queue()
         self._changed = Condition()
         self._asked: dict[str, Candidate] = {}

@@ -62,7 +62,7 @@ class ProgressState:
     failed: int = 0
     baseline: Trial | None = None
     best: Trial | None = None
-    fastest_here: Trial | None = None  # of the iteration
+    fastest_here: Trial | None = None  # in this iteration
     failed_here: int = 0
     improvements: list[Improvement] = field(default_factory=list)
     stop_reason: str = ""

@@ -76,7 +76,7 @@ class Connection:
         require_distributed()
         from distributed import Client
 
-        # No SimpleQueue: in CPython its `get` with a short time-out can wait for ever.
+        # No SimpleQueue: in CPython its `get` with a short time-out can wait forever.
         self._arrived = Queue[Answered | Lost]()
         self._workers: tuple[WorkerInfo, ...] = ()
         self._identify = identify
@@ -128,7 +128,7 @@ class Connection:
                 workers=None if among is None else sorted(among),
                 pure=False,
             )
-        except (OSError, RuntimeError):  # the scheduler went away at this moment
+        except (OSError, RuntimeError):  # the scheduler ended at this moment
             self._futures.update(dict.fromkeys(keys))
             for key in keys:
                 self._arrived.put(Lost(key, died=False))
@@ -146,13 +146,13 @@ class Connection:
                 found.append(self._arrived.get_nowait())
         wanted = [item for item in found if item.key in self._futures]
         for item in wanted:
-            del self._futures[item.key]  # the scheduler may forget it
+            del self._futures[item.key]  # the scheduler may forget the worker
         return wanted
 
     def give_up(self, keys: Iterable[str]) -> None:
         """Cancel these messages, and end their evaluations."""
         futures = [self._futures.pop(key, None) for key in keys]
-        with suppress(Exception):  # of a scheduler that is away there is nothing to end
+        with suppress(Exception):  # if the scheduler cannot be reached, there is nothing to end
             if not self.is_lost:
                 self._client.cancel([future for future in futures if future is not None])
 
@@ -165,7 +165,7 @@ class Connection:
 
     async def _look(self) -> None:
         while True:
-            # Whatever a worker says of itself: the others are still looked for.
+            # An error about one worker must not prevent the others from being found.
             with suppress(OSError, AttributeError, KeyError, TypeError, ValueError):
                 info = await self._client.scheduler.identity(n_workers=-1)
                 self._workers = tuple(map(_worker, info["workers"].values()))
@@ -185,7 +185,7 @@ class Connection:
         answers: Mapping[str, object] = {}
         holders: Mapping[str, Sequence[str]] = {}
         if finished:
-            with suppress(Exception):  # then they are lost, which is told below
+            with suppress(Exception):  # then they are lost, which is reported below
                 if self._identify:
                     holders = await self._client.scheduler.who_has(keys=list(finished))
                 answers = await self._client.gather(finished, errors="skip", asynchronous=True)

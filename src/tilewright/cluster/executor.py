@@ -227,12 +227,12 @@ class DaskExecutor:
     def _receive(self, batch: Batch, wait_s: float) -> None:
         for arrived in self._connection.receive(wait_s):
             if arrived.key not in self._sent:
-                continue  # its copy was heard just before
+                continue  # its copy was reported just before
             copy = self._sent.copy_of(arrived.key)
             jobs = self._sent.take(arrived.key)
             if copy is not None:
                 if isinstance(arrived, Lost):
-                    continue  # the copy is still under way
+                    continue  # the copy has not arrived yet
                 self._connection.give_up([copy])
                 self._sent.take(copy)
             if isinstance(arrived, Lost):
@@ -289,7 +289,7 @@ class DaskExecutor:
                     self._again_or_raise(jobs, host, f"reports an error ({theirs})")
                 else:
                     raise theirs
-            case Unwanted():  # it was given up as lost, but the answer was under way
+            case Unwanted():  # it was regarded as lost, but the answer arrived later
                 self._again_or_raise(jobs, host, "rejects evaluations that are still needed")
 
     def _is_doubted(self, error: TilewrightError, host: str) -> bool:

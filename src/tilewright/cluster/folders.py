@@ -53,7 +53,7 @@ def unpacked(files: Mapping[str, str], name: str) -> Path:
     folder = (above / Path(name).name).resolve()
     if not folder.is_relative_to(above):
         raise ValueError(f"{name!r} is not the name of a folder")
-    above.chmod(0o711)  # what a worker contains may run as another user
+    above.chmod(0o711)  # sandboxed programs of a worker may run as another user
     for file, content in files.items():
         path = (folder / file).resolve()
         if not path.is_relative_to(folder):

@@ -46,7 +46,7 @@ class Hosts:
         self._home = home
         self._on_home = on_home
         self._left_out: dict[str, str] = {}
-        self._seen: tuple[WorkerInfo, ...] | None = None  # those that what follows is true of
+        self._seen: tuple[WorkerInfo, ...] | None = None  # those for which the following is true
         self._offer = list[WorkerInfo]()
         self._fit = list[WorkerInfo]()
         self._host_of = dict[str, str]()
@@ -69,7 +69,7 @@ class Hosts:
         self._offer = [w for w in workers if w.offers.issuperset(self.needs)]
         found = [w for w in self._offer if w.host not in self._left_out]
         if self.stays and self._home is None and found:
-            # the one with most workers; of equal ones always the same
+            # the one with most workers; among equals, always the same one
             self._home = min(
                 found, key=lambda w: (-sum(w.host == o.host for o in found), w.host)
             ).host

@@ -82,7 +82,7 @@ def describe(
     opened: OpenTask, settings: Mapping[str, object], timeouts: StageTimeouts | None = None
 ) -> TaskDescription:
     """The description with which workers open the task."""
-    plain = json.loads(json.dumps(dict(settings)))  # as it arrives there: lists for tuples
+    plain = json.loads(json.dumps(dict(settings)))  # lists instead of tuples, as it arrives there
     task = open_task(opened.name, plain).task
     versions, folder = target_versions(opened.target), Path(opened.name)
     is_folder = folder.is_absolute()

@@ -130,7 +130,7 @@ class LocalCluster:
         except BaseException:
             self.close()
             raise
-        # One process more stands between: it starts workers again while we search.
+        # There is one more process in between, which starts workers again during a search.
         keeper = Child(_MODULE, "keeper", own, self.address, str(count), json.dumps(offers))
         self._children.append(keeper)
 
@@ -171,14 +171,14 @@ def serve(
 def main(arguments: list[str]) -> None:
     """Run one process until its parent or its scheduler ends."""
     descriptor, mode, parent, *rest = arguments
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     die_with_parent(int(parent))
     channel = Channel(int(descriptor))
     if mode == "keeper":
         _keep(rest[0], int(rest[1]), json.loads(rest[2]))
         return
     require_distributed()
-    # It prints tracebacks of a scheduler that is away; we say in a sentence what came of it.
+    # It prints tracebacks if the scheduler has ended; tilewright reports this in a sentence.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     if mode == "scheduler":
         asyncio.run(_schedule(channel))
@@ -207,9 +207,9 @@ async def _work(channel: Channel, address: str, offers: Mapping[str, Mapping[str
 
     worker = Worker(
         address,
-        nthreads=1,  # an evaluation at a time: the others would only disturb it
+        nthreads=1,  # one evaluation at a time, because others would disturb it
         resources=dict.fromkeys(offers, 1),
-        memory_limit=0,  # a candidate's memory is bounded by its sandbox
+        memory_limit=0,  # the sandbox limits the memory of candidates
         security=security(),
         death_timeout=SCHEDULER_S,
         dashboard=False,

@@ -33,8 +33,8 @@ def require_distributed() -> None:
     dask.config.set(
         {
             "distributed.worker.profile.enabled": False,
-            # At rest, a process would otherwise wake 50 times a second to see whether its event
-            # loop is late, and read counters of the system twice a second: 2 % of a core each.
+            # Without this, an idle process would wake 50 times a second to check whether its event
+            # loop is late, and read system counters twice a second, which takes 2 % of a core.
             "distributed.admin.tick.interval": "1 s",
             "distributed.admin.system-monitor.interval": "10 s",
             "distributed.scheduler.worker-saturation": 1.0,

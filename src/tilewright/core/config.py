@@ -213,7 +213,7 @@ class Settings:
         """
         if self.share is not None or self.max_evaluations is None:
             return self.share
-        parents = 1 + self.beam * (self.iterations - 1)  # the first iteration has one
+        parents = 1 + self.beam * (self.iterations - 1)  # the first iteration always has one
         return math.ceil(self.max_evaluations / min(SHARES, max(1, from_parent * parents)))
 
     def recorded(self) -> dict[str, object]:

@@ -238,7 +238,7 @@ def _line(line: str, notation: TemplateNotation) -> tuple[str | None, str] | Non
 
 
 def _matched(line: str, notation: TemplateNotation) -> tuple[str | None, str] | None:
-    # Possessive: a line of nothing but spaces after a bracket takes no time.
+    # Possessive, so that a line of spaces after a bracket is matched in linear time.
     end = rf"\)\s*+;?+\s*+(?:{re.escape(notation.comment.split()[0])}.*)?$"
     named = r"(\w+)\s*=\s*" + notation.word + r"\s*\((.*?)"
     if not notation.assigns:

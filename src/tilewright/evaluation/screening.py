@@ -117,7 +117,7 @@ class ScreenedExecutor:
                         assert self._recheck is not None
                         candidate = given[pending.position].candidate
                         pending.again = _Again(self._recheck, candidate, pending.latency)
-                    # otherwise a faster one was confirmed, or the winner will be
+                    # otherwise a faster one was confirmed, or the winner will be confirmed
                 while pending.again is not None and not pending.again.is_done():
                     if not wait:
                         return
@@ -140,7 +140,7 @@ class ScreenedExecutor:
             self._executor.evaluate(requests, hear, None if more is None else further, checkpoint)
             decide(wait=True)
         except BaseException as end:
-            checkpoint = None  # it has said what it has to say
+            checkpoint = None  # it has already reported everything
             interrupted = not isinstance(end, Exception)
             if interrupted or self._winner_is_confirmed:
                 for found in held:
@@ -195,8 +195,8 @@ class _Again:
     def __init__(self, recheck: Recheck, candidate: Candidate, latency: float) -> None:
         self._found: Outcome | Exception | None = None
         self._cancelled = Event()
-        # Evaluating processes die with the thread that starts them: it stays until it has an
-        # outcome, and does not keep an interrupted run from ending.
+        # Evaluating processes end with the thread that starts them. Therefore, the thread runs
+        # until it has an outcome, and does not prevent an interrupted run from ending.
         limit = latency * (1 + SAME_LATENCY + MOST_NOISE)
         given = (recheck, candidate, limit)
         self._thread = Thread(target=self._evaluate, args=given, daemon=True)

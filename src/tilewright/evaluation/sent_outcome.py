@@ -93,7 +93,7 @@ def _measured(found: Measured, latency: LatencyKind) -> Measured:
     _require_names([found.artifact_digest, found.sandbox])
     for names in (
         *(found.breakdown, found.details, found.versions, found.samples),
-        found.by_line,  # numbers of lines, and "elsewhere"
+        found.by_line,  # line numbers, and "elsewhere"
     ):
         _require_names(names)
     _require_names(found.versions.values())

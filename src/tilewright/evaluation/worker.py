@@ -208,7 +208,7 @@ def _outcome_of(work: Callable[[], Found], stage: Callable[[], Stage]) -> Found 
     except TilewrightError:
         raise
     except Exception:
-        return Failed(stage(), "crash", traceback.format_exc())  # the log leads to the defect
+        return Failed(stage(), "crash", traceback.format_exc())  # the log helps to find the defect
 
 
 if __name__ == "__main__":

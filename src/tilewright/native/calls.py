@@ -128,7 +128,7 @@ class TimedKernel:
         self._others = others
         self._timeout_s = timeout_s
         self._clock_s = self._returned_s = 0.0
-        with suppress(ProcessGoneError):  # as the first call will say
+        with suppress(ProcessGoneError):  # as the first call will report
             self._clock_s, self._returned_s = process.cpu_s(), time.perf_counter()
         self.last_wall_s = 0.0  # of the last call, until its answer
         self._away_s = 0.0  # what others had of the core from placing the arrays to the last return
@@ -167,7 +167,7 @@ class TimedKernel:
             failed = failed or compared(self._process, case, "measure")
             self._clock_s, self._returned_s = self._process.cpu_s() - late_s, time.perf_counter()
         except ProcessGoneError:
-            return  # as the next call will say
+            return  # as the next call will report
         if failed is not None:
             raise CallFailedError(failed)
 
@@ -186,7 +186,8 @@ class TimedKernel:
         case = self._values.for_call_of(self._process)
         alone = self._process.threads == 1
         placed_s = self._elapsed_less_own_s() if alone else 0.0
-        # Written by this core just before the call: warm, as a producer would leave them.
+        # This core writes them just before the call, so that they are in its cache, as after a
+        # preceding kernel.
         self._process.arrays.place(case.initial)
         self._process.arrays.read()
         between_s, started = self._late_s(), time.perf_counter()
@@ -212,7 +213,7 @@ class TimedKernel:
     def _late_s(self) -> float:
         """CPU seconds of several threads since the call before."""
         if self._process.threads == 1:
-            return 0.0  # part of that call
+            return 0.0  # a part of that call
         if self._process.is_asleep():
             return self._process.cpu_s() - self._clock_s
         return (time.perf_counter() - self._returned_s) * self._process.threads
@@ -225,7 +226,7 @@ class TimedKernel:
         try:
             hidden_s, own_s = self._process.hidden_s(), self._process.cpu_s()
         except ProcessGoneError:
-            return  # as the next call will say
+            return  # as the next call will report
         if hidden_s > HIDDEN_S + HIDDEN_SHARE * own_s:
             log = (
                 f"processes beside the kernel's own used {hidden_s:.3g} s of CPU time, which its "

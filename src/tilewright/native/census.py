@@ -13,7 +13,7 @@ from tilewright.native.machine import off_measuring_cores
 from tilewright.native.process import MAX_ARGUMENTS
 from tilewright.parts.case import Case
 
-_COUNTS = "counts of a call"  # no parameter of a kernel is called that
+_COUNTS = "counts of a call"  # no parameter of a kernel has this name
 
 
 def counted(evaluation: NativeEvaluation, source: str, case: Case) -> Counts:

@@ -57,7 +57,7 @@ class Image:
         return self.code + self.constants + self.data
 
 
-@lru_cache(maxsize=4)  # one is started several times: to be checked, and in each session
+@lru_cache(maxsize=4)  # a process is started several times: for the check, and in each session
 def linked(data: bytes, threads: int) -> Image:
     """The image of an object file, for a kernel with this number of threads. Raises
     `UnfitError`.
@@ -92,7 +92,7 @@ class _Linker:
         if len(outside) > MOST_CALLS:
             raise UnfitError(f"the kernel calls more than {MOST_CALLS} functions of libraries.")
         self._calls = {name: index for index, name in enumerate(sorted(outside))}
-        # The address of an own symbol that is looked up in memory becomes a constant.
+        # The address of a kernel's own symbol that is read from memory becomes a constant.
         own = (r.symbol for r in found.relocations if self._kinds[r.kind].by_slot)
         own = (symbol for symbol in own if symbol.section is not None)
         self._constants = {symbol: index for index, symbol in enumerate(dict.fromkeys(own))}

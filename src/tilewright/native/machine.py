@@ -82,7 +82,7 @@ def on_measuring_cores(count: int = 1) -> Iterator[None]:
     It waits until then, because it would disturb a measurement.
     """
     with ExitStack() as stack:
-        for core in reversed(measuring_cores(count)):  # one order for all: nobody waits in a ring
+        for core in reversed(measuring_cores(count)):  # the same order for all, to avoid deadlocks
             stack.enter_context(exclusive(f"cpu{core}"))
         stack.enter_context(_on(set(measuring_cores(count))))
         yield

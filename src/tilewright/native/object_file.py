@@ -51,7 +51,7 @@ _LEFT_OUT = re.compile(r"\.(eh_frame|note\.[\w.-]+)", re.ASCII)
 _RUNS_ALONE = re.compile(r"\.(preinit_array|init_array|fini_array|init|fini|ctors|dtors)\b.*")
 _LOCAL, _GLOBAL, _WEAK = 0, 1, 2
 _NO_TYPE, _OBJECT, _FUNCTION, _SECTION_SYMBOL, _FILE, _COMMON, _THREAD_LOCAL = range(7)
-_RESOLVED = 10  # a function that chooses another one
+_RESOLVED = 10  # a function that selects another one
 _UNDEFINED, _ABSOLUTE, _COMMON_SECTION = 0, 0xFFF1, 0xFFF2
 
 Table = NDArray[np.void]
@@ -223,7 +223,8 @@ class _Reader:
             elif where in sections:
                 if value > sections[where].size:
                     raise UnfitError(f"the symbol {name!r} lies after its section.")
-                # A name counts only where it can be seen: a static function may be called kernel.
+                # A name counts only if it is visible outside: a static function may also be called
+                # kernel.
                 visible = binding != _LOCAL and kind == _FUNCTION
                 symbols[index] = Symbol(name if visible else "", where, value)
             elif where in (_ABSOLUTE, _COMMON_SECTION) or where >= len(self.headers):

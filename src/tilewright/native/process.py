@@ -231,7 +231,7 @@ class KernelProcess:
                 kind, log = "input_modified", f"the kernel wrote to its input {touched.name}"
             else:
                 log = f"the kernel accessed memory {_beside(offset, size)} {touched.name}"
-        elif kind == "illegal_address" and call:  # refused whatever lies there
+        elif kind == "illegal_address" and call:  # refused whatever the address contains
             log = "the kernel made a misaligned access, or an access to an impossible address"
         at = linked(self._binary, self.threads).sections_at
         line = source_line(with_addresses(self._binary, at), pc, self._language.file)
@@ -277,7 +277,7 @@ class KernelProcess:
         return Limits(
             wall_s=self._lifetime_s,
             memory_bytes=self._memory_bytes + 2 * arrays,
-            file_bytes=1 << 16,  # for what contains it; its own system calls are filtered
+            file_bytes=1 << 16,  # for the sandbox; the sandbox's own system calls are filtered
             processes=_PROCESSES + self.threads,
             open_files=32,
         )
@@ -290,7 +290,7 @@ class KernelProcess:
             "OMP_NUM_THREADS": str(self.threads),
             "OMP_DYNAMIC": "false",
             "OMP_WAIT_POLICY": "passive",
-            "MALLOC_ARENA_MAX": "1",  # further ones would need a system call that is refused
+            "MALLOC_ARENA_MAX": "1",  # another one would need a system call that is refused
         }
 
 
@@ -300,7 +300,7 @@ def threads_wait(pid: int) -> bool:
     """
     try:
         tasks = [(task / "stat").read_text() for task in Path(f"/proc/{pid}/task").iterdir()]
-    except OSError:  # no thread ends alone: the process is gone
+    except OSError:  # no thread ends alone, so the process has ended
         return True
     return all(task.rpartition(")")[2].split()[0] != "R" for task in tasks)
 

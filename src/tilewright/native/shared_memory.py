@@ -105,7 +105,7 @@ class SharedArrays:
         """
         for i, place in enumerate(self.places):
             body = self._bodies_of[i][place.slot]
-            for _ in range(2):  # the first brings near what the second finds
+            for _ in range(2):  # the first pass fills the cache
                 np.bitwise_or.reduce(body[place.shift : place.shift + self.bytes[i] : _LINE])
 
     def written_beside(self) -> str | None:

@@ -139,7 +139,7 @@ def compile_explained(
             return built
         try:
             messages = read_output(folder / MESSAGES_FILE, MAX_MESSAGE_BYTES)
-        except OSError:  # there are none, or more than anyone would read
+        except OSError:  # there are none, or more than can be shown
             return built, {}
     return built, missed_reasons(messages.decode(errors="replace"), toolchain.language.file)
 

@@ -137,7 +137,7 @@ def _made_text(code: str, bare: str) -> str | None:
     """
     directive = _DIRECTIVE.match(bare)
     if directive is not None and directive.group(1) == "include":
-        return None  # the headers that may be included are listed
+        return None  # only the listed headers may be included
     rest = bare if directive is None else "".join(directive.groups())
     if "#" in rest or "%:" in rest:
         return "# that joins tokens, or makes text of them, is not allowed in a kernel"

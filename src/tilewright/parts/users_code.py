@@ -74,7 +74,7 @@ def users_code(what: str, remedy: str) -> Iterator[None]:
         )
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) != SIG_IGN:
-            raise  # Ctrl-C; where that is ignored, the user's code raised it
+            raise  # Ctrl-C; if Ctrl-C is ignored, the user's code raised the exception
         try:
             said = plain_text(f"{type(error).__name__}: {error}"[:300])
         except BaseException:

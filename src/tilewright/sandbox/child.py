@@ -100,7 +100,7 @@ class Channel:
         """Some bytes, one at least, as soon as there are any."""
         try:
             part = os.read(self._descriptor, min(most, 1 << 20))
-        except ConnectionError:  # it ended with a message of ours unread
+        except ConnectionError:  # it ended with an unread message
             part = b""
         if not part:
             raise EOFError("the other end is closed")
@@ -176,7 +176,7 @@ class Child(Channel):
         """Wait for the exit status, which is negative for a signal. Everything that the process
         started is ended.
         """
-        if hasattr(os, "waitid"):  # its group's number stays its own until the status is taken
+        if hasattr(os, "waitid"):  # the group keeps its number until the status is read
             with contextlib.suppress(ChildProcessError):
                 os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
             self.signal_end()

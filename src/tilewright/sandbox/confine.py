@@ -35,7 +35,7 @@ SYSTEM = tuple(
 """Files that every program needs to start, which contain neither data of users nor secrets."""
 
 DEVICES = tuple(map(Path, ("/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", "/dev/random")))
-_BWRAP_PROCESSES = 2  # bubblewrap's own beside the command
+_BWRAP_PROCESSES = 2  # bubblewrap's own processes, in addition to the command
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def levels(*, own_user: bool = True) -> list[Level]:
     if sys.platform != "linux":
         return [Level("rlimits")]
     own_user = own_user and limits.unused_user() is not None
-    own_count = os.geteuid() != 0  # root's processes are not counted, in no namespace
+    own_count = os.geteuid() != 0  # processes of root are not counted in any namespace
     kinds: list[Kind] = ["bubblewrap"] if shutil.which("bwrap") else []
     kinds += ["landlock"] if landlock.abi() else []
     kinds += ["rlimits"]

@@ -61,7 +61,7 @@ class ControlGroup:
         while time.monotonic() < end:
             try:
                 self._folder.rmdir()
-            except OSError:  # a process is still on its way out
+            except OSError:  # a process is still ending
                 time.sleep(0.01)
             else:
                 return
@@ -167,7 +167,7 @@ def _made(bounds: Limits, parent: Path | None) -> ControlGroup | None:
     try:
         (folder / "memory.max").write_text(str(bounds.total_memory_bytes))
         (folder / "pids.max").write_text(str(bounds.processes + _PARENTS))
-        with contextlib.suppress(OSError):  # where there is no swap
+        with contextlib.suppress(OSError):  # if there is no swap
             (folder / "memory.swap.max").write_text("0")
         return ControlGroup(folder, bounds)
     except OSError:

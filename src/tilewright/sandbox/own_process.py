@@ -71,7 +71,7 @@ def call_contained(function: Callable[[], bytes | Iterable[memoryview]]) -> byte
                 found = function()
                 pipe.writelines([found] if isinstance(found, bytes) else found)
             status = 0
-        finally:  # whatever was raised: nothing of the parent's may go on in here
+        finally:  # no exception may continue in the parent's code here
             os._exit(status)
     try:
         os.close(writing)

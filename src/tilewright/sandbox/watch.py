@@ -20,7 +20,7 @@ _PROC = Path("/proc")
 _SESSION, _THREADS, _RESIDENT_PAGES = 3, 17, 21
 """Fields of /proc/PID/stat after the name, see proc(5)."""
 
-_SLACK = 3  # the command's parents inside bubblewrap
+_SLACK = 3  # the parent processes of the command inside bubblewrap
 _PAGE = resource.getpagesize()
 _BLOCK = 4096
 
@@ -78,7 +78,7 @@ def disk_bytes(folder: Path, enough: int) -> int:
         try:
             with os.scandir(pending.pop()) as entries:
                 for entry in entries:
-                    with suppress(FileNotFoundError):  # gone meanwhile
+                    with suppress(FileNotFoundError):  # it has ended meanwhile
                         total += max(_BLOCK, 512 * entry.stat(follow_symlinks=False).st_blocks)
                     if entry.is_dir(follow_symlinks=False):
                         pending.append(entry.path)

@@ -32,7 +32,7 @@ def limited(seconds: float) -> Iterator[None]:
     armed = True
 
     def give_up(*_: object) -> None:
-        if armed:  # a signal that comes as the step ends is no concern of the next one
+        if armed:  # a signal that arrives at the end of a step must not affect the next one
             raise StepTooLongError
 
     before = signal.signal(signal.SIGPROF, give_up)

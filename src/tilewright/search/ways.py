@@ -115,10 +115,10 @@ class ManyThreads:
 
     def __init__(self, task: SearchTask) -> None:
         self._steps = Steps(task)
-        self._threads = ThreadPoolExecutor(1)  # replaced with every iteration, like all of these
+        self._threads = ThreadPoolExecutor(1)  # replaced in every iteration, like all of these
         self._authors = ThreadPoolExecutor(1)
         self._workers: list[Future[None]] = []
-        # No SimpleQueue: in CPython its `get` with a short time-out can wait for ever.
+        # No SimpleQueue: in CPython its `get` with a short time-out can wait forever.
         self._arrivals: Queue[tuple[Expansion, Message | BaseException]] = Queue()
 
     def begin(self, expansions: Sequence[Expansion], history: History) -> Sequence[Stream]:

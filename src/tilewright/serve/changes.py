@@ -128,7 +128,7 @@ async def run_stream(site: Site, changes: Changes, request: Request) -> Streamin
                 try:
                     news = await asyncio.to_thread(run_news, site, run_id, has)
                 except StorageUnavailableError as error:
-                    changes.tell(str(error))  # the next look at the database takes it back
+                    changes.tell(str(error))  # the next query of the database corrects it
                     continue
                 except TilewrightError as error:
                     yield _event("lost", {"why": str(error)})

@@ -115,7 +115,7 @@ class SqlOverview:
             try:
                 with self._database.explained():
                     return self._change_token(self._watching)
-            except StorageError:  # the server is away: later, by another connection
+            except StorageError:  # the server cannot be reached; another connection is tried later
                 self._watching.close()
                 self._watching = None
                 raise

@@ -148,7 +148,8 @@ def _first_trials(
     connection: Connection, run_id: str, candidate_ids: Sequence[str]
 ) -> dict[str, tuple[int, str | None]]:
     """By candidate: its first trial in the run, and the candidate that it was made from."""
-    # The run is compared here: asked for it as well, SQLite walks through all trials of the run.
+    # The run is compared here, because with the comparison in the query, SQLite reads all trials of
+    # the run.
     wanted = select(
         trials.c.candidate_id, trials.c.index, trials.c.parent_id, trials.c.run_id
     ).order_by(trials.c.index.desc())

@@ -160,7 +160,8 @@ class _Arm:
         if trial.index < len(self.trials):
             if self.trials[trial.index].key == trial.key:
                 return
-            # Another version of the search asks otherwise: its answers replace the old ones.
+            # Another version of the search measures other candidates, and its results replace the
+            # old ones.
             self._rows, self.trials = self._rows[: trial.index], self.trials[: trial.index]
             self._file.unlink()
             append(self._file, self._rows)

@@ -93,7 +93,7 @@ def speedups(runs: Sequence[Run], arm: str, checkpoint: int, baseline: str) -> d
         for run in runs
         if run["arm"] == baseline
         and run["confirmed"]
-        # An earlier checkpoint is no stand-in for one whose kernel failed when measured again.
+        # An earlier checkpoint does not replace one whose kernel failed when it was measured again.
         and str(last := max(map(int, {**run["confirmed"], **run.get("unconfirmed", {})})))
         in run["confirmed"]
     }

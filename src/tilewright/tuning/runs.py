@@ -138,7 +138,7 @@ def _tune(
         stopped = interrupted()
         wall_s = search.ledger.wall_s if tuning.measured else spent.wall_s
         storage.end(record.id, "interrupted" if stopped else "finished", wall_s)
-        if tuning.measured:  # its other entries are of this session as well
+        if tuning.measured:  # its other entries belong to this session too
             search.ledger.wall_s -= spent.wall_s
         winner: Winner | NoWinner | None = None
         files: list[Path] = []
@@ -186,7 +186,7 @@ def _interrupts() -> Iterator[Callable[[], bool]]:
 
     try:
         before = signal.signal(signal.SIGINT, note)
-    except ValueError:  # not in the main thread: nothing reaches it there
+    except ValueError:  # not in the main thread, which does not receive it there
         yield lambda: False
         return
     try:

@@ -78,7 +78,7 @@ def finish(
     names = [f"trial {t.index}" for t in finalists] + [f"best of run {k.run_id}" for k in others]
     traces = [*(trial.trace for trial in finalists), *(kernel.trace for kernel in others)]
     times = [*(trial.seconds or 0.0 for trial in finalists), *(k.seconds for k in others)]
-    # A kernel of another workload with the same loops may not fit: that is no failure to tell.
+    # A kernel of another workload with the same loops may not be valid here, which is not an error.
     own_names = {
         *names[: len(finalists)],
         *(f"best of run {k.run_id}" for k in others if k.workload == search.program.name),

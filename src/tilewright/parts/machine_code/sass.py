@@ -70,7 +70,7 @@ def read_nvdisasm(text: str, file: str, base: int = 0) -> Disassembly:
             begin, line = at, None
             entries.append(begin)
         elif place:
-            # Of code that was inlined, the first place is its own, the others where it is called.
+            # For inlined code, the first place is its own, and the others are those of the calls.
             inlined = "inlined" in place[3]
             own = place[1].rpartition("/")[2] == file
             line = int(place[2]) if own else (line if inlined else None)
@@ -119,7 +119,8 @@ def _flow(name: str, words: str) -> Flow:
     if name == "CALL":
         return "call"
     if name in ("BRA", "JMP"):
-        # BRA.DIV and the like, and those that name a predicate among their operands, may go on.
+        # After BRA.DIV and similar instructions, and those with a predicate operand, execution may
+        # continue.
         plain = re.fullmatch(r"(?:BRA|JMP)(?:\.U)? `\([^)]+\)", words) is not None
         return "jump" if plain and not predicated else "branch"
     if name in ("EXIT", "RET", "BRX", "JMX", "BRXU", "JMXU", "KILL"):

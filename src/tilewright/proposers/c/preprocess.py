@@ -123,7 +123,7 @@ def _lines(lines: Sequence[str], macros: Macros, known: Collection[str]) -> list
                 macros.doubt(name, rest)
             elif kept:
                 kept = not macros.directive(name, rest)
-        if kept and name in ("if", "elif") and "defined" not in rest:  # its macros are gone
+        if kept and name in ("if", "elif") and "defined" not in rest:  # not defined
             result.extend([f"#{name} {macros.expanded(rest)}", *[""] * (count - 1)])
         else:
             result.extend(lines[at : at + count] if kept else [""] * count)

@@ -123,7 +123,7 @@ class Caller:
             done.set_result(_stored(recorded))
             self._note_cached(request, done.result())
             return done
-        if self._transport.closed:  # a call that is never sent is no call that failed
+        if self._transport.closed:  # a call that is never sent has not failed
             stopped = Future[Reply]()
             stopped.set_exception(CallAbandonedError(f"the run was stopped; {RESUME}."))
             return stopped
@@ -167,14 +167,15 @@ class Caller:
                 counted_usd=counted.usd,
                 counted_tokens=counted.tokens,
             )
-            with self._lock:  # before the reply is there for others who ask the same
+            with self._lock:  # before others who wait for the same call get the reply
                 self._mine.add(call.key)
             self._store.finish(finished, reply_to_json(reply))
             self._transport.settled(call.key)
             self._on_call(finished)
             settled.set_result(reply)
         except BaseException as error:
-            # E.g. a full disk: it must reach the thread that waits, not this callback's.
+            # For example a full disk. The exception must be raised in the waiting thread, not in
+            # this callback.
             settled.set_exception(error)
 
     def _note_cached(self, request: Request, reply: Reply) -> None:

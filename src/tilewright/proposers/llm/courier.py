@@ -40,7 +40,7 @@ def main(descriptor: int, folder: str) -> None:
     writing = threading.Lock()
 
     def answer(key: str, future: Future[Reply]) -> None:
-        # The run may be gone; then the reply waits in the spool.
+        # The run may have ended; then the reply stays in the spool.
         with contextlib.suppress(CancelledError, OSError), writing:
             channel.send_json({"key": key, **_outcome(future)})
 
@@ -59,7 +59,7 @@ def _outcome(future: Future[Reply]) -> dict[str, Any]:
         return {"reply": reply_to_json(future.result())}
     if isinstance(error, (ModelError, ConfigurationError)):
         return {"error": str(error), "kind": type(error).__name__}
-    # Where it happened, but not its text, which nobody has searched for keys.
+    # The place of the error, but not its text, which may contain keys.
     place = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{Path(place.filename).name}:{place.lineno}"
     text = f"unexpected {type(error).__name__} in a call to a model ({where})."

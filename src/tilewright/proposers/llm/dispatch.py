@@ -128,7 +128,7 @@ class CourierTransport:
                     continue
                 try:
                     future.set_result(reply_from_json(message["reply"]))
-                except ValueError as error:  # nobody else may wait for ever because of it
+                except ValueError as error:  # otherwise, another thread would wait forever
                     future.set_exception(ModelError(f"the model's answer is {error}."))
         with self._lock:
             orphans, self._waiting = list(self._waiting.values()), {}

@@ -179,7 +179,7 @@ class Reply:
         object.__setattr__(self, "served_by", plain_text(self.served_by[:200]))
 
 
-@lru_cache(maxsize=256)  # asked for several times while a call is made, of long prompts
+@lru_cache(maxsize=256)  # requested several times during a call, for long prompts
 def _key(request: Request) -> str:
     return content_id(json.dumps(request_to_json(request), sort_keys=True))
 

@@ -61,7 +61,7 @@ class LLMProposer:
     """
 
     name = "llm"
-    waits = True  # mostly waits for others: may be called from several threads at once
+    waits = True  # mostly waits for others, so it may be called from several threads at once
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class LLMProposer:
         self._shares = shares
         self.branches = branches or Branches()
         self._turns = turns
-        # By plan id: what to ask a model for it, and the history that this follows from.
+        # By plan id: the question for the model, and the history on which it is based.
         self._unplanned: dict[str, tuple[Callable[[str], tuple[Message, ...]], History]] = {}
 
     def plan(
@@ -136,7 +136,7 @@ class LLMProposer:
                 continue
             offered = self._prompts.menu(brief, parent, number)
             hidden = (option for option in brief.menu if option not in offered)
-            read = read_plan(reply, (*offered, *hidden))  # numbers are those of the offered ones
+            read = read_plan(reply, (*offered, *hidden))  # numbers refer to the offered ones
             if isinstance(read, ReplyFailed):
                 self._reject(call.request, read)
             elif isinstance(read, NothingWorthwhile):

@@ -171,7 +171,7 @@ def _headings(text: str) -> tuple[str, str, str, str]:
     """What stands behind OPTION, CHANGE and EXPECTED, and the rest of the text."""
     named, above, below = _headed(text, "OPTION")
     expected, above, below = _headed(above + below, "EXPECTED")
-    change, *rest = _headed(above, "CHANGE")  # further down it is a word of the plan
+    change, *rest = _headed(above, "CHANGE")  # further down, it is an ordinary word of the plan
     return named, change, expected, "".join((*rest, below)).strip()
 
 

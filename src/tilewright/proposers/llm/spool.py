@@ -73,7 +73,7 @@ class Spool:
         try:
             reply = call()
         except BaseException:
-            self.discard(key)  # nothing came back: the next session asks again
+            self.discard(key)  # no reply arrived, so the next session asks again
             raise
         partial = self._folder / f"{key}.partial"
         partial.write_text(json.dumps(reply_to_json(reply)), encoding="utf-8")

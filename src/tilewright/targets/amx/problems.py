@@ -61,8 +61,9 @@ class Bf16Problem(ProductProblem):
         """Values of A, B, input or weights."""
         if distribution == "small":
             # Sign, three bits of the exponent and the fraction: magnitudes from 1/128 to below 2.
-            # Of numbers closer together most sums would be exact in float32, and the rare others
-            # not among the sampled ones, whose error would be taken for that of honest kernels.
+            # With numbers of more similar size, most sums would be exact in float32. The rare
+            # inexact ones might not be in the sample, and its error would be used as that of honest
+            # kernels.
             bits = rng.integers(0, 1 << 16, argument.shape, np.uint16)
             return bits & 0x83FF | 0x3C00
         real = Argument(argument.name, argument.shape, "float32", argument.role)

@@ -131,7 +131,7 @@ class GemminiChecker:
         numbers = self._cases.compared(self._checks)
         seeds = {check.seed for check in passed.checks}
         left = [n for n in numbers if self._cases[n].check.seed not in seeds]
-        if len(left) < 2:  # a second call there must be
+        if len(left) < 2:  # a second call is required
             left += numbers[: 2 - len(left)]
         checks = list(passed.checks)
         for i in range(0, len(left), 2):

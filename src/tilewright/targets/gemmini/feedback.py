@@ -140,7 +140,7 @@ def _causes(ideal: int, dim: int, result: SimResult) -> str:
     """All cycles in which the array does nothing useful; the largest causes are explained."""
     lost = {name: result.breakdown.get(name, 0) for name in LOSSES}
     partial = result.breakdown.get("array_busy", 0) - ideal
-    # At least so many: pairs that take less time than whole ones hide some of them.
+    # A lower bound: pairs that take less time than whole ones hide some of them.
     alone = result.breakdown.get("array_busy", 0) - result.computes * dim
     lost["preloads_alone"] = min(max(0, alone), max(0, partial))
     lost["small_blocks"] = max(0, partial) - lost["preloads_alone"]

@@ -26,7 +26,7 @@ _CORE_PRODUCTS = 1
 
 def highest_floor(instance: Instance, workload: Workload, measured: Measured) -> tuple[float, str]:
     """The highest floor in cycles, and its name."""
-    if not {"instructions", "macs"} <= set(measured.details):  # whoever measured it left them out
+    if not {"instructions", "macs"} <= set(measured.details):  # not measured
         return math.inf, "a result without counts of its instructions and products"
     elements = instance.dim**2
     floors = {

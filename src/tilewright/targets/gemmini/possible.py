@@ -53,7 +53,7 @@ _MOST = {
     "accumulator_scaled_loads": 1,
     "array_output_bits": 32,
     "cpu_multiply_bits": 32,
-    # Far more than any design has; the model would take too long.
+    # Far more than any design has; with more, the model would be too slow.
     "array_minimum_rows": 64,
     "l2_mshrs": 256,
 }

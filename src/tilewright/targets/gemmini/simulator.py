@@ -107,10 +107,10 @@ class Simulator:
         """
         try:
             result = self._simulate(artifact, case, stage == "measure", limit_cycles, second)
-        except InputError as error:  # a candidate may well be linked into something odd
+        except InputError as error:  # the candidate's linked program may be invalid in unusual ways
             return Failed(stage, "link_error", str(error))
         if stage == "check" and result.fault is not None and result.fault.kind in UNORDERED:
-            # Whether it was raced, only a timed run can tell.
+            # Only a timed run can find races.
             result = self._simulate(artifact, case, True, limit_cycles, second)
         failed = self._failure(artifact, case, stage, result, limit_cycles, second)
         if failed is None:

@@ -138,7 +138,7 @@ def _keeping_b(gemm: Gemm, instance: Instance, halves: Halves) -> str | None:
     m, n, k = gemm.m, gemm.n, gemm.k
     dim, wide, elem = instance.dim, instance.move_columns, instance.element.c
     depth = round_up(k, dim)
-    # A tile of C is stored by at most as many commands as their queue holds.
+    # A tile of C is stored by at most as many commands as fit into their queue.
     most = min(halves.sums, instance.config["commands_store_entries"] * instance.move_columns)
     panel = halves.panel(n, depth, most)
     slot = halves.weights // 2

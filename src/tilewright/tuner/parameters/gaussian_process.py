@@ -19,9 +19,10 @@ _LENGTHS = np.array([0.15, 0.3, 0.6, 1.2, 2.4, 5.0])
 _NOISES = (1e-4, 1e-2, 5e-2)
 _ROUNDS = 2
 _LIKELY_LENGTH = 1.0
-"""The length that is likeliest before anything is measured: that of the whole axis. Its logarithm
-has a normal distribution of deviation 1: a dozen measurements say little about eight lengths, and
-the likeliest ones for them alone see structure where there is none."""
+"""The most likely length scale before any measurement, which is that of the whole axis. Its
+logarithm has a normal distribution with deviation 1. Without this prior, a dozen measurements would
+not determine eight length scales, and the most likely ones would show structure that does not
+exist."""
 _JITTER = 1e-9
 
 

@@ -15,22 +15,24 @@ from tilewright.tuner.parameters.gaussian_process import GaussianProcess
 from tilewright.tuner.parameters.lattice import Lattice
 
 LEARNED = 240
-"""Measurements that the model learns from at most, the fastest and the last ones."""
+"""Maximum number of measurements from which the model learns: the fastest and the latest ones."""
 POOL = 1024
-"""Random points that are predicted beside the neighbours of the fastest ones."""
+"""Number of random points that are predicted in addition to the neighbours of the fastest ones."""
 NEAR = 2
-"""Steps to a neighbour of a fast point."""
+"""Maximum number of steps to a neighbour of a fast point."""
 FAST = 4
-"""Points whose neighbours are always predicted."""
+"""Number of points whose neighbours are always predicted."""
 SURPRISE = 0.1
-"""Logarithm of a usual error of an estimate, between kernels that differ in a few numbers."""
+"""Logarithm of the usual error of an estimate, between kernels that differ in a few numbers."""
 DRIFT = 0.02
-"""Logarithm by which a point is slower for each unit of its distance to the fastest one, where the
-estimate shows no difference: numbers that are nearly as good are near."""
+"""Logarithm by which a point is assumed to be slower for each unit of its distance to the fastest
+one, if the estimate shows no difference, because points of similar speed are close to one
+another."""
 _WRONG = 1.5
-"""Latency of an instance that is wrong, over the slowest one's: the model keeps away from it."""
+"""Assumed latency of a wrong instance relative to the slowest one, so that the model avoids it."""
 _BEYOND = 1.1
-"""Latency of an instance whose measuring was stopped, over the bound that it exceeds."""
+"""Assumed latency of an instance whose measurement was stopped, relative to the bound that it
+exceeds."""
 
 
 class RandomParameters:

@@ -89,10 +89,10 @@ ARMS: dict[str, Method] = {
     "roller": Method("constructed", "analytical", "restricted"),
     "random": Method("random", "analytical", "restricted"),
 }
-"""The arms of a comparison. The first five are the paper's; af-ds-knobs also moves the knobs that
-the paper froze, af-ds-pretrained begins with a cost model of other workloads, af-ds-unrelated with
-one of other families of workloads, roller measures up to 50 tiles that rules construct, and random
-is what any search has to beat."""
+"""The arms of a comparison. The first five are the paper's. af-ds-knobs also changes the knobs that
+are fixed in the paper. af-ds-pretrained begins with a cost model of other workloads, and
+af-ds-unrelated with one of other families of workloads. roller measures up to 50 tiles that are
+constructed by rules. random is the baseline that any search must beat."""
 
 
 def comes_pretrained(target: TuningTarget, search: str, features: str) -> bool:

@@ -78,7 +78,7 @@ class AnthropicProvider:
         if options.reasoning_effort is not None:
             arguments["output_config"] = {"effort": options.reasoning_effort}
         if options.temperature is not None:
-            # No argument of the SDK: newer models reject it, older ones still take it.
+            # Not an argument of the SDK: newer models reject it, older ones still accept it.
             arguments["extra_body"] = {"temperature": options.temperature}
         return arguments
 

@@ -58,7 +58,7 @@ class CommandProvider:
 
     def _run(self, request: Request, output: IO[bytes], complaints: IO[bytes]) -> int:
         """The program's exit code; it was given its prompt, and nothing of it is left running."""
-        # Files, not pipes: a child that outlives the program cannot keep anybody waiting.
+        # Files instead of pipes, so that a child that outlives the program cannot block a reader.
         with tempfile.TemporaryFile() as prompt:
             prompt.write(prompt_text(request).encode(errors="replace"))
             prompt.seek(0)

@@ -70,7 +70,8 @@ class GoogleProvider:
         except (OSError, ValueError) as error:
             raise TransientError(redacted(str(error), secret_values())) from None
         except Exception as error:
-            # The SDK lets its HTTP library's exceptions through, whichever that is.
+            # The SDK does not convert the exceptions of its HTTP library, which can be one of
+            # several.
             if type(error).__module__.partition(".")[0] in ("httpx", "httpx2", "httpcore"):
                 raise TransientError(redacted(str(error), secret_values())) from None
             raise

@@ -67,7 +67,7 @@ class MailboxProvider:
             "phase": request.phase,
             "prompt": prompt_text(request),
         }
-        # A new file: whoever else writes to the folder could have put a link there.
+        # A new file, because another writer of the folder could have created a link with this name.
         whole = question.with_name(f"{request.key}.{secrets.token_hex(8)}.partial")
         with whole.open("x", encoding="utf-8") as stream:
             stream.write(json.dumps(document, indent=1))
@@ -80,7 +80,7 @@ def _read(answer: Path, model: Model) -> Reply | None:
         document = json.loads(read_bytes(answer, MOST_BYTES))
     except (FileNotFoundError, ValueError):
         return None
-    except (OSError, RecursionError):  # no regular file, or one without end
+    except (OSError, RecursionError):  # not a regular file, or an endless one
         document = None
     try:
         usage = Usage(**document.get("usage", {}))

@@ -47,7 +47,7 @@ class OpenAIProvider:
             timeout=model.options.timeout_s,
             max_retries=0,
         )
-        # Raw: endpoints leave out fields that the SDK's own records insist on.
+        # Raw, because some endpoints leave out fields that the SDK's own records require.
         self._create = client.chat.completions.with_raw_response.create
 
     def complete(self, request: Request) -> Reply:
@@ -62,7 +62,7 @@ class OpenAIProvider:
 
     def _arguments(self, request: Request) -> dict[str, Any]:
         options = self._model.options
-        # Endpoints other than OpenAI's own know only the older name of the limit.
+        # Endpoints other than OpenAI's own support only the older name of the limit.
         limit = "max_tokens" if self._model.base_url else "max_completion_tokens"
         optional = {
             "temperature": options.temperature,
@@ -72,7 +72,7 @@ class OpenAIProvider:
                 {"type": "json_object"} if request.as_json and options.json else None
             ),
             "tools": [_offered(tool) for tool in request.tools] or None,
-            # Requests with the same beginning go to a server that has it in its cache.
+            # Requests with the same beginning are sent to a server that has it in its cache.
             "prompt_cache_key": None if self._model.base_url else _beginning(request),
         }
         return {
