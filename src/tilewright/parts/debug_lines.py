@@ -1,4 +1,8 @@
-"""Finds the source line of an instruction's address in the DWARF line table of an ELF file."""
+"""Finds the source line of an instruction's address in an ELF file's debug information (DWARF).
+
+`source_line` reads the line table. `line_or_call` also finds the line of the call if the
+instruction belongs to a function of another file, such as a header, that the compiler inlined.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,10 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import PurePosixPath
 
+from elftools.dwarf.compileunit import CompileUnit
+from elftools.dwarf.die import DIE
+from elftools.dwarf.dwarfinfo import DWARFInfo
+from elftools.dwarf.ranges import BaseAddressEntry
 from elftools.elf.elffile import ELFFile
 
 MAX_BYTES = 4 << 20
@@ -30,6 +38,21 @@ def source_lines(elf: bytes, pcs: Sequence[int], file: str) -> list[int | None]:
         is_own = is_known and table[position][2] == file
         found.append(table[position][3] if is_own else None)
     return found
+
+
+def line_or_call(elf: bytes, pc: int, file: str) -> int | None:
+    """Line of `file` whose code holds address `pc`, or the line of `file` from which the function
+    with this code was called if that function was inlined, or None.
+    """
+    own = source_line(elf, pc, file)
+    if own is not None or len(elf) > MAX_BYTES:
+        return own
+    try:
+        dwarf = ELFFile(io.BytesIO(elf)).get_dwarf_info()
+        calls = [call for unit in dwarf.iter_CUs() for call in _calls(dwarf, unit, pc)]
+    except Exception:  # a kernel may write into its own debug information
+        return None
+    return next((line for name, line in reversed(calls) if name == file), None)
 
 
 @lru_cache(maxsize=2)
@@ -73,3 +96,54 @@ def _rows(program) -> Iterator[tuple[int, int, str, int | None]]:  # type: ignor
         previous = None if state.end_sequence else state
         # Line 0 marks code the compiler made up: it belongs to the line before it.
         line = state.line or line
+
+
+_SCOPES = (
+    "DW_TAG_namespace", "DW_TAG_subprogram", "DW_TAG_lexical_block", "DW_TAG_inlined_subroutine",
+)  # fmt: skip
+
+
+def _calls(dwarf: DWARFInfo, unit: CompileUnit, pc: int) -> Iterator[tuple[str, int]]:
+    """File and line of every inlined call around an address, the outermost first."""
+    names = list[str]()
+    at, scopes = 0, [unit.get_top_DIE()]
+    while at < len(scopes):
+        for die in scopes[at].iter_children():
+            if die.tag == "DW_TAG_namespace":
+                scopes.append(die)
+            elif die.tag in _SCOPES and _covers(dwarf, unit, die, pc):
+                scopes.append(die)
+                if die.tag == "DW_TAG_inlined_subroutine":
+                    names = names or _file_names(dwarf, unit)
+                    call = die.attributes
+                    yield names[call["DW_AT_call_file"].value], call["DW_AT_call_line"].value
+        at += 1
+
+
+def _covers(dwarf: DWARFInfo, unit: CompileUnit, die: DIE, pc: int) -> bool:
+    low, high = die.attributes.get("DW_AT_low_pc"), die.attributes.get("DW_AT_high_pc")
+    if low is not None and high is not None:
+        is_address = high.form == "DW_FORM_addr"
+        return bool(low.value <= pc < (high.value if is_address else low.value + high.value))
+    several, lists = die.attributes.get("DW_AT_ranges"), dwarf.range_lists()
+    if several is None or lists is None:
+        return False
+    base = unit.get_top_DIE().attributes.get("DW_AT_low_pc")
+    start = base.value if base is not None else 0
+    for entry in lists.get_range_list_at_offset(several.value, cu=unit):
+        if isinstance(entry, BaseAddressEntry):
+            start = entry.base_address
+            continue
+        shift = 0 if entry.is_absolute else start
+        if entry.begin_offset + shift <= pc < entry.end_offset + shift:
+            return True
+    return False
+
+
+def _file_names(dwarf: DWARFInfo, unit: CompileUnit) -> list[str]:
+    """By the numbers that DIEs of the unit use."""
+    program = dwarf.line_program_for_CU(unit)
+    if program is None:
+        return []
+    names = [PurePosixPath(entry.name.decode()).name for entry in program.header.file_entry]
+    return names if program.header.version >= 5 else ["", *names]

@@ -96,8 +96,11 @@ def allowed_errors(expected: Expected, tolerance: Tolerance) -> tuple[Array, Arr
 
 
 def beyond(got: Array, exact: Array, allowed: Array) -> Array:
-    """Where |got - exact| > allowed. Not-a-number is always wrong; infinity must be equal."""
-    with np.errstate(invalid="ignore"):
+    """Where |got - exact| > allowed. NaN is always wrong. Infinity is right where the exact value
+    is infinite, or too large for the type of `got`, with the same sign.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
         close = np.abs(got.astype(np.float64) - exact) <= allowed
-        right: Array = np.where(np.isfinite(exact), close, got == exact)
+        stored = exact if got.dtype.kind in "iu" else exact.astype(got.dtype).astype(np.float64)
+        right: Array = (np.isfinite(exact) & close) | (np.isinf(stored) & (got == stored))
     return ~right

@@ -9,12 +9,13 @@ import pytest
 from tilewright.targets.cuda.launches import NotReadError, for_the_cpu
 
 LAUNCHES = {
-    "plain": ("add<<<4, 256>>>(A, n);", "add(A, n)", "4, 256"),
-    "template": ("tile<16, 8><<<grid, block>>>(A);", "tile<16, 8>(A)", "grid, block"),
-    "namespace": ("ops::add <<<1, 2, 0, s>>> (A);", "ops::add(A)", "1, 2, 0, s"),
+    "plain": ("add<<<4, 256>>>(A, n);", "add", "A, n", "4, 256"),
+    "template": ("tile<16, 8><<<grid, block>>>(A);", "tile<16, 8>", "A", "grid, block"),
+    "namespace": ("ops::add <<<1, 2, 0, s>>> (A);", "ops::add", "A", "1, 2, 0, s"),
     "calls inside": (
         "f<<<dim3(a(1), 2), g(b) >> 1>>>(h(A));",
-        "f(h(A))",
+        "f",
+        "h(A)",
         "dim3(a(1), 2), g(b) >> 1",
     ),
 }
@@ -22,12 +23,18 @@ LAUNCHES = {
 
 @pytest.mark.parametrize("name", LAUNCHES)
 def test_a_launch_becomes_a_call(name: str) -> None:
-    launch, called, settings = LAUNCHES[name]
+    launch, called, values, settings = LAUNCHES[name]
     text = for_the_cpu(f"void kernel() {{\n  {launch}\n}}\n")
     assert "<<<" not in text
-    assert f"{{ {called}; }}" in text
+    assert f"{{ {called}(tw_given...); }}, {values});" in text
     assert f"tw::configured({settings})" in text
     assert ", 2, tw::configured" in text, "the line of the launch"
+
+
+def test_a_null_pointer_among_arguments_stays_one() -> None:
+    text = for_the_cpu("void f() { k<<<1, 2>>>(A, NULL, g(NULLS)); k<<<1, 1>>>(); }")
+    assert "(tw_given...); }, A, nullptr, g(NULLS));" in text
+    assert "(tw_given...); });" in text
 
 
 def test_a_template_whose_arguments_the_call_tells_has_no_address() -> None:

@@ -13,7 +13,7 @@ from tilewright.parts import cases
 from tilewright.parts.arithmetic import SINGLE, honest_ways
 from tilewright.parts.case import Case
 from tilewright.parts.cases import Cases
-from tilewright.parts.differences import MOST_EXTREMES
+from tilewright.parts.differences import MOST_EXTREMES, beyond
 from tilewright.parts.float_error import FACTOR, deviations, error_of, follow
 from tilewright.parts.followed import Followed
 from tilewright.parts.problem import Array, ProductProblem, in_orders, products_of
@@ -156,3 +156,10 @@ def test_large_tasks_of_one_distribution_are_compared_twice(
     numbers = made.compared(3)
     assert len(numbers) == 2
     assert len({made[number].given["lhsT"].tobytes() for number in numbers}) == 2
+
+
+def test_infinity_is_right_only_where_the_exact_value_does_not_fit_the_type() -> None:
+    exact = np.array([66541.0, 66541.0, 66541.0, 60000.0, np.inf, np.inf, np.nan])
+    got = np.array([np.inf, 65504.0, -np.inf, np.inf, np.inf, 65504.0, np.nan], np.float16)
+    wrong = beyond(got, exact, 0.02 * np.abs(exact))
+    assert wrong.tolist() == [False, False, True, True, False, True, True]

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from tilewright.core.records import Argument, Failed
-from tilewright.parts.debug_lines import source_line
+from tilewright.parts.debug_lines import line_or_call
 from tilewright.parts.inputs import Array, bytes_of
 from tilewright.sandbox import Limits, Sandbox, open_folder, read_output
-from tilewright.targets.cuda.faults import failed_by
+from tilewright.targets.cuda.faults import failed_by, unset_by
 
 ORDERS = ("forward", "reversed", "shuffled")
 """The orders in which the threads of a block and the blocks of a launch can run."""
@@ -69,12 +69,14 @@ class Ran:
     """Outputs of every completed run by name, the launches of the first run, and the failure.
 
     `failed` is None if all runs were completed, and `part` is None if the first run had all blocks.
+    `unset` is the first read of an element that nothing had written, if accesses were recorded.
     """
 
     outputs: tuple[Mapping[str, bytes], ...]
     launches: tuple[Launch, ...]
     failed: Failed | None
     part: Part | None = None
+    unset: Failed | None = None
 
 
 def run_on_cpu(
@@ -112,6 +114,10 @@ def run_on_cpu(
         outputs = read_outputs(folder / "outputs.bin", arguments, written * len(runs))
     ended = any(row == ["done"] for row in report) and finished.status == 0
     failed = None
+
+    def line_of(pc: int) -> int | None:
+        return line_or_call(program, pc, "kernel.cu")
+
     if finished.status is None:
         log = (
             f"the kernel was stopped after {timeout_s:g} s on the CPU, where a kernel that waits "
@@ -120,10 +126,9 @@ def run_on_cpu(
         failed = Failed("check", "timeout", log)
     elif not ended:
         said = finished.output.decode(errors="replace")[-500:]
-        failed = failed_by(
-            report, arguments, lambda pc: source_line(program, pc, "kernel.cu"), said
-        )
-    return Ran(tuple(outputs), _launches(report), failed, _part(report, arguments))
+        failed = failed_by(report, arguments, line_of, said)
+    unset = unset_by(report, arguments, line_of)
+    return Ran(tuple(outputs), _launches(report), failed, _part(report, arguments), unset)
 
 
 def _itemsize(argument: Argument) -> int:

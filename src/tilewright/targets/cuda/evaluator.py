@@ -118,8 +118,30 @@ class CudaEvaluation:
 
     def race(self, source: str, run: Run) -> Failed | None:
         """The data race in a run on the CPU, or None."""
+        watched = self._watched(source, run)
+        return watched if isinstance(watched, Failed) else watched.failed
+
+    def with_cause(self, wrong: Failed, source: str, run: Run) -> Failed:
+        """The wrong result of a run, with the line of its probable cause: a data race, or a read of
+        an element that was never written. Unchanged if no cause is found.
+        """
+        watched = self._watched(source, run)
+        if isinstance(watched, Failed):
+            return wrong
+        cause = (
+            watched.failed if watched.failed and watched.failed.kind == "race" else watched.unset
+        )
+        if cause is None or (wrong.kind == "illegal_address" and cause.kind != "race"):
+            return wrong
+        if wrong.kind == "illegal_address":
+            return replace(wrong, log=f"{wrong.log} A possible cause is {cause.log}")
+        kind = "race" if cause.kind == "race" else wrong.kind
+        return replace(cause, kind=kind, log=f"{cause.log} {_capital(wrong.log)}")
+
+    def _watched(self, source: str, run: Run) -> Ran | Failed:
+        """The result of a run in which every access to memory is recorded."""
         program = self.cpu_compiler.compile(source, self._call, self._compile_s, races=True)
-        return program if isinstance(program, Failed) else self.ran(program, [run]).failed
+        return program if isinstance(program, Failed) else self.ran(program, [run])
 
     def ran(self, program: bytes, runs: Sequence[Run]) -> Ran:
         """The results of runs on the CPU."""
@@ -217,10 +239,13 @@ class CudaChecker:
         ran = evaluation.ran(program, [run for _, run in runs])
         evaluation.launches[source] = ran.launches
         checks = _compared(runs, ran)
-        if isinstance(checks, Failed):
-            return checks
+        if isinstance(checks, tuple):
+            return evaluation.with_cause(checks[0], source, checks[1])
         if ran.failed is not None:
-            return _of_part(ran.failed) if evaluation.share < 1 else ran.failed
+            failed = _of_part(ran.failed) if evaluation.share < 1 else ran.failed
+            if failed.kind == "illegal_address":
+                failed = evaluation.with_cause(failed, source, runs[len(ran.outputs)][1])
+            return failed
         if evaluation.share < 1 and runs:
             left_out = part.nothing_left_out(evaluation.compared.arguments, ran.part)
             if left_out is not None:
@@ -251,8 +276,12 @@ def _turns(cases: Sequence[Case], share: float) -> list[tuple[Case, Run]]:
     ]
 
 
-def _compared(runs: Sequence[tuple[Case, Run]], ran: Ran) -> list[Check] | Failed:
-    """The checks of the completed runs, or how the first wrong run differs."""
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _compared(runs: Sequence[tuple[Case, Run]], ran: Ran) -> list[Check] | tuple[Failed, Run]:
+    """The checks of the completed runs, or how the first wrong run differs, with this run."""
     checks = list[Check]()
     ended = list(zip(runs, ran.outputs, strict=False))
     for case in dict.fromkeys(case for (case, _), _ in ended):
@@ -269,9 +298,9 @@ def _compared(runs: Sequence[tuple[Case, Run]], ran: Ran) -> list[Check] | Faile
                 f"the result depends on the order in which threads run: a barrier or an atomic "
                 f"operation is missing. With threads {own[wrong][0].order}, {found[wrong]}."
             )
-            return Failed("check", "race", log)
+            return Failed("check", "race", log), own[wrong][0]
         else:
-            return Failed("check", "wrong_result", f"{found[wrong]}.")
+            return Failed("check", "wrong_result", f"{found[wrong]}."), own[wrong][0]
     return checks
 
 

@@ -14,7 +14,8 @@ KINDS = {
     "or bytes",
     "misaligned": "a vector access to an address that is not a multiple of its size",
     "host_access": "host code accesses device memory",
-    "unfinished": "an output changed after the kernel had returned",
+    "unfinished": "an output changed after the kernel had returned, or the default stream does not "
+    "wait for work in another stream",
     "keeps_memory": "the kernel keeps memory of the device from one call to the next",
     "race": "threads access the same element, and nothing orders the accesses",
 }
@@ -22,6 +23,12 @@ KINDS = {
 
 _SMALLER = "give smaller shapes"
 _PART = f"not checked: a call is too large for the CPU ({_SMALLER}). Only some blocks are run there"
+
+_NOT_JOINED = (
+    "the kernel returns although nothing lets the default stream wait for this work of another "
+    "stream. Record an event behind it, and let the default stream wait for the event "
+    "(cudaEventRecord, cudaStreamWaitEvent)"
+)
 
 _AT_A_LINE: dict[str, tuple[str, str]] = {
     "divergent_barrier": (
@@ -70,6 +77,7 @@ _AT_A_LINE: dict[str, tuple[str, str]] = {
         "not_checked",
         f"not checked: one of its {{1}} blocks takes too many operations for the CPU; {_SMALLER}",
     ),
+    "not_joined": ("unfinished", _NOT_JOINED),
     "trap": (
         "crash",
         "the kernel stopped with __trap, or an assertion of its host code failed",
@@ -100,6 +108,22 @@ _RACES = {
 """The access of the thread that is named, and that of the other thread."""
 _RACED = {-2: "an element of shared memory", -3: "a variable of the device"}
 _SCRATCH = "an element of an allocated array"
+_WHOSE = {
+    "thread": (
+        "thread of the same block",
+        "A barrier between them, or an atomic operation, is missing",
+    ),
+    "block": (
+        "thread of another block",
+        "Blocks run at the same time: use atomic operations, or let each block write elements of "
+        "its own",
+    ),
+    "fence": (
+        "thread of another block",
+        "Both blocks use atomic operations, but a write may become visible after the atomic "
+        "operation that follows it: call __threadfence() between them",
+    ),
+}
 _FAULTS = {
     "misaligned": ("misaligned", "an access to an address that is not a multiple of its size"),
     "divided_by_zero": ("illegal_instruction", "a division of whole numbers by zero"),
@@ -163,25 +187,55 @@ def _fault(
 def _race(
     row: Sequence[str], arguments: Sequence[Argument], line_of: Callable[[int], int | None]
 ) -> Failed:
-    _, kind, *numbers = row
-    pc, other_pc, index, of_other_block = map(int, numbers[:4])
-    line, other = (-at if at < 0 else line_of(at) for at in (pc, other_pc))
-    argument = arguments[index] if index >= 0 else None
-    touched = f"an element of {argument.name}" if argument else _RACED.get(index, _SCRATCH)
+    _, kind, pc, other_pc, index, whose, *numbers = row
+    line, other = (-int(at) if int(at) < 0 else line_of(int(at)) for at in (pc, other_pc))
+    work, other_work = map(int, numbers[:2])
+    does, other_does = _RACES[kind]
+    touched = _touched(int(index), arguments, _SCRATCH)
     where = f" at line {other}" if other else ""
-    whose = "another block" if of_other_block else "the same block"
-    advice = (
-        "Blocks run at the same time: use atomic operations, or let each block write elements of "
-        "its own"
-        if of_other_block
-        else "A barrier between them, or an atomic operation, is missing"
-    )
+    if whose == "work":
+        log = (
+            f"a data race between streams: the work of line {work}{_where(numbers[2:])} {does} "
+            f"{touched}{f' at line {line}' if line else ''}, which the work of line {other_work} "
+            f"{other_does}{where}. Nothing lets the stream of line {work} wait for it: record an "
+            "event behind that work, and then call cudaStreamWaitEvent."
+        )
+        return Failed("check", "race", CUDA.located(log, work or line), work or line)
+    other_thread, advice = _WHOSE[whose]
     log = (
-        f"a data race: a thread{_where(numbers[4:])} {_RACES[kind][0]} {touched} that another "
-        f"thread of {whose} {_RACES[kind][1]}{where}, and nothing orders the two accesses. "
-        f"{advice}."
+        f"a data race: a thread{_where(numbers[2:])} {does} {touched} that another {other_thread} "
+        f"{other_does}{where}, and nothing orders the two accesses. {advice}."
     )
-    return Failed("check", "race", CUDA.located(log, line), line)
+    fault = other if whose == "fence" else line
+    return Failed("check", "race", CUDA.located(log, fault), fault)
+
+
+def _touched(index: int, arguments: Sequence[Argument], other: str) -> str:
+    return f"an element of {arguments[index].name}" if index >= 0 else _RACED.get(index, other)
+
+
+def unset_by(
+    report: Sequence[Sequence[str]],
+    arguments: Sequence[Argument],
+    line_of: Callable[[int], int | None],
+) -> Failed | None:
+    """The first read in a report of an element that no thread has written, or None."""
+    for row in report:
+        try:
+            if row[0] != "unset":
+                continue
+            index = int(row[2])
+            if index >= 0 and arguments[index].role != "output":
+                continue
+            line = line_of(int(row[1])) if int(row[1]) >= 0 else -int(row[1])
+        except (IndexError, ValueError):
+            return None
+        log = (
+            f"a thread{_where(row[3:])} reads {_touched(index, arguments, _SCRATCH)} that nothing "
+            "has written before."
+        )
+        return Failed("check", "wrong_result", CUDA.located(log, line), line)
+    return None
 
 
 def _where(numbers: Sequence[str]) -> str:

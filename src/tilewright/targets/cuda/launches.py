@@ -1,6 +1,6 @@
 """Rewrites the syntax that only a CUDA compiler accepts, so that a C++ compiler can compile it.
 
-    tile<16><<<grid, block>>>(A, B);   tw::launch("tile", ..., [&] { tile<16>(A, B); });
+    tile<16><<<grid, block>>>(A, B);   tw::launch("tile", ..., [&](auto... tw_given) { ... }, A, B);
     extern __shared__ float rows[];    float *const rows = ...;
 
 Lines keep their numbers. Text in comments and strings stays as it is.
@@ -24,6 +24,8 @@ _TYPE = re.compile(r"[\w:\s]+")
 _TEMPLATE = re.compile(r"\btemplate\s{0,99}<")
 _KERNEL = re.compile(r"\b__global__\b")
 _BOUNDS = re.compile(r"\b__launch_bounds__\s{0,99}\([^)]{0,300}\)")
+_NULL = re.compile(r"(?<![\w.>])NULL(?=\s*(?:,|\Z))")
+"""As an argument, which is a pointer only where the compiler sees it as one."""
 _OPEN, _CLOSE = "([{", ")]}"
 
 
@@ -92,10 +94,11 @@ def _without_launches(source: str) -> str:
         settings, given = source[at + 3 : closing], source[opened + 1 : end]
         # A template whose arguments are deduced from the call has no address without the call.
         address = "nullptr" if callee in templates else f"&{callee}"
+        values = f", {_NULL.sub('nullptr', given)}" if given.strip() else ""
         parts += [
             source[done:start],
             f'tw::launch("{name}", (const void *){address}, {line}, tw::configured({settings}), ',
-            f"[&] {{ {callee}({given}); }})",
+            f"[&](auto... tw_given) {{ {callee}(tw_given...); }}{values})",
         ]
         done = end + 1
     return "".join([*parts, source[done:]])

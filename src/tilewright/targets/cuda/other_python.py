@@ -54,6 +54,13 @@ def find_python(package: str, variable: str, why: str, how_to_get: str) -> Found
     return FoundPython(python, printed[0], sandbox)
 
 
+def install_command(package: str) -> str:
+    """The command that installs a package into the environment of this process."""
+    if importlib.util.find_spec("pip") is not None:
+        return f"{sys.executable} -m pip install {package}"
+    return f"uv pip install --python {sys.executable} {package}"
+
+
 def environment() -> dict[str, str]:
     """The environment of such a Python, which contains only PATH from this process."""
     return {

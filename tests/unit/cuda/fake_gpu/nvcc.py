@@ -19,11 +19,18 @@ RENAMED = {
     "tw_release": "cudaFree",
     "tw_copy": "cudaMemcpy",
     "tw_fill": "cudaMemset",
+    "tw_stream": "cudaStreamCreateWithFlags",
+    "tw_event": "cudaEventCreate",
+    "tw_record": "cudaEventRecord",
+    "tw_wait": "cudaStreamWaitEvent",
+    "tw_host_waits": "cudaStreamSynchronize",
+    "tw_host_waits_for_all": "cudaDeviceSynchronize",
     "tw_allow_shared": "cudaFuncSetAttribute",
 }
 OF_THREADS = (
-    "tw_barrier tw_barrier_sum tw_warp tw_lane tw_active tw_trap tw_atomic tw_dynamic_shared "
-    "tw_copy_later tw_end_batch tw_wait_for_copies threadIdx blockIdx blockDim gridDim"
+    "tw_barrier tw_barrier_sum tw_warp tw_lane tw_active tw_trap tw_atomic tw_fence "
+    "tw_dynamic_shared tw_copy_later tw_end_batch tw_wait_for_copies "
+    "threadIdx blockIdx blockDim gridDim"
 )
 FLAGS = ["-std=c++17", "-w", "-O1", "-fno-pie", "-fno-exceptions", "-fno-rtti", "-ffp-contract=off",
          "-fno-stack-protector", "-fno-threadsafe-statics", "-D_FORTIFY_SOURCE=0"]  # fmt: skip

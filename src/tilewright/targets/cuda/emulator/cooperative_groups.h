@@ -1,4 +1,5 @@
-/* Cooperative groups of one block: the block, tiles of a warp, and what they reduce. Grids and clusters are not here. */
+/* Cooperative groups of one block: the block, tiles of a warp, the threads of a warp that are at one place together,
+   and what they reduce. Grids and clusters are not here. */
 #pragma once
 #include "device.h"
 
@@ -39,6 +40,45 @@ template <unsigned Size, class Parent = thread_block> class thread_block_tile {
 };
 template <unsigned Size, class Parent> inline thread_block_tile<Size, Parent> tiled_partition(const Parent &) { return {}; }
 
+class coalesced_group {
+  unsigned members;
+  static unsigned at(unsigned mask, unsigned rank) {  /* the lane of the thread with this rank */
+    while (rank--) mask &= mask - 1;
+    return mask ? __builtin_ctz(mask) : tw_lane();
+  }
+  unsigned packed(unsigned lanes) const {
+    unsigned ranks = 0, rank = 0;
+    for (unsigned l = 0; l < 32; l++)
+      if (members >> l & 1) ranks |= (lanes >> l & 1) << rank++;
+    return ranks;
+  }
+
+ public:
+  explicit coalesced_group(unsigned mask) : members(mask) {}
+  unsigned thread_rank() const { return __builtin_popcount(members & ((1u << tw_lane()) - 1)); }
+  unsigned size() const { return __builtin_popcount(members); }
+  unsigned num_threads() const { return size(); }
+  void sync(int line = __builtin_LINE()) const { __syncwarp(members, line); }
+  template <class T> T shfl(T value, unsigned rank, int line = __builtin_LINE()) const {
+    return __shfl_sync(members, value, at(members, rank % size()), 32, line);
+  }
+  template <class T> T shfl_up(T value, unsigned delta, int line = __builtin_LINE()) const {
+    unsigned rank = thread_rank();
+    return shfl(value, rank >= delta ? rank - delta : rank, line);
+  }
+  template <class T> T shfl_down(T value, unsigned delta, int line = __builtin_LINE()) const {
+    unsigned rank = thread_rank();
+    return shfl(value, rank + delta < size() ? rank + delta : rank, line);
+  }
+  unsigned ballot(int predicate, int line = __builtin_LINE()) const { return packed(__ballot_sync(members, predicate, line)); }
+  int any(int predicate, int line = __builtin_LINE()) const { return __any_sync(members, predicate, line); }
+  int all(int predicate, int line = __builtin_LINE()) const { return __all_sync(members, predicate, line); }
+  template <class T> unsigned match_any(T value, int line = __builtin_LINE()) const {
+    return packed(__match_any_sync(members, value, line));
+  }
+};
+inline coalesced_group coalesced_threads(int line = __builtin_LINE()) { return coalesced_group(tw_active(line)); }
+
 template <class T> struct plus { T operator()(T a, T b) const { return a + b; } };
 template <class T> struct less { T operator()(T a, T b) const { return b < a ? b : a; } };
 template <class T> struct greater { T operator()(T a, T b) const { return a < b ? b : a; } };
@@ -46,5 +86,11 @@ template <unsigned Size, class Parent, class T, class Operation>
 inline T reduce(const thread_block_tile<Size, Parent> &tile, T value, Operation operation, int line = __builtin_LINE()) {
   for (unsigned step = Size / 2; step; step /= 2) value = operation(value, tile.shfl_xor(value, step, line));
   return value;
+}
+template <class T, class Operation>
+inline T reduce(const coalesced_group &group, T value, Operation operation, int line = __builtin_LINE()) {
+  T all = group.shfl(value, 0, line);
+  for (unsigned rank = 1; rank < group.size(); rank++) all = operation(all, group.shfl(value, rank, line));
+  return all;
 }
 }  // namespace cooperative_groups

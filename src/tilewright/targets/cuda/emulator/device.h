@@ -58,14 +58,22 @@ template <class T> inline T narrowed(uint64_t wide) {
   __builtin_memcpy(&value, &wide, sizeof value);
   return value;
 }
+/* 0 in headers, whose lines say nothing to whoever wrote the kernel. */
+constexpr int line_of_kernel(const char *file = __builtin_FILE(), int line = __builtin_LINE()) {
+  return __builtin_strcmp(file, "kernel.cu") ? 0 : line;
+}
 struct configured {  /* <<<grid, block, shared, stream>>> */
   dim3 grid, block;
   size_t shared;
-  configured(dim3 grid, dim3 block, size_t shared = 0, const void * = nullptr) : grid(grid), block(block), shared(shared) {}
+  const void *stream;
+  configured(dim3 grid, dim3 block, size_t shared = 0, const void *stream = nullptr) : grid(grid), block(block), shared(shared), stream(stream) {}
 };
-template <class Body>
-inline void launch(const char *name, const void *function, int line, configured with, Body body) {
-  tw_launch(name, function, line, &with.grid, &with.block, with.shared, [](void *at) { (*(Body *)at)(); }, &body);
+/* The arguments are evaluated once, on the host; each thread gets copies of their values. */
+template <class Kernel, class... Values>
+inline void launch(const char *name, const void *function, int line, configured with, Kernel kernel, Values... values) {
+  auto body = [&] { kernel(values...); };
+  using Body = decltype(body);
+  tw_launch(name, function, line, &with.grid, &with.block, with.shared, with.stream, [](void *at) { (*(Body *)at)(); }, &body);
 }
 }  // namespace tw
 
@@ -110,10 +118,10 @@ inline int __syncthreads_count(int predicate, int line = __builtin_LINE()) { ret
 inline int __syncthreads_or(int predicate, int line = __builtin_LINE()) { return tw_barrier_sum(line, predicate != 0) != 0; }
 inline int __syncthreads_and(int predicate, int line = __builtin_LINE()) { return tw_barrier_sum(line, !predicate) == 0; }
 inline void __syncwarp(unsigned mask = 0xffffffffu, int line = __builtin_LINE()) { tw_warp(TW_MEET, mask, 0, 0, line); }
-inline void __threadfence() {}
+inline void __threadfence() { tw_fence(); }
 inline void __threadfence_block() {}
-inline void __threadfence_system() {}
-inline unsigned __activemask() { return tw_active(); }
+inline void __threadfence_system() { tw_fence(); }
+inline unsigned __activemask(int line = __builtin_LINE()) { return tw_active(line); }
 inline void __trap(int line = __builtin_LINE()) { tw_trap(line); }
 inline void __nanosleep(unsigned) {}
 inline long long clock64() { return 0; }
@@ -143,6 +151,10 @@ inline int __any_sync(unsigned mask, int predicate, int line = __builtin_LINE())
 inline int __all_sync(unsigned mask, int predicate, int line = __builtin_LINE()) { return __ballot_sync(mask, !predicate, line) == 0; }
 template <class T> inline unsigned __match_any_sync(unsigned mask, T value, int line = __builtin_LINE()) {
   return (unsigned)tw_warp(TW_MATCH, mask, tw::widened(value), 0, line);
+}
+template <class T> inline unsigned __match_all_sync(unsigned mask, T value, int *all, int line = __builtin_LINE()) {
+  *all = tw_warp(TW_MATCH, mask, tw::widened(value), 0, line) == mask;
+  return *all ? mask : 0;
 }
 #define TW_REDUCE(name, operation)                                                                      \
   template <class T> inline T name(unsigned mask, T value, int line = __builtin_LINE()) {               \
@@ -297,6 +309,9 @@ inline unsigned __brev(unsigned x) {
   for (int i = 0; i < 32; i++) reversed |= (x >> i & 1) << (31 - i);
   return reversed;
 }
+inline unsigned long long __brevll(unsigned long long x) {
+  return (unsigned long long)__brev((unsigned)x) << 32 | __brev((unsigned)(x >> 32));
+}
 inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
   uint64_t both = (uint64_t)y << 32 | x;
   unsigned chosen = 0;
@@ -317,6 +332,33 @@ inline int __dp4a(int a, int b, int c) {
   for (int i = 0; i < 4; i++) c += (signed char)(a >> 8 * i) * (signed char)(b >> 8 * i);
   return c;
 }
+inline unsigned __dp4a(unsigned a, unsigned b, unsigned c) {
+  for (int i = 0; i < 4; i++) c += (a >> 8 * i & 255) * (b >> 8 * i & 255);
+  return c;
+}
+#define TW_OF_BYTES(name, part, lanes, bits, expression)                  \
+  inline unsigned name(unsigned x, unsigned y) {                          \
+    unsigned all = 0;                                                     \
+    for (int i = 0; i < lanes; i++) {                                     \
+      part a = (part)(x >> bits * i), b = (part)(y >> bits * i);          \
+      all |= ((unsigned)(expression) & ((1u << bits) - 1)) << bits * i;   \
+    }                                                                     \
+    return all;                                                           \
+  }
+TW_OF_BYTES(__vadd4, uint8_t, 4, 8, a + b)
+TW_OF_BYTES(__vsub4, uint8_t, 4, 8, a - b)
+TW_OF_BYTES(__vmaxs4, int8_t, 4, 8, a < b ? b : a)
+TW_OF_BYTES(__vmaxu4, uint8_t, 4, 8, a < b ? b : a)
+TW_OF_BYTES(__vmins4, int8_t, 4, 8, b < a ? b : a)
+TW_OF_BYTES(__vminu4, uint8_t, 4, 8, b < a ? b : a)
+TW_OF_BYTES(__vabsdiffu4, uint8_t, 4, 8, a < b ? b - a : a - b)
+TW_OF_BYTES(__vcmpeq4, uint8_t, 4, 8, a == b ? 255 : 0)
+TW_OF_BYTES(__vcmpgtu4, uint8_t, 4, 8, a > b ? 255 : 0)
+TW_OF_BYTES(__vadd2, uint16_t, 2, 16, a + b)
+TW_OF_BYTES(__vsub2, uint16_t, 2, 16, a - b)
+TW_OF_BYTES(__vmaxs2, int16_t, 2, 16, a < b ? b : a)
+TW_OF_BYTES(__vmins2, int16_t, 2, 16, b < a ? b : a)
+#undef TW_OF_BYTES
 inline int __sad(int a, int b, unsigned c) { return c + (a > b ? a - b : b - a); }
 
 /* ---- the launcher's side ---- */
@@ -336,19 +378,29 @@ template <class T> inline cudaError_t cudaMalloc(T **at, size_t bytes) {
   return *at ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 template <class T> inline cudaError_t cudaMallocAsync(T **at, size_t bytes, cudaStream_t) { return cudaMalloc(at, bytes); }
-inline cudaError_t cudaFree(void *memory) { return tw_release(memory), cudaSuccess; }
-inline cudaError_t cudaFreeAsync(void *memory, cudaStream_t) { return cudaFree(memory); }
-inline cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind) {
-  return tw_copy(to, from, bytes), cudaSuccess;
+inline cudaError_t cudaFree(void *memory) { return tw_host_waits_for_all(), tw_release(memory), cudaSuccess; }
+inline cudaError_t cudaFreeAsync(void *memory, cudaStream_t) { return tw_release(memory), cudaSuccess; }
+inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t stream = 0, int line = tw::line_of_kernel()) {
+  return tw_copy(to, from, bytes, stream, line), cudaSuccess;
 }
-inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t = 0) {
-  return cudaMemcpy(to, from, bytes, kind);
+inline cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, int line = tw::line_of_kernel()) {
+  return cudaMemcpyAsync(to, from, bytes, kind, 0, line);
 }
-inline cudaError_t cudaMemset(void *to, int value, size_t bytes) { return tw_fill(to, value, bytes), cudaSuccess; }
-inline cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t = 0) { return cudaMemset(to, value, bytes); }
-template <class T> inline cudaError_t cudaMemcpyToSymbol(T &to, const void *from, size_t bytes, size_t offset = 0,
-                                                         cudaMemcpyKind = cudaMemcpyHostToDevice) {
-  return tw_copy((char *)&to + offset, from, bytes), cudaSuccess;
+inline cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream = 0, int line = tw::line_of_kernel()) {
+  return tw_fill(to, value, bytes, stream, line), cudaSuccess;
+}
+inline cudaError_t cudaMemset(void *to, int value, size_t bytes, int line = tw::line_of_kernel()) {
+  return cudaMemsetAsync(to, value, bytes, 0, line);
+}
+template <class T>
+inline cudaError_t cudaMemcpyToSymbolAsync(T &to, const void *from, size_t bytes, size_t offset, cudaMemcpyKind,
+                                           cudaStream_t stream = 0, int line = tw::line_of_kernel()) {
+  return tw_copy((char *)&to + offset, from, bytes, stream, line), cudaSuccess;
+}
+template <class T>
+inline cudaError_t cudaMemcpyToSymbol(T &to, const void *from, size_t bytes, size_t offset = 0,
+                                      cudaMemcpyKind kind = cudaMemcpyHostToDevice, int line = tw::line_of_kernel()) {
+  return cudaMemcpyToSymbolAsync(to, from, bytes, offset, kind, 0, line);
 }
 template <class T> inline cudaError_t cudaGetSymbolAddress(void **at, T &symbol) { return *at = (void *)&symbol, cudaSuccess; }
 template <class F> inline cudaError_t cudaFuncSetAttribute(F *function, cudaFuncAttribute attribute, int value) {
@@ -391,14 +443,27 @@ inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, F,
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 inline cudaError_t cudaPeekAtLastError() { return cudaSuccess; }
 inline const char *cudaGetErrorString(cudaError_t) { return ""; }
-inline cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
-inline cudaError_t cudaStreamCreate(cudaStream_t *stream) { return *stream = nullptr, cudaSuccess; }
-inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) { return *stream = nullptr, cudaSuccess; }
+inline cudaError_t cudaDeviceSynchronize() { return tw_host_waits_for_all(), cudaSuccess; }
+#define cudaStreamLegacy ((cudaStream_t)1)
+#define cudaStreamPerThread ((cudaStream_t)2)
+inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
+  *stream = (cudaStream_t)tw_stream(flags == cudaStreamNonBlocking);
+  return *stream ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+inline cudaError_t cudaStreamCreate(cudaStream_t *stream) { return cudaStreamCreateWithFlags(stream, cudaStreamDefault); }
+inline cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int) {
+  return cudaStreamCreateWithFlags(stream, flags);
+}
 inline cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
-inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
-inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned = 0) { return cudaSuccess; }
-inline cudaError_t cudaEventCreate(cudaEvent_t *event) { return *event = nullptr, cudaSuccess; }
-inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned) { return *event = nullptr, cudaSuccess; }
-inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t = 0) { return cudaSuccess; }
+inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return tw_host_waits(stream, nullptr), cudaSuccess; }
+inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned = 0) {
+  return tw_wait(stream, event), cudaSuccess;
+}
+inline cudaError_t cudaEventCreate(cudaEvent_t *event) {
+  *event = (cudaEvent_t)tw_event();
+  return *event ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned) { return cudaEventCreate(event); }
+inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = 0) { return tw_record(event, stream), cudaSuccess; }
 inline cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }
-inline cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
+inline cudaError_t cudaEventSynchronize(cudaEvent_t event) { return tw_host_waits(0, event), cudaSuccess; }

@@ -5,18 +5,22 @@
    wait, so a race need not show in any result.
 
    What orders accesses: a barrier, for the threads of a block; an operation of a warp, for the threads in its mask;
-   atomic operations on global memory by both, for threads of different blocks; locks (atomicCAS, atomicExch), for
-   threads of one block. A write that leaves an element as it was takes part in no race: threads may write the same
+   atomic operations on global memory by both, for threads of different blocks, where a fence lies between a write and
+   the atomic operation after it; locks (atomicCAS, atomicExch), for threads of one block; streams and events, for
+   different launches (streams.h). A write that leaves an element as it was takes part in no race: threads may write the same
    value. Atomic operations that change an element race with plain writes, but neither with one another nor with plain
    reads, which kernels use to look whether an operation is needed; those that locks consist of race with nothing. All
    is kept for each word of four bytes: who wrote it last, who has read it last, and who last changed it by atomic
-   operations. So some races are missed, but an order that exists is never overlooked. */
+   operations. So some races are missed, but an order that exists is never overlooked.
+
+   Also told, but no failure, is the first read of each array of what was never written: where a result is wrong, that
+   may be why. */
 #pragma once
 
 struct Access {
   uint32_t epoch;  /* numbers the times between barriers, over all blocks */
   uint32_t stamp;  /* operations of the thread's warp since the barrier */
-  uint32_t time;   /* atomic operations of all threads */
+  uint32_t time;   /* atomic operations and fences of all threads */
   int32_t pc;      /* or a line of the source, below 0 */
 };
 struct Group { /* accesses of one kind by several threads */
@@ -28,6 +32,7 @@ struct Group { /* accesses of one kind by several threads */
 struct Word {
   Access write;
   Group read;
+  uint32_t set; /* the epoch of the last write, also of one that changed nothing */
   uint16_t writer;
   uint8_t written; /* which of its bytes */
 };
@@ -43,7 +48,12 @@ static Group *atomics_of[MOST_ARRAYS];
 static uint32_t epoch = 1, block_epoch, launch_epoch, atomic_time;
 static uint32_t operations[MOST_WARPS], known[MOST_WARPS][WARP][WARP], locked[MOST_THREADS];
 static uint32_t *begun, *passed_on; /* of each block of a launch: its first epoch, and that of its last atomic operation */
+static uint32_t fenced, *published; /* the time of the block's last fence, and of that before each block's last atomic operation */
 static unsigned long blocks_begun;
+static struct Work { uint32_t epoch, number; unsigned stream; int line; } *works; /* of this process, by first epoch */
+static unsigned works_used;
+static bool follows_all; /* the work that runs now: no other runs at the same time */
+static bool told[MOST_ARRAYS + 1];
 static struct { char *at; unsigned bytes; int32_t pc; bool atomic; char before[MOST_WRITTEN]; } written;
 
 template <class T> static T *for_each_word(size_t bytes) {
@@ -57,6 +67,7 @@ template <class T> static void forget(T *&words, size_t bytes) {
 }
 
 static void watch_array(const Array &a) {
+  told[&a - arrays] = false;
   if (a.bytes <= MOST_WATCHED) words_of[&a - arrays] = for_each_word<Word>(a.bytes + 16);
 }
 
@@ -87,15 +98,34 @@ static Group *atomics_on(const Found &found, bool first) {
 
 /* ---- what orders accesses ---- */
 
-static void races_launch(unsigned long blocks) {
+static void races_work(void) {
   if (!image) image = for_each_word<Word>(_end - __data_start + 16);
+  if (works_used % 256 == 0) works = (Work *)realloc(works, (works_used + 256) * sizeof *works);
+  if (!image || !works) _exit(4);
+  launch_epoch = ++epoch;
+  works[works_used++] = {epoch, streams[stream_at_work].issued, stream_at_work, line_at_work};
+  follows_all = !line_beside(at_work);
+}
+
+static const Work &work_of(uint32_t of) {
+  unsigned first = 0, last = works_used;
+  while (last - first > 1) {
+    unsigned middle = (first + last) / 2;
+    (works[middle].epoch <= of ? first : last) = middle;
+  }
+  return works[first];
+}
+
+static void races_launch(unsigned long blocks) {
+  races_work();
   free(begun);
   free(passed_on);
+  free(published);
   begun = (uint32_t *)calloc(blocks, sizeof *begun);
   passed_on = (uint32_t *)calloc(blocks, sizeof *passed_on);
-  if (!image || !begun || !passed_on) _exit(4);
+  published = (uint32_t *)calloc(blocks, sizeof *published);
+  if (!begun || !passed_on || !published) _exit(4);
   blocks_begun = 0;
-  launch_epoch = ++epoch;
 }
 
 static void races_flush(void);
@@ -111,6 +141,7 @@ static void races_block(void) {
   races_barrier();
   block_epoch = begun[blocks_begun++] = epoch;
   memset(locked, 0, sizeof *locked * threads);
+  fenced = 0;
 }
 
 static void races_warp(unsigned warp, unsigned there) {
@@ -130,23 +161,39 @@ static void to_be_written(char *at, size_t size, int32_t pc, bool atomic);
 static void races_atomic(void *at, size_t bytes, bool locks, int line) {
   atomic_time++;
   if (locks) locked[current] = atomic_time;
-  if (!is_shared((const char *)at)) passed_on[blocks_begun - 1] = epoch;
+  if (!is_shared((const char *)at)) {
+    passed_on[blocks_begun - 1] = epoch;
+    published[blocks_begun - 1] = fenced;
+  }
   if (!locks) to_be_written((char *)at, bytes, -line, true);
 }
 
-static bool is_ordered_by_atomics(const Access &a) {
+static void races_fence(void) {
+  races_flush();
+  fenced = ++atomic_time;
+}
+
+static unsigned long block_of(const Access &a) {
   unsigned long first = 0, last = blocks_begun;
   while (last - first > 1) {
     unsigned long middle = (first + last) / 2;
     (begun[middle] <= a.epoch ? first : last) = middle;
   }
-  return passed_on[first] >= a.epoch && passed_on[blocks_begun - 1];
+  return first;
 }
 
+static bool is_handed_on(const Access &a) { return passed_on[block_of(a)] >= a.epoch && passed_on[blocks_begun - 1]; }
+
+static bool lacks_a_fence(const Access &a) { return a.time >= published[block_of(a)]; }
+
 /* Whether nothing orders an earlier access by `lanes` of a warp before what the current thread does now. */
-static bool is_unordered(const Access &a, unsigned warp, uint32_t lanes, bool shared) {
-  if (a.epoch < launch_epoch) return false;
-  if (a.epoch < block_epoch) return !shared && !is_ordered_by_atomics(a);
+static bool is_unordered(const Access &a, unsigned warp, uint32_t lanes, bool shared, bool writes) {
+  if (a.epoch < launch_epoch) {
+    if (follows_all || shared || !a.epoch) return false;
+    const Work &work = work_of(a.epoch);
+    return work.number > at_work.known[work.stream];
+  }
+  if (a.epoch < block_epoch) return !shared && (!is_handed_on(a) || (writes && lacks_a_fence(a)));
   if (a.epoch != epoch || locked[current] > a.time) return false;
   if (warp != current / WARP) return true;
   for (unsigned l = 0; l < WARP; l++)
@@ -157,11 +204,23 @@ static bool is_unordered(const Access &a, unsigned warp, uint32_t lanes, bool sh
 /* ---- accesses ---- */
 
 [[noreturn]] static void race(const char *kind, int32_t pc, const Access &other, const Found &found) {
-  fprintf(report, "race\t%s\t%d\t%d\t%ld\t%d", kind, pc, other.pc, found.array < arguments ? found.array : -1L,
-          other.epoch < block_epoch);
+  const char *whose = other.epoch < launch_epoch ? "work" : other.epoch >= block_epoch ? "thread"
+                      : is_handed_on(other) ? "fence" : "block";
+  fprintf(report, "race\t%s\t%d\t%d\t%ld\t%s\t%d\t%d", kind, pc, other.pc, found.array < arguments ? found.array : -1L,
+          whose, line_at_work, work_of(other.epoch).line);
   where();
   fflush(report);
   _exit(1);
+}
+
+/* Of each array and of shared memory, the first read of what holds nothing yet. */
+static void tell_unset(const Found &found, int32_t pc) {
+  if (found.array < 0 && !found.shared) return;
+  bool &already = told[found.shared ? MOST_ARRAYS : found.array];
+  if (already || found.words->set >= (found.shared ? block_epoch : 1u)) return;
+  already = true;
+  fprintf(report, "unset\t%d\t%ld", pc, found.array < arguments ? found.array : -1L);
+  where();
 }
 
 static Access now(int32_t pc) { return {epoch, operations[current / WARP], atomic_time, pc}; }
@@ -171,7 +230,7 @@ static unsigned bytes_within(const char *at, const char *end) {
   return ((1u << count) - 1) << first;
 }
 
-static bool is_unordered(const Group &group, bool shared) { return is_unordered(group.access, group.warp, group.lanes, shared); }
+static bool is_unordered(const Group &group, bool shared) { return is_unordered(group.access, group.warp, group.lanes, shared, false); }
 
 /* The current thread's access is the last of the group: of those before it, such as nothing orders before it remain. */
 static void join(Group &group, unsigned bytes, int32_t pc, bool shared) {
@@ -190,7 +249,7 @@ static void join(Group &group, unsigned bytes, int32_t pc, bool shared) {
 
 static bool follows_a_write(const Found &found, unsigned bytes) {
   const Word &word = *found.words;
-  return word.written & bytes && is_unordered(word.write, word.writer / WARP, 1u << word.writer % WARP, found.shared);
+  return word.written & bytes && is_unordered(word.write, word.writer / WARP, 1u << word.writer % WARP, found.shared, true);
 }
 
 static bool follows_one_of(const Group &group, unsigned bytes, bool shared) {
@@ -208,6 +267,18 @@ static void wrote(const Found &found, unsigned bytes) {
   word.written = bytes;
 }
 
+/* Copies and fills by host code, which are works of their own. */
+static void races_host(const void *at, size_t size, bool writes) {
+  Found found = found_at((const char *)at);
+  const int32_t pc = line_at_work ? -line_at_work : INT32_MIN;
+  for (size_t w = 0; found.words && w < (size + 3) / 4; w++, found.words++) {
+    written.pc = pc;
+    if (writes) wrote(found, 15), found.words->set = epoch;
+    else if (follows_a_write(found, 15)) race("write_read", pc, found.words->write, found);
+    else join(found.words->read, 15, pc, found.shared);
+  }
+}
+
 static void changed_by_an_atomic(const Found &found, unsigned bytes) {
   if (follows_a_write(found, bytes)) race("write_atomic", written.pc, found.words->write, found);
   if (Group *atomics = atomics_on(found, true)) join(*atomics, bytes, written.pc, found.shared);
@@ -222,6 +293,7 @@ static void races_flush(void) {
   if (!found.words) return;
   for (char *at = written.at; at < end; at = (char *)((uintptr_t)at / 4 * 4 + 4), found.words++) {
     unsigned bytes = bytes_within(at, end), count = __builtin_popcount(bytes);
+    found.words->set = epoch;
     if (memcmp(at, written.before + (at - written.at), count))
       (written.atomic ? changed_by_an_atomic : wrote)(found, bytes);
   }
@@ -234,14 +306,16 @@ static void reads(const char *at, size_t size, void *from) {
   if (!found.words) return;
   for (const char *end = at + size; at < end; at = (char *)((uintptr_t)at / 4 * 4 + 4), found.words++) {
     unsigned bytes = bytes_within(at, end);
-    if (found.words->write.epoch >= launch_epoch && follows_a_write(found, bytes))
-      race("write_read", (long)from - 1, found.words->write, found);
+    tell_unset(found, (long)from - 1);
+    if (follows_a_write(found, bytes)) race("write_read", (long)from - 1, found.words->write, found);
     join(found.words->read, bytes, (long)from - 1, found.shared);
   }
 }
 
 static void to_be_written(char *at, size_t size, int32_t pc, bool atomic) {
-  if (size > MOST_WRITTEN || !found_at(at).words) return;
+  Found found = found_at(at);
+  if (size > MOST_WRITTEN || !found.words) return;
+  if (atomic) tell_unset(found, pc);
   written.at = at;
   written.bytes = size;
   written.pc = pc;

@@ -5,7 +5,8 @@
    and which rule was broken where. The evaluator compares.
 
    Threads of a block are fibers: each runs until it waits at a barrier or for its warp, then the next one that
-   can run goes on. In which order they run is what `order` says: forward, reversed, or shuffled by a seed. What
+   can run goes on. In which order they run is what `order` says: forward, reversed, or shuffled by a seed. In the last
+   of these, other threads also run before each atomicCAS and atomicExch. What
    lies in shared memory before a block begins is not a number in any type of floating point.
 
    Arrays of the device end at pages that may not be touched; outside launches they may not be touched at all, so
@@ -90,10 +91,14 @@ static bool is_shared(const char *at) {
   return (at >= __start_tw_shared && at < __stop_tw_shared) || (at >= dynamic_pages && at < dynamic_pages + DYNAMIC);
 }
 
+#include "streams.h"
 #ifdef RACES
 #include "races.h"
 #else
 static void races_launch(unsigned long) {}
+static void races_work(void) {}
+static void races_host(const void *, size_t, bool) {}
+static void races_fence(void) {}
 static void races_block(void) {}
 static void races_barrier(void) {}
 static void races_warp(unsigned, unsigned) {}
@@ -168,16 +173,23 @@ static void check_range(const void *memory, size_t bytes, bool written) {
   if (written && share < 1 && a - arrays < arguments) fail("part_host_writes", 0, 0);
 }
 
-extern "C" void tw_copy(void *to, const void *from, size_t bytes) {
+extern "C" void tw_copy(void *to, const void *from, size_t bytes, const void *stream, int line) {
   check_range(to, bytes, true);
   check_range(from, bytes, false);
+  issue(stream, line);
+  races_work();
+  races_host(from, bytes, false);
+  races_host(to, bytes, true);
   open_arrays(true);
   memmove(to, from, bytes);
   open_arrays(false);
 }
 
-extern "C" void tw_fill(void *to, int value, size_t bytes) {
+extern "C" void tw_fill(void *to, int value, size_t bytes, const void *stream, int line) {
   check_range(to, bytes, true);
+  issue(stream, line);
+  races_work();
+  if (line || value != 0xff) races_host(to, bytes, true); /* a header fills new arrays with what is not a number */
   open_arrays(true);
   memset(to, value, bytes);
   open_arrays(false);
@@ -308,8 +320,27 @@ static void *closure;
 
 static void ready(unsigned thread) { ring[tail++ % RING] = thread; }
 
+/* Of each warp, the threads that ask at one line which others are there; each is told of all of them. */
+static void tell_who_is_there(void) {
+  for (unsigned w = 0; w * WARP < threads; w++) {
+    Warp &warp = warps[w];
+    for (unsigned l = 0; l < WARP; l++) {
+      if (!(warp.waiting >> l & 1) || warp.lanes[l].operation != TW_ACTIVE) continue;
+      unsigned there = 0;
+      for (unsigned o = l; o < WARP; o++) {
+        Lane &other = warp.lanes[o];
+        if (warp.waiting >> o & 1 && other.operation == TW_ACTIVE && other.line == warp.lanes[l].line) there |= 1u << o;
+      }
+      warp.waiting &= ~there;
+      for (unsigned char o : warp.order)
+        if (there >> o & 1) warp.lanes[o].result = there, ready(w * WARP + o);
+    }
+  }
+}
+
 static void next(Place &from) {
   races_flush();
+  if (head == tail && alive) tell_who_is_there();
   if (head == tail) { /* all have ended, or nobody can go on */
     from.go(outside);
     return;
@@ -443,7 +474,15 @@ static void begin_copies(Fiber &fiber) {
 }
 
 extern "C" unsigned tw_lane(void) { return current % WARP; }
-extern "C" unsigned tw_active(void) { return warps[current / WARP].alive; }
+extern "C" unsigned tw_active(int line) {
+  Warp &warp = warps[current / WARP];
+  unsigned l = current % WARP;
+  warp.lanes[l] = {TW_ACTIVE, 0, 0, 0, 0, line};
+  warp.waiting |= 1u << l;
+  next(fibers[current].place);
+  return warp.lanes[l].result;
+}
+extern "C" void tw_fence(void) { races_fence(); }
 extern "C" void tw_trap(int line) { fail("trap", line, 0); }
 
 static void thread(void) {
@@ -455,7 +494,7 @@ static void thread(void) {
   alive--;
   if (arrived && arrived == alive) release_barrier();
   for (unsigned l = 0; l < WARP; l++) /* those that waited for this one alone */
-    if (warp.waiting >> l & 1) release_warp(warp, warp.lanes[l].mask);
+    if (warp.waiting >> l & 1 && warp.lanes[l].mask) release_warp(warp, warp.lanes[l].mask);
   next(fibers[ended].place);
   abort();
 }
@@ -495,7 +534,8 @@ static void run_block(void) {
 /* ---- launches ---- */
 
 static struct { const void *function; size_t bytes; } allowed[SHARED_FUNCTIONS];
-static int how;            /* forward, reversed, shuffled */
+enum { FORWARD, REVERSED, SHUFFLED };
+static int how;            /* the order of threads and blocks */
 static uint64_t state;     /* of the generator that shuffles */
 static long launches, launched; /* of all runs, and of this one */
 static bool counts_elements;
@@ -529,8 +569,8 @@ static void shuffle(unsigned *items, unsigned count) {
 
 /* `items` are in ascending order. */
 static void arrange(unsigned *items, unsigned count) {
-  for (unsigned i = 0; how == 1 && i < count / 2; i++) exchange(items, i, count - 1 - i);
-  if (how == 2) shuffle(items, count);
+  for (unsigned i = 0; how == REVERSED && i < count / 2; i++) exchange(items, i, count - 1 - i);
+  if (how == SHUFFLED) shuffle(items, count);
 }
 
 static void arrange_warps(void) {
@@ -625,13 +665,18 @@ struct Counted {
 
 extern "C" void tw_atomic(void *at, size_t bytes, bool locks, int line) {
   races_flush();
+  if (on_device && locks && how == SHUFFLED) { /* others may change what the thread has just read */
+    ready(current);
+    next(fibers[current].place);
+  }
   if (on_device) races_atomic(at, bytes, locks, line);
   if (share < 1 && !is_shared((const char *)at)) fail("part_atomic", line, 0);
 }
 
 extern "C" void tw_launch(const char *name, const void *function, int line, const dim3 *grid, const dim3 *block,
-                          size_t shared, void (*run)(void *), void *with) {
+                          size_t shared, const void *stream, void (*run)(void *), void *with) {
   if (on_device) fail("nested_launch", line, 0);
+  issue(stream, line);
   if (launched++ && share < 1) fail("part_launches", line, 0);
   if (launches++ < 256)
     fprintf(report, "launch\t%s\t%d\t%u\t%u\t%u\t%u\t%u\t%u\t%zu\n", name, line, grid->x, grid->y, grid->z, block->x,
@@ -723,6 +768,7 @@ __attribute__((constructor)) static void begin_to_serve(void) {
   report = fopen("report.txt", "w");
   if (!report) _exit(3);
   begin();
+  forget_streams();
 }
 #else
 int main(void) {
@@ -760,7 +806,9 @@ int main(void) {
       pointers[i] = a->data;
     }
     open_arrays(false);
+    forget_streams();
     tw_call(pointers, sizes);
+    if (int line = line_beside(clock_of(DEFAULT_STREAM))) fail("not_joined", line, 0);
     for (const Array &a : arrays)
       if (a.used && &a - arrays >= arguments) fail("keeps_memory", (long)a.bytes, 0);
     open_arrays(true);

@@ -19,25 +19,32 @@ extern dim3 blockDim, gridDim;
 
 /* What the threads of a warp do together; `value` and `source` are given by each of them. */
 enum tw_operation {
-  TW_MEET, TW_SHUFFLE, TW_BALLOT, TW_MATCH, TW_ADD, TW_MIN, TW_MAX, TW_UMIN, TW_UMAX, TW_AND, TW_OR, TW_XOR
+  TW_MEET, TW_SHUFFLE, TW_BALLOT, TW_MATCH, TW_ADD, TW_MIN, TW_MAX, TW_UMIN, TW_UMAX, TW_AND, TW_OR, TW_XOR, TW_ACTIVE
 };
 void tw_barrier(int line);
 int tw_barrier_sum(int line, int value);  /* of all threads' values, after a barrier */
 uint64_t tw_warp(tw_operation operation, unsigned mask, uint64_t value, unsigned source, int line);
 unsigned tw_lane(void);
-unsigned tw_active(void);  /* threads of the warp that have not ended */
+unsigned tw_active(int line);  /* the threads of the warp that are at this line when no other thread can go on */
 void tw_trap(int line);
 void tw_atomic(void *at, size_t bytes, bool locks, int line);  /* is about to be changed at once; `locks`: as a lock is */
+void tw_fence(void);  /* what the thread has written is visible to the whole device before what it writes later */
 void tw_copy_later(void *to, const void *brought, size_t bytes);  /* asynchronously */
 void tw_end_batch(void);
 void tw_wait_for_copies(size_t but);  /* all batches but the last few */
 
 void *tw_dynamic_shared(void);
 void tw_launch(const char *name, const void *function, int line, const dim3 *grid, const dim3 *block,
-               size_t shared, void (*body)(void *), void *closure);
+               size_t shared, const void *stream, void (*body)(void *), void *closure);
 void tw_allow_shared(const void *function, size_t bytes);
 void *tw_allocate(size_t bytes);
 void tw_release(void *memory);
-void tw_copy(void *to, const void *from, size_t bytes);
-void tw_fill(void *to, int value, size_t bytes);
+void tw_copy(void *to, const void *from, size_t bytes, const void *stream, int line);
+void tw_fill(void *to, int value, size_t bytes, const void *stream, int line);
+void *tw_stream(unsigned apart);  /* a new one; `apart` from the default stream */
+void *tw_event(void);
+void tw_record(void *event, const void *stream);
+void tw_wait(const void *stream, const void *event);
+void tw_host_waits(const void *stream, const void *event);  /* for the event, or for the stream where it is null */
+void tw_host_waits_for_all(void);
 }

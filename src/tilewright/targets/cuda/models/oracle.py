@@ -19,14 +19,18 @@ from tilewright.core.errors import WorkloadError
 from tilewright.parts.users_code import REFERENCE_TIMEOUT_S
 from tilewright.sandbox import Limits, open_folder
 from tilewright.sandbox.child import Channel
-from tilewright.targets.cuda.other_python import FoundPython, environment, find_python
+from tilewright.targets.cuda.other_python import (
+    FoundPython,
+    environment,
+    find_python,
+    install_command,
+)
 
 PYTHON = "TILEWRIGHT_TORCH"
 """The environment variable that names a Python with PyTorch, if the Python of tilewright has
 none."""
 HOW_TO_GET = (
-    "pip install torch into tilewright's environment, or set "
-    f"{PYTHON} to a Python that has it (no GPU is needed)"
+    f"run `{install_command('torch')}`, or set {PYTHON} to a Python that has it (no GPU is needed)"
 )
 _PROGRAM = Path(__file__).with_name("oracle_program.py")
 _PARTS = ("oracle_arithmetic.py", "oracle_trace.py")

@@ -17,7 +17,12 @@ from tilewright.parts.inputs import bytes_of
 from tilewright.parts.languages import PYTHON
 from tilewright.sandbox import Limits, Sandbox, open_folder, read_output
 from tilewright.targets.cuda.emulation import Ran, Run, read_outputs, write_inputs
-from tilewright.targets.cuda.other_python import FoundPython, environment, find_python
+from tilewright.targets.cuda.other_python import (
+    FoundPython,
+    environment,
+    find_python,
+    install_command,
+)
 from tilewright.targets.cuda.triton.recorded import (
     MOST_ALLOCATED,
     MOST_EVENTS,
@@ -29,9 +34,8 @@ VARIABLE = "TILEWRIGHT_TRITON"
 """The environment variable that names a Python with Triton, if the Python of tilewright has
 none."""
 HOW_TO_GET = (
-    "pip install triton into tilewright's environment, or set "
-    f"{VARIABLE} to a Python that has it (tested with Triton 3.9; neither a GPU nor PyTorch is "
-    "needed)"
+    f"run `{install_command('triton')}`, or set {VARIABLE} to a Python that has it "
+    "(tested with Triton 3.9; neither a GPU nor PyTorch is needed)"
 )
 _CONTAINED = Path(__file__).with_name("contained")
 _MEMORY, _ADDRESSES = 4 << 30, 64 << 30
