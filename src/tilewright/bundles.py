@@ -325,7 +325,7 @@ def _files(run: RunRecord, opened: OpenTask) -> dict[str, str]:
 
 
 def _suffixes(opened: OpenTask) -> tuple[str, ...]:
-    """Of the files of a user's kernel folder that a bundle takes along."""
+    """The files of a user's kernel folder that a bundle contains."""
     return (".toml", ".py", ".h", opened.target.brief().language.suffix)
 
 

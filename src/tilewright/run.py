@@ -127,7 +127,7 @@ def _session(
     began = monotonic()
     require_room()  # a compiler that cannot write would look like a broken one
     if replay is not None:
-        settings = replace(settings, reuse=False)  # it repeats what the recorded run was shown
+        settings = replace(settings, reuse=False)  # the recorded run's prompts must be repeated
     opened = open_task(task, settings.recorded())
     if place is None and not settings.host:
         require_clock(opened, settings, project)

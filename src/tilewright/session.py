@@ -259,7 +259,7 @@ class Session:
         except TilewrightError as error:
             if found.start is not None and isinstance(found.start.outcome, Failed):
                 raise _StartFailedError(error) from error
-            raise  # nothing can come of the run, but its kernels are not what is wrong
+            raise  # the run cannot continue, but its kernels are not the cause
         if found.baselines and not self._has_baselines:
             self._has_baselines = True
             self._storage.keep(self._run.id, Baselines(found.baselines))

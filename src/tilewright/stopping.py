@@ -46,7 +46,7 @@ class StopRequests:
 
     def _watch(self, over: Event) -> None:
         while not over.wait(LOOK_EVERY_S):
-            with suppress(StorageError):  # while the database is away, nobody can ask either
+            with suppress(StorageError):  # without the database, nobody can stop the run either
                 if len(self._storage.kept(self._run_id, StopRequest)) > self._earlier:
                     if not over.is_set():
                         self._stop()

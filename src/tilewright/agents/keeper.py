@@ -111,7 +111,7 @@ def _started(start: Start, hides: bool) -> subprocess.Popen[bytes]:
 
 
 class _Output:
-    """What an agent prints: counted, and of it the end kept."""
+    """Count the output of an agent and keep its end."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
         self.count = 0
@@ -131,7 +131,7 @@ class _Output:
                     kept -= len(self._kept.popleft())
 
     def tail(self) -> str:
-        """The end of it, once nobody holds the pipe any more."""
+        """The end of the output, after no process has the pipe open any more."""
         self._reader.join(1.0)
         return b"".join(tuple(self._kept))[-KEPT_OUTPUT:].decode(errors="replace")
 

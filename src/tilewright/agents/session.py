@@ -192,7 +192,7 @@ class AgentSession:
         return None
 
     def _stop(self) -> None:
-        """Whoever waits for an outcome is told that there will be none."""
+        """Tell every caller that waits for an outcome that there will be none."""
         with self._changed:
             self._over = True
             self._changed.notify_all()
@@ -244,7 +244,7 @@ class AgentSession:
         self._wanted.put(candidates)
 
     def _outcome(self, source: str, note: str) -> Trial:
-        """What became of a kernel that was asked for; `InputError` where nothing does."""
+        """The outcome of a requested kernel; `InputError` if there is none."""
         asked = Candidate(source).id
         with self._changed:
             if asked not in self._asked:

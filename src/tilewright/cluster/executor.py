@@ -165,7 +165,7 @@ class DaskExecutor:
             parts: dict[tuple[str, ...] | None, list[Job]] = {}
             for job in [self._waiting.popleft() for _ in range(size)]:
                 if job.heard and not self._hosts.has_others(job.heard_on):
-                    self._decide(job, batch)  # who should have been asked went away
+                    self._decide(job, batch)  # the worker to be asked has ended
                     continue
                 parts.setdefault(self._hosts.among(job.heard_on), []).append(job)
             for among, jobs in parts.items():

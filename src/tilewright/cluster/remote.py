@@ -38,7 +38,7 @@ _of_thread = threading.local()  # evaluating processes die with the thread that 
 
 
 class _UnwantedError(Exception):
-    """Ends an evaluation that nobody waits for."""
+    """Ends an evaluation whose outcome is no longer needed."""
 
 
 def evaluate(message: bytes) -> bytes:
@@ -130,7 +130,8 @@ def _as_here(description: TaskDescription) -> tuple[str, dict[str, object]]:
 
 
 def _still_wanted() -> Callable[[], bool]:
-    """Whether the scheduler still wants what this thread computes: no search has given it up."""
+    """Whether the scheduler still needs the result of this thread, because no search has cancelled
+    it."""
     try:
         from distributed import get_worker
 

@@ -102,7 +102,7 @@ class Workers:
 
     @property
     def pids(self) -> list[int]:
-        """Of those that are there."""
+        """The workers that are connected."""
         return [place.child.pid for place in self._places if place.child is not None]
 
     def close(self) -> None:

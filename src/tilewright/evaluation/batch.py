@@ -49,7 +49,7 @@ class Batch:
         return new
 
     def finish(self, pending: Pending, outcome: Outcome, wall_s: float) -> None:
-        """Record the outcome of a request that took so many seconds."""
+        """Record the outcome of a request and the seconds that it took."""
         del self._unfinished[_key(pending.request)]
         self._tell(pending.positions, outcome, wall_s, cached=False)
 

@@ -179,7 +179,7 @@ class LocalExecutor:
 
     @cached_property
     def _versions(self) -> Mapping[str, str]:
-        """Of the task's target on this machine."""
+        """The versions of the task's target on this machine."""
         return target_versions(self._target)
 
     @cached_property

@@ -32,7 +32,7 @@ _NOT_AN_OPTION = (
 _EXAMPLES = {"target": "gemmini", "share": 16}
 """Values of the options that have none unless given."""
 _LINES = {"budget": 'budget = "60 evaluations"', "baseline": 'baseline = "default"'}
-"""What a line of a field looks like."""
+"""The pattern of a line with a field."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")
 
 
@@ -186,7 +186,7 @@ def _input_seed(table: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
 
 
 def _options(name: str, options: object) -> dict[str, Any]:
-    """What an arm sets, by the names of `Settings`."""
+    """The settings of an arm, by the names of `Settings`."""
     if not isinstance(options, Mapping):
         raise ConfigurationError(f"[{name}] is not a table of options.")
     known = [f.name for f in dataclasses.fields(Settings) if f.name not in _NOT_AN_OPTION]

@@ -1,4 +1,4 @@
-"""What the file of an experiment may start only with the user's consent.
+"""The parts of an experiment's file that may be started only with the user's consent.
 
 The file may be somebody else's. It chooses how a search works; programs, machines, folders and
 addresses that it names would be started, written to or sent keys.
@@ -31,7 +31,7 @@ def require_harmless(experiment: Experiment) -> None:
 
 
 def _beyond_a_search(experiment: Experiment) -> Iterator[tuple[str, str]]:
-    """What is named, and its name."""
+    """The kind of a named object, and its name."""
     for settings in experiment.arms.values():
         for proposer in settings.proposers:
             if not is_plain_proposer(proposer.partition("?")[0]):

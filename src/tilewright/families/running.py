@@ -50,7 +50,7 @@ class Row:
 
     @property
     def speedup(self) -> float | None:
-        """Of the call through the dispatch over the starting kernel."""
+        """The latency of a call through the dispatch function relative to the starting kernel."""
         return None if isinstance(self.dispatched, Failed) else self.start / self.dispatched
 
 

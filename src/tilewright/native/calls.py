@@ -37,7 +37,8 @@ AWAY_S = 100e-6
 LONG_CALL_S = 5e-3
 """Seconds of a call from which on such a disturbance does not matter."""
 HIDDEN_S, HIDDEN_SHARE = 2e-3, 0.02
-"""CPU seconds of other processes, beside a share of the kernel's own, that show nothing yet."""
+"""CPU seconds of other processes, in addition to a share of the kernel's own, that are
+tolerated."""
 ATTEMPTS = 3
 """Maximum number of calls, each on new values, until no other process uses the core."""
 MOST_REPEATED = 10
@@ -130,8 +131,8 @@ class TimedKernel:
         self._clock_s = self._returned_s = 0.0
         with suppress(ProcessGoneError):  # as the first call will report
             self._clock_s, self._returned_s = process.cpu_s(), time.perf_counter()
-        self.last_wall_s = 0.0  # of the last call, until its answer
-        self._away_s = 0.0  # what others had of the core from placing the arrays to the last return
+        self.last_wall_s = 0.0  # of the last call, until its reply arrived
+        self._away_s = 0.0  # CPU time of others from placing the arrays to the last return
         self._repeated = 0
 
     def call(self, *, checked: float) -> float:
@@ -159,7 +160,7 @@ class TimedKernel:
         return seconds
 
     def _call_on_other_values(self, case: Case) -> None:
-        """What the process computed beside this call stays part of the next one."""
+        """Work of the process between calls is counted as part of the next call."""
         try:
             late_s = self._process.cpu_s() - self._clock_s
             self._process.arrays.place(case.initial)

@@ -153,7 +153,7 @@ class _Linker:
         return address
 
     def _address(self, symbol: Symbol) -> int:
-        """Of a symbol of the kernel, or of the jump to a function of a library."""
+        """The address of a symbol of the kernel, or of the jump to a function of a library."""
         if symbol.section is None:
             return self._jumps_at + _JUMP * self._calls[symbol.name]
         return self._at[symbol.section] + symbol.offset

@@ -20,7 +20,7 @@ MAX_MEMORY = 1 << 30
 """Maximum total size of a kernel's code, constants and static arrays."""
 MAX_ALIGNMENT = 2 << 20
 _MOST_ENTRIES = 1 << 17
-"""Of a symbol table, and of all relocations: each is looked at one by one."""
+"""Maximum number of entries of a symbol table, and of all relocations, because each is examined."""
 
 MACHINES = {62: "x86_64", 183: "aarch64"}
 _HEADER = np.dtype([

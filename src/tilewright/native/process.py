@@ -252,7 +252,7 @@ class KernelProcess:
         return Failed(stage, "crash", f"the kernel ended its process (status {status}).")
 
     def _status(self) -> int | None:
-        """What the process ended with; None while it has not."""
+        """The exit status of the process; None while it is running."""
         with suppress(subprocess.TimeoutExpired):
             return self._process.wait(1.0)
         return None
@@ -319,6 +319,6 @@ def _too_many(threads: int) -> str:
 
 
 def _numbers(image: Image) -> tuple[int, ...]:
-    """What the harness is told about an image."""
+    """The description of an image for the harness."""
     sizes = (len(image.code), len(image.constants), len(image.data), image.zeros)
     return (BASE, *sizes, image.entry)

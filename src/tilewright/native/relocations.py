@@ -24,7 +24,7 @@ class Kind:
 
 
 def _signed(value: int, bits: int) -> int:
-    """Two's complement of so many bits; refused where it does not fit."""
+    """Two's complement with this number of bits; refused if the value does not fit."""
     if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
         raise UnfitError("the kernel is too large: an address cannot be reached.")
     return value & ((1 << bits) - 1)
@@ -96,7 +96,7 @@ KINDS: Mapping[str, Mapping[int, Kind]] = {
 
 
 def jump_through(machine: str, place: int, slot: int) -> bytes:
-    """Code at `place` that goes on at the address which lies in `slot`, 16 bytes."""
+    """Code at `place` that continues at the address in `slot`, 16 bytes."""
     if machine == "x86_64":  # jmp *slot(%rip)
         code = b"\xff\x25" + _signed(slot - (place + 6), 32).to_bytes(4, "little")
         return code.ljust(16, b"\xcc")

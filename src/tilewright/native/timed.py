@@ -125,7 +125,7 @@ def _timed(
     effort = REPORTING if limit_s is None else RANKING
     baseline = open_baseline()
     plan = _plan(probes, baseline, effort)
-    # The ratio of a kernel to itself is known: further sessions would say nothing about it.
+    # The ratio of a kernel to itself is known, so further sessions would show nothing new.
     for _ in range(1 if baseline is candidate else effort.sessions):
         measured = _pairs(candidate, baseline, plan)
         comparison = compare(measured, plan, seed)

@@ -58,7 +58,7 @@ def missed_reasons(messages: str, file: str) -> dict[int, str]:
 
 
 def _first_attempt(since: list[_Message], loop: _Message) -> list[_Message]:
-    """What was said of this loop before an attempt failed for the first time.
+    """The compiler's notes on this loop before an attempt first failed.
 
     What stands before its first message is about loops that were vectorised.
     """

@@ -146,7 +146,7 @@ def rounded(values: Array, digits: int) -> Array:
 
 
 def _with_axes(values: Array, count: int) -> Array:
-    """The array with so many axes: further ones of length 1 come first."""
+    """The array with this number of axes; additional axes of length 1 come first."""
     return values.reshape((1,) * (count - values.ndim) + values.shape)
 
 

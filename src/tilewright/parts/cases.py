@@ -215,7 +215,7 @@ class Cases:
             if argument.is_given:
                 found[argument.name] = drawn(self.workload, self._problem, argument, check, rng)
                 left -= 1
-            elif self._poisoned or left:  # what is drawn after it must not depend on this
+            elif self._poisoned or left:  # later draws must not depend on this one
                 poison = inputs.poison(argument, rng, rng.choice(inputs.POISONED))
                 if self._poisoned:
                     found[argument.name] = poison

@@ -123,7 +123,7 @@ def deviations(got: Array, expected: Followed) -> Array:
     """The error of each element in its deviation; infinite for NaN."""
     with np.errstate(all="ignore"):
         error = np.abs(got.astype(expected.exact.dtype) - expected.exact)
-        off: Array = np.asarray(error / expected.deviation)  # of one number too
+        off: Array = np.asarray(error / expected.deviation)  # an array even for a single number
     off[np.isnan(off)] = np.inf
     return off
 

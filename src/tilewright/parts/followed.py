@@ -363,7 +363,7 @@ def _elements(function: np.ufunc, operands: Sequence[Followed]) -> Followed:
             carried = np.where(np.isinf(values[i]) & np.isfinite(exact), 0.0, carried)
         square += np.square(carried)
     if function in (np.multiply, np.square) and len(inexact) == len(operands):
-        # All there is where a value is zero:
+        # The only contribution if a value is zero:
         square += np.square(operands[0].deviation * operands[-1].deviation)
     np.sqrt(square, out=square)
     # A result below the normal range may be taken for zero by an exponential, as libraries do.

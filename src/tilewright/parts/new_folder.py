@@ -158,7 +158,7 @@ def _tolerance(outputs: Sequence[Argument], size: float) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class _Example:
-    """What one call of a function shows.
+    """The results of one call of a function.
 
     `inputs` is TOML for the `inputs` of each argument whose values show what they look like. `size`
     is the root mean square of the largest output, 1 where that is 0 or not finite.

@@ -1,4 +1,4 @@
-"""Parses Python that nobody vouches for, in bounded time and memory; nothing of it is run."""
+"""Parses untrusted Python in bounded time and memory, without running any of it."""
 
 from __future__ import annotations
 

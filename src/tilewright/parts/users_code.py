@@ -138,5 +138,5 @@ def _time_limit_of_thread(seconds: float) -> Iterator[None]:
     finally:
         with inside:
             ended = True
-            raise_in(thread, None)  # one that has not arrived yet
+            raise_in(thread, None)  # cancels an exception that is still pending
         timer.cancel()

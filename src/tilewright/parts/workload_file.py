@@ -18,7 +18,7 @@ MAX_DIMENSIONS = 8
 MAX_CONSTANTS = 32
 MAX_CONSTANT_LENGTH = 256
 MAX_COUNT = 10**18
-"""Of operations and elements: what a machine computes in years, and floats still hold."""
+"""Maximum number of operations and elements, which a machine would need years for."""
 
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
 _Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=64)]
@@ -144,7 +144,7 @@ _GIVE = {
     "Input should be ": "give ",
 }
 _PLAIN = re.compile("^(?:" + "|".join(_GIVE) + ")")
-"""What messages of pydantic begin with, and how they are put as instructions."""
+"""The beginnings of pydantic's messages, and the instructions that replace them."""
 
 
 def read_workload_file(path: Path) -> WorkloadFile:

@@ -1,1 +1,1 @@
-"""Proposers: whoever writes candidates."""
+"""Proposers, which write candidates."""

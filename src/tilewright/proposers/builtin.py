@@ -35,7 +35,7 @@ NAME = "builtin"
 REWRITTEN = ("C", "NKI")
 """Languages that its rewriters read."""
 BEGUN_ANEW = ("CUDA C++", "KernelBench", "Triton")
-"""Languages whose kernels are begun anew from the target's templates."""
+"""Languages for whose kernels plans can begin again from the target's templates."""
 
 
 class BuiltinProposer:
@@ -75,7 +75,7 @@ class BuiltinProposer:
         return target.language.name not in BEGUN_ANEW and has_local_memories(target)
 
     def factors(self, target: TargetBrief, kernel: Trial, history: History) -> StepFactors | None:
-        """What the rewriter of commands finds in the steps that led to a kernel."""
+        """The numbers that the rewriter of commands finds in the steps that led to a kernel."""
         return self._of_commands.factors(target, kernel, history)
 
     def normalize(self, source: str, target: TargetBrief) -> str:

@@ -21,7 +21,7 @@ S = TypeVar("S")
 
 
 class Moves(Protocol[K, S]):
-    """What a rewriter can do to its kernels `K` by steps `S`, and what it expects of the result."""
+    """The steps `S` that a rewriter can apply to its kernels `K`, and their estimates."""
 
     def places(self, kernel: K) -> Mapping[str, list[S]]:
         """Steps that may apply, by technique."""

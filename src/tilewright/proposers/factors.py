@@ -56,7 +56,7 @@ class Numbered(Protocol[K, S]):
         ...
 
     def sentence(self, kernel: K, step: S) -> str:
-        """What a step does to a kernel, in words."""
+        """A description of the effect of a step."""
         ...
 
 
@@ -84,7 +84,7 @@ def step_factors(
         return None
     tried, estimates = _tried(rewriter, kernel, history)
     now = rewriter.cost(stages[-1])
-    texts = {rewriter.printed(stages[-1])}  # later steps may overwrite what a number says
+    texts = {rewriter.printed(stages[-1])}  # later steps may undo the effect of a number
     plans: dict[Point, Plan] = {}
     for at, step, made in _instances(rewriter, way, stages):
         steps = [*(one.step for one in way[:at]), step, *(one.step for one in way[at + 1 :])]
@@ -162,7 +162,8 @@ def _instances(
 def _tried(
     rewriter: Numbered[K, S], kernel: Trial, history: History
 ) -> tuple[tuple[TriedPoint, ...], dict[Point, float]]:
-    """What the kernel and the other instances of its structure reached, and their estimates."""
+    """The latencies of the kernel and of the other instances with its structure, and their
+    points."""
     head, tried, estimates = _head(kernel), [], dict[Point, float]()
     for trial in history:
         read = rewriter.read(trial.candidate.source) if _head(trial) == head else None

@@ -78,7 +78,8 @@ class MixedProposer:
         return []
 
     def working(self, brief: Brief, parent: Trial, plan: Plan) -> Iterator[list[Candidate]] | None:
-        """What the member that made the plan gives while it works, if it is one that does."""
+        """The candidates that the member which made the plan returns while it works, if it supports
+        this."""
         for member in self._members:
             if plan.proposer in member.names and isinstance(member.proposer, LiveProposer):
                 return member.proposer.working(brief, parent, plan)
@@ -93,7 +94,8 @@ class MixedProposer:
     def respond(
         self, brief: Brief, parent: Trial, trials: Sequence[Trial], history: History, seed: int
     ) -> list[Candidate]:
-        """What the member that wrote the candidates makes of their outcomes, if it can go on."""
+        """The candidates with which the member that wrote the candidates responds to their
+        outcomes, if it can."""
         for member in self._members:
             author = trials[0].candidate.proposer in member.names
             if author and isinstance(member.proposer, Responder):

@@ -9,7 +9,7 @@ DEEPEST = 200
 
 
 def nested_beyond(node: Node, levels: int) -> Node | None:
-    """The first node that lies more than so many levels below this one."""
+    """The first node that is more than a number of levels below this one."""
     above = [(node, 0)]
     while above:
         current, depth = above.pop()

@@ -228,7 +228,7 @@ class ParametersFirst:
         return [Candidate(source, parent.candidate.id, plan, NAME)]
 
     def working(self, brief: Brief, parent: Trial, plan: Plan) -> Iterator[list[Candidate]] | None:
-        """What the others give while they work."""
+        """The candidates that the other proposers return while they work."""
         others = self._others
         if plan.proposer == NAME or not isinstance(others, LiveProposer):
             return None
@@ -242,7 +242,7 @@ class ParametersFirst:
     def respond(
         self, brief: Brief, parent: Trial, trials: Sequence[Trial], history: History, seed: int
     ) -> list[Candidate]:
-        """What the others make of outcomes of theirs."""
+        """The responses of the other proposers to outcomes of their candidates."""
         if trials[0].candidate.proposer == NAME or not isinstance(self._others, Responder):
             return []
         return self._others.respond(brief, parent, trials, history, seed)

@@ -102,7 +102,7 @@ class RandomProposer:
         return [replace(candidate, proposer=NAME) for candidate in made]
 
     def left_alone(self, target: TargetBrief, source: str) -> list[LeftAlone]:
-        """What the built-in rewriter leaves alone."""
+        """The code that the built-in rewriter does not change."""
         return self._builtin.left_alone(target, source)
 
     def normalize(self, source: str, target: TargetBrief) -> str:

@@ -134,7 +134,7 @@ def _counting(root: Path, own: Path) -> ControlGroup | None:
 
 @functools.cache
 def _remove_left(parent: Path) -> None:
-    """What earlier processes left there when they were killed; a group with members stays."""
+    """Remove the groups that killed processes left; a group with members is kept."""
     for folder in parent.glob(f"{_PREFIX}*-*"):
         number = folder.name.removeprefix(_PREFIX).partition("-")[0]
         if number.isdigit() and not Path("/proc", number).exists():
@@ -177,7 +177,7 @@ def _made(bounds: Limits, parent: Path | None) -> ControlGroup | None:
 
 
 _PARENTS = 3
-"""Of the command inside bubblewrap."""
+"""The process id of the command inside bubblewrap."""
 
 
 def _count(file: Path, name: str) -> int:

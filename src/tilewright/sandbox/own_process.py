@@ -21,7 +21,7 @@ _NEEDED = ("kill", "tgkill", "pidfd_open", "setsid", "setpgid", "unshare")
 
 _CHOWN, _DAC_OVERRIDE, _FOWNER, _KILL, _SETGID, _SETUID = 0, 1, 3, 5, 6, 7
 _CAPABILITIES = (_CHOWN, _DAC_OVERRIDE, _FOWNER, _KILL, _SETGID, _SETUID)
-"""What root keeps: another user for its children, and what they leave behind."""
+"""Capabilities that root keeps, to start children as another user and to remove their files."""
 
 
 def contain_this_process(writable: Path | None = None) -> str | None:

@@ -39,7 +39,7 @@ class StepByStep:
         return Lazy(message for _ in range(1) for message in answer())
 
     def arrived(self, timeout: float) -> list[Arrival]:
-        """Nobody works beside the search here."""
+        """Does nothing, because no other thread works during the search here."""
         return []
 
     @property

@@ -39,7 +39,7 @@ def _engine(path: Path) -> Engine:
 
     @event.listens_for(engine, "connect")
     def _configure(connection: Any, _record: object) -> None:
-        connection.isolation_level = None  # transactions begin where `_begin` says
+        connection.isolation_level = None  # `_begin` begins transactions
         for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
             connection.execute(f"PRAGMA {pragma}")
 

@@ -191,7 +191,7 @@ def _trial(row: Row[Any]) -> TunedTrial:
 
 
 def _extents(text: str, loops: int) -> tuple[int, ...]:
-    """The stored extents of so many loops."""
+    """The stored extents of this number of loops."""
     found = load_list(text)
     if len(found) != loops or not all(type(extent) is int and extent > 0 for extent in found):
         raise unreadable(f"extents of a tuning run are not {loops} whole numbers above 0")

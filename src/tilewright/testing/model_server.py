@@ -18,7 +18,7 @@ from typing import Any
 Call = tuple[str, dict[str, Any]]
 """A tool's name and arguments."""
 THOUGHT, SIGNATURE = "a thought of its own", "c2lnbmVk"
-"""What stands before calls of tools in every protocol that has reasoning."""
+"""The text before calls of tools in every protocol with reasoning."""
 
 
 @dataclass(frozen=True)

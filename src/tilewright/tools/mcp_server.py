@@ -156,7 +156,7 @@ async def serve(server: Any, ending: Ending) -> None:
     try:
         async with _sdk("mcp.server.stdio").stdio_server() as (reading, writing):
             await server.run(reading, writing, server.create_initialization_options())
-    except* BrokenPipeError:  # the client left before it had read its answers
+    except* BrokenPipeError:  # the client ended before it read its answers
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left of them goes nowhere
 
 

@@ -104,7 +104,7 @@ class ProposalBench:
 
     @property
     def workload(self) -> Workload:
-        """What the kernels compute, over which arrays."""
+        """A description of the computation and its arrays."""
         return self._proposal.brief.workload
 
     @property

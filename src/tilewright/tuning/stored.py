@@ -120,7 +120,7 @@ def kernel_in(folder: Path, workload: str, target: TuningTarget) -> list[KnownKe
         about = (facts["workload"], facts["target"], facts["threads"])
         run, seconds = str(facts.get("found_by") or facts["run"]), float(facts["seconds"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return []  # no results, or not ours
+        return []  # no results of tilewright
     if about != (workload, json.loads(target.text), target.threads):
         return []
     return [KnownKernel(run, workload, json.dumps(trace, separators=(",", ":")), seconds)]

@@ -217,7 +217,11 @@ def test_a_result_folder_that_cannot_be_written(cli: Cli, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     ("target", "words"),
-    [("tpu", "unknown target"), ("nvidia/h100", "is not here"), ('{"kind": "metal"}', "metal")],
+    [
+        ("tpu", "unknown target"),
+        ("nvidia/h100", "is not in this machine"),
+        ('{"kind": "metal"}', "metal"),
+    ],
 )
 def test_targets_that_cannot_be_tuned_for(cli: Cli, target: str, words: str) -> None:
     pytest.importorskip("tvm", reason="needs the extra 'tune' (TVM)")

@@ -109,7 +109,7 @@ def test_moves_are_not_shared_out_over_a_number_of_iterations_that_varies(
     machine: Machine,
 ) -> None:
     kernel = kernel_of(machine, AHEAD.format(upper="(8 - 5 * y < 6 ? 8 - 5 * y : 6)", product=USE))
-    with pytest.raises(NotApplicable, match="cannot be shared out"):
+    with pytest.raises(NotApplicable, match="cannot be distributed evenly"):
         after(kernel, machine, "interleave y")
 
 

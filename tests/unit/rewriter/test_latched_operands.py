@@ -73,7 +73,7 @@ BY_COLUMNS = AROUND.format(
 def test_rows_whose_first_product_latches_are_not_swapped_with_columns(machine: Machine) -> None:
     kernel = read(WHOLE, machine)
     assert gemm_is_right(lift(emit(kernel), machine), 64, 64, 16)
-    with pytest.raises(NotApplicable, match="use what earlier ones latched"):
+    with pytest.raises(NotApplicable, match="use operands that earlier ones latched"):
         Step.parse("reorder j").apply(kernel, machine)
 
 

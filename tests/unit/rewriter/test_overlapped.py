@@ -115,7 +115,9 @@ def test_loads_stay_behind_settings_of_an_outer_loop(floats: Machine) -> None:
 def test_a_loop_without_another_one_around_it_is_not_a_nest(floats: Machine) -> None:
     inner = NEST.split("BETWEEN")[1].rsplit("}", 1)[0].replace("s + t", "t")
     kernel = floats_kernel(inner, floats)
-    assert_refused(kernel, floats, "pipeline-nest y t 2", "has no constant iterations")
+    assert_refused(
+        kernel, floats, "pipeline-nest y t 2", "does not have a constant number of iterations"
+    )
 
 
 SUM = """

@@ -123,5 +123,5 @@ def test_the_core_is_expected_to_have_less_to_do(machine: Machine) -> None:
 
 def test_a_file_that_uses_the_name_itself_is_left_alone(machine: Machine) -> None:
     source = "#define BLOCK 16\n" + gemm(32, 32, 32)
-    with pytest.raises(NotApplicable, match="a meaning of its own"):
+    with pytest.raises(NotApplicable, match="names that are needed for packed blocks"):
         PACK.apply(lift(source, machine), machine)

@@ -125,7 +125,7 @@ def _try_outputs(
                 result = _try_in(attack, views, index)
                 if result is not None:
                     settled[attack.name] = result
-        _ = view.case.careless  # which needs what is known here, and is kept
+        _ = view.case.careless  # computed now and kept: its inputs exist only here
         if index:
             view.forget()
     views[0].forget()

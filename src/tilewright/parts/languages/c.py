@@ -71,7 +71,7 @@ def _form(source: str, language: re.Pattern[str]) -> str:
     lines = _logical_lines(source, language)
     if lines is None:
         return source
-    # A macro that makes a string of its argument sees where the argument has spaces.
+    # A macro that converts its argument to a string depends on the spaces in the argument.
     stringized = any(line[0] in _DIRECTIVE and _is_stringizing(line) for line in lines)
     form: list[str] = []
     code: list[str] = []

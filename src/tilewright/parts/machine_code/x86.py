@@ -32,7 +32,7 @@ _OTHER = re.compile(r"^(?:nop\w*|[lsm]fence|prefetch\w*|vzero\w+|endbr\w+|pause|
 _SINGLE = re.compile(
     r"^(?!v?(?:p|broadcast))[a-z]\w*(?:ss|sd|sh)$|^v?cvtt?s[sdh]2\w+$|^v?u?comis[sdh]$"
 )
-"""Of one float in a vector register."""
+"""Instructions on one float in a vector register."""
 _XOR = re.compile(r"^v?p?xor(?:[dq]|p[sd])?$")
 _VECTOR_MOVE = re.compile(
     r"^v?(?:mov|lddqu|perm|p?shuf|p?unpck|p?insert|insr|p?extr|extract|p?broadcast|palignr|align"
@@ -47,9 +47,9 @@ _REGISTER_EXTENSION = re.compile(
 _TWO_WAY = re.compile(
     r"^(?:add|sub|and|or|xor|adc|sbb|inc|dec|neg|not|shl|shr|sar|sal|rol|ror|xadd|bt[src])[bwlq]?$"
 )
-"""What reads and writes its last operand."""
+"""Instructions that read and write their last operand."""
 _READS_ONLY = re.compile(r"^(?:cmp|test|bt|v?u?comis|v?ptest|vtest|mul|imul|div|idiv)")
-"""What writes no memory, whatever its last operand is."""
+"""Instructions that write no memory, whatever their last operand is."""
 
 
 def read_objdump(text: str, end: int) -> list[Instruction]:

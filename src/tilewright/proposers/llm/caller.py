@@ -146,7 +146,7 @@ class Caller:
         return settled
 
     def _settle(self, call: CallRecord, future: Future[Reply], settled: Future[Reply]) -> None:
-        """Record how a call ended, then let whoever waits go on."""
+        """Record how a call ended, then let the waiting threads continue."""
         try:
             error = future.exception()
             if error is not None:
@@ -245,7 +245,7 @@ def _described(call: CallRecord, reply: Reply) -> CallRecord:
 
 
 def _spliced(text: str, more: str) -> str:
-    """A text and its continuation; a fence that the continuation opens anew is left out."""
+    """A text and its continuation, without a fence that the continuation repeats."""
     if inside_block(text) and more.lstrip().startswith("```"):
         first, _, rest = more.lstrip().partition("\n")
         if first.strip() != "```" or rest.count("```") % 2 == 1:

@@ -40,7 +40,7 @@ _ENDS_ERROR = re.compile(
     r"|^\d+ errors? generated\.$",
     re.MULTILINE,
 )
-"""What stands behind the notes on an error: the next message, or the number of errors."""
+"""The end of the notes on an error: the next message, or the number of errors."""
 
 _STAGES = {
     "build": "It does not compile.",

@@ -77,7 +77,8 @@ def forecast(
 
 
 def _said_before(name: str, turns: int, sizes: TurnSizes) -> int:
-    """Tokens that so many earlier turns add to a prompt: their replies, and what was answered."""
+    """Number of tokens that earlier turns add to a prompt: their replies, and the answers to
+    them."""
     if not turns:
         return 0
     answers = sizes.answered + (turns - 1) * sizes.folded

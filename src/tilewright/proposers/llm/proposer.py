@@ -127,7 +127,8 @@ class LLMProposer:
     def _distinct_plans(
         self, brief: Brief, parent: Trial, calls: Iterable[tuple[int, Pending]]
     ) -> Iterator[Plan]:
-        """Of equal plans only the first slot's, so that calls do not depend on who is first."""
+        """For equal plans only the first slot's, so that calls do not depend on which thread is
+        first."""
         seen: set[tuple[str, str]] = set()
         done = 0
         for number, (slot, call) in enumerate(calls):
@@ -158,7 +159,7 @@ class LLMProposer:
     def _asked(
         self, brief: Brief, parent: Trial, history: History, number: int, model: str
     ) -> tuple[Message, ...]:
-        """What a model is asked where it writes a kernel at once, or works in turns."""
+        """The request to a model that writes a kernel at once, or works in turns."""
         if self._turns is None:
             return self._prompts.plan(brief, parent, history, number)
         terms = self._turns.terms(brief, parent, history)

@@ -168,7 +168,7 @@ def without_thoughts(text: str) -> str:
 
 
 def _headings(text: str) -> tuple[str, str, str, str]:
-    """What stands behind OPTION, CHANGE and EXPECTED, and the rest of the text."""
+    """The texts after OPTION, CHANGE and EXPECTED, and the rest of the text."""
     named, above, below = _headed(text, "OPTION")
     expected, above, below = _headed(above + below, "EXPECTED")
     change, *rest = _headed(above, "CHANGE")  # further down, it is an ordinary word of the plan

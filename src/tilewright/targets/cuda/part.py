@@ -30,7 +30,8 @@ FILLS = (0, 0x3E, 0x3F)
 """What changes outputs before the runs of one case, in turn: from not-a-number, which sums that
 begin with it leave as it was, to numbers of about 10 and 5."""
 _ENOUGH = 0.98
-"""Of an output: whole numbers may have been there before by chance, one of 256 of one byte."""
+"""Maximum share of unchanged elements in an output, because integers may have had the same value
+before by chance."""
 
 
 def share_of(operations: int) -> float:

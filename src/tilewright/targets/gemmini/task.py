@@ -168,7 +168,7 @@ class KernelTask:
         return built if isinstance(built, Failed) else compiled_code(built.binary)
 
     def broken_rule(self, artifact: Artifact) -> Failed | None:
-        """What the simulator refuses in a run without timing."""
+        """The rule that the simulator finds broken in a run without timing."""
         from tilewright.targets.gemmini.simulator import Simulator
 
         simulator = Simulator(self._instance, self.workload, self._settings)

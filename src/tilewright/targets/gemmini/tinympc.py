@@ -22,7 +22,8 @@ from tilewright.targets.gemmini.sizes import check_memory, parse_size
 
 PATTERN = "tinympc-PASS-SxIxH"
 MAX_HORIZON = 64
-"""Longest trajectory: inputs are drawn so that values stay inside float32 over so many steps."""
+"""Maximum length of a trajectory. Inputs are drawn so that values stay in the range of float32 for
+this number of steps."""
 
 Direction = Literal["forward", "backward"]
 _USUAL = {"forward": (12, 4, 5), "backward": (12, 4, 10)}

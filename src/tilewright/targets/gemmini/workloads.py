@@ -62,7 +62,7 @@ def registered(instance: Instance) -> Mapping[str, str]:
 
 
 def parse_workload(spec: str, instance: Instance) -> Shape:
-    """What a name stands for.
+    """The workload with this name.
 
     Raises `UnknownNameError` when it begins like no pattern and `WorkloadError` when its sizes
     are malformed, impossible or too large.

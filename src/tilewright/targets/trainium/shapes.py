@@ -245,7 +245,7 @@ REGISTERED: Mapping[str, str] = {
     "attention-4096x128": "tutorial kernel: one head, not causal",
     "sd_attention-4096x64": "tutorial kernel: Stable Diffusion's attention",
     "cumsum-2048x2048": "advanced kernel",
-    "transpose-512x512x512": "advanced kernel: the last two axes change places",
+    "transpose-512x512x512": "advanced kernel: the last two axes are exchanged",
     "maxpool-4096x4096-k3": "advanced kernel",
     "rope-128x4096": "advanced kernel",
     "conv1d-8x512x2048-k3": "advanced kernel, depthwise",

@@ -39,7 +39,7 @@ class TuningTarget:
         remedy = "run this on a machine that has it, or leave --target out for this processor"
         if self.instead is not None:
             remedy = f"this machine has {self.instead}: give --target cuda to tune for that"
-        reason = f"the device of --target {self.device.name} is not here"
+        reason = f"the device of --target {self.device.name} is not in this machine"
         if self.foreign is not None:
             reason = f"--target: {self.foreign}"
         raise InputError(f"{reason}, so nothing can be measured: {remedy}.")

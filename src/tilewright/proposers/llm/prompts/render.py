@@ -123,7 +123,7 @@ class Prompts:
     def _situation(
         self, brief: Brief, parent: Trial, history: History, number: int
     ) -> dict[str, Any]:
-        """What is known of the kernel that a proposal begins with."""
+        """A description of the kernel with which a proposal begins."""
         return {
             "source": parent.candidate.source.rstrip(),
             "marked": False,

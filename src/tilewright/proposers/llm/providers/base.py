@@ -17,10 +17,10 @@ from tilewright.proposers.llm.messages import Message, Reply, Request, ToolResul
 from tilewright.proposers.llm.models import Model
 
 _NO_MONEY = ("insufficient_quota", "billing_hard_limit", "credit balance is too low")
-"""What providers say when waiting does not help; a mere "quota" may be that of one minute."""
+"""Messages of providers for which waiting does not help; a mere "quota" may be temporary."""
 
 _NO_TOOLS = (400, 404, 422, 501)
-"""What endpoints answer that do not know tools, each with words on them."""
+"""Answers of endpoints that do not support tools, each with its words."""
 _BYTES = "base64"
 
 GO_ON = "the same command continues where the run stopped"

@@ -23,7 +23,7 @@ from tilewright.proposers.llm.providers.base import GO_ON, alternating, joined, 
 
 _POLL_S = 0.02
 _MAX_BYTES = 4 * MAX_REPLY_CHARACTERS
-"""Of what a program may write: a character takes at most four bytes."""
+"""Maximum number of bytes of a program's output; a character takes at most four bytes."""
 
 
 class CommandProvider:

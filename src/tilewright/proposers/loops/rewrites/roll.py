@@ -52,7 +52,9 @@ def roll(kernel: Kernel, number: int) -> Kernel:
     """The kernel with loop `number` rolled. Raises `NotApplicableError`."""
     loop = loops(kernel)[number]
     if loop.step == 1 or any(not isinstance(s, (Assign, Declare)) for s in loop.body):
-        raise NotApplicableError("the loop has a step of 1, or more than assignments")
+        raise NotApplicableError(
+            "the step of the loop is 1, or its body contains more than assignments"
+        )
     assigned = _without_variables(loop.body)
     taken_apart = [part for statement in assigned for part in _terms(statement)]
     for found in (taken_apart, assigned):

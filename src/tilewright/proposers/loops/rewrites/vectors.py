@@ -339,7 +339,9 @@ class Converter:
         *outer, last = (coefficient(s, self._variable) for s in element.subscripts)
         places = (e for s in element.subscripts for e in walk(s))
         if any(isinstance(e, Var) and e.name in self._vectors for e in places):
-            raise NotApplicableError(f"which element of {element.array} is read, each lane says")
+            raise NotApplicableError(
+                f"the lanes read elements of {element.array} at data-dependent places"
+            )
         if any(outer) or last not in (0, 1):
             raise NotApplicableError(f"{element.array} is not read along its last index")
         if not last:

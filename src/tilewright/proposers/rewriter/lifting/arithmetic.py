@@ -25,7 +25,7 @@ def looked_up(table: Table, index: Expr) -> Value:
     """An entry of a constant array. Entries at equal distances become one expression."""
     values = table.values
     if index.is_const and not 0 <= index.const < len(values):
-        raise NotModelled("entry that a table does not have")
+        raise NotModelled("index outside a constant array")
     first = values[index.const if index.is_const else 0]
     if index.is_const and first is not None:
         return first

@@ -126,7 +126,7 @@ def cases_of(node: Node) -> list[Case]:
             inside = [n for n in inside[0].named_children if n.type != "comment"]
         ends = bool(inside) and inside[-1].type == "break_statement"
         if inside and not ends and label is not labels[-1]:
-            raise NotModelled("switch statement with a case that runs on into the next")
+            raise NotModelled("switch statement with a case that falls through")
         statements = inside[:-1] if ends else inside
         if any(leaves_early(s) for s in statements):
             raise NotModelled("switch statement with a case that ends early")

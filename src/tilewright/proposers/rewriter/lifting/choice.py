@@ -86,7 +86,7 @@ def decided(condition: Condition) -> bool | None:
 def negated(condition: Condition) -> Condition:
     """The negation of one comparison; `NotModelled` for several."""
     if len(condition) != 1:
-        raise NotModelled("the opposite of several conditions")
+        raise NotModelled("negation of several conditions")
     compare = condition[0]
     return (Compare(NEGATED[compare.op], compare.left, compare.right),)
 

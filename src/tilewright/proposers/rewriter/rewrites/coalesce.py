@@ -40,7 +40,7 @@ def as_one(kernel: Kernel, loop: Loop, above: Body) -> Loop:
         raise NotApplicable(f"loop {loop.var} contains more than one loop")
     rounds, count = trips(loop, env_of(above)), trips(inner, env_of((*above, loop)))
     if not _known(loop, rounds) or not _known(inner, count):
-        raise NotApplicable(f"the iterations of loops {loop.var} and {inner.var} vary")
+        raise NotApplicable(f"the numbers of iterations of loops {loop.var} and {inner.var} vary")
     both = unused_name(kernel, f"{loop.var}{inner.var}")
     position, times = var(both), int(count[0])
     body = at_value(inner.body, inner.var, remainder(position, times) * inner.step + inner.lower)

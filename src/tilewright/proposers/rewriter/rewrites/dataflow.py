@@ -59,7 +59,7 @@ def _setting(kernel: Kernel, machine: Machine) -> Command:
     """The single command that keeps sums in the array; `NotApplicable` if there is none."""
     found = [c for c in commands(kernel.body) if machine.attribute(c.name, "sums_in_array")]
     if len(found) != 1 or found[0] not in kernel.body:
-        raise NotApplicable("no single setting says where sums stay")
+        raise NotApplicable("no single setting determines where sums stay")
     setting = found[0]
     kind, plain = machine.attribute(setting.name, "sums_in_array"), machine.effects[setting.name]
     if kind is None or setting.operands[_dataflow(setting, machine)] not in (
@@ -148,7 +148,7 @@ class _Sums:
             elif isinstance(stmt, Loop) and latch is None and loop is None:
                 shared = self._shares_a_sum(stmt)
                 if self._open and not shared:
-                    raise NotApplicable("a loop of other sums within a sum")
+                    raise NotApplicable("a sum contains a loop that computes other sums")
                 if shared:
                     self._moved |= self._moved_by(stmt)
                 self.scan(stmt.body, stmt if shared else None)
@@ -178,10 +178,10 @@ class _Sums:
     def _product(self, latch: Stmt, use: Stmt, loop: Loop | None) -> None:
         ways = _ways(use)
         if any(c.operands != ways[0].operands for c in ways):
-            raise NotApplicable("a product of different factors")
+            raise NotApplicable("the variants of a product have different factors")
         begins = self._only(use, [not self._keeps(c) for c in ways], loop, first=True)
         if bool(self._open) == begins:
-            raise NotApplicable("a sum that does not begin, or begins twice")
+            raise NotApplicable("a sum has no beginning, or two")
         self._open.append(_Part(latch, use, begins, loop))
         out = self._moved_out(latch, loop)
         if out is not None:
@@ -194,7 +194,7 @@ class _Sums:
         ways = _ways(latch)
         reads, writes = self.machine.local_operands(ways[0].name)
         if any(isinstance(c.operands[reads], Local) for c in ways):
-            raise NotApplicable("a sum that begins with something")
+            raise NotApplicable("a sum does not begin with zero")
         named = [isinstance(c.operands[writes], Local) for c in ways]
         if not self._only(latch, named, loop, first=False):
             return None
@@ -212,11 +212,11 @@ class _Sums:
         if loop is None:
             if len(which) == 1:
                 return True
-            raise NotApplicable("a product that depends on a test")
+            raise NotApplicable("a product depends on a test")
         values = _values(loop)
         taken = [which[0] if _holds(stmt, {loop.var: (v, v)}) else which[-1] for v in values]
         if taken.count(True) != 1 or not taken[0 if first else -1]:
-            raise NotApplicable("a sum that ends or begins within a loop")
+            raise NotApplicable("a sum begins or ends inside a loop")
         return True
 
     def _in_memory(self, part: _Part, out: Command) -> tuple[Command, Command]:
@@ -227,9 +227,9 @@ class _Sums:
         target, left, right = out.operands[writes], use.operands[first], use.operands[second]
         add, absent = machine.flag("accumulate"), machine.flag("absent")
         if not isinstance(target, Local) or not isinstance(left, Local) or not add or not absent:
-            raise NotApplicable("the target has no sums in memory")
+            raise NotApplicable("the target has no local memory for sums")
         if target.space == left.space:
-            raise NotApplicable(f"rows of {target.space} hold no sums")
+            raise NotApplicable(f"rows of {target.space} cannot contain sums")
         if target.space in self._moved:
             raise NotApplicable("sums in memory are moved before the next one is complete")
         if all(f.name != add for f in target.flags) and not (part.begins and part.loop is None):

@@ -41,7 +41,7 @@ def check_private(kernel: Kernel, buffer: Buffer, loop: Loop, machine: Machine) 
     if any(loop not in a.above for a in buffer.accesses):
         raise NotApplicable(f"{buffer.name} is also used outside loop {loop.var}")
     if uses_older(kernel, buffer.accesses, loop, machine):
-        raise NotApplicable(f"{buffer.name} carries values over loop {loop.var}")
+        raise NotApplicable(f"{buffer.name} carries values between iterations of loop {loop.var}")
 
 
 def uses_older(

@@ -55,7 +55,7 @@ def interleave(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
         except NotApplicable as reason:
             refusal = refusal or reason
     raise refusal or NotApplicable(
-        f"loop {loop.var} has no loop of moves beside a loop of computation"
+        f"loop {loop.var} does not contain both a loop of moves and a loop of computation"
     )
 
 
@@ -132,7 +132,7 @@ def _shared_out(kernel: Kernel, loop: Loop, moves: Stmt, burst: Loop, work: Loop
             break
     fewest, most = trips(burst, env)
     if most < 2 or not math.isfinite(most) or not iterations:
-        raise NotApplicable(f"the moves beside loop {work.var} cannot be shared out")
+        raise NotApplicable(f"the moves next to loop {work.var} cannot be distributed evenly")
     turn = quotient(var(work.var) - work.lower, work.step)
 
     def first(turn: Expr) -> Expr:

@@ -80,7 +80,7 @@ def _laid_out(
     shifts: dict[tuple[Command, int], int] = {}
     for group in groups:
         web = group[0][2]
-        count = max(web.rows) + 1 - min(web.rows)  # the blocks of a wide load may have a distance
+        count = max(web.rows) + 1 - min(web.rows)  # blocks of a wide load may be apart
         start = free_rows(machine, web, taken, count * len(group))
         for number, (_, _, member) in enumerate(group):
             rows = range(start + number * count, start + (number + 1) * count)

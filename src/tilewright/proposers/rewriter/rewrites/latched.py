@@ -51,7 +51,7 @@ def keeps_across(loop: Loop, machine: Machine) -> bool:
 def check_nothing_kept(loop: Loop, machine: Machine) -> None:
     """Raise `NotApplicable` if the iterations of a loop depend on their order in this way."""
     if keeps_across(loop, machine):
-        raise NotApplicable(f"iterations of loop {loop.var} use what earlier ones latched")
+        raise NotApplicable(f"iterations of loop {loop.var} use operands that earlier ones latched")
 
 
 def _keeps(command: Command, machine: Machine) -> bool | None:

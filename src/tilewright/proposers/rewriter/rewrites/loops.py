@@ -129,7 +129,7 @@ def _split(kernel: Kernel, loop: Loop, *, first: bool) -> Kernel:
         for a in e.atoms()
     )
     if whole == loop.upper.const or whole == loop.lower.const or not ragged:
-        raise NotApplicable(f"loop {loop.var} has no ragged end")
+        raise NotApplicable(f"loop {loop.var} has no partial last iteration")
     tail = at_value(loop.body, loop.var, Expr(whole))
     main = replace(loop, upper=Expr(whole))
     new = (*tail, main) if first else (main, *tail)

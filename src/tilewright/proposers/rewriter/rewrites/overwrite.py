@@ -46,7 +46,7 @@ def overwrite(kernel: Kernel, machine: Machine, buffer_name: str) -> Kernel:
     if not clears or flag is None or not products:
         raise NotApplicable(f"{buffer_name} is not cleared by moves of zeros")
     if not loaded_in_turn(kernel, machine, buffer_name):
-        raise NotApplicable(f"{buffer_name} is cleared in other iterations than it is used")
+        raise NotApplicable(f"{buffer_name} is not cleared in the iterations in which it is used")
     new: dict[Command, tuple[Operand, ...]] = {}
     for access in products:
         if Flag(flag) not in access.local.flags:

@@ -24,7 +24,7 @@ def pack_blocks(kernel: Kernel, machine: Machine) -> Kernel:
         raise NotApplicable("the blocks are already packed")
     names = {words.macro, *(form.name for form in words.forms.values())}
     if names & set(re.findall(r"\w+", kernel.before + kernel.after)):
-        raise NotApplicable("the file gives names of packed blocks a meaning of its own")
+        raise NotApplicable("the file defines names that are needed for packed blocks")
     if not bases(kernel.body, words):
         raise NotApplicable("no block has a constant size")
     return replace(kernel, words=words)

@@ -84,7 +84,9 @@ def prefetch_in_nest(
     above = next(a for s, a in walk_paths(kernel.body) if s is loop)
     nest = _counted((*above, loop))
     if len(nest) < 2:
-        raise NotApplicable(f"the loop around loop {loop.var} has no constant iterations")
+        raise NotApplicable(
+            f"the loop around loop {loop.var} does not have a constant number of iterations"
+        )
     moved = _loads_first(find_buffer(kernel, machine, buffer_name), machine)
     outermost = nest[0][0]
     check_settings(kernel, machine, moved, outermost)
@@ -237,7 +239,7 @@ def _split(loop: Loop, moved: set[Command], name: str) -> tuple[Body, Body]:
         if inside & moved and not inside <= moved:
             raise NotApplicable(f"moves of {name} are mixed with its uses")
     if {c for s in chosen for c in commands((s,))} != moved or not rest:
-        raise NotApplicable(f"moves of {name} do not stand directly in loop {loop.var}")
+        raise NotApplicable(f"moves of {name} are not directly in loop {loop.var}")
     if any(isinstance(s, Guard) for s in chosen):
         raise NotApplicable(f"the moves of {name} are already pipelined")
     return tuple(chosen), tuple(rest)

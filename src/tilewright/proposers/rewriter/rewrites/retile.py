@@ -49,7 +49,9 @@ def retile(kernel: Kernel, machine: Machine, loop: Loop, factor: int) -> Kernel:
     above = next(a for s, a in walk_paths(kernel.body) if s is loop)
     count = trip_count(loop, env_of(above))
     if count is None or count < factor or has_opaque(loop.body):
-        raise NotApplicable(f"loop {loop.var} has no {factor} tiles to work on at once")
+        raise NotApplicable(
+            f"loop {loop.var} does not have {factor} tiles that can be processed at once"
+        )
     check_nothing_kept(loop, machine)
     check_stores(kernel, machine, loop)
     check_fences(kernel, machine, set(commands(loop.body)), loop)

@@ -37,7 +37,7 @@ def split(kernel: Kernel, machine: Machine, loop: Loop, factor: int) -> Kernel:
     if has_opaque(loop.body):
         raise NotApplicable(f"loop {loop.var} contains code that is not modelled")
     if factor < 2 or trips(loop, env_of(_above(kernel, loop)))[1] <= factor:
-        raise NotApplicable(f"loop {loop.var} has no groups of {factor} iterations")
+        raise NotApplicable(f"loop {loop.var} cannot be divided into groups of {factor} iterations")
     name, span = fresh_name(kernel, loop.var), loop.step * factor
     body = at_value(loop.body, loop.var, var(loop.var) + var(name))
     inner = Loop(name, Expr(), minimum(Expr(span), loop.upper - var(loop.var)), loop.step, body)
@@ -63,9 +63,9 @@ def fuse(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
         raise NotApplicable(f"loop {loop.var} and the loop after it have different bounds")
     inside = [*commands(loop.body), *commands(second.body)]
     if has_opaque((loop, second)) or {machine.unit(c.name) for c in inside} & {"config", "sync"}:
-        raise NotApplicable(f"loop {loop.var} holds more than moves and products")
+        raise NotApplicable(f"loop {loop.var} contains more than moves and products")
     if any(machine.attribute(c.name, "keeps") for c in inside):
-        raise NotApplicable("a product uses what the one before it latched")
+        raise NotApplicable("a product uses an operand that the previous one latched")
     _check_order(kernel, machine, loop, second)
     body = at_value(second.body, second.var, var(loop.var))
     fused = replace(loop, body=(*loop.body, *with_notes(body, second.notes)))

@@ -106,7 +106,7 @@ class _Columns:
     def _check(self, latch: Command, use: Command) -> None:
         """`NotApplicable` unless this is the product of a square block and a column, or a copy."""
         if self._machine.attribute(use.name, "keeps"):
-            raise NotApplicable("a product uses what an earlier one latched")
+            raise NotApplicable("a product uses an operand that an earlier one latched")
         latched, _ = self._machine.local_operands(latch.name)
         streamed, _ = self._machine.local_operands(use.name)
         factors = [isinstance(latch.operands[latched], Local)]
@@ -134,7 +134,7 @@ class _Columns:
             if not used or len(matrices) == len(used):
                 continue
             if matrices:
-                raise NotApplicable(f"{buffer.name} holds columns and matrices")
+                raise NotApplicable(f"{buffer.name} contains both columns and matrices")
             width = self._machine.spaces[buffer.space].row_columns
             starts = set()
             for access in buffer.accesses:
@@ -143,7 +143,7 @@ class _Columns:
                 across, down = self._extents(access.command, access.operand)
                 fits = not isinstance(down, Expr) or not down.is_const or down.const <= width
                 if across != Expr(1) or not fits or access.rows > width or period % width:
-                    raise NotApplicable(f"{buffer.name} holds more than columns of {width}")
+                    raise NotApplicable(f"{buffer.name} contains more than columns of {width}")
             if len(starts) > 1:
                 raise NotApplicable(f"columns of {buffer.name} overlap")
             yield buffer
@@ -155,7 +155,7 @@ class _Columns:
         size = SIZES.get(next(a.element for a in self._kernel.arrays if a.name == dram.array))
         stride = self._strides[move]
         if size is None or stride != Expr(size):
-            raise NotApplicable(f"the elements of {dram.array} do not follow one another")
+            raise NotApplicable(f"the elements of {dram.array} are not contiguous")
 
     @cached_property
     def _strides(self) -> dict[Command, Operand | None]:

@@ -30,7 +30,7 @@ _PYTORCHS = re.compile(
     r"could not be resolved|must be a namespace|cannot open|already been (?:defined|declared)|"
     r"redefinition|ambiguous|more than one|cannot overload|no storage class|no instance of|linkage"
 )
-"""What complaints say about names that PyTorch's headers could declare, or that other texts do."""
+"""Texts of compiler errors about names that PyTorch's headers or other texts could declare."""
 _MACROS = re.compile(r"\b[A-Z][A-Z0-9]*_\w+")
 
 

@@ -31,7 +31,7 @@ _OF = {
     },
     "math": {"ceil", "floor", "log2", "sqrt", "prod", "gcd", "pi", "inf", "log", "exp"},
 }  # fmt: skip
-"""What a file may take of a module."""
+"""The names of a module that a file may use."""
 _MODULES_OF_TRITON = {"core", "semantic", "standard", "random", "target_info", "extra"}
 _BUILTINS = {
     "range", "min", "max", "len", "int", "float", "bool", "abs", "tuple", "list", "dict", "zip",
@@ -63,7 +63,7 @@ _CHANGEABLE = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetC
 _MODULES = ("triton", "tl", "torch", "math", "triton.language", "tl.math", "triton.language.math")
 _UNCHANGED = ("tl.constexpr", "int", "float", "bool", "min", "max", "abs", "len", "sum", "tuple",
               "round", "range", "triton.cdiv", "triton.next_power_of_2")  # fmt: skip
-"""What the outermost level may call: nothing that it makes can be changed later."""
+"""The functions that the top level may call. Their results cannot be changed later."""
 _STATEMENTS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.Assign, ast.AnnAssign)
 _REFUSED = (
     ast.Global, ast.Nonlocal, ast.Try, ast.With, ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith,
