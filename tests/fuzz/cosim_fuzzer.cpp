@@ -134,9 +134,9 @@ extern "C" int LLVMFuzzerTestOneInput(const u8* data, std::size_t size) {
     if (options & 4) {
       run_program(config(), elf, {}, {{kArgument, 64}}, mode, limits);
     } else {
-      std::vector<std::vector<u8>> second;
-      if (options & 8) second.assign(1, std::vector<u8>(kArgumentBytes, 5));
-      run_kernel(config(), elf, std::move(arguments), std::move(second), "kernel", mode, order, limits);
+      std::vector<std::vector<std::vector<u8>>> later;
+      if (options & 8) later.assign(2, {std::vector<u8>(kArgumentBytes, 5)});
+      run_kernel(config(), elf, std::move(arguments), later, "kernel", mode, order, limits);
     }
   } catch (const std::invalid_argument&) {  // a file that cannot be loaded
   }

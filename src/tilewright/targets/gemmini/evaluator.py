@@ -63,6 +63,8 @@ def create_evaluator(
     )
 
 
+MOST_CALLS = 16
+"""Maximum number of calls of one simulation, whose outputs are all kept until it ends."""
 LOOPS = (
     "the hardware's loop unrollers are for the baselines alone: issue the moves and products one "
     "by one, with the command macros."
@@ -109,8 +111,8 @@ class GemminiBuilder:
 class GemminiChecker:
     """Compares cases of every distribution, and at least `checks`, without timing.
 
-    All but the first are compared two at a time, in two calls of one simulation: static variables
-    keep between calls what a kernel writes to them.
+    All but the first are compared in calls of one simulation: static variables keep between calls
+    what a kernel writes to them.
     """
 
     def __init__(self, simulator: Simulator, cases: Cases, checks: int) -> None:
@@ -134,16 +136,12 @@ class GemminiChecker:
         if len(left) < 2:  # a second call is required
             left += numbers[: 2 - len(left)]
         checks = list(passed.checks)
-        for i in range(0, len(left), 2):
-            cases = [self._cases[number] for number in left[i : i + 2]]
-            result = self._simulator.run(
-                artifact, cases[0], "check", second=cases[1] if len(cases) == 2 else None
-            )
+        for i in range(0, len(left), MOST_CALLS):
+            cases = [self._cases[number] for number in left[i : i + MOST_CALLS]]
+            result = self._simulator.run(artifact, cases[0], "check", later=cases[1:])
             if isinstance(result, Failed):
                 return result
-            outputs = [self._simulator.outputs(result)]
-            if len(cases) == 2:
-                outputs.append(self._simulator.second_outputs(result))
+            outputs = self._simulator.outputs_of_calls(result)
             for case, found in zip(cases, outputs, strict=True):
                 if case.check.seed not in seeds:
                     seeds.add(case.check.seed)

@@ -99,53 +99,49 @@ class Simulator:
         case: Case,
         stage: Stage,
         limit_cycles: int | None = None,
-        second: Case | None = None,
+        later: Sequence[Case] = (),
     ) -> SimResult | Failed:
         """A finished run whose outputs are right, or the failure. Timed in stage "measure".
 
-        So must be those of a `second` call in the same memory, if one is given.
+        So must be those of the calls that follow in the same memory, one for each `later` case.
         """
         try:
-            result = self._simulate(artifact, case, stage == "measure", limit_cycles, second)
+            result = self._simulate(artifact, case, stage == "measure", limit_cycles, later)
         except InputError as error:  # the candidate's linked program may be invalid in unusual ways
             return Failed(stage, "link_error", str(error))
         if stage == "check" and result.fault is not None and result.fault.kind in UNORDERED:
             # Only a timed run can find races.
-            result = self._simulate(artifact, case, True, limit_cycles, second)
-        failed = self._failure(artifact, case, stage, result, limit_cycles, second)
-        if failed is None:
+            result = self._simulate(artifact, case, True, limit_cycles, later)
+        found = self._failure(artifact, (case, *later), stage, result, limit_cycles)
+        if found is None:
             return result
-        if second is None or not result.finished_first or failed[0] is case:
-            return failed[1]
-        alone = self.run(artifact, second, stage)
-        return alone if isinstance(alone, Failed) else _only_in_a_second_call(failed[1])
+        number, failed = found
+        if number == 0:
+            return failed
+        alone = self.run(artifact, later[number - 1], stage)
+        return alone if isinstance(alone, Failed) else _only_in_a_later_call(failed)
 
     def _failure(
         self,
         artifact: Artifact,
-        case: Case,
+        cases: Sequence[Case],
         stage: Stage,
         result: SimResult,
         limit_cycles: int | None,
-        second: Case | None,
-    ) -> tuple[Case | None, Failed] | None:
-        """What is wrong with a result; with the case whose outputs differ, where they do."""
+    ) -> tuple[int, Failed] | None:
+        """The number of the first call that fails, from 0, and its failure."""
         if result.status == "slower_than_limit":
             log = f"stopped after {result.cycles} cycles, over the limit of {limit_cycles}."
-            return None, Failed(stage, "slower_than_limit", log, bound=float(result.cycles))
-        if result.finished_first:
-            mismatch = case.mismatch(self.outputs(result))
+            return 0, Failed(stage, "slower_than_limit", log, bound=float(result.cycles))
+        for number, outputs in enumerate(self.outputs_of_calls(result)):
+            mismatch = cases[number].mismatch(outputs)
             if mismatch is not None:
-                return case, Failed(stage, "wrong_result", f"{mismatch}.")
+                return number, Failed(stage, "wrong_result", f"{mismatch}.")
         if result.status == "fault":
             assert result.fault is not None
-            return None, self._fault(artifact, stage, result.fault)
+            return result.finished, self._fault(artifact, stage, result.fault)
         if result.status == "timeout":
-            return None, self._timeout(artifact, stage, result)
-        if second is not None:
-            mismatch = second.mismatch(self.second_outputs(result))
-            if mismatch is not None:
-                return second, Failed(stage, "wrong_result", f"{mismatch}.")
+            return result.finished, self._timeout(artifact, stage, result)
         return None
 
     def broken_rule(self, artifact: Artifact, case: Case) -> Failed | None:
@@ -166,9 +162,10 @@ class Simulator:
         """All arguments by name as a run left them."""
         return self._by_name(result.outputs)
 
-    def second_outputs(self, result: SimResult) -> dict[str, bytes]:
-        """The same after a second call."""
-        return self._by_name(result.second_outputs)
+    def outputs_of_calls(self, result: SimResult) -> list[dict[str, bytes]]:
+        """The same after each call that finished."""
+        found = (result.outputs, *result.later_outputs)[: result.finished]
+        return [self._by_name(outputs) for outputs in found]
 
     def _by_name(self, contents: Sequence[bytes]) -> dict[str, bytes]:
         return dict(zip((a.name for a in self._arguments), contents, strict=True))
@@ -179,14 +176,14 @@ class Simulator:
         case: Case,
         timing: bool,
         limit_cycles: int | None,
-        second: Case | None = None,
+        later: Sequence[Case] = (),
         most_s: float = math.inf,
     ) -> SimResult:
         result: SimResult = self._sim.run_kernel(
             self._config,
             artifact.binary,
             self._regions(case),
-            second=() if second is None else self._arrays(second),
+            later=[self._arrays(call) for call in later],
             timing=timing,
             ordering=self._settings.ordering,
             limit_cycles=limit_cycles,
@@ -235,8 +232,8 @@ class Simulator:
         return Failed(stage, "timeout", C.located(log, line), line)
 
 
-def _only_in_a_second_call(failed: Failed) -> Failed:
-    log = f"in a second call, where static variables hold what the first call left: {failed.log}"
+def _only_in_a_later_call(failed: Failed) -> Failed:
+    log = f"in a later call, where static variables hold what earlier calls left: {failed.log}"
     return replace(failed, log=log)
 
 

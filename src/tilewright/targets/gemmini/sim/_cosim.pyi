@@ -7,7 +7,7 @@ def run_kernel(
     config: dict[str, int],
     elf: bytes,
     regions: list[tuple[int, Any, bool, str]],
-    second: list[Any],
+    later: list[list[Any]],
     symbol: str,
     timing: bool,
     order_by_timing: bool,

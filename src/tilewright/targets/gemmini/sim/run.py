@@ -119,8 +119,8 @@ class SimResult:
     longest, at most 16, in order of time. `executed` says how often
     the instruction at an address ran, `computes` how many commands let the array compute.
     `scratchpad_kb` and `accumulator_kb` count the rows that were ever written. `pc` is the
-    instruction at which the program stopped. `second_outputs` are those of a second call; where
-    that failed, `finished_first` says that the first one did not.
+    instruction at which the program stopped. `later_outputs` are those of each further call;
+    `finished` counts the calls that ended without a fault or timeout.
     """
 
     status: Status
@@ -141,8 +141,8 @@ class SimResult:
     gaps: tuple[Gap, ...] = ()
     executed: tuple[tuple[int, int], ...] = ()
     computes: int = 0
-    second_outputs: tuple[bytes, ...] = ()
-    finished_first: bool = False
+    later_outputs: tuple[tuple[bytes, ...], ...] = ()
+    finished: int = 0
 
 
 def run_kernel(
@@ -150,7 +150,7 @@ def run_kernel(
     elf: bytes,
     regions: Sequence[Region],
     *,
-    second: Sequence[Buffer] = (),
+    later: Sequence[Sequence[Buffer]] = (),
     symbol: str = "kernel",
     timing: bool = True,
     ordering: Ordering = "fence",
@@ -168,8 +168,8 @@ def run_kernel(
     A run that exceeds `limit_cycles` stops with "slower_than_limit", one that exceeds
     `max_instructions` or `max_host_s` (wall seconds) with "timeout".
     `every_cycle` is that of `run_program`.
-    With the regions' contents for a `second` call, that follows in the same memory, untimed, after
-    a reset of the accelerator; its fault or timeout is that of the run.
+    With the regions' contents for `later` calls, these follow in the same memory, untimed, each
+    after a reset of the accelerator; a fault or timeout of one of them is that of the run.
     Raises `InputError` for an ELF file or regions that cannot be loaded.
     """
     try:
@@ -177,7 +177,7 @@ def run_kernel(
             dict(config.parameters),
             elf,
             [(r.address, r.data, r.writable, r.name) for r in regions],
-            list(second),
+            [list(call) for call in later],
             symbol,
             timing,
             ordering == "timing",
@@ -190,18 +190,25 @@ def run_kernel(
         raise InputError(f"cannot load the kernel: {error}.") from error
     except RuntimeError as error:
         raise InternalError(f"the co-simulator failed: {error}.") from error
-    written, again = iter(raw["outputs"]), iter(raw["second_outputs"])
-    outputs = tuple(next(written) if r.writable else bytes(r.data) for r in regions)
-    second_outputs: tuple[bytes, ...] = ()
-    if raw["second_outputs"]:
-        second_outputs = tuple(
-            next(again) if r.writable else bytes(data)
-            for r, data in zip(regions, second, strict=True)
-        )
+    outputs = _outputs(regions, [r.data for r in regions], raw["outputs"])
     return replace(
         _result(config, raw, outputs),
-        second_outputs=second_outputs,
-        finished_first=raw["finished_first"],
+        later_outputs=tuple(
+            _outputs(regions, contents, written)
+            for contents, written in zip(later, raw["later_outputs"], strict=False)
+        ),
+        finished=raw["finished"],
+    )
+
+
+def _outputs(
+    regions: Sequence[Region], contents: Sequence[Buffer], written: Sequence[bytes]
+) -> tuple[bytes, ...]:
+    """The bytes of every region after a call, of which only the writable ones were read back."""
+    found = iter(written)
+    return tuple(
+        next(found) if region.writable else bytes(data)
+        for region, data in zip(regions, contents, strict=True)
     )
 
 

@@ -49,10 +49,14 @@ nb::dict result_to_dict(const Result& result) {
   nb::list outputs;
   for (const auto& bytes : result.outputs) outputs.append(nb::bytes(bytes.data(), bytes.size()));
   out["outputs"] = outputs;
-  nb::list second;
-  for (const auto& bytes : result.second_outputs) second.append(nb::bytes(bytes.data(), bytes.size()));
-  out["second_outputs"] = second;
-  out["finished_first"] = result.finished_first;
+  nb::list later;
+  for (const auto& call : result.later_outputs) {
+    nb::list written;
+    for (const auto& bytes : call) written.append(nb::bytes(bytes.data(), bytes.size()));
+    later.append(written);
+  }
+  out["later_outputs"] = later;
+  out["finished"] = result.finished;
   nb::dict breakdown;
   for (const auto& [cause, cycles] : result.breakdown) breakdown[cause.c_str()] = cycles;
   out["breakdown"] = breakdown;
@@ -103,7 +107,7 @@ Mode mode_of(bool timing, bool every_cycle) {
 }
 
 nb::dict run_kernel_from_python(const nb::dict& config, const nb::bytes& elf,
-                                const nb::list& regions, const nb::list& second,
+                                const nb::list& regions, const nb::list& later,
                                 const std::string& symbol, bool timing,
                                 bool order_by_timing, bool every_cycle,
                                 std::optional<u64> limit_cycles,
@@ -115,15 +119,18 @@ nb::dict run_kernel_from_python(const nb::dict& config, const nb::bytes& elf,
     arguments.push_back({nb::cast<u64>(region[0]), copy_bytes(region[1]),
                          nb::cast<bool>(region[2]), nb::cast<std::string>(region[3])});
   }
-  std::vector<std::vector<u8>> again;
-  for (nb::handle item : second) again.push_back(copy_bytes(item));
+  std::vector<std::vector<std::vector<u8>>> calls;
+  for (nb::handle call : later) {
+    auto& contents = calls.emplace_back();
+    for (nb::handle item : nb::cast<nb::list>(call)) contents.push_back(copy_bytes(item));
+  }
   const u8* file = static_cast<const u8*>(elf.data());
   const u64 file_size = elf.size();
   Result result;
   {
     nb::gil_scoped_release release;
     result = run_kernel(parameters, read_elf(file, file_size, kMaxProgramBytes),
-                        std::move(arguments), std::move(again), symbol, mode_of(timing, every_cycle),
+                        std::move(arguments), calls, symbol, mode_of(timing, every_cycle),
                         order_by_timing ? OrderPolicy::timing : OrderPolicy::fence,
                         {limit_cycles, max_instructions, max_host_s});
   }
@@ -160,7 +167,7 @@ NB_MODULE(_cosim, module) {
   module.attr("SOURCE_HASH") = COSIM_SOURCE_HASH;
   module.def("config_fields", &cosim::config_fields);
   module.def("run_kernel", &cosim::run_kernel_from_python, nb::arg("config"), nb::arg("elf"),
-             nb::arg("regions"), nb::arg("second"), nb::arg("symbol"), nb::arg("timing"),
+             nb::arg("regions"), nb::arg("later"), nb::arg("symbol"), nb::arg("timing"),
              nb::arg("order_by_timing"), nb::arg("every_cycle"), nb::arg("limit_cycles").none(), nb::arg("max_instructions"),
              nb::arg("max_host_s").none());
   module.def("run_program", &cosim::run_program_from_python, nb::arg("config"), nb::arg("elf"),

@@ -125,13 +125,15 @@ Ordering ordering(Mode mode, OrderPolicy order) {
 }  // namespace
 
 Result run_kernel(const Config& config, const Elf& elf, std::vector<Argument> arguments,
-                  std::vector<std::vector<u8>> second, const std::string& symbol, Mode mode,
-                  OrderPolicy order, const Limits& limits) {
+                  const std::vector<std::vector<std::vector<u8>>>& later,
+                  const std::string& symbol, Mode mode, OrderPolicy order, const Limits& limits) {
   const auto entry = elf.symbol(symbol);
   if (!entry) throw std::invalid_argument("the ELF file does not define " + symbol);
   if (arguments.size() > 8) throw std::invalid_argument("a kernel takes at most 8 arguments");
-  if (!second.empty() && second.size() != arguments.size()) {
-    throw std::invalid_argument("a second call needs as many arguments as the first");
+  for (const auto& call : later) {
+    if (call.size() != arguments.size()) {
+      throw std::invalid_argument("a later call needs as many arguments as the first");
+    }
   }
   Memory memory(ordering(mode, order));
   for (const ElfSegment& segment : elf.segments) {
@@ -158,26 +160,30 @@ Result run_kernel(const Config& config, const Elf& elf, std::vector<Argument> ar
   for (const auto& [address, size] : writable) {
     result.outputs.push_back(memory.find(address, size)->bytes);
   }
-  result.finished_first = result.status == "ok";
-  if (second.empty() || !result.finished_first) return result;
-  memory.fence();
-  for (std::size_t i = 0; i < second.size(); i++) {
-    std::vector<u8>& bytes = memory.find(addresses[i], 1)->bytes;
-    if (second[i].size() != bytes.size()) {
-      throw std::invalid_argument("an argument of the second call has another size");
+  if (result.status != "ok") return result;
+  result.finished = 1;
+  for (const auto& call : later) {
+    memory.fence();
+    for (std::size_t i = 0; i < call.size(); i++) {
+      std::vector<u8>& bytes = memory.find(addresses[i], 1)->bytes;
+      if (call[i].size() != bytes.size()) {
+        throw std::invalid_argument("an argument of a later call has another size");
+      }
+      std::copy(call[i].begin(), call[i].end(), bytes.begin());
     }
-    std::copy(second[i].begin(), second[i].end(), bytes.begin());
-  }
-  Result again = run(config, memory, start, addresses, Mode::functional, order, limits);
-  if (again.status != "ok") {
-    result.status = again.status;
-    result.fault = std::move(again.fault);
-    result.pc = again.pc;
-    result.instructions = again.instructions;
-    return result;
-  }
-  for (const auto& [address, size] : writable) {
-    result.second_outputs.push_back(memory.find(address, size)->bytes);
+    Result again = run(config, memory, start, addresses, Mode::functional, order, limits);
+    if (again.status != "ok") {
+      result.status = again.status;
+      result.fault = std::move(again.fault);
+      result.pc = again.pc;
+      result.instructions = again.instructions;
+      return result;
+    }
+    result.finished++;
+    auto& outputs = result.later_outputs.emplace_back();
+    for (const auto& [address, size] : writable) {
+      outputs.push_back(memory.find(address, size)->bytes);
+    }
   }
   return result;
 }

@@ -59,8 +59,8 @@ struct Result {
   u64 scratchpad_bytes = 0;
   u64 accumulator_bytes = 0;
   std::vector<std::vector<u8>> outputs;
-  std::vector<std::vector<u8>> second_outputs;  // of a second call, if there was one
-  bool finished_first = false;  // the first call ended in time and without a fault
+  std::vector<std::vector<std::vector<u8>>> later_outputs;  // of each further call that finished
+  u64 finished = 0;  // calls that ended in time and without a fault
   std::vector<std::pair<std::string, u64>> breakdown;
   std::vector<Hotspot> hotspots;
   std::vector<BankLoss> bank_losses;
@@ -83,13 +83,13 @@ struct Argument {
 
 // Calls `symbol` with the arguments' addresses in a0..a7; an implicit fence ends the run.
 // `outputs` holds the bytes of the writable arguments, in order.
-// If `second` holds the arguments' bytes for a second call, that follows, without timing: static
-// variables and the stack are as the first call left them, the accelerator is as after a reset. A
-// fault or timeout of it is the result's.
+// If `later` holds the arguments' bytes for further calls, these follow, without timing: static
+// variables and the stack are as the call before left them, the accelerator is as after a reset. A
+// fault or timeout of one of them is the result's, and ends the calls.
 // Throws std::invalid_argument for a file or arguments that cannot be loaded.
 Result run_kernel(const Config& config, const Elf& elf, std::vector<Argument> arguments,
-                  std::vector<std::vector<u8>> second, const std::string& symbol, Mode mode,
-                  OrderPolicy order, const Limits& limits);
+                  const std::vector<std::vector<std::vector<u8>>>& later,
+                  const std::string& symbol, Mode mode, OrderPolicy order, const Limits& limits);
 
 // Runs a bare-metal program from its entry until it writes to `tohost`. Cycles are those between
 // its first two reads of mcycle. `outputs` holds the bytes of each (address, size) in `read`.
