@@ -116,10 +116,11 @@ def vectorise(kernel: Kernel, number: int, lanes: int) -> Kernel:
         Declare("vector", vector, (), Call("v_splat", (Var(name),)))
         for name, vector in carried.items()
     ]
-    new.append(replace(loop, last=main, step=lanes, body=vectors))
+    vectorised = replace(loop, last=main, step=lanes, body=vectors)
+    new.append(vectorised)
     repeated = main < loop.last and not running and _may_run_twice(loop, found)
     if repeated:
-        new.append(replace(new[-1], first=loop.last - lanes, last=loop.last, threads=1))
+        new.append(replace(vectorised, first=loop.last - lanes, last=loop.last, threads=1))
     new += [Assign(Var(n), Call("v_first", (Var(vector),))) for n, vector in carried.items()]
     new += [Assign(Var(r.name), _combined(r, partial[r.name])) for r in found]
     if main < loop.last and not repeated:
