@@ -66,7 +66,8 @@ class OpenCase:
 
     def _array(self, name: str, data: Data) -> Array:
         argument = self._arguments[name]
-        return np.frombuffer(data, argument.dtype).reshape(argument.shape).copy()
+        array = np.frombuffer(data, argument.dtype).reshape(argument.shape)
+        return array if array.flags.writeable else array.copy()
 
     def _as_bytes(self, outputs: Mapping[str, Expected]) -> Mapping[str, Data]:
         return {

@@ -84,7 +84,7 @@ class View:
     def without(self, name: str) -> Outputs:
         """Correct outputs if the input `name` were all zeros."""
         given = self.inputs
-        changed = self.case.reference({**given, name: bytes(len(given[name]))})
+        changed = self.case.reference({**given, name: memoryview(bytearray(len(given[name])))})
         return {a.name: _array(a, changed[a.name]) for a in self.arguments if a.is_written}
 
 

@@ -14,10 +14,11 @@ import numpy as np
 
 from tilewright.core.records import Argument
 from tilewright.parts.arithmetic import SINGLE
+from tilewright.parts.cases import LARGE
 from tilewright.parts.computed import computed
 from tilewright.parts.float_error import follow
 from tilewright.parts.followed import Followed, narrowed
-from tilewright.parts.inputs import Array
+from tilewright.parts.inputs import Array, bytes_of
 from tilewright.parts.problem import (
     FormulaProblem,
     Problem,
@@ -319,6 +320,31 @@ class ExactProblem:
         return {"out": found}
 
 
+class LargeExactProblem(ExactProblem):
+    """The same with hundreds of megabytes of inputs, which are drawn in a fraction of the time.
+
+    Three distributions show what the usual ones of large tasks show: rounded values, parts that are
+    far smaller or larger than others, and maxima that were started at 0.
+    """
+
+    distributions = ("small", "mixed scales", "shifted below")
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__(shape)
+        self.fingerprint += ", large"
+
+    def draw(self, argument: Argument, distribution: str, rng: np.random.Generator) -> Array:
+        """Values of the input; each row of `mixed scales` has a power of two as its scale."""
+        values = rng.random(argument.shape, np.float32)
+        values -= np.float32(0.5)
+        if distribution == "mixed scales":
+            powers = rng.integers(-20, 21, (*argument.shape[:-1], 1))
+            values *= np.ldexp(np.float32(1), powers).astype(np.float32)
+        if distribution == "shifted below":
+            values -= np.float32(1000)
+        return values
+
+
 class ElementProblem(FormulaProblem):
     """Rotary embeddings and depthwise convolutions, with few products for each element."""
 
@@ -545,6 +571,8 @@ def create_problem(shape: Shape) -> Problem:
     )
     for names, problem in kinds:
         if shape.kind in names:
+            if problem is ExactProblem and bytes_of(shape.arguments) >= LARGE:
+                return LargeExactProblem(shape)
             found: Problem = problem(shape)
             return found
     return AttentionProblem(shape)

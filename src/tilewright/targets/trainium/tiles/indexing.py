@@ -17,7 +17,7 @@ def indexed(view: View, key: object, language: int) -> View:
     if len(items) == 1 and isinstance(items[0], (Mask, bool)):
         return view.masked(items[0])
     items = _filled(items, len(view.shape))
-    found = sliced(view, items)
+    found = _gridded(view, items) or sliced(view, items)
     if found is not None:
         return found
     grids = [item for item in items if isinstance(item, Index)]
@@ -73,6 +73,45 @@ def sliced(view: View, items: tuple[object, ...]) -> View | None:
         shape, psteps, fsteps = shape + [1] * more, psteps + [0] * more, fsteps + [0] * more
     elif not shape:
         shape, psteps, fsteps = [1], [0], [0]
+    return View(view.buffer, tuple(shape), tuple(psteps), tuple(fsteps), p0, f0, None, view.mask)
+
+
+def _gridded(view: View, items: tuple[object, ...]) -> View | None:
+    """The region for numbers and affine grids within bounds, as most kernels of NKI 1 write keys;
+    else None.
+    """
+    rank = max((len(item.counts) for item in items if type(item) is Index), default=0)
+    if rank < 2 or view.gather is not None:
+        return None
+    p0, f0 = view.p0, view.f0
+    shape, psteps, fsteps = [1] * rank, [0] * rank, [0] * rank
+    for item, size, pstep, fstep in zip(items, view.shape, view.psteps, view.fsteps, strict=True):
+        if type(item) is int:
+            low = high = offset = item + size if item < 0 else item
+        elif type(item) is Index and item.is_affine:
+            counts = item.counts
+            if len(counts) == 1 and counts[0] > 1:
+                return None
+            low = high = offset = item.offset
+            axis = rank - len(counts)
+            for step, count in zip(item.steps, counts, strict=True):
+                if count > shape[axis]:
+                    shape[axis] = count
+                if step:
+                    psteps[axis] += step * pstep
+                    fsteps[axis] += step * fstep
+                    reach = step * (count - 1)
+                    if reach < 0:
+                        low += reach
+                    else:
+                        high += reach
+                axis += 1
+        else:
+            return None
+        if low < 0 or high >= size:
+            return None
+        p0 += offset * pstep
+        f0 += offset * fstep
     return View(view.buffer, tuple(shape), tuple(psteps), tuple(fsteps), p0, f0, None, view.mask)
 
 
