@@ -10,6 +10,7 @@ from typing import Self
 from tilewright.proposers.nki.analysis.dependence import NotApplicableError, allocated
 from tilewright.proposers.nki.ir import Kernel, Loop, Op, Path, at, ops, walk
 from tilewright.proposers.nki.rewrites.accumulate import accumulate
+from tilewright.proposers.nki.rewrites.adjacent import adjacent
 from tilewright.proposers.nki.rewrites.along import along, folded
 from tilewright.proposers.nki.rewrites.bands import bands
 from tilewright.proposers.nki.rewrites.chains import early, stay
@@ -106,6 +107,7 @@ _APPLY: Mapping[str, Callable[..., Kernel]] = {
     "stored-type": lambda k, number: _at_op(k, stored_type, number),
     "pieces": lambda k, number, count: pieces(k, _op(k, number), _count(count)),
     "regroup": lambda k, number: _at_op(k, regroup, number),
+    "adjacent": lambda k, number: _at_op(k, adjacent, number),
     "turn": lambda k, number: _at_op(k, turn, number),
     "unfold": lambda k, number: _at_op(k, unfold, number),
     "along": lambda k, number: _at_op(k, along, number),
@@ -142,6 +144,7 @@ _SENTENCES = {
     "stored-type": "load in instruction {0} the data in the type that they have in HBM",
     "pieces": "split the large transfer of instruction {0} into {1} transfers",
     "regroup": "order the columns of the tile of instruction {0} as its loop goes through HBM",
+    "adjacent": "give each partition adjacent rows of HBM in the transfer of instruction {0}",
     "runs": "load contiguous runs instead of the evenly spaced elements of instruction {0}",
     "turn": "transpose on PE what instruction {0} transposes during its transfer",
     "unfold": "reduce by operations on whole tiles what instruction {0} reduces window by window",
@@ -279,7 +282,7 @@ _AT = {
     "accumulate": ("tensor_tensor",), "take-over": ("tensor_copy",), "defer": ("tensor_scalar",),
     "unfold": ("tensor_reduce",), "along": ("tensor_reduce",), "spread": ("dma_copy",),
     "window": ("dma_copy",), "join": ("dma_copy",), "runs": ("dma_copy",),
-    "regroup": ("dma_copy",), "stored-type": ("dma_copy",),
+    "regroup": ("dma_copy",), "adjacent": ("dma_copy",), "stored-type": ("dma_copy",),
     "turn": ("dma_copy", "dma_transpose"), "separate": ("tensor_reduce",),
     "pairs": ("tensor_reduce",),
 }  # fmt: skip
