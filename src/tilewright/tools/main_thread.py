@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from functools import partial
-from queue import Queue
+from queue import Empty, Queue
 from threading import Thread
+from time import monotonic
 from typing import Any
 
 from tilewright.core.errors import InputError, TilewrightError
+
+ENDING_S = 5.0
+"""Seconds after `interrupt` in which a server must end. It cannot end while it writes to a client
+that does not read.
+"""
+_LOOK_S = 0.5
 
 
 class MainThread(Executor):
@@ -22,7 +29,8 @@ class MainThread(Executor):
 
     def __init__(self) -> None:
         self._calls: Queue[tuple[Future[Any], Callable[[], Any]] | None] = Queue()
-        self._is_busy = self._is_over = False
+        self._is_busy = False
+        self._over_s: float | None = None  # when it was interrupted
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Have a call carried out."""
@@ -31,8 +39,8 @@ class MainThread(Executor):
         return future
 
     def work_beside(self, serve: Callable[[], None]) -> None:
-        """Carry out calls until `serve`, which runs in a thread, has ended. Raises its exception
-        if there is one.
+        """Carry out calls until `serve`, which runs in a thread, has ended, or should have ended
+        after `interrupt`. Raises the exception of `serve` if there is one.
         """
         failed: list[BaseException] = []
 
@@ -45,14 +53,20 @@ class MainThread(Executor):
                 self._calls.put(None)
 
         Thread(target=served, daemon=True).start()
-        while (asked := self._calls.get()) is not None:
+        while self._over_s is None or monotonic() - self._over_s < ENDING_S:
+            try:
+                asked = self._calls.get(timeout=_LOOK_S)
+            except Empty:
+                continue
+            if asked is None:
+                break
             self._carry_out(*asked)
         if failed:
             raise failed[0]
 
     def interrupt(self) -> None:
         """End the present call, and refuse later ones. Call this in the same thread."""
-        self._is_over = True
+        self._over_s = monotonic()
         if self._is_busy:
             raise KeyboardInterrupt
 
@@ -60,7 +74,7 @@ class MainThread(Executor):
         if not future.set_running_or_notify_cancel():
             return
         try:
-            self._is_busy = not self._is_over
+            self._is_busy = self._over_s is None
             if not self._is_busy:
                 raise _ending()
             future.set_result(call())

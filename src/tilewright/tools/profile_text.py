@@ -48,7 +48,7 @@ def _telling(answer: Profiled) -> tuple[list[str], int]:
     shown = []
     for line in answer.lines:
         spent = {n: c for n, c in line.counts.items() if n not in answer.causes or c >= least}
-        if any(name in answer.causes for name in spent) or not answer.causes:
+        if spent.keys() - {"instructions"} or not answer.causes:
             shown.append(_line(line, spent))
     return shown, len(answer.lines) - len(shown)
 

@@ -116,6 +116,19 @@ def test_a_signal_ends_a_long_evaluation(number: signal.Signals, waiting: int) -
         ended(process)
 
 
+def test_a_signal_ends_it_while_its_client_does_not_read() -> None:
+    with served("stdio") as process:
+        begin(process)
+        for more in range(20):  # more answers than a pipe holds
+            params = {"name": "facts", "arguments": {}}
+            send(process, "tools/call", id=10 + more, params=params)
+        send(process, "tools/call", id=40, params={"name": "evaluate", "arguments": {}})
+        assert process.stderr is not None
+        assert process.stderr.readline() == b"evaluates\n"
+        process.send_signal(signal.SIGTERM)
+        ended(process)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_over_http(number: signal.Signals) -> None:
     with served("http") as process:

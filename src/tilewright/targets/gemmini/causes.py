@@ -36,6 +36,7 @@ _OVERLAPPING: Mapping[str, str] = {
     "literal_wait": "the core waits for constants in memory; the array may be working",
     "l2_hit": "DMA requests that the L2 cache serves (a number, not cycles)",
     "l2_miss": "DMA requests that go to DRAM (a number, not cycles)",
+    "mispredictions": "branches and jumps that the core mispredicts (a number, not cycles)",
 }
 
 CAUSES = (

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 GEOMETRY_FAULTS = ("limit_exceeded", "local_out_of_bounds")
 """Faults of kernels that may be correct on another instance."""
-REQUEST_COUNTS = frozenset({"l2_hit", "l2_miss"})
-"""Counters of the simulator that count memory requests, not cycles."""
+NUMBERS = frozenset({"l2_hit", "l2_miss", "mispredictions"})
+"""Counters of the simulator that do not count cycles, but memory requests or mispredictions."""
 
 RULES_S = 5.0
 """Seconds that a run takes at most that only looks for broken rules."""
@@ -260,12 +260,12 @@ def utilization(workload: Workload, cycles: int, array_units: int) -> float:
 
 def cycles_by_cause(result: SimResult) -> Mapping[str, float]:
     """The simulator's counters of cycles, for `Measured.breakdown`."""
-    return {k: float(v) for k, v in result.breakdown.items() if k not in REQUEST_COUNTS}
+    return {k: float(v) for k, v in result.breakdown.items() if k not in NUMBERS}
 
 
 def measurements(result: SimResult) -> Mapping[str, float]:
     """Further numbers of a run for `Measured.details`."""
-    requests = {k: float(v) for k, v in result.breakdown.items() if k in REQUEST_COUNTS}
+    requests = {k: float(v) for k, v in result.breakdown.items() if k in NUMBERS}
     return {
         "instructions": float(result.instructions),
         "macs": float(result.macs),

@@ -201,6 +201,7 @@ void Pipeline::jump(const Instruction& in, const Execution& execution, u64 now) 
   if (is_call) predictor_.call(after);
   if (redirect == Redirect::decoded) packet_ready_++;
   if (redirect == Redirect::resolved) {
+    mispredicted_[execution.pc]++;
     packet_ready_ = now + static_cast<u64>(config_.cpu_branch_miss);
     packet_ = ~0ull;
   }

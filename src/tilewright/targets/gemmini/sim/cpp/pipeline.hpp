@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "branch_predictor.hpp"
@@ -33,6 +34,9 @@ class Pipeline {
   // The address that the last instruction was fetched from if the cache did not hold it.
   std::optional<u64> fetch_miss() const { return fetch_miss_; }
 
+  // How often each branch or jump was mispredicted, by its address.
+  const std::unordered_map<u64, u64>& mispredicted() const { return mispredicted_; }
+
  private:
   // A store on its way into the data cache. It is written in a cycle without a load.
   struct PendingStore {
@@ -53,6 +57,7 @@ class Pipeline {
   CpuCache instruction_cache_;
   BranchPredictor predictor_;
   std::optional<u64> fetch_miss_;
+  std::unordered_map<u64, u64> mispredicted_;
 
   // Times are cycles in the execute stage.
   u64 now_ = 0;

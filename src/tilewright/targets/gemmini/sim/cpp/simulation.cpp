@@ -85,10 +85,12 @@ Result run(const Config& config, Memory& memory, const Hart::Start& start,
       TimingModel timing(config, source, memory, start.is_machine,
                          mode == Mode::timed_every_cycle);
       const TimingStatus status = timing.run(limits.cycles, hart_limit.deadline);
+      const auto mispredicted = pipeline.mispredicted();
       if (status == TimingStatus::finished) finish(hart);
       if (status == TimingStatus::cycle_limit) result.status = "slower_than_limit";
       if (status == TimingStatus::source_limit) result.status = "timeout";
       result.cycles = timing.cycles();
+      timing.count_mispredicted(mispredicted);
       timing.report(result.breakdown, result.hotspots);
       result.bank_losses = timing.bank_losses();
       result.phases = timing.phases();

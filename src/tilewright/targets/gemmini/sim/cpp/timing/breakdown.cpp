@@ -12,7 +12,7 @@ constexpr const char* kNames[] = {
     "cpu_fetch",    "cpu_data",        "cpu_literal",      "fence",        "drain",
     "rs_full_execute", "accumulator_port", "command_wait", "fence_wait",
     "fetch_wait",   "data_wait",       "literal_wait",
-    "l2_hit",       "l2_miss",
+    "l2_hit",       "l2_miss",         "mispredictions",
 };
 static_assert(std::size(kNames) == static_cast<std::size_t>(Cause::count));
 

@@ -37,6 +37,7 @@ enum class Cause : u8 {
   literal_wait,
   l2_hit,
   l2_miss,
+  branch_miss,
   count,
 };
 

@@ -42,6 +42,11 @@ class TimingModel {
 
   Cycle cycles() const { return clock_.now; }
 
+  // Counts the branches and jumps that the core mispredicted, by their addresses.
+  void count_mispredicted(const std::unordered_map<u64, u64>& by_pc) {
+    for (const auto& [pc, count] : by_pc) breakdown_.count(Cause::branch_miss, pc, count);
+  }
+
   std::vector<BankLoss> bank_losses() const { return breakdown_.bank_losses(); }
 
   std::vector<std::vector<u64>> phases() const { return breakdown_.phases(); }
