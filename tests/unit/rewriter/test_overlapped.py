@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from byte_model import convolution_is_right
-from kernel_model import gemm, gemm_is_right
+from kernel_model import gemm, gemm_is_right, trace
 from test_legality import PRODUCT, assert_keeps, assert_refused, floats_kernel
 
 from tilewright.core.tasks import open_task
@@ -180,3 +180,41 @@ def test_blocks_that_a_loop_counts_are_not_slots(floats: Machine) -> None:
     )
     assert_keeps(kernel, floats, "double-accumulator y t 2 delayed")
     assert_keeps(kernel, floats, "double-accumulator y t 2 in-place")
+
+
+def loads(kernel: Kernel, name: str) -> list[int]:
+    """The columns of the loads of an array that a run issues."""
+    return [
+        columns
+        for _, (place, _, columns, _) in (c for c in trace(kernel.body) if c[0].startswith("mvin"))
+        if isinstance(place, tuple) and place[0] == name
+    ]
+
+
+def test_a_deep_product_is_tiled_in_two_levels_of_depth(machine: Machine) -> None:
+    shape = (224, 64, 1024)  # its first operand is too large to be loaded for all of the depth
+    kernel = simplify(lift(gemm(*shape), machine))
+    steps, result = next(overlapped_sequences(kernel, machine, TECHNIQUES))
+    assert {"split", "block-load"} <= {s.technique for s in steps}
+    assert set(loads(result, "A")) == {64}
+    assert gemm_is_right(result, *shape)
+
+
+def test_loads_that_would_not_become_fewer_stay(machine: Machine) -> None:
+    for shape in ((224, 64, 512), (64, 128, 48)):
+        kernel = simplify(lift(gemm(*shape), machine))
+        for steps, _ in overlapped_sequences(kernel, machine, TECHNIQUES):
+            assert "split" not in {s.technique for s in steps}
+
+
+def test_products_of_few_rows_are_unrolled_and_less_often_interrupted(floats: Machine) -> None:
+    kernel = read(open_task("gemmini-fp32-4x4:gemm-256x256x256", {}).task.start, floats)
+    for steps, result in overlapped_sequences(kernel, floats, TECHNIQUES):
+        if str(steps[1]) == "keep-operand i 8" and str(steps[2]) == "retile j 16":
+            assert [str(s) for s in steps][-3:] == ["unroll ii#2 0", "unroll jj2#3 4", "pack"]
+            assert "interleave jj" not in map(str, steps)
+            before = after(kernel, floats, "; ".join(map(str, steps[:-2])))
+            assert estimate(result, floats).total < 0.8 * estimate(before, floats).total
+            break
+    else:
+        raise AssertionError("a tile of 32 rows and all columns is not among the first plans")

@@ -9,15 +9,17 @@ products.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from typing import TypeAlias
 
 from tilewright.proposers.rewriter.analysis.buffers import find_buffers
 from tilewright.proposers.rewriter.analysis.ranges import labelled_loops, loops_in, trips
 from tilewright.proposers.rewriter.estimate.cost import estimate
+from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.ir import (
     Body,
     Command,
+    Dram,
     Kernel,
     Loop,
     children,
@@ -31,7 +33,7 @@ Made: TypeAlias = "tuple[tuple[Step, ...], Kernel]"
 TECHNIQUES = frozenset(
     (
         *("keep-operand", "retile", "overwrite", "coalesce", "resident", "block-load"),
-        *("double-accumulator", "pipeline", "interleave", "unroll", "pack"),
+        *("double-accumulator", "pipeline", "interleave", "split", "unroll", "pack"),
     )
 )
 """The techniques in these sequences. `pipeline-nest` belongs to `pipeline`."""
@@ -42,8 +44,8 @@ TILES = 4
 KEPT, WIDE = 0.5, 0.25
 """Maximum share of a memory for an operand that stays there or is loaded at once. With two slots
 for each of two operands, the memory is full."""
-LEAST = 8
-"""Minimum number of products between two moves, so that they hide the core's time for a move."""
+LEAST = 128
+"""Minimum cycles of products between two moves, so that they hide the core's time for a move."""
 SPREAD = 8
 """Minimum number of iterations among which moves are distributed, if there are as many."""
 
@@ -124,12 +126,55 @@ def _wide_loads(made: Made, machine: Machine, tile: str) -> Made:
 
     Then addresses are computed once for this loop, not for each product.
     """
-    for name in _loaded(made[1], machine):
-        around = _around(made[1], machine, name)
-        if around and around[0] != _label(made[1], machine, tile):
-            wide = _with((Step("block-load", (name, around[0])),), made, machine)
-            made = wide if _takes(wide, machine, name, WIDE) else made
+    for widened in (_whole_loads, _wider_loads):
+        for name in _loaded(made[1], machine):
+            around = _around(made[1], machine, name)
+            if around and around[0] != _label(made[1], machine, tile):
+                made = widened(made, machine, name, around[0])
     return made
+
+
+def _whole_loads(made: Made, machine: Machine, name: str, label: str) -> Made:
+    """Loads for all of a loop at once, if that takes a small part of the memory."""
+    wide = _with((Step("block-load", (name, label)),), made, machine)
+    return wide if _takes(wide, machine, name, WIDE) else made
+
+
+def _wider_loads(made: Made, machine: Machine, name: str, label: str) -> Made:
+    """Loads for several iterations of a loop at once, if that makes them fewer.
+
+    The loop becomes two: the inner one has as many iterations as the widest load has columns for.
+    """
+    most = 1
+    for command in commands(made[1].body):
+        columns = machine.operands(command.name, "columns")
+        if machine.unit(command.name) == "load" and columns and name in _arrays(command):
+            extent = command.operands[columns[0]]
+            widest = int(machine.attribute(command.name, "max_columns") or 1)
+            if isinstance(extent, Expr) and extent.is_const:
+                most = max(most, widest // extent.const)
+    if most < 2:
+        return made
+    halved = _with((Step("split", (label, str(most))),), made, machine)
+    inner = _inside(halved[1], label)
+    if halved is made or inner is None:
+        return made
+    wide = _with((Step("block-load", (name, inner)),), halved, machine)
+    if wide is halved or not _takes(wide, machine, name, WIDE):
+        return made
+    fewer = _issued(wide[1].body, machine, "load") < _issued(made[1].body, machine, "load")
+    return wide if fewer else made
+
+
+def _arrays(command: Command) -> set[str]:
+    return {o.array for o in command.operands if isinstance(o, Dram)}
+
+
+def _inside(kernel: Kernel, label: str) -> str | None:
+    """The label of the first loop directly inside the loop with a label."""
+    loops = labelled_loops(kernel.body)
+    around = next((loop for found, loop, _ in loops if found == label), None)
+    return next((found for found, _, above in loops if above and above[-1] is around), None)
 
 
 def _takes(made: Made, machine: Machine, name: str, most: float) -> bool:
@@ -188,7 +233,7 @@ def _distributed(made: Made, machine: Machine, variable: str) -> Made:
     while iterations < SPREAD:
         work = _work(made[1], machine, variable)
         loop = next((s for found, s, _ in labelled_loops(made[1].body) if found == work), None)
-        if loop is None or _products(loop.body, machine) < LEAST:
+        if loop is None or _products(loop.body, machine) * _cycles(machine) < LEAST:
             break
         label = _label(made[1], machine, variable)
         made = _with((Step("interleave", (label,)),), made, machine)
@@ -199,14 +244,32 @@ def _distributed(made: Made, machine: Machine, variable: str) -> Made:
 
 def _products(body: Body, machine: Machine) -> float:
     """Minimum number of products that a body issues."""
+    return _count(body, lambda name: machine.attribute(name, "uses") is not None)
+
+
+def _cycles(machine: Machine) -> int:
+    """The cycles of a product: the array takes one row of it in each."""
+    rows = (
+        machine.attribute(n, "max_rows") for n in machine.effects if machine.attribute(n, "uses")
+    )
+    return max((int(r) for r in rows if r), default=1)
+
+
+def _issued(body: Body, machine: Machine, unit: str) -> float:
+    """Minimum number of commands of a unit that a body issues."""
+    return _count(body, lambda name: machine.unit(name) == unit)
+
+
+def _count(body: Body, counts: Callable[[str], bool]) -> float:
+    """Minimum number of commands that a body issues and whose names count."""
     count = 0.0
     for stmt in body:
         if isinstance(stmt, Loop):
-            count += trips(stmt, {})[0] * _products(stmt.body, machine)
+            count += trips(stmt, {})[0] * _count(stmt.body, counts)
         elif isinstance(stmt, Command):
-            count += machine.attribute(stmt.name, "uses") is not None
+            count += counts(stmt.name)
         else:
-            count += _products(children(stmt), machine)
+            count += _count(children(stmt), counts)
     return count
 
 
@@ -231,7 +294,19 @@ def _unrolled(made: Made, machine: Machine, tile: str) -> Made:
         if made is after:
             break
         after = made
-    return after
+    return _partly_unrolled(after, machine)
+
+
+def _partly_unrolled(made: Made, machine: Machine) -> Made:
+    """Several iterations of the innermost loop of products as one, as many as fit."""
+    loops = labelled_loops(made[1].body)
+    inner = [
+        label
+        for label, loop, _ in loops
+        if _products(loop.body, machine) and not any(isinstance(s, Loop) for s in loop.body)
+    ]
+    steps = [s for s in steps_for(made[1], machine, "unroll") if s.arguments[0] in inner]
+    return _first(((s,) for s in reversed(steps)), made, machine)
 
 
 def _coalesced(made: Made, machine: Machine) -> Made:

@@ -19,7 +19,7 @@ from tilewright.proposers.rewriter.rewrites.loops import MAX_UNROLLED
 
 
 def tile_factors(kernel: Kernel, machine: Machine, loop: Loop, above: Body) -> list[int]:
-    """Numbers of neighbouring tiles for one iteration: 2, 4, and as many as fit into half of the
+    """Numbers of neighbouring tiles for one iteration: 2, 4, 8, and as many as fit into half of the
     memories.
 
     The other half is for the next tile. If a tile filled a memory, there would be no slot to load
@@ -29,7 +29,7 @@ def tile_factors(kernel: Kernel, machine: Machine, loop: Loop, above: Body) -> l
     count, most = _tiles(kernel, machine, loop, above)
     divisor = max((f for f in range(1, most + 1) if count % f == 0), default=1)
     largest = divisor if 2 * divisor > most else 1 << (most.bit_length() - 1)
-    return sorted({f for f in (2, 4, largest) if 2 <= f <= most})
+    return sorted({f for f in (2, 4, 8, largest) if 2 <= f <= most})
 
 
 def all_tile_factors(kernel: Kernel, machine: Machine, loop: Loop, above: Body) -> list[int]:
