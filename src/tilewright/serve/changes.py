@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 POLL_S = 0.05
 """Seconds between two reads of the database."""
-AWAY_S = 1.0
-"""Between two looks while the database server is away."""
+AWAY_S = 0.2
+"""Seconds between two attempts to read while the database server is unavailable."""
 ALIVE_S = 15.0
 """Seconds after which a page receives an empty message if nothing has changed, so that it can
 detect a lost connection.
