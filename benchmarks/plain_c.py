@@ -180,6 +180,80 @@ KERNELS |= {
         "    return ((img.astype(f) / f(255) - m) / s).transpose(2, 0, 1).astype(f)",
     ),
 }  # fmt: skip
+KERNELS |= {
+    "gelu_rows": (
+        "[x in 128 768] [y out 128 768]", 98304,
+        f"z = x\n    return {_TANH}",
+    ),
+    "gelu_bias_walk": (
+        "[x in 256 256] [bias in 256] [y out 256 256]", 65536,
+        f"z = x + bias\n    return {_TANH}",
+    ),
+    "silu_gate": (
+        "[gate in 65536] [up in 65536] [y out 65536]", 65536,
+        "return up * gate / (1 + np.exp(-1.702 * gate))",
+    ),
+    "mlp_exp_struct": (
+        "[x in 80 256] [w in 256 192] [b in 192] [y out 80 192]", 3932160,
+        "z = x @ w + b\n"
+        "    return z / (1 + np.exp(-1.702 * z))",
+    ),
+    "mlp_two_pass": (
+        "[a in 96 320] [w in 320 160] [b in 160] [c out 96 160]", 4915200,
+        "z = a @ w + b\n"
+        "    return z / (1 + np.exp(-1.702 * z))",
+    ),
+    "mlp_wt": (
+        "[x in 100 300] [w in 200 300] [b in 200] [y out 100 200]", 6000000,
+        "z = x @ w.T + b\n"
+        "    return 0.5 * z * (1 + np.tanh(0.79788456 * z + 0.0356774 * z * z * z))",
+    ),
+    "laplace_clamp": (
+        "[u in 480 640] [v out 480 640]", 1843200,
+        "p = np.pad(u, 1, mode='edge')\n"
+        "    return p[:-2, 1:-1] + p[2:, 1:-1] + p[1:-1, :-2] + p[1:-1, 2:] - 4 * u",
+    ),
+    "scan_i64": (
+        "[n in 200000 int32] [start out 200000 int64]", 200000,
+        "c = np.cumsum(n.astype(np.int64))\n"
+        "    return c - n",
+    ),
+    "scan_f64": (
+        "[x in 131072 float64] [y out 131072 float64]", 131072,
+        "return np.cumsum(x)",
+    ),
+    "scan_i16": (
+        "[d in 262144 uint8] [out out 262144 uint16]", 262144,
+        "return np.cumsum(d.astype(np.uint64)).astype(np.uint16)",
+    ),
+    "hist_ptr": (
+        "[p in 200000 uint8] [h out 256 uint32]", 200000,
+        "return np.bincount(p, minlength=256).astype(np.uint32)",
+    ),
+    "transpose_scale": (
+        "[a in 512 384] [b out 384 512]", 196608,
+        "return 0.125 * a.T",
+    ),
+    "rope_half": (
+        "[x in 128 512] [c in 128 32] [s in 128 32] [y out 128 512]", 196608,
+        "p = x.reshape(128, 8, 2, 32)\n"
+        "    a, b = p[:, :, 0], p[:, :, 1]\n"
+        "    c, s = c[:, None, :], s[:, None, :]\n"
+        "    return np.stack([a * c - b * s, a * s + b * c], axis=2).reshape(128, 512)",
+    ),
+    "cross_entropy": (
+        "[logits in 256 1000] [label in 256 int32] [loss out 256]", 768000,
+        "m = logits.max(axis=1)\n"
+        "    z = np.exp(logits - m[:, None]).sum(axis=1)\n"
+        "    return np.log(z) + m - logits[np.arange(256), label & 511]",
+    ),
+    "add_layernorm": (
+        "[x in 128 512] [r in 128 512] [g in 512] [b in 512] [y out 128 512]", 524288,
+        "z = x + r\n"
+        "    m = z.mean(axis=1, keepdims=True)\n"
+        "    return (z - m) / np.sqrt(((z - m) ** 2).mean(axis=1, keepdims=True) + 1e-5) * g + b",
+    ),
+}  # fmt: skip
 """Arguments, useful operations and reference of each."""
 
 

@@ -40,6 +40,15 @@ _FUNCTIONS: dict[str, Any] = {
     "v_and": np.logical_and, "v_or": np.logical_or, "v_not": np.logical_not, "v_select": np.where,
     "v_running": np.cumsum, "v_before": lambda a: np.concatenate([[0.0], a[:-1]]),
     "v_bits_plus": np.add, "v_bits_running": np.cumsum, "v_bits_first": lambda a: a[0],
+    **{
+        f"v_{kind}_{name}": function
+        for kind in ("wide", "double")
+        for name, function in (
+            ("plus", np.add), ("first", lambda a: a[0]),
+            ("running", lambda a: np.concatenate([np.cumsum(a[: len(a) // 2]), a[len(a) // 2 :]])),
+            ("ends", lambda a: np.full(len(a), a[len(a) // 2 - 1])),
+        )
+    },
     "v_ends": lambda a: np.full(len(a), a[-1]), "v_first": lambda a: a[0],
 }  # fmt: skip
 
@@ -144,7 +153,7 @@ class Interpreter:
             return -self._value(expr.value)
         if isinstance(expr, Call):
             arguments = [self._value(a) for a in expr.arguments]
-            if expr.function in ("v_splat", "v_bits"):
+            if expr.function in ("v_splat", "v_bits", "v_wide", "v_double"):
                 assert np.ndim(arguments[0]) == 0
                 return np.full(self.kernel.lanes, arguments[0])
             if expr.function.startswith("v_"):

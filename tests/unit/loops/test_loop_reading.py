@@ -139,6 +139,21 @@ def test_kernels_of_many_styles_are_read(file: Path) -> None:
          "for (j = 0; j < n; j++) X[i + j] = 0.0f; }",
          "for (int i = 0; i < 2; i++) { for (int j = 0; j < 4; j++) { X[i * 4 + j] = 0.0f; } } "
          "for (int j = 0; j < 2; j++) { X[8 + j] = 0.0f; }"),
+        ("int i = 0; for (;;) { if (i >= 8) break; X[i] = 0.0f; ++i; }",
+         "for (int i = 0; i < 8; i++) { X[i] = 0.0f; }"),
+        ("int i = 0; while (1) { X[i] = 0.0f; i += 2; if (i == 8) { break; } } X[i] = 1.0f;",
+         "for (int i = 0; i < 8; i += 2) { X[i] = 0.0f; } X[8] = 1.0f;"),
+        ("for (int i = 0; ; i++) { if (7 < i) break; X[i] = 0.0f; }",
+         "for (int i = 0; i < 8; i++) { X[i] = 0.0f; }"),
+        ("int n = 3; (void)n; X[0] = n;", "X[0] = 3;"),
+        ("int n = X[0] > 0.0f; if (++n == 2) n = 0; X[n] = 1.0f;",
+         "int n = X[0] > 0.0f; n = n + 1; n = n == 2 ? 0 : n; X[n] = 1.0f;"),
+        ("float (*r)[4] = (float (*)[4])X; for (int i = 0; i < 2; i++) r[i + 1][3] = r[i][0];",
+         "for (int i = 0; i < 2; i++) { X[(i + 1) * 4 + 3] = X[i * 4]; }"),
+        ("float (*r)[2][4] = (float (*)[2][4])X; r++; (*r)[1][2] = *(*r[0] + 1);",
+         "X[14] = X[9];"),
+        ("float (*r)[4] = (float (*)[4])X; r[(int)X[0] & 1][1] = 1.0f;",
+         "X[((int)X[0] & 1) * 4 + 1] = 1.0f;"),
         ("switch (2) { case 1: X[0] = 1.0f; case 2: X[1] = 1.0f; case 3: X[2] = 1.0f; break; "
          "default: X[3] = 1.0f; }", "X[1] = 1.0f; X[2] = 1.0f;"),
         ("switch (7) { case 1: X[0] = 1.0f; break; default: X[3] = 1.0f; }", "X[3] = 1.0f;"),
@@ -153,12 +168,31 @@ def test_kernels_of_many_styles_are_read(file: Path) -> None:
     ],
 )  # fmt: skip
 def test_each_construct_is_read(written: str, read: str) -> None:
-    source = f"void kernel(float X[16]) {{ {written} }}"
+    rows = "(*)[" in written  # an array of one size is no pointer to rows
+    source = f"void kernel(float {'*X' if rows else 'X[16]'}) {{ {written} }}"
     assert body_of(source) == read
     assert parse(emit(parse(source))) == parse(source)
 
 
 SIZES = "typedef struct { int m; float *x; float by; } sizes;\n"
+
+
+def test_parameters_that_point_to_rows_are_read_as_one_array() -> None:
+    head = "void kernel(const float (*restrict X)[4], float Y[][4])"
+    source = f"{head} {{ for (int i = 0; i < 3; i++, X++) Y[i][1] = (*X)[2] + X[1][3]; }}"
+    assert body_of(source) == (
+        "for (int i = 0; i < 3; i++) { Y[i * 4 + 1] = X[i * 4 + 2] + X[i * 4 + 7]; }"
+    )
+    text = emit(parse(source))
+    assert "void kernel(const float *restrict X, float *Y)" in text
+
+
+def test_structures_of_pointers_may_be_written_as_values() -> None:
+    source = SIZES + (
+        "void kernel(float *X) { const sizes s = (sizes){.x = X, .m = 4}; float *p = s.x + s.m; "
+        "for (int i = 0; i < s.m; i++) *(s.x + i) = p[i]; }"
+    )
+    assert body_of(source) == "for (int i = 0; i < 4; i++) { X[i] = X[4 + i]; }"
 
 
 def test_structures_of_parameters_stand_for_their_fields() -> None:
@@ -355,6 +389,11 @@ def test_limits_of_the_standard_headers_are_read_where_they_are_included() -> No
         ("KERNEL {\n  float *p = X;\n  if (X[0] > 0) p++;\n  *p = 0;\n}", 3, "p"),
         ("void kernel(float X[4], int8_t *B) {\n  float *p = (float *)B;\n}", 2, "not supported"),
         ("void kernel(float X[4]) {\n  for (int i = 0; i < 4; i++)\n    break;\n}", 3, "break"),
+        ("KERNEL {\n  for (int i = 0; ; i++) { X[i] = 0; if (i == 7) break; }\n}", 2, "neither"),
+        ("KERNEL {\n  int i = 0;\n  for (;;) { if (i != 8) break; X[i++] = 0; }\n}", 3, "one val"),
+        ("KERNEL {\n  int n = X[0] > 0;\n  X[1] = X[0] > 1 && ++n > 1;\n}", 3, "changes a var"),
+        ("KERNEL {\n  int n = X[0] > 0;\n  X[1] = n++;\n}", 3, "changes a var"),
+        ("KERNEL {\n  float (*r)[4] = (float (*)[3])X;\n}", 2, "like"),
     ],
 )  # fmt: skip
 def test_what_is_not_understood_is_named_with_its_line(source: str, line: int, says: str) -> None:

@@ -566,10 +566,16 @@ def test_tables_stay_in_a_loop_that_uses_or_declares_them(before: str, after: st
         ("H[X[", "H[Z["),  # of a type with too many values
         ("H[X[8 * r + i]]", "H[X[8 * r + i] + X[i]]"),
         ("H[c] = 0", "H[2 * c] = 0"),
+        ("H[c] = 0", "H[c + 1] = 0"),
+        ("H[c] = 0", "H[256 - c] = 0"),
     ],
 )
 def test_a_flat_table_is_as_large_as_the_loop_that_clears_it(before: str, after: str) -> None:
     assert "H_1" not in emit(unroll(parse(FLAT.replace(before, after)), 2, 2))
+
+
+def test_a_table_may_be_cleared_from_its_end() -> None:
+    assert "H_1" in emit(unroll(parse(FLAT.replace("H[c] = 0", "H[255 - c] = 0")), 2, 2))
 
 
 def test_an_index_of_a_flat_table_may_be_held_by_a_variable_of_one_value() -> None:

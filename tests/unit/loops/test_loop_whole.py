@@ -50,7 +50,8 @@ def test_an_element_stays_in_a_variable(before: str, after: str) -> None:
         "for (int i = 0; i < 9; i++) Y[0] = X[i];",  # it is never read
         "for (int i = 0; i < 9; i++) Y[i] = Y[i] + X[i];",
         "for (int i = 0; i < 9; i++) { Y[0] = Y[0] + X[i]; Y[i] = 0.0f; }",
-        "for (int i = 1; i < 9; i++) Y[i] = Y[i] + Y[i - 1];",
+        "for (int i = 1; i < 9; i++) Y[i] = Y[i + 1] + Y[i - 1];",
+        "for (int i = 1; i < 9; i++) { Y[i] = Y[i - 1] + X[i]; Z[0][i] = Y[i - 1]; }",
         "for (int i = 2; i < 9; i++) Y[i] = Y[i - 2] + X[i];",
         "for (int i = 1; i < 9; i++) { Y[i] = X[i]; Z[0][i] = Y[i - 1]; }",  # written before
         "for (int i = 1; i < 9; i++) { Y[i] = Y[i - 1]; Y[i] = Y[i] + X[i]; }",
@@ -62,6 +63,15 @@ def test_an_element_stays_in_a_variable(before: str, after: str) -> None:
 def test_what_changes_from_one_iteration_to_the_next_is_not_kept(body: str) -> None:
     with pytest.raises(NotApplicableError):
         keep(parse(f"{HEAD} {{ {body} }}"), 0)
+
+
+def test_an_element_that_grows_by_the_one_before_is_kept() -> None:
+    body = "for (int i = 1; i < 9; i++) { float t = Y[i]; Y[i] = Y[i] + Y[i - 1] * t; }"
+    start = parse(f"{HEAD} {{ {body} }}")
+    kernel = keep(start, 0)
+    assert kernel != start
+    for array, expected in outputs(start, 3).items():
+        np.testing.assert_allclose(outputs(kernel, 3)[array], expected, rtol=1e-12)
 
 
 def test_what_an_outer_loop_declares_moves_into_the_one_that_is_exchanged() -> None:

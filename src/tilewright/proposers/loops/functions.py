@@ -60,6 +60,9 @@ CONVERTED = ("int8_t", "uint8_t", "int16_t", "uint16_t", "int32_t", "int")
 LOADS, STORES = "v_from_", "v_to_"
 """The beginnings of the names of these functions, before the type."""
 
+WIDE: Mapping[str, Type] = {"wide": "uint64_t", "double": "double"}
+"""The type of lanes of 64 bits, of which a vector has half as many, by words in function names."""
+
 _NEEDS: Mapping[str, tuple[str, ...]] = {
     "v_exp": ("v_max", "v_min"),
     "v_tanh": ("v_abs", "v_select", "v_exp"),
@@ -140,6 +143,11 @@ static inline vf v_bits_plus(vf a, vf b) {
 }""",
     "v_bits_running": "",
     "v_bits_first": "static inline unsigned v_bits_first(vf a) { return ((vi)a)[0]; }",
+    **{
+        f"v_{kind}{name}": ""
+        for kind in WIDE
+        for name in ("", "_plus", "_running", "_ends", "_first")
+    },
     "v_first": "static inline float v_first(vf a) { return a[0]; }",
     "v_less": "static inline vf v_less(vf a, vf b) { return (vf)(a < b); }",
     "v_at_most": "static inline vf v_at_most(vf a, vf b) { return (vf)(a <= b); }",
@@ -240,6 +248,8 @@ def type_of_call(name: str) -> Type:
     """The return type of a function of math.h or of this module."""
     if name == "v_bits_first":
         return "uint32_t"
+    if name.endswith("_first") and name.split("_")[1] in WIDE:
+        return WIDE[name.split("_")[1]]
     if name in (*SCALAR_OF_REDUCTION, "v_first") or name[:-1] in MATHEMATICAL:
         return "float"
     return "double" if name in MATHEMATICAL else "vector"
@@ -283,6 +293,8 @@ def _text(name: str, lanes: int) -> str:
     if name == "v_before":
         head = "/* the lane before each; 0 before the first */\nstatic inline vf v_before(vf a) {"
         return "\n".join([head, f"  return {_later(1, lanes)};", "}"])
+    if name.split("_")[1] in WIDE:
+        return _wide(name, lanes)
     text = _TEXTS[name].replace("SIZE", str(4 * lanes))
     return text.replace("LANES", str(lanes)).replace("LAST", str(lanes - 1))
 
@@ -304,6 +316,30 @@ def _conversion(name: str, lanes: int) -> str:
     whole = "__builtin_convertvector(__builtin_convertvector(a, vi), vk)"
     head = f"static inline void {name}({kind} *p, vf a) {{"
     return f"{head}\n{inner}\n  *(vk *)p = {whole};\n}}"
+
+
+def _wide(name: str, lanes: int) -> str:
+    """A function on lanes of 64 bits, which vectors of floats hold the bits of."""
+    _, word, *rest = name.split("_")
+    what = "".join(rest)
+    kind, count = WIDE[word], lanes // 2
+    types = f"  typedef {kind} vk __attribute__((vector_size({4 * lanes})));"
+    if what == "":
+        return f"static inline vf {name}({kind} a) {{\n{types}\n  return (vf)(a - (vk){{0}});\n}}"
+    if what == "plus":
+        return f"static inline vf {name}(vf a, vf b) {{\n{types}\n  return (vf)((vk)a + (vk)b);\n}}"
+    if what == "first":
+        return f"static inline {kind} {name}(vf a) {{\n{types}\n  return ((vk)a)[0];\n}}"
+    places = f"  typedef long long vl __attribute__((vector_size({4 * lanes})));"
+    lines = [f"static inline vf {name}(vf given) {{", types, places, "  vk a = (vk)given;"]
+    distance = 1
+    while what == "running" and distance < count:
+        order = ", ".join(str(n - distance if n >= distance else count) for n in range(count))
+        lines.append(f"  a = a + __builtin_shuffle(a, (vk){{0}}, (vl){{{order}}});")
+        distance *= 2
+    if what == "ends":
+        lines.append(f"  a = __builtin_shuffle(a, (vl){{0}} + {count - 1});")
+    return "\n".join([*lines, "  return (vf)a;", "}"])
 
 
 def _running(name: str, added: str, lanes: int) -> str:

@@ -36,10 +36,10 @@ def require_independent(
     """Raise unless no two iterations access the same element of an array that the loop writes.
 
     This is shown if one subscript is the same in all accesses to the array, except for constants.
-    It must grow with the loop's variable by more than the accesses cover, including those of inner
-    loops, and must contain no other variable that the loop changes. Arrays in `private` are
-    separate for each iteration. Variables in `changing` may also differ between two iterations. The
-    loop must be part of the kernel.
+    It must grow with the loop's variable so that no access, including those of inner loops, meets
+    what another iteration accesses, and it must contain no other variable that the loop changes.
+    Arrays in `private` are separate for each iteration. Variables in `changing` may also differ
+    between two iterations. The loop must be part of the kernel.
     """
     accesses = list(_accesses(loop.body, kernel, _Ranges(loop.body)))
     written = {access.array for access, is_write, _ in accesses if is_write}
@@ -69,24 +69,53 @@ def _separates(
     kernel: Kernel,
 ) -> bool:
     same: dict[Expr, int] | None = None
-    lows, highs = [], []
+    found: list[_Covered] = []
     for access, ranges in accesses:
         terms, low = linear(access.subscripts[dimension])
         high = low + _extent(access, dimension, kernel) - 1
+        covered: list[tuple[int, int, int]] = []
         for term, factor in [*terms.items()]:
             if isinstance(term, Var) and term.name in ranges:
                 del terms[term]
                 least, greatest = sorted(factor * end for end in ranges[term.name])
-                low, high = low + least, high + greatest
+                covered.append((abs(factor), least, greatest))
             elif term != Var(loop.variable) and _names_of(term) & {*inside, loop.variable}:
                 return False
         if same is not None and terms != same:
             return False
         same = terms
-        lows.append(low)
-        highs.append(high)
+        found.append((low, high, covered))
     apart = abs((same or {}).get(Var(loop.variable), 0)) * loop.step
-    return apart > max(highs) - min(lows)
+    strides = {stride for _, _, covered in found for stride, _, _ in covered}
+    return apart > 0 and any(_apart(found, apart, loop.trips, s) for s in (0, *strides))
+
+
+_Covered = tuple[int, int, list[tuple[int, int, int]]]
+"""The first and last element of an access, and by which steps and how far loops inside move it."""
+
+
+def _apart(found: Sequence[_Covered], apart: int, trips: int, stride: int) -> bool:
+    """Whether accesses of two iterations, which are `apart` each from the next, never meet.
+
+    Moves by multiples of a `stride`, if that is not 0, are left out: they never lead from one
+    iteration to another if all others together are shorter.
+    """
+    covered = {
+        (
+            low + sum(least for step, least, _ in steps if not stride or step % stride),
+            high + sum(most for step, _, most in steps if not stride or step % stride),
+        )
+        for low, high, steps in found
+    }
+    furthest = apart * (trips - 1)
+    for low, high in covered:
+        for other_low, other_high in covered:
+            least, most = other_low - high, other_high - low
+            if stride and furthest + max(abs(least), abs(most)) >= stride:
+                return False
+            if -(-max(least, apart) // apart) * apart <= min(most, furthest):
+                return False  # some iterations later; earlier ones are met the other way round
+    return True
 
 
 def _names_of(expr: Expr) -> set[str]:

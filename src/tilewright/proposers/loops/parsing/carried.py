@@ -86,7 +86,8 @@ def unknown_of(why: str, start: object) -> Unknown:
     if isinstance(start, Unknown):
         return replace(start, why=why)
     if isinstance(start, Place):
-        nothing = Place("", start.type, start.rank - len(start.subscripts), record=start.record)
+        rank = start.rank - len(start.subscripts)
+        nothing = Place("", start.type, rank, record=start.record, rows=start.rows)
         return Unknown(why, start.type, nothing)
     assert isinstance(start, Value)
     return Unknown(why, start.type)

@@ -126,7 +126,7 @@ class Declarations(Tables):
             raise UnsupportedError(node, f"{name} is a pointer to pointers")
         rows = tuple(self.constant(s) for s in sizes if s is not None)
         if value is None:
-            nothing = Place("", kind, 1 + len(rows), record=record)
+            nothing = Place("", kind, 1, record=record, rows=rows)
             self.scope.declare(name, Unknown(f"{name} has no address yet", kind, nothing))
             return
         self.pointing.add(name)
@@ -138,9 +138,8 @@ class Declarations(Tables):
         if found.record != record or found.whole:
             raise UnsupportedError(node, f"{name} is not a pointer like {text_of(value)!r}")
         inner = 2 if record is not None and stride_of(found) == 1 else 1
-        if found.rank - len(found.subscripts) != inner + len(rows) or (
-            rows and self._sizes.get(found.array, ())[-len(rows) :] != rows
-        ):
+        known = found.rows or self._sizes.get(found.array, ())
+        if found.depth != inner + len(rows) or (rows and known[-len(rows) :] != rows):
             raise UnsupportedError(node, f"{name} is not a pointer like {text_of(value)!r}")
         self.scope.declare(name, found)
 
@@ -197,6 +196,9 @@ class Declarations(Tables):
         if self.bundle_at(value, bundle) is not None:
             self.bind_bundle(self.scope, name, value, bundle)
             return True
+        if value.type == "compound_literal_expression":
+            written = type_name(field_of(field_of(value, "type"), "type"))
+            value = field_of(value, "value") if self.bundles.get(written) == bundle else value
         if levels or value.type != "initializer_list":
             return False
         items = fields_in_order(value, bundle.names)

@@ -70,6 +70,9 @@ from tilewright.proposers.loops.parsing.syntax import (
     operator_of,
 )
 
+_AROUND_POINTERS = (
+    "parenthesized_expression", "cast_expression", "binary_expression", "subscript_expression",
+)  # fmt: skip
 _SIDES = ("consequence", "alternative")
 
 
@@ -165,8 +168,21 @@ class Expressions:
             kind = record.type if record is not None else named_type(declared)
             seen = seen_as(self.place(field_of(node, "value")), kind, record)
             if seen is not None:
-                return seen
+                return self._in_rows(node, seen)
         raise UnsupportedError(node, f"the pointer {text_of(node)!r} is not supported")
+
+    def _in_rows(self, node: Node, place: Place) -> Place:
+        """A pointer after a cast to one to elements, or to rows, of its own type."""
+        inner = field_of(node, "type").child_by_field_name("declarator")
+        sizes: list[int] = []
+        while inner is not None and inner.type == "abstract_array_declarator":
+            sizes.insert(0, self.constant(field_of(inner, "size")))
+            inner = inner.child_by_field_name("declarator")
+        if place.rank - len(place.subscripts) == 1 and not place.record:
+            return replace(place, rows=tuple(sizes))
+        if sizes:
+            raise UnsupportedError(node, f"the pointer cast {text_of(node)!r} is not supported")
+        return place
 
     def _address(self, node: Node) -> Place:
         found = self.place(field_of(node, "argument"))
@@ -246,12 +262,20 @@ class Expressions:
 
     def _points(self, node: Node) -> bool:
         """Whether an operand of + is the pointer."""
-        while node.type in ("parenthesized_expression", "cast_expression", "binary_expression"):
-            inner = node.child_by_field_name("left") or node.child_by_field_name("value")
-            node = inner or node.named_children[0]
+        levels = 0
+        while node.type in _AROUND_POINTERS or (
+            node.type == "pointer_expression" and operator_of(node) == "*"
+        ):
+            levels += node.type in ("subscript_expression", "pointer_expression")
+            parts = ("left", "value", "argument")
+            inner = (node.child_by_field_name(part) for part in parts)
+            node = next((part for part in inner if part is not None), node.named_children[0])
         if node.type == "identifier":
-            return isinstance(self.scope.find(text_of(node)), (Place, Unknown))
-        return node.type == "pointer_expression" and operator_of(node) == "&"
+            found = self.scope.find(text_of(node))
+            return found.depth > levels if isinstance(found, Place) else isinstance(found, Unknown)
+        if node.type == "field_expression":
+            return isinstance(self.member(node), Place)
+        return node.type == "pointer_expression"
 
     def _index(self, node: Node) -> Value:
         found = self.value(node)
@@ -263,13 +287,17 @@ class Expressions:
         """The meaning of the subscript `index` of a pointer."""
         if len(place.subscripts) == place.rank or place.whole:
             raise UnsupportedError(node, f"{text_of(node)!r} has too many subscripts")
+        if place.rows:
+            if index.interval is None:
+                index = Value(printed(index), "int")
+            offset = plus(place.offset, times(index, stride_of(place)))
+            return replace(place, offset=offset, rows=place.rows[1:])
         if stride_of(place) != 1:
             return record_at(node, place, index)
         if place.offset is not None:
             if index.interval is None:
-                index = Value(Binary("+", place.offset.expr, printed(index)), "int")
-            else:
-                index = plus(place.offset, index)
+                index = Value(printed(index), "int")
+            index = plus(place.offset, index)
             sizes = self._sizes.get(place.array, ())
             if (
                 len(sizes) > 1
@@ -395,6 +423,9 @@ class Expressions:
         name, found = field_of(node, "argument"), None
         if name.type == "identifier":
             found = self.scope.find(text_of(name))
+        grown = self._grown(node) if isinstance(found, Variable) else None
+        if grown is not None:
+            return grown
         if not isinstance(found, (Value, Unknown)):
             what = f"{text_of(node)!r} changes a variable within an expression"
             raise UnsupportedError(node, what)
@@ -404,6 +435,10 @@ class Expressions:
             return self._named(name)
         self._after.append((name, amount))
         return self._named(name)
+
+    def _grown(self, node: Node) -> Value | None:
+        """++variable of one that is kept: it grows before the statement; nothing else reads it."""
+        return None
 
     def _moved_on(self, node: Node, found: Place) -> Place:
         name = field_of(node, "argument")

@@ -4,11 +4,13 @@ Before::
 
     while (n--) *y++ = *x++;
     do { Y[i] = X[i]; } while (++i < 64);
+    for (;;) { if (i == 64) break; Y[i] = X[i]; i++; }
 
 Read as::
 
     for (; n != 0;) { n--; *y++ = *x++; }      (n is one less after the loop as well)
     for (first = true; first || i < 64; i++) Y[i] = X[i];
+    for (; i != 64;) { Y[i] = X[i]; i++; }
 """
 
 from __future__ import annotations
@@ -21,14 +23,16 @@ from tilewright.proposers.c.syntax import comma_separated, declared_name, descen
 from tilewright.proposers.loops.parsing.syntax import UnsupportedError, field_of, operator_of
 
 NO_STEP = "the body of this loop does not end with a step of the loop variable"
-_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "!=": "!="}
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "!=": "!=", "==": "=="}
+_OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
     """The parts of a loop: a condition, the step of a `for`, and the body.
 
-    `tested_last` says whether the first iteration is always executed.
+    `tested_last` is whether the first iteration happens in any case. The condition `ends` the loop
+    where it stands before a `break`.
     """
 
     node: Node
@@ -36,6 +40,7 @@ class Head:
     update: tuple[Node, ...]
     body: tuple[Node, ...]
     tested_last: bool
+    ends: bool = False
 
     @property
     def declared(self) -> set[str]:
@@ -65,13 +70,33 @@ class Test:
 def head_of(node: Node) -> Head:
     """The head of a loop. Raises `UnsupportedError`."""
     condition = node.child_by_field_name("condition")
-    if condition is None:
-        raise UnsupportedError(node, "the head of this loop has no condition")
     body = field_of(node, "body")
     inner = body.named_children if body.type == "compound_statement" else [body]
     update = node.child_by_field_name("update")
     updates_of = (*comma_separated(update),) if update is not None else ()
+    if condition is None or text_of(_bare(condition)) in ("1", "true"):
+        return _left_by_break(node, inner, updates_of)
     return Head(node, condition, updates_of, tuple(inner), node.type == "do_statement")
+
+
+def _left_by_break(node: Node, body: list[Node], update: tuple[Node, ...]) -> Head:
+    """An endless loop whose first or last statement is `if (condition) break;`."""
+    body = [n for n in body if n.type not in ("comment", ";")]
+    for place, rest in ((0, body[1:]), (-1, body[:-1])):
+        condition = _break_of(body[place]) if body else None
+        if condition is not None and not (place and update):
+            return Head(node, condition, update, tuple(rest), place == -1, ends=True)
+    what = "this loop has no condition, and neither begins nor ends with `if (...) break;`"
+    raise UnsupportedError(node, what)
+
+
+def _break_of(node: Node) -> Node | None:
+    """The condition of a statement that does nothing but end the loop."""
+    if node.type != "if_statement" or node.child_by_field_name("alternative") is not None:
+        return None
+    inner = field_of(node, "consequence")
+    inner = inner.named_children[0] if inner.type == "compound_statement" else inner
+    return field_of(node, "condition") if inner.type == "break_statement" else None
 
 
 def test_of(head: Head, changing: frozenset[str]) -> Test:
@@ -83,7 +108,11 @@ def test_of(head: Head, changing: frozenset[str]) -> Test:
         sign = operator_of(condition)
         if not _is_control(left, changing) and _is_control(right, changing):
             left, right, sign = right, left, _TURNED[sign]
-    elif condition.type in ("identifier", "update_expression"):
+        sign = _OPPOSITE[sign] if head.ends else sign
+        if sign == "==":
+            message = f"the condition {text_of(condition)!r} holds for one value only"
+            raise UnsupportedError(head.node, message)
+    elif condition.type in ("identifier", "update_expression") and not head.ends:
         left, right, sign = condition, None, "!="
     else:
         message = f"the condition {text_of(condition)!r} is not a comparison"

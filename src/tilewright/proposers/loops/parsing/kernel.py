@@ -274,23 +274,35 @@ class _Reader(Memory):
                 raise UnsupportedError(node, f"arrays of {what} are not supported")
             name, levels = pointer_levels(field_of(node, "declarator"))
             pointer = levels[:1] == [None]
-            if not levels or (pointer and len(levels) > 1) or None in levels[1:]:
+            if (
+                not levels
+                or None in levels[1:]
+                or (pointer and record is not None and len(levels) > 1)
+            ):
                 raise UnsupportedError(node, f"the sizes of {name} are not given")
-            sizes = () if pointer else tuple(self.constant(s) for s in levels if s is not None)
+            sizes = tuple(self.constant(s) for s in levels if s is not None)
+            rows, sizes = (sizes, ()) if pointer else ((), sizes)
             constant = is_constant(node)
             restricted = "restrict" in text_of(field_of(node, "declarator"))
             if record is not None and not pointer:
                 sizes = (*sizes, len(record.fields))
-            self._array_named(name, kind, sizes, pointer, record)
+            self._array_named(name, kind, sizes, pointer, record, rows)
             self.pointers.add(name)
             yield Parameter(name, sizes, constant, kind, restricted)
 
     def _array_named(
-        self, name: str, kind: Type, sizes: tuple[int, ...], pointer: bool, record: Record | None
+        self,
+        name: str,
+        kind: Type,
+        sizes: tuple[int, ...],
+        pointer: bool,
+        record: Record | None,
+        rows: tuple[int, ...] = (),
     ) -> None:
         self.printed_name(name)
         self._sizes[name] = sizes
-        self.scope.declare(name, Place(name, kind, 1 if pointer else len(sizes), record=record))
+        rank = 1 if pointer else len(sizes)
+        self.scope.declare(name, Place(name, kind, rank, record=record, rows=rows))
 
     def _static(self, node: Node) -> None:
         """Declares static arrays, which can contain anything before a call."""

@@ -16,6 +16,7 @@ Read as::
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -97,6 +98,8 @@ def type_name(node: Node) -> str:
 
 def stride_of(place: Place) -> int:
     """Number of elements from one element that a pointer can point to, to the next."""
+    if place.rows:
+        return math.prod(place.rows)
     in_a_row = place.rank - len(place.subscripts) == 1
     return len(place.record.fields) if place.record is not None and in_a_row else 1
 

@@ -62,7 +62,9 @@ class Place:
 
     `rank` is the number of subscripts of an element of the array. A pointer to structures has a
     `record`; the array then has one more subscript for the field, or a single subscript for
-    consecutive numbers. If the place is `whole`, it is the structure itself and not a pointer.
+    consecutive numbers. If the place is `whole`, it is the structure itself and not a pointer. A
+    pointer to rows of an array with one subscript, such as `float (*x)[64]`, has the sizes of the
+    `rows`.
     """
 
     array: str
@@ -73,6 +75,12 @@ class Place:
     constant: bool = False
     record: Record | None = None
     whole: bool = False
+    rows: tuple[int, ...] = ()
+
+    @property
+    def depth(self) -> int:
+        """Subscripts that an expression of the source needs from here to an element."""
+        return self.rank - len(self.subscripts) + len(self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,14 +148,14 @@ class Scope:
 
 
 def plus(left: Value | None, right: Value) -> Value:
-    """The sum of two integers with known ranges, with their constants added."""
+    """The sum of two integers; if their ranges are known, with their constants added."""
     zero = (0, 0)
     if left is None or left.interval == zero:
         return right
     if right.interval == zero:
         return left
-    assert left.interval is not None
-    assert right.interval is not None
+    if left.interval is None or right.interval is None:
+        return Value(Binary("+", left.expr, right.expr), "int")
     interval = (left.interval[0] + right.interval[0], left.interval[1] + right.interval[1])
     if interval[0] == interval[1]:
         return number(interval[0])
@@ -165,8 +173,9 @@ def plus(left: Value | None, right: Value) -> Value:
 
 
 def times(value: Value, factor: int) -> Value:
-    """An integer with a known range, multiplied by a constant."""
-    assert value.interval is not None
+    """An integer, multiplied by a constant."""
+    if value.interval is None:
+        return Value(Binary("*", value.expr, number(factor).expr), "int")
     least, most = sorted(bound * factor for bound in value.interval)
     if least == most:
         return number(least)

@@ -181,6 +181,8 @@ class Statements(Declarations):
             self._effect(node.named_children[0])
         elif node.type == "call_expression":
             self.command(node)
+        elif node.type == "cast_expression" and text_of(field_of(node, "type")) == "void":
+            self._unused(field_of(node, "value"))
         elif node.type == "assignment_expression":
             self._assignment(node)
         elif node.type == "update_expression":
@@ -188,6 +190,13 @@ class Statements(Declarations):
         else:
             raise UnsupportedError(node, f"the effect of {text_of(node)!r} is not known")
         self.complete()
+
+    def _unused(self, node: Node) -> None:
+        """What is computed for no use, such as `(void)name;`, which compilers warn about else."""
+        if node.type == "call_expression":
+            self.command(node)
+        elif node.type not in ("identifier", "number_literal"):
+            raise UnsupportedError(node, f"the effect of {text_of(node)!r} is not known")
 
     def _assignment(self, node: Node) -> None:
         target, right = field_of(node, "left"), field_of(node, "right")
@@ -264,7 +273,7 @@ class Statements(Declarations):
                 raise UnsupportedError(
                     node, f"{name} points to {found.type} but is used as a pointer to {place.type}"
                 )
-            if found.rank - len(found.subscripts) != place.rank - len(place.subscripts):
+            if found.depth != place.depth:
                 raise UnsupportedError(node, f"{name} is not a pointer like {text_of(right)!r}")
             self.scope.rebind(name, found)
             return
@@ -287,6 +296,14 @@ class Statements(Declarations):
         place = self._target(target)
         kind = self._type_of(target)
         self._assign(node, place, printed(combined(node, sign, Value(place, kind), by)))
+
+    def _grown(self, node: Node) -> Value | None:
+        prefix = text_of(node).startswith(operator_of(node))
+        if not prefix or self._conditional > len(self._guards):
+            return None
+        target = field_of(node, "argument")
+        self._changed(node, target, operator_of(node)[0], number(1))
+        return self.value(target)
 
     def _type_of(self, target: Node) -> Type:
         while target.type == "parenthesized_expression":

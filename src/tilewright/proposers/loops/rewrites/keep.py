@@ -25,6 +25,7 @@ After::
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tilewright.proposers.loops.analysis.changes import (
@@ -137,16 +138,18 @@ def _carried(kernel: Kernel, loop: For, target: Element, kept: Var) -> _Kept | N
         wanted = here if written else before
         value = statement.value if isinstance(statement, (Assign, Declare)) else None
         uses = [] if value is None else _uses_in(value, target.array)
-        if any(not isinstance(e, Element) or _place(e, loop, 0) != wanted for e in uses):
+        old = [] if written else [e for e in uses if _is_at(e, loop, here)]
+        if any(e not in old and not _is_at(e, loop, wanted) for e in uses):
             return None
-        read = read or bool(uses and not written)
+        read = read or bool(len(uses) > len(old) and not written)
         if isinstance(statement, Assign) and statement.target == target and not written:
-            body += [Assign(kept, _with(statement.value, target.array, kept)), Assign(target, kept)]
+            value = _with(statement.value, target.array, kept, old)
+            body += [Assign(kept, value), Assign(target, kept)]
             written = True
         elif len(uses) != len(_uses((statement,), target.array)):
             return None  # it is written again, or used in a subscript or in a loop inside
         elif isinstance(statement, (Assign, Declare)) and value is not None:
-            body.append(replace(statement, value=_with(value, target.array, kept)))
+            body.append(replace(statement, value=_with(value, target.array, kept, old)))
         else:
             body.append(statement)
     first = replace(target, subscripts=tuple(_first(s, loop) for s in target.subscripts))
@@ -170,9 +173,19 @@ def _uses_in(value: Expr, array: str) -> list[Expr]:
     return [e for e in found if e.array == array]
 
 
-def _with(value: Expr, array: str, kept: Var) -> Expr:
-    """The value in which elements of the array are replaced by the variable."""
-    return changed(value, lambda e: kept if isinstance(e, Element) and e.array == array else e)
+def _is_at(element: Expr, loop: For, place: list[tuple[dict[Expr, int], int]]) -> bool:
+    return isinstance(element, Element) and _place(element, loop, 0) == place
+
+
+def _with(value: Expr, array: str, kept: Var, old: Sequence[Expr]) -> Expr:
+    """The value with the variable for the elements of the array, but not for those of `old`."""
+
+    def change(expr: Expr) -> Expr:
+        return (
+            kept if isinstance(expr, Element) and expr.array == array and expr not in old else expr
+        )
+
+    return changed(value, change)
 
 
 def _first(subscript: Expr, loop: For) -> Expr:

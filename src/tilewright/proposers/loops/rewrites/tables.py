@@ -21,6 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.proposers.loops.analysis.changes import array_types
+from tilewright.proposers.loops.analysis.independence import linear
 from tilewright.proposers.loops.c_types import BYTES, RANGES, is_whole
 from tilewright.proposers.loops.ir import (
     Assign,
@@ -125,11 +126,23 @@ def _size_by_type(target: Element, kernel: Kernel) -> tuple[int, ...]:
     least, most = RANGES.get(_type_of_index(target.subscripts[0], kernel), (0, 0))
     for loop in kernel.body:
         if isinstance(loop, For) and (loop.first, loop.step, least) == (0, 1, 0):
-            place = Element(target.array, (Var(loop.variable),))
-            filled = any(isinstance(s, Assign) and s.target == place for s in loop.body)
+            filled = any(
+                isinstance(s, Assign)
+                and isinstance(s.target, Element)
+                and s.target.array == target.array
+                and _is_each_once(s.target, loop)
+                for s in loop.body
+            )
             if filled and loop.last > most > 0:
                 return (loop.last,)
     return ()
+
+
+def _is_each_once(element: Element, loop: For) -> bool:
+    """Whether a loop from 0 writes each element up to its last iteration, in either direction."""
+    terms, offset = linear(element.subscripts[0]) if len(element.subscripts) == 1 else ({}, 0)
+    moved = terms.get(Var(loop.variable)) if len(terms) == 1 else None
+    return (moved, offset) in ((1, 0), (-1, loop.last - 1))
 
 
 def _type_of_index(index: Expr, kernel: Kernel) -> str:

@@ -17,6 +17,7 @@ last vector begins at iteration 984 instead, and no iteration remains.
 
 A running sum is the sum of the lanes up to each (`v_running`), or before each where it is read
 before it grows, after what the vectors before carry; that of whole numbers is in `whole_scans`.
+A loop that reads and writes its arrays from the last element to the first is turned round.
 Loops inside stay: what is private to an
 iteration becomes a vector, what does not change with the loop's variable stays a scalar.
 """
@@ -29,6 +30,7 @@ from dataclasses import replace
 from tilewright.proposers.loops.analysis.changes import (
     NotApplicableError,
     Reduction,
+    coefficient,
     declared_in,
     fresh,
     names_in,
@@ -94,6 +96,8 @@ def vectorise(kernel: Kernel, number: int, lanes: int) -> Kernel:
     if any(r.type != "float" for r in found):
         raise NotApplicableError("a vector or a number of double precision is reduced")
     require_independent(loop, kernel)
+    if not running and _runs_backwards(loop):
+        loop = _turned_round(loop)
     taken = names_in(kernel)
     partial = {r.name: fresh(r.name, taken) for r in found}
     carried = {name: fresh(name, taken) for name in running}
@@ -126,6 +130,25 @@ def vectorise(kernel: Kernel, number: int, lanes: int) -> Kernel:
     if main < loop.last and not repeated:
         new.append(replace(loop, first=main, threads=1))
     return replace(with_loop(kernel, number, tuple(new)), lanes=lanes)
+
+
+def _runs_backwards(loop: For) -> bool:
+    """Whether elements that change with a loop's variable lie before those of an iteration ago."""
+    found = {
+        coefficient(subscript, loop.variable)
+        for e in expressions(loop.body)
+        if isinstance(e, Element)
+        for subscript in e.subscripts
+    }
+    return found - {0} == {-1} and loop.first >= 0
+
+
+def _turned_round(loop: For) -> For:
+    """The loop with its iterations, which do not depend on one another, in the opposite order."""
+    variable = Var(loop.variable)
+    other = Binary("-", Number(str(loop.first + loop.last - 1)), variable)
+    change = tuple(changed_in(s, lambda e: other if e == variable else e) for s in loop.body)
+    return replace(loop, body=change)
 
 
 def _may_run_twice(loop: For, found: Sequence[Reduction]) -> bool:

@@ -1,4 +1,4 @@
-"""Compute `lanes` iterations of a running sum of 32-bit integers at once.
+"""Compute `lanes` iterations of a running sum of integers or doubles at once.
 
 Before::
 
@@ -24,7 +24,9 @@ After (16 lanes)::
 
 The vectors contain the bits of integers, and their sums wrap around, so parts of a sum may be too
 large even if the sum is not. Compilers vectorise the loops over lanes. A statement that reads the
-sum before the addition gets `sums_1[n_2] - part_1[n_2]`.
+sum before the addition gets `sums_1[n_2] - part_1[n_2]`, which is exact for integers only. Sums of
+8 or 16 bits are computed with 32 bits, and truncated where they are read. A vector contains half
+as many sums of 64 bits; their arrays still have `lanes` elements, the length of a vector in floats.
 """
 
 from __future__ import annotations
@@ -68,14 +70,23 @@ from tilewright.proposers.loops.ir import (
     with_loop,
 )
 
-_TYPES = ("int", "int32_t", "uint32_t")
+_KINDS: Mapping[str, str] = {
+    **dict.fromkeys(("int", "int32_t", "uint32_t"), "bits"),
+    **dict.fromkeys(("int8_t", "uint8_t", "int16_t", "uint16_t"), "bits"),
+    **dict.fromkeys(("int64_t", "uint64_t"), "wide"),
+    "double": "double",
+}
+"""What the functions on vectors of sums of a type are called."""
+_UNSIGNED: Mapping[str, Type] = {"bits": "uint32_t", "wide": "uint64_t"}
+"""Types whose sums begin again at zero, so that no part of a sum is too large."""
+_NARROW = ("int8_t", "uint8_t", "int16_t", "uint16_t")
 
 
 def sums_whole_numbers(kernel: Kernel, number: int) -> bool:
-    """Whether loop `number` carries a single 32-bit integer, which it also reads elsewhere."""
+    """Whether loop `number` carries a single integer or double, which it also reads elsewhere."""
     loop, types = loops(kernel)[number], visible_types(kernel, number)
     sums = [s for s in loop.body if isinstance(s, Assign) and isinstance(s.target, Var)]
-    if len(sums) != 1 or types.get(_name_of(sums[0].target)) not in _TYPES:
+    if len(sums) != 1 or types.get(_name_of(sums[0].target)) not in _KINDS:
         return False
     others = tuple(s for s in loop.body if s is not sums[0])
     return sums[0].target in expressions(others)
@@ -102,37 +113,47 @@ def whole_scan(kernel: Kernel, number: int, lanes: int) -> Kernel:
         raise NotApplicableError("the loop with a running sum contains loops or arrays")
     if any(isinstance(e, Load) for e in expressions(loop.body)):
         raise NotApplicableError("the loop already contains vectors")
-    if not isinstance(scanned.value, Binary) or reduction_of(total.name, scanned.value) != "sum":
+    total_type = types[total.name]
+    word = _KINDS[total_type]
+    value = scanned.value
+    if isinstance(value, Cast) and value.type == total_type and is_whole(total_type):
+        value = value.value  # what an assignment does as well
+    if not isinstance(value, Binary) or reduction_of(total.name, value) != "sum":
         raise NotApplicableError(f"{total.name} is more than a running sum")
-    needed = _needed(scanned.value, loop.body[:place], total)
-    added = _added(scanned.value, total)
+    early = any(total in expressions((s,)) for s in loop.body[:place])
+    if early and not is_whole(total_type):
+        raise NotApplicableError(f"{total.name} is read before it grows, and would be rounded")
+    needed = _needed(value, loop.body[:place], total)
+    added = _added(value, total)
     known = {**array_types(kernel), **types, **{s.name: s.type for s in needed}}
     known[loop.variable] = "int"
     kind = type_of(added, known)
-    if kind is None or not is_whole(kind):
+    if kind is None or (is_whole(total_type) and not is_whole(kind)):
         raise NotApplicableError(f"what is added to {total.name} is not a whole number")
     _require_unwritten((*needed, scanned), loop.body[:place])
     require_independent(loop, kernel)
     taken = names_in(kernel)
     names = {name: fresh(name, taken) for name in ("part", "sums", "lanes")}
     carried, lane = Var(fresh(total.name, taken)), Var(names["lanes"])
-    total_type = types[total.name]
-    main = loop.first + loop.trips // lanes * lanes
-    if scanned.value.operator == "-":
-        added = Negative(Cast("uint32_t", added))
+    own: Type = "int32_t" if total_type in _NARROW else total_type
+    at_once = lanes if word == "bits" else lanes // 2
+    main = loop.first + loop.trips // at_once * at_once
+    if value.operator == "-":
+        added = Negative(Cast(_UNSIGNED[word], added) if word in _UNSIGNED else added)
+    ends = "v_ends" if word == "bits" else f"v_{word}_ends"
     body: tuple[Statement, ...] = (
-        Declare(total_type, names["part"], (lanes,)),
-        Declare(total_type, names["sums"], (lanes,)),
-        _summands(loop, needed, added, names["part"], lanes, taken),
-        Declare("vector", lane.name, (), Call("v_bits_running", (_vector(names["part"]),))),
-        Assign(_vector(names["sums"]), Call("v_bits_plus", (lane, carried))),
-        Assign(carried, Call("v_bits_plus", (carried, Call("v_ends", (lane,))))),
-        _rest(loop, place, total, total_type, names, lanes, taken),
+        Declare(own, names["part"], (lanes,)),
+        Declare(own, names["sums"], (lanes,)),
+        _summands(loop, needed, added, names["part"], at_once, taken),
+        Declare("vector", lane.name, (), Call(f"v_{word}_running", (_vector(names["part"]),))),
+        Assign(_vector(names["sums"]), Call(f"v_{word}_plus", (lane, carried))),
+        Assign(carried, Call(f"v_{word}_plus", (carried, Call(ends, (lane,))))),
+        _rest(loop, place, total, total_type, names, at_once, taken),
     )
     new: list[Statement] = [
-        Declare("vector", carried.name, (), Call("v_bits", (total,))),
-        replace(loop, last=main, step=lanes, body=body, threads=1),
-        Assign(total, Call("v_bits_first", (carried,))),
+        Declare("vector", carried.name, (), Call(f"v_{word}", (total,))),
+        replace(loop, last=main, step=at_once, body=body, threads=1),
+        Assign(total, Call(f"v_{word}_first", (carried,))),
     ]
     if main < loop.last:
         new.append(replace(loop, first=main, threads=1))
@@ -215,8 +236,12 @@ def _rest(
     renamed: dict[str, Expr] = {loop.variable: Binary("+", Var(loop.variable), Var(name))}
     after: Expr = Element(names["sums"], (Var(name),))
     part: Expr = Element(names["part"], (Var(name),))
-    unsigned = (Cast("uint32_t", after), Cast("uint32_t", part))
-    before = Cast(total_type, Binary("-", *unsigned))
+    before = after
+    if is_whole(total_type):
+        unsigned = _UNSIGNED[_KINDS[total_type]]
+        before = Cast(total_type, Binary("-", Cast(unsigned, after), Cast(unsigned, part)))
+    if total_type in _NARROW:
+        after = Cast(total_type, after)
     found: list[Statement] = []
     for index, statement in enumerate(loop.body):
         if index == place:
