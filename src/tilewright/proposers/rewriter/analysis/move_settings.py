@@ -14,7 +14,10 @@ from tilewright.proposers.rewriter.ir import (
     Guard,
     Kernel,
     Loop,
+    Opaque,
+    Text,
     commands,
+    walk,
 )
 from tilewright.proposers.rewriter.machine import Machine
 
@@ -113,24 +116,54 @@ class Operands:
 
     `stride` is the maximum number of local rows from one row of a streamed block to the next; None
     if it is not known. `transposed` says whether the columns of a block may be local rows.
+    `streamed` and `latched` say it of each of the two operands of a product; None if settings
+    differ or are not known.
     """
 
     stride: int | None
     transposed: bool
+    streamed: bool | None = False
+    latched: bool | None = False
+
+    def flips(self, command: Command, operand: int, machine: Machine) -> bool | None:
+        """Whether columns of an operand are its local rows; None if that is not known."""
+        if is_streamed(command, operand, machine):
+            return self.streamed
+        if machine.attribute(command.name, "latches") is not None:
+            return self.latched
+        return False if self.latched is False else None
 
 
 @lru_cache(maxsize=256)
 def operands_of(body: Body, machine: Machine) -> Operands:
     """The properties that the array settings in a kernel's body allow."""
-    strides, transposed = [1], False
+    strides, found = [1], {role: set[bool | None]() for role in _TRANSPOSED}
     for stmt in commands(body):
         if machine.unit(stmt.name) == "config":
             given = dict(zip(machine.effects[stmt.name].operands, stmt.operands, strict=False))
             stride = given.get("a_stride", Expr(1))
             known = isinstance(stride, Expr) and stride.is_const
             strides.append(stride.const if isinstance(stride, Expr) and known else 0)
-            transposed |= any(given.get(role, Expr()) != Expr() for role in _TRANSPOSED)
-    return Operands(max(strides) if all(strides) else None, transposed)
+            for role in set(_TRANSPOSED) & set(given):
+                found[role].add(_choice(given[role]))
+            in_memory = Text(machine.attribute(stmt.name, "sums_in_memory") or "")
+            if given.get("b_transpose", Expr()) != Expr() and given.get("dataflow") != in_memory:
+                found["b_transpose"].add(None)  # a latched block begins a sum: it stays as it is
+    if any(isinstance(stmt, Opaque) for stmt in walk(body)):  # it may set the array, too
+        found = {role: {None} if one - {False} else one for role, one in found.items()}
+    streamed, latched = (
+        next(iter(one)) if len(one) == 1 else None if one else False for one in found.values()
+    )
+    return Operands(
+        max(strides) if all(strides) else None, bool(streamed is not False or latched is not False),
+        streamed, latched,
+    )  # fmt: skip
+
+
+def _choice(operand: object) -> bool | None:
+    """Whether a setting is on; None if that is not known."""
+    known = isinstance(operand, Expr) and operand.is_const and operand.const in (0, 1)
+    return bool(operand.const) if known and isinstance(operand, Expr) else None
 
 
 _TRANSPOSED = ("a_transpose", "b_transpose")

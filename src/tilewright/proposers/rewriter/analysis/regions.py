@@ -81,7 +81,9 @@ def _local(
         more = ((_BLOCK, Expr(), quotient(columns + (row_columns - 1), row_columns)),)
     if machine.unit(command.name) == "execute" and not access.writes:
         how = operands_of(kernel.body, machine)
-        if how.transposed and rows != columns:
+        flips = how.flips(command, access.operand, machine)
+        rows = columns if flips else rows
+        if flips is None and rows != columns:
             rows = Expr(access.rows)  # an upper bound: it is not known which are local rows
         elif how.stride is not None and is_streamed(command, access.operand, machine):
             rows = (rows - 1) * how.stride + 1

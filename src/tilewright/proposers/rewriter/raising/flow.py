@@ -123,7 +123,8 @@ class Computation:
     """The computation of a run: the rows that it stores, by phase. A phase reads rows that earlier
     phases store.
 
-    `own` are the kernel's own arrays among those that it stores.
+    `own` are the kernel's own arrays among those that it stores. `unused` are the numbers of those
+    that only the core needed.
     """
 
     stored: list[Stored]
@@ -131,7 +132,7 @@ class Computation:
     sync: str
     spaces: tuple[str, str]
     own: Fillings
-    core: CoreCode
+    unused: frozenset[int] = frozenset()
 
 
 @dataclass
@@ -635,6 +636,5 @@ def computation(run: Run, machine: Machine) -> Computation:
         raise NotRaised("it stores no result")
     factors = flow.used.get("factors", next(iter(machine.spaces)))
     sums = flow.used.get("sums") or max(machine.spaces, key=lambda n: machine.constants[n])
-    return Computation(
-        flow.stored, list(flow.kinds), flow.sync, (factors, sums), flow.own, flow.core
-    )
+    unused = flow.core.read | flow.core.copied
+    return Computation(flow.stored, list(flow.kinds), flow.sync, (factors, sums), flow.own, unused)

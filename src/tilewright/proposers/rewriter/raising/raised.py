@@ -45,9 +45,8 @@ def raised(source: str, machine: Machine) -> Kernel:
 
 def _nest(kernel: Kernel, found: Computation, machine: Machine) -> Kernel:
     """The nest; axes of parameters that its addresses walk over as one become one."""
-    unused = found.core.read | found.core.copied
     own = found.own.arrays(names_in(kernel))
-    arrays = numbered(kernel) | {n: array for n, array in own.items() if n not in unused}
+    arrays = numbered(kernel) | {n: array for n, array in own.items() if n not in found.unused}
     loops = nests(found)
     while True:
         try:
