@@ -65,6 +65,8 @@ def test_columns_of_a_transposed_operand_are_its_local_rows(machine: Machine) ->
 )
 def test_it_is_not_known_where_settings_differ(machine: Machine, more: str) -> None:
     assert rows_read(product(more=more), machine, "A") == Expr(16)
+    narrow = product(more=more).replace("NONE, depth, 16, 16, 16", "NONE, depth, 8, 16, 8")
+    assert rows_read(narrow, machine, "A") == Expr(16)
     with pytest.raises(NotApplicable):
         Step("block-load", ("A", "i")).apply(read(product(more=more), machine), machine)
 
