@@ -205,7 +205,7 @@ void kernel(const float V[{states}][{states}], const float Z[{states}][{inputs}]
         ("NO_ACTIVATION, 1", "RELU, 1", "forward t", "applies a function"),
         ("1, 0, 0);", "1, 1, 0);", "share t", "transposed"),
         ("1, 0, 0);", "1, 1, 0);", "transpose", "a_transpose"),
-        ("config_ld(4, 1.0f, 4, 1)", "config_ld(8, 1.0f, 4, 1)", "transpose", "do not follow"),
+        ("config_ld(4, 1.0f, 4, 1)", "config_ld(8, 1.0f, 4, 1)", "transpose", "are not contiguous"),
         ("SPAD(4)", "SPAD(2)", "transpose", "columns and matrices"),
         ("4, 4, 1, 4);", "4, 3, 1, 4);", "transpose", "not square"),
         ("compute_preloaded", "compute_accumulated", "transpose", "earlier one"),
