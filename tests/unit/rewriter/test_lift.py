@@ -157,7 +157,7 @@ def test_loops_that_only_look_alike_stay_text(machine: Machine, body: str) -> No
         ("int i = 5; while (i != 4) { mvin(A[i], SPAD(0), 16, 16); i += 2; }", "count"),
         ("int i = A[0][0]; do { mvin(A[i], SPAD(0), 16, 16); i++; } while (i < 4);", "memory"),
         ("switch (A[0][0]) { case 3: mvin(A[0], SPAD(0), 16, 16); }", "memory"),
-        ("switch (3) { case 3: fence(); default: fence(); }", "runs on"),
+        ("switch (3) { case 3: fence(); default: fence(); }", "falls through"),
         (
             "for (int i = 0; i < 64; i += 16) { mvin(A[i], SPAD(i), 16, 16); if (i == 32) break; }",
             "end early",
