@@ -183,6 +183,21 @@ def test_second_operands_that_the_core_transposes(machine: Machine) -> None:
     assert body(by_core, machine) == body(by_array, machine)
 
 
+def test_only_one_operand_is_transposed(machine: Machine) -> None:
+    both = (
+        transposing("T[m][n] = A[n][m];")
+        .replace("int8_t B[48][64]", "int8_t B[64][48]")
+        .replace("&B[k][j]", "&U[k][j]")
+        .replace(
+            "  config_ex",
+            "  static int8_t U[48][64];\n  for (int m = 0; m < 48; m++)\n"
+            "    for (int n = 0; n < 64; n++) U[m][n] = B[n][m];\n  config_ex",
+        )
+    )
+    with pytest.raises(NotRaised, match="only one operand"):
+        raised(both, machine)
+
+
 @pytest.mark.parametrize(
     ("copy", "reason"),
     [

@@ -14,15 +14,10 @@ from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.ir import Array, Kernel, Loop
 from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.raising.computation import Computation, Kind, Store, Stored
 from tilewright.proposers.rewriter.raising.depth import deepened
 from tilewright.proposers.rewriter.raising.execute import executed
-from tilewright.proposers.rewriter.raising.flow import (
-    Computation,
-    Kind,
-    Store,
-    Stored,
-    computation,
-)
+from tilewright.proposers.rewriter.raising.flow import computation
 from tilewright.proposers.rewriter.raising.merged_axes import with_merged_axis
 from tilewright.proposers.rewriter.raising.own_arrays import Fillings
 from tilewright.proposers.rewriter.raising.raised import raised

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from tilewright.proposers.rewriter.raising.flow import Computation, Kind, Stored
+from tilewright.proposers.rewriter.raising.computation import Computation, Kind, Stored
 
 _Product: TypeAlias = tuple[int, int, int, int]
 """First operand, its bytes from row to row, second operand, number of the kind."""

@@ -22,8 +22,8 @@ from tilewright.proposers.rewriter.ir import (
     Text,
 )
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.raising.computation import Computation, Kind
 from tilewright.proposers.rewriter.raising.execute import NotRaised
-from tilewright.proposers.rewriter.raising.flow import Computation, Kind
 from tilewright.proposers.rewriter.raising.nests import Nest, Terms, Vector
 from tilewright.proposers.rewriter.raising.operands import as_float, setting, strides, written
 from tilewright.proposers.rewriter.raising.translation.parts import SPACING

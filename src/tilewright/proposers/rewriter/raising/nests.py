@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 import numpy as np
 
+from tilewright.proposers.rewriter.raising.computation import Computation, Store
 from tilewright.proposers.rewriter.raising.execute import NotRaised
-from tilewright.proposers.rewriter.raising.flow import Computation, Store
 from tilewright.proposers.rewriter.raising.translation.parts import SPACING
 
 Vector: TypeAlias = tuple[int, ...]

@@ -9,9 +9,10 @@ from tilewright.proposers.rewriter.analysis.ranges import simplify
 from tilewright.proposers.rewriter.ir import Kernel
 from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.raising.computation import Computation
 from tilewright.proposers.rewriter.raising.depth import deepened
 from tilewright.proposers.rewriter.raising.execute import NotRaised, executed
-from tilewright.proposers.rewriter.raising.flow import Computation, computation
+from tilewright.proposers.rewriter.raising.flow import computation
 from tilewright.proposers.rewriter.raising.generate import AxisEnds, deepest, generated
 from tilewright.proposers.rewriter.raising.merged_axes import with_merged_axis
 from tilewright.proposers.rewriter.raising.nests import nests

@@ -1,0 +1,72 @@
+"""The computation of a kernel: each stored row as a sum of products and rows of arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from tilewright.proposers.rewriter.raising.own_arrays import Fillings
+
+Operands: TypeAlias = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """The common properties of the products in a sum, except their addresses.
+
+    `settings` are those of the array, `factors` the scales with which the two operands were loaded,
+    `depth` and `columns` the size of the second operand. The elements of the first operand are
+    `apart` bytes apart from term to term, and those of the second `stride` bytes; from column to
+    column, they are `across` bytes apart. `transposed` says which of the two operands the array
+    transposes.
+    """
+
+    settings: Operands
+    factors: tuple[float, float]
+    depth: int
+    columns: int
+    apart: int
+    stride: int
+    across: int
+    transposed: tuple[bool, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """How a sum is stored: with scale and activation, or unscaled according to a flag; its
+    columns."""
+
+    settings: Operands
+    unscaled: bool
+    columns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Rows of sums that a store writes, `stride` bytes apart; the other fields are those of
+    `Sums`."""
+
+    address: int
+    stride: int
+    count: int
+    phase: int
+    how: Store
+    products: tuple[tuple[int, int, int, int], ...]
+    rows: tuple[tuple[int, int, float], ...]
+
+
+@dataclass
+class Computation:
+    """The computation of a run: the rows that it stores, by phase. A phase reads rows that earlier
+    phases store.
+
+    `own` are the kernel's own arrays among those that it stores. `unused` are the numbers of those
+    that only the core needed.
+    """
+
+    stored: list[Stored]
+    kinds: list[Kind]
+    sync: str
+    spaces: tuple[str, str]
+    own: Fillings
+    unused: frozenset[int] = frozenset()
