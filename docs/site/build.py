@@ -74,7 +74,7 @@ new MutationObserver(() => {
     wide.tabIndex = 0;
 }).observe(document.documentElement, { childList: true, subtree: true });
 """
-_LINE_ANCHOR = re.compile(r'<a id="__codelineno-[^>]*></a>')
+_LINE_ANCHOR = re.compile(r'<a id="[^"]*__codelineno-[^>]*></a>')
 _BLOCK = re.compile(r"^(```+)([^\n`]*)\n(.*?)^\1[ ]*$", re.M | re.S)
 _LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 
