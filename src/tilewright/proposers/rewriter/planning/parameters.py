@@ -19,8 +19,8 @@ from tilewright.proposers.rewriter.rewrites.loops import MAX_UNROLLED
 
 
 def tile_factors(kernel: Kernel, machine: Machine, loop: Loop, above: Body) -> list[int]:
-    """Numbers of neighbouring tiles for one iteration: 2, 4, 8, and as many as fit into half of the
-    memories.
+    """Numbers of neighbouring tiles for one iteration: 2, 4, 8 if it divides the number of tiles, and
+    as many as fit into half of the memories.
 
     The other half is for the next tile. If a tile filled a memory, there would be no slot to load
     or store another one at the same time, and no later step could change this. The largest number
@@ -29,7 +29,8 @@ def tile_factors(kernel: Kernel, machine: Machine, loop: Loop, above: Body) -> l
     count, most = _tiles(kernel, machine, loop, above)
     divisor = max((f for f in range(1, most + 1) if count % f == 0), default=1)
     largest = divisor if 2 * divisor > most else 1 << (most.bit_length() - 1)
-    return sorted({f for f in (2, 4, 8, largest) if 2 <= f <= most})
+    small = (2, 4) if count % 8 else (2, 4, 8)
+    return sorted({f for f in (*small, largest) if 2 <= f <= most})
 
 
 def all_tile_factors(kernel: Kernel, machine: Machine, loop: Loop, above: Body) -> list[int]:
