@@ -19,8 +19,10 @@ from tilewright.proposers.rewriter.rewrites.loops import MAX_UNROLLED
 
 
 def tile_factors(kernel: Kernel, machine: Machine, loop: Loop, above: Body) -> list[int]:
-    """Numbers of neighbouring tiles for one iteration: 2, 4, 8 if it divides the number of tiles, and
-    as many as fit into half of the memories.
+    """Numbers of neighbouring tiles for one iteration.
+
+    These are 2, 4, 8 if it divides the number of tiles, and as many as fit into half of the
+    memories.
 
     The other half is for the next tile. If a tile filled a memory, there would be no slot to load
     or store another one at the same time, and no later step could change this. The largest number
