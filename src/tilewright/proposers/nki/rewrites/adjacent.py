@@ -32,7 +32,7 @@ from tilewright.proposers.nki.ir import (
     at,
 )
 from tilewright.proposers.nki.linear import Linear, variable
-from tilewright.proposers.nki.rewrites.uses import op_at
+from tilewright.proposers.nki.rewrites.uses import transfer_in_loop
 
 _COPIES = ("tensor_copy", "activation", "tensor_scalar", "tensor_tensor", "reciprocal")
 _TURNING = {"nc_transpose": "data", "nc_matmul": "stationary"}
@@ -95,16 +95,8 @@ class _Rows:
 
 def adjacent(kernel: Kernel, path: Path) -> Kernel:
     """The kernel with adjacent rows in each partition of the tile of a transfer in a loop."""
-    op = op_at(kernel, path)
-    loop = at(kernel.body, path[:-1]) if len(path) > 1 else None
-    if op.name != "dma_copy" or not isinstance(loop, Loop) or len(loop.body) != 1:
-        raise NotApplicableError("the instruction is not a transfer that is alone in its loop")
-    tensors = kernel.tensors()
-    near = next((r for _, r in op.regions if tensors[r.tensor].on_chip), None)
-    far = next((r for _, r in op.regions if not tensors[r.tensor].on_chip), None)
-    if near is None or far is None:
-        raise NotApplicableError("the instruction is not a transfer between a tile and HBM")
-    tile, unit = tensors[near.tensor], near.columns
+    loop, near, far = transfer_in_loop(kernel, path)
+    tile, unit = kernel.tensors()[near.tensor], near.columns
     partitions, step = near.dims[0][1], far.dims[0][0]
     covers = near.offset == variable(loop.variable) * unit and unit * loop.trips == tile.row
     if partitions != tile.shape[0] or run_of(near) != unit or not covers:

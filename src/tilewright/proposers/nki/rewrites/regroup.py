@@ -34,7 +34,7 @@ from tilewright.proposers.nki.ir import (
     with_tensor,
 )
 from tilewright.proposers.nki.linear import Linear, variable
-from tilewright.proposers.nki.rewrites.uses import op_at
+from tilewright.proposers.nki.rewrites.uses import transfer_in_loop
 
 _BY_ELEMENT = (
     "dma_copy", "tensor_copy", "memset", "tensor_tensor", "tensor_scalar", "activation",
@@ -66,16 +66,10 @@ class _Order:
 
 def regroup(kernel: Kernel, path: Path) -> Kernel:
     """The kernel in which the tile of a transfer has the order in which its loop accesses HBM."""
-    op = op_at(kernel, path)
-    loop = at(kernel.body, path[:-1]) if len(path) > 1 else None
-    if op.name != "dma_copy" or not isinstance(loop, Loop) or len(loop.body) != 1:
-        raise NotApplicableError("the instruction is not a transfer that is alone in its loop")
-    tensors = kernel.tensors()
-    near = next((r for _, r in op.regions if tensors[r.tensor].on_chip), None)
-    far = next((r for _, r in op.regions if not tensors[r.tensor].on_chip), None)
-    if near is None or far is None or near.tensor in {tensor.name for tensor in kernel.arguments}:
+    loop, near, far = transfer_in_loop(kernel, path)
+    if near.tensor in {tensor.name for tensor in kernel.arguments}:
         raise NotApplicableError("the instruction is not a transfer between a tile and HBM")
-    tile, block = tensors[near.tensor], run_of(near)
+    tile, block = kernel.tensors()[near.tensor], run_of(near)
     step = near.offset.factor(loop.variable)
     if block != near.columns or far.offset.factor(loop.variable) != block != step:
         raise NotApplicableError("successive iterations do not transfer contiguous blocks of HBM")
@@ -86,11 +80,11 @@ def regroup(kernel: Kernel, path: Path) -> Kernel:
     trips = kernel.trips()
     body = mapped_ops(with_tensor(kernel.body, flat), lambda one: _reordered(one, order, trips))
     found = replace(kernel, body=body)
-    loop = at(found.body, path[:-1])
-    assert isinstance(loop, Loop)
-    moved = loop.body[0]
+    after = at(found.body, path[:-1])
+    assert isinstance(after, Loop)
+    moved = after.body[0]
     assert isinstance(moved, Op)
-    wider = widened(moved, loop, found.tensors())
+    wider = widened(moved, after, found.tensors())
     if wider is None:
         raise NotApplicableError("one transfer cannot replace all iterations of the loop")
     return replace(found, body=spliced(found.body, path[:-1], (wider,)))

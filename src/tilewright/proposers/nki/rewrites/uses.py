@@ -94,6 +94,24 @@ def _merged(region: Region) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
+def transfer_in_loop(kernel: Kernel, path: Path) -> tuple[Loop, Region, Region]:
+    """The loop that contains only the transfer at this place, its tile's region and HBM's region.
+
+    `NotApplicableError` if the instruction is not a transfer between a tile and HBM that is alone
+    in its loop.
+    """
+    op = op_at(kernel, path)
+    loop = at(kernel.body, path[:-1]) if len(path) > 1 else None
+    if op.name != "dma_copy" or not isinstance(loop, Loop) or len(loop.body) != 1:
+        raise NotApplicableError("the instruction is not a transfer that is alone in its loop")
+    tensors = kernel.tensors()
+    near = next((r for _, r in op.regions if tensors[r.tensor].on_chip), None)
+    far = next((r for _, r in op.regions if not tensors[r.tensor].on_chip), None)
+    if near is None or far is None:
+        raise NotApplicableError("the instruction is not a transfer between a tile and HBM")
+    return loop, near, far
+
+
 def same_elements(one: Region, other: Region) -> bool:
     """Whether two regions are the same elements in the same order."""
     return (

@@ -1,4 +1,8 @@
-"""What the core does to stored sums and to elements of arrays, as rows of sums and as loads."""
+"""Follows what the core computes between commands.
+
+The core may add rows to stored sums and limit the results, which becomes loads and settings of
+stores, or copy elements to another array, which becomes loads from where the elements were.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ Bounds: TypeAlias = tuple[float, float]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Row:
-    """A row of sums that a store left in an array of the kernel's own: what is in it."""
+    """A row of sums that a store wrote to an array of the kernel's own, as terms of these sums."""
 
     columns: int
     phase: int
@@ -27,7 +31,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A row of sums with further rows added, within bounds, that the core stores at an address."""
+    """A row that the core stores: a row of sums plus further rows, limited to a range."""
 
     address: int
     size: int
@@ -43,8 +47,9 @@ _Key: TypeAlias = tuple[Row, int, int, tuple[int, ...], Bounds]
 class CoreCode:
     """Follows the core's stores of a run; `sum_size` is the bytes of a sum.
 
-    Arrays of the kernel's own that the core reads hold stored sums: they end in what the core
-    computes from them. Those that it copies elements to are read where the elements came from.
+    The arrays of the kernel's own that the core reads (`read`) contain stored sums. A load from an
+    array to which the core copies elements (`copied`) is replaced by a load from the elements'
+    origin.
     """
 
     machine: Machine
@@ -58,7 +63,10 @@ class CoreCode:
 
     @classmethod
     def of(cls, run: Run, machine: Machine, sum_size: int) -> CoreCode:
-        """What the core reads and stores in a run; `NotRaised` where commands use that as well."""
+        """Find what the core reads and stores in a run.
+
+        `NotRaised` if commands use it in a way that cannot be followed.
+        """
         events = [e for e in run.events if e[0] == CORE]
         terms = [t.address // SPACING for e in events for t in e[4].terms]
         read = frozenset(n for n in terms if n in run.own)
@@ -78,14 +86,19 @@ class CoreCode:
         return cls(machine, sum_size, read, copied, stored)
 
     def keep(self, address: int, row: Row, moment: int) -> None:
-        """A row of sums that event number `moment` stores where the core reads."""
+        """Take note of a row of sums that event number `moment` stores to an array that the core
+        reads.
+        """
         for column in range(row.columns):
             self.cells[address + column * self.sum_size] = row, column, moment
 
     def store(
         self, address: int, size: int, data: Data, used: Iterable[int], line: int
     ) -> Iterator[Finished]:
-        """A store by the core; the row that it completes. `used` are arrays that commands use."""
+        """Follow a store by the core, and return the row that it completes, if there is one.
+
+        `used` are the arrays that commands use.
+        """
         results = [t for t in data.terms if t.address // SPACING in self.read]
         others = [t for t in data.terms if t.address // SPACING not in self.read]
         number = address // SPACING
@@ -122,7 +135,7 @@ class CoreCode:
         return row, column
 
     def settings(self, configured: str, bounds: Bounds, size: int, line: int) -> tuple[Any, ...]:
-        """The settings after the stride with which a store does what the core does."""
+        """The settings, without the stride, with which a store limits results as the core does."""
         low, high = -(1 << (8 * size - 1)), (1 << (8 * size - 1)) - 1
         clips = self.machine.attribute(configured, "clips_below_zero")
         activation = 0
@@ -134,14 +147,14 @@ class CoreCode:
         return tuple(roles[r] for r in self.machine.effects[configured].operands[1:])
 
     def unlimited(self, finished: Finished) -> bool:
-        """Whether a row is stored as it is."""
+        """Whether the core stores the sums of a row unchanged."""
         return finished.size == self.sum_size and finished.bounds == (-math.inf, math.inf)
 
     def source(
         self, address: int, stride: int, size: int, columns: int, rows: int, line: int
     ) -> tuple[int, int, int]:
-        """Where elements came from that a load takes from a copy: address, bytes from row to row
-        and from column to column.
+        """The origin of the elements that a load takes from a copy: address, bytes from row to row,
+        and bytes from column to column.
         """
         found = [
             [self.sources.get(address + r * stride + c * size) for c in range(columns)]
@@ -160,12 +173,12 @@ class CoreCode:
         return base, down, across
 
     def check_finished(self) -> None:
-        """`NotRaised` if the core stored a part of a row of sums only."""
+        """Raise `NotRaised` if the core stored only a part of a row of sums."""
         if self.open:
             raise NotRaised("the core uses a part of a row of sums")
 
 
 def _moved(run: Run, machine: Machine, unit: str) -> frozenset[int]:
-    """Numbers of the arrays that loads, or stores, of a run name."""
+    """The numbers of the arrays that the loads, or the stores, of a run access."""
     named = {n for n, c in enumerate(run.commands) if machine.unit(c) == unit}
     return frozenset(e[2] // SPACING for e in run.events if e[0] in named)

@@ -1,4 +1,4 @@
-"""What the core computes on elements of arrays, without their values: sums within two bounds.
+"""What the core computes from elements of arrays of unknown values: sums within two bounds.
 
 `v = sums[x] + bias[c]; if (v > 127) v = 127;` is the sum of two elements, at most 127.
 """
@@ -12,19 +12,19 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias
 
 FAR = 1 << 80
-"""Beyond every number of a kernel."""
+"""A number that is larger than every number in a kernel."""
 _COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
 
 
 class Undecided(Exception):
-    """The core computes on elements what is no sum within bounds, or decides by them."""
+    """The core computes something else than a sum within bounds, or branches on an element."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Element:
-    """A signed integer in an array, as it was after so many events of the run."""
+    """A signed integer in an array, with the value that it has after `moment` events of the run."""
 
     address: int
     bytes: int
@@ -33,14 +33,14 @@ class Element:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Data:
-    """The sum of some elements, replaced by a bound where it lies beyond it."""
+    """The sum of some elements, limited to the range from `low` to `high`."""
 
     terms: tuple[Element, ...]
     low: float = -math.inf
     high: float = math.inf
 
     def at(self, total: float) -> float:
-        """The value where the sum of the elements is `total`."""
+        """The value if the sum of the elements is `total`."""
         return min(max(total, self.low), self.high)
 
     @property
@@ -95,7 +95,7 @@ for _name in (
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """A comparison of such a value with a number."""
+    """A comparison of a sum of elements with a number."""
 
     value: Data
     comparison: str
@@ -109,7 +109,7 @@ class Test:
         return cls(value, comparison, bound)
 
     def holds(self, total: float) -> bool:
-        """Whether it holds where the sum of the elements is `total`."""
+        """Whether the comparison is true if the sum of the elements is `total`."""
         return _COMPARISONS[self.comparison](self.value.at(total), self.bound)
 
     def __bool__(self) -> bool:
@@ -120,7 +120,7 @@ _Value: TypeAlias = Any
 
 
 def chosen(test: object, yes: Callable[[], _Value], no: Callable[[], _Value]) -> _Value:
-    """`test ? yes : no`: where elements decide, the sum within bounds that it is."""
+    """The value of `test ? yes : no`. If `test` depends on elements, a sum within bounds."""
     if not isinstance(test, Test):
         return yes() if test else no()
     terms, either, other = test.value.terms, yes(), no()
@@ -141,7 +141,8 @@ def chosen(test: object, yes: Callable[[], _Value], no: Callable[[], _Value]) ->
 
     low, high = result(-FAR), result(FAR)
     found = Data(terms, -math.inf if low == -FAR else low, math.inf if high == FAR else high)
-    # Both are constant or grow by one from bound to bound: equal around all bounds, equal anywhere.
+    # Between bounds, both are constant or grow by one. If they are equal around all bounds, they
+    # are equal everywhere.
     ends = [b for b in (*bounds, found.low, found.high) if math.isfinite(b)]
     if any(result(e + d) != found.at(e + d) for e in ends for d in (-1, 0, 1)):
         raise Undecided("the core chooses by an element what is no minimum or maximum")
@@ -149,12 +150,12 @@ def chosen(test: object, yes: Callable[[], _Value], no: Callable[[], _Value]) ->
 
 
 def truth(value: object) -> object:
-    """A comparison's result: 0 or 1 if it is known."""
+    """The result of a comparison, as 0 or 1 if it does not depend on elements."""
     return value if isinstance(value, Test) else int(bool(value))
 
 
 def narrowed(value: _Value, bits: int) -> _Value:
-    """A value as a signed integer of so many bits."""
+    """A value converted to a signed integer of `bits` bits."""
     if isinstance(value, Data):
         low, high = value.range
         if low < -(1 << (bits - 1)) or high >= 1 << (bits - 1):
@@ -165,7 +166,7 @@ def narrowed(value: _Value, bits: int) -> _Value:
 
 
 def short(value: _Value) -> _Value:
-    """The result of an addition of more than 32 bits: sums of local memories wrap earlier."""
+    """Refuse an addition of elements in more than 32 bits: sums in local memories have 32 bits."""
     if isinstance(value, Data) and len(value.terms) > 1:
         raise Undecided("the core adds elements of arrays in more than 32 bits")
     return value
@@ -174,4 +175,4 @@ def short(value: _Value) -> _Value:
 WITH_DATA: Mapping[str, object] = {
     "chosen": chosen, "truth": truth, "signed": narrowed, "short": short,
 }  # fmt: skip
-"""What text that is translated to compute on elements calls."""
+"""The functions that a translated kernel calls to compute with elements."""

@@ -20,7 +20,10 @@ _Product: TypeAlias = tuple[int, int, int, int]
 
 
 def deepened(computation: Computation, deepest: int) -> Computation:
-    """The computation with as few products as a depth of `deepest` needs; itself if it has them."""
+    """The computation with the fewest products of a depth up to `deepest`.
+
+    The result is `computation` itself if the number of products cannot be reduced.
+    """
     kinds = list(computation.kinds)
     numbers = {kind: n for n, kind in enumerate(kinds)}
 
@@ -51,7 +54,7 @@ def deepened(computation: Computation, deepest: int) -> Computation:
 
 
 def _ordered(computation: Computation) -> Computation:
-    """The kinds numbered anew, deep ones first: what is left of a chain then comes at its end."""
+    """Number the kinds by decreasing depth, so that the rest of a chain is multiplied last."""
     kinds = computation.kinds
     order = sorted(range(len(kinds)), key=lambda n: -kinds[n].depth)
     new = {old: n for n, old in enumerate(order)}
@@ -72,11 +75,11 @@ def _divided(
     begins: dict[tuple[object, ...], _Product] = {}
     for product in products:
         begins[_place(product, kinds)] = product
-    if len(begins) < len(products):  # one pair of elements counts twice: order them by hand
+    if len(begins) < len(products):  # two products use the same elements, so the order is ambiguous
         return products
     follows = {p: begins.get(_place(p, kinds, at_end=True)) for p in products}
     later = {p for p in follows.values() if p is not None}
-    if any(p is q for p, q in follows.items()):  # rows that all lie at one address
+    if any(p is q for p, q in follows.items()):  # all rows are at the same address
         return products
     result: list[_Product] = []
     for head in (p for p in products if p not in later):
@@ -98,7 +101,7 @@ def _divided(
 
 
 def _place(product: _Product, kinds: Sequence[Kind], *, at_end: bool = False) -> tuple[object, ...]:
-    """Where a product begins or ends, and all else that two products must have in common."""
+    """The beginning or end of a product, and all properties that joined products must share."""
     first, step, second, number = product
     kind = kinds[number]
     if at_end:

@@ -8,6 +8,7 @@ store writes are then known without local memories, orders or buffers.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from tilewright.proposers.rewriter.c_types import SIZES
@@ -44,16 +45,25 @@ class _Flow:
     sums_in_array: bool = False
     used: dict[str, str] = field(default_factory=dict)
     sync: str = ""
-    line: int = 0
     moment: int = 0
+
+    @property
+    def line(self) -> int:
+        """The line of the command that is being followed."""
+        return self.local.line
+
+    @cached_property
+    def _configures_stores(self) -> str:
+        """The command that sets how commands store."""
+        stores = (n for n in self.machine.effects if self.machine.unit(n) == "store")
+        return self.machine.attribute(next(stores), "configured_by") or ""
 
     def follow(self, run: Run) -> None:
         """Follow all events in order."""
         units = [self.machine.unit(name) for name in run.commands]
         actions = {"load": self._load, "store": self._store, "config": self._configure}
         for self.moment, event in enumerate(run.events):
-            number, self.line = event[0], event[1]
-            self.local.line = self.line
+            number, self.local.line = event[0], event[1]
             if number == CORE:
                 for row in self.core.store(event[2], event[3], event[4], run.own, self.line):
                     self._finished(row)
@@ -155,14 +165,13 @@ class _Flow:
 
     def _product(self, name: str, given: Operands) -> None:
         first, added, depth, rows, columns, deep = given
-        settings = self.settings.get(self.machine.attribute(name, "configured_by") or "")
+        configured = self.machine.attribute(name, "configured_by") or ""
+        settings = self.settings.get(configured)
         if not settings:
             raise NotRaised(f"{name} without a setting of the array", self.line)
-        roles = self.machine.effects[self.machine.attribute(name, "configured_by") or ""].operands
-        given_by = dict(zip(roles, settings, strict=False))
+        given_by = dict(zip(self.machine.effects[configured].operands, settings, strict=False))
         if given_by.get("a_stride", 1) != 1:
             raise NotRaised(f"{name} with a_stride other than 1", self.line)
-        configured = self.machine.attribute(name, "configured_by") or ""
         transposed = tuple(bool(given_by.get(f"{one}_transpose", 0)) for one in "ab")
         keeps = bool(self.machine.attribute(name, "keeps"))
         target = self.local.located(self.target[0]) if self.target is not None else None
@@ -333,15 +342,11 @@ class _Flow:
 
     def _finished(self, done: Finished) -> None:
         """A row that the core stores."""
-        configured = next(
-            self.machine.attribute(n, "configured_by") or ""
-            for n in self.machine.effects
-            if self.machine.is_command(n) and self.machine.unit(n) == "store"
-        )
-        row, whole = done.row, self.core.unlimited(done)
-        settings = (
-            () if whole else self.core.settings(configured, done.bounds, done.size, self.line)
-        )
+        row, whole, settings = done.row, self.core.unlimited(done), ()
+        if not whole:
+            settings = self.core.settings(
+                self._configures_stores, done.bounds, done.size, self.line
+            )
         size = done.size * row.columns
         address = self.own.stored(done.address, 0, size, 1, self.line)
         self.order.mark(address, size, row.phase + 1, self.line)

@@ -1,4 +1,4 @@
-"""Array parameters with neighbouring axes declared as one: `x[230][3]` as `x[690]`."""
+"""Declares two neighbouring axes of an array parameter as one axis: `x[230][3]` as `x[690]`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ _NAME = r"\bkernel\b"
 
 
 def with_merged_axis(kernel: Kernel, array: Array, axis: int) -> tuple[Kernel, Array] | None:
-    """The kernel and a parameter with `axis` and the axis before it as one; None if impossible.
+    """The kernel and a parameter in which `axis` and the axis before it are one axis.
 
-    The elements keep their addresses, and a caller passes the same pointer. The parameter has to
-    be declared with all its sizes in brackets, and nothing else in the file may name the kernel:
-    another declaration of it would then say something else. The body is not changed.
+    None if this is impossible. The elements keep their addresses, and a caller passes the same
+    pointer. The parameter has to be declared with all its sizes in brackets. Nothing else in the
+    file may name the kernel, because another declaration of the kernel would contradict this one.
+    The body is not changed.
     """
     if array.local or not 0 < axis < len(array.shape):
         return None

@@ -25,7 +25,7 @@ def raised(source: str, machine: Machine) -> Kernel:
     is none.
 
     Sums are added up in another order: the same result for integers, another rounding for floats.
-    Products that continue one another become deeper ones where that makes them fewer.
+    Products whose operands are contiguous are joined if this reduces the number of products.
     """
     kernel = lift(source, machine)
     try:
@@ -45,7 +45,7 @@ def raised(source: str, machine: Machine) -> Kernel:
 
 
 def _nest(kernel: Kernel, found: Computation, machine: Machine) -> Kernel:
-    """The nest; axes of parameters that its addresses walk over as one become one."""
+    """The nest. Two axes of a parameter are merged if the addresses treat them as one axis."""
     own = found.own.arrays(names_in(kernel))
     arrays = numbered(kernel) | {n: array for n, array in own.items() if n not in found.unused}
     loops = nests(found)
