@@ -7,6 +7,7 @@ object of its record. A call that could not be carried out is marked as an error
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
 import time
@@ -153,6 +154,8 @@ async def _known_version(context: Any, call_next: Callable[[Any], Awaitable[Any]
 async def serve(server: Any, ending: Ending) -> None:
     """Serve on standard input and output until the client is gone, or until told to end."""
     ending.ends(end_of_input())
+    # Its only warning: a client that does not read will not get its last answers either.
+    logging.getLogger("mcp.shared.jsonrpc_dispatcher").setLevel(logging.ERROR)
     try:
         async with _sdk("mcp.server.stdio").stdio_server() as (reading, writing):
             await server.run(reading, writing, server.create_initialization_options())
