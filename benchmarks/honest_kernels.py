@@ -26,7 +26,7 @@ from pathlib import Path
 from tilewright.core.plugins import load_target, target_names
 from tilewright.core.records import Candidate, Failed
 from tilewright.core.tasks import open_task
-from tilewright.parts.case import Case
+from tilewright.parts.case import Case, Only
 from tilewright.run import open_project
 
 WINNERS = Path(__file__).parent / "winners"
@@ -108,9 +108,9 @@ def checked(name: str, seed: int) -> dict[str, tuple[str, float, str]]:
     worst: list[tuple[float, str]] = []
     mismatch = Case.mismatch
 
-    def noted(case: Case, outputs: Mapping[str, bytes]) -> str | None:
-        worst.append((case.excess(outputs), case.check.distribution))
-        return mismatch(case, outputs)
+    def noted(case: Case, outputs: Mapping[str, bytes], only: Only | None = None) -> str | None:
+        worst.append((case.excess(outputs, only), case.check.distribution))
+        return mismatch(case, outputs, only)
 
     Case.mismatch = noted  # type: ignore[method-assign, assignment]
     task = open_task(name, {"input_seed": seed, **NO_LIMITS}).task

@@ -268,10 +268,14 @@ class Case:
         known = [name for name in PRECISIONS if name in found]
         return replace(self.check, precision=known[-1] if known else "")
 
-    def excess(self, outputs: Mapping[str, Data]) -> float:
-        """The largest error divided by the allowed error. A value above 1 is a mismatch."""
+    def excess(self, outputs: Mapping[str, Data], only: Only | None = None) -> float:
+        """The largest error divided by the allowed error. A value above 1 is a mismatch.
+
+        If `only` is given, only the elements that it marks are compared.
+        """
         return max(
-            self._excess(a.name, got, self.expected[a.name]) for a, got in self._written(outputs)
+            self._excess(a.name, got, self.expected[a.name], only)
+            for a, got in self._written(outputs, only)
         )
 
     def _written(
@@ -316,9 +320,11 @@ class Case:
             known = self._errors[argument.name] = got, error_between(got, expected)
         return known[1]
 
-    def _excess(self, name: str, got: Array, expected: Expected) -> float:
+    def _excess(self, name: str, got: Array, expected: Expected, only: Only | None = None) -> float:
         if isinstance(expected, Followed) and self.is_automatic:
             error = error_between(got, expected)
+            if only is not None:
+                error = _of_part(error, only[name])
             return error.over(self.honest[name].permitted(self.lowest))
         values, allowed = allowed_errors(expected, self.workload.tolerance)
         if allowed is None:

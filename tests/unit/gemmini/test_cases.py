@@ -299,6 +299,12 @@ def test_a_float_case_names_precision_and_excess() -> None:
     wrong = {"C": (rough * rough * np.float32(8) * rough).tobytes()}
     assert re.search(r"elements of C differ, first at C\[.*got .* expected", case.mismatch(wrong))
     assert case.excess(wrong) > 2
+    first = a * a * np.float32(8) * a
+    first[0] = (rough * rough * np.float32(8) * rough)[0]
+    others = np.ones(a.shape, dtype=bool)
+    others[0] = False
+    assert case.excess({"C": first.tobytes()}) > 2
+    assert case.excess({"C": first.tobytes()}, {"C": others}) < 1
     assert case.passed({"C": case.expected["C"].exact.astype(np.float32).tobytes()}).precision == (
         "exact"
     )
