@@ -63,6 +63,18 @@ KERNELS = {
     "rocc_ws_tiles_784": "gemmini:gemm-784x1024x256",
     "rocc_os_512": "gemmini:gemm-512x512x512",
     "tuned_conv_14": "gemmini:conv-4x14x14x256x256-k3s1",
+    "exo_list_512": "gemmini:gemm-512x512x512",
+    "exo_edges_784": "gemmini:gemm-784x1024x256",
+    "exo_context_3136": "gemmini:gemm-3136x512x128",
+    "hand_rob_12544": "gemmini:gemm-12544x64x256",
+    "rocc_padded_500": "gemmini:gemm-500x520x270",
+    "llm_k_outer_784": "gemmini:gemm-784x1024x256",
+    "llm_pointers_3136": "gemmini:gemm-3136x512x128",
+    "hand_switch_512": "gemmini:gemm-512x512x512",
+    "llm_ragged_250": "gemmini:gemm-250x330x200",
+    "rocc_conv_ragged": "gemmini:conv-2x18x18x40x72-k3s1",
+    "llm_taps_28": "gemmini:conv-4x28x28x128x128-k3s1",
+    "implicit_gemm_14": "gemmini:conv-4x14x14x256x256-k3s1",
 }
 """The workload that has the shape of each."""
 GEMM = """

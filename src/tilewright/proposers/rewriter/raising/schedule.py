@@ -38,7 +38,7 @@ from tilewright.proposers.rewriter.rewrites.first_times import joined
 
 MOST_COMMANDS = 1_000_000
 """Maximum number of commands of a run in which loops are searched for."""
-MOST_STATEMENTS = 240
+MOST_STATEMENTS = 480
 """Maximum number of commands and loops of a schedule; with more, the commands are not regarded as
 loops."""
 _NAMES = ("i", "j", "k", "p", "q", "r", "s", "t", "u", "v", "w", "x", "y", "z")
