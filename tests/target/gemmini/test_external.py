@@ -127,9 +127,9 @@ def test_a_hanging_tool_is_killed_with_its_children(spike: Path) -> None:
     result = run(timeout_s=2)
     assert isinstance(result, Failed)
     assert result.kind == "timeout"
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < 120
     while _alive(unlikely):  # it has been sent the signal, and dies when it is next scheduled
-        assert time.monotonic() - started < 30
+        assert time.monotonic() - started < 120
         time.sleep(0.05)
 
 

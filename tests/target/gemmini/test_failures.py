@@ -134,7 +134,7 @@ def test_a_broken_rule_is_found_without_a_reference(toolchain: Toolchain, name: 
     built = GemminiBuilder(toolchain, INT8, 20.0).build(Candidate(with_line(number, text)))
     if isinstance(built, Failed):
         return
-    settings = replace(SETTINGS, simulation_timeout_s=0.5)
+    settings = replace(SETTINGS, simulation_timeout_s=0.5 if kind == "timeout" else 60.0)
     case = Cases(workload, WITHOUT_REFERENCE, 3)[0]
     found = Simulator(INT8, workload, settings).broken_rule(built, case)
     if kind in ("wrong_result", "timeout"):

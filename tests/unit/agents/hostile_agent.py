@@ -1,4 +1,4 @@
-"""Agents that do their worst: hostile_agent.py KIND, in the folder that a search gave it.
+"""Agents that do their worst: hostile_agent.py MARK KIND, in the folder that a search gave it.
 
 Only the standard library: what an agent can do must not depend on what tilewright offers it.
 """
@@ -19,6 +19,7 @@ from typing import Any
 
 SOCKET = os.environ["TILEWRIGHT_AGENT_SOCKET"]
 LOWER = "toy 9 9 9 9 8"
+CHILD = "import os, time; os.fork(); os.setsid(); time.sleep(600)"
 
 
 def send(line: bytes) -> dict[str, Any]:
@@ -66,7 +67,7 @@ def leave_children() -> None:
     """Children in sessions of their own, whose parents are gone, without this environment."""
     for _ in range(3):
         subprocess.Popen(
-            [sys.executable, "-c", "import os, time; os.fork(); os.setsid(); time.sleep(600)"],
+            [sys.executable, "-c", CHILD, sys.argv[1]],
             env={},
             start_new_session=True,
             stdin=subprocess.DEVNULL,
@@ -258,4 +259,4 @@ def by_mcp() -> None:
 
 
 if __name__ == "__main__":
-    globals()[sys.argv[1]](*sys.argv[2:])
+    globals()[sys.argv[2]](*sys.argv[3:])

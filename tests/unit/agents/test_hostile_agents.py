@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from types import MappingProxyType
@@ -42,8 +43,12 @@ SHARE = 5
 class Ran:
     """One search with one agent: its trials, and how the agent ended."""
 
-    def __init__(self, project: Path, kind: str, options: str = "", **settings: Any) -> None:
-        command = f"agent:{sys.executable} {SCRIPT} {kind}?timeout_s=60{options}"
+    def __init__(
+        self, project: Path, mark: str, kind: str, options: str = "", **settings: Any
+    ) -> None:
+        self.mark = mark
+        """In the command line of each of the agent's processes, and of no other."""
+        command = f"agent:{sys.executable} {SCRIPT} {self.mark} {kind}?timeout_s=60{options}"
         self.heard: list[AgentWork] = []
         chosen = {"proposers": (command,), "iterations": 1, "share": SHARE, **settings}
         self.settings = Settings(**chosen)
@@ -94,7 +99,8 @@ def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
 
     monkeypatch.setattr(tasks, "load_target", lambda name: Target())
     monkeypatch.setattr(session, "create_executor", create_executor)
-    return lambda kind, options="", **settings: Ran(tmp_path / "p", kind, options, **settings)
+    mark = uuid.uuid4().hex
+    return lambda kind, options="", **settings: Ran(tmp_path / "p", mark, kind, options, **settings)
 
 
 def processes_of(marker: str) -> list[str]:
@@ -142,8 +148,7 @@ def test_it_is_ended_with_all_that_it_started(ran: Run, kind: str) -> None:
     assert found.work.how == ENDED[kind]
     assert found.summary.status == "finished"
     assert found.trials[0].latency == 235.0
-    assert not processes_of(f"{SCRIPT} {kind}")
-    assert not processes_of("os.fork(); os.setsid(); time.sleep(600)")
+    assert not processes_of(found.mark)
 
 
 def test_its_exit_code_is_told(ran: Run) -> None:
@@ -153,18 +158,22 @@ def test_its_exit_code_is_told(ran: Run) -> None:
 def test_one_that_hangs_is_ended_after_its_time(ran: Run) -> None:
     found = ran("hang", "&timeout_s=1")
     assert (found.work.how, found.work.detail) == ("timed out", "it took more than 1 s")
-    assert not processes_of(f"{SCRIPT} hang")
+    assert not processes_of(found.mark)
 
 
 @pytest.mark.parametrize(
     "kind", ["fill_disk", "fill_disk_with_deleted_files", "nest_folders", "one_huge_file"]
 )
-def test_its_folder_is_bounded_and_removed(ran: Run, kind: str) -> None:
-    before = set(Path(tempfile.gettempdir()).glob("tilewright-agent-*"))
-    found = ran(kind, "&disk_mb=8&timeout_s=5")
-    assert found.work.how in ("disk", "timed out")
-    assert kind == "one_huge_file" or found.work.how == "disk"
-    assert set(Path(tempfile.gettempdir()).glob("tilewright-agent-*")) <= before
+def test_its_folder_is_bounded_and_removed(
+    ran: Run, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tempfile.TemporaryDirectory() as name:  # where no other test has folders
+        Path(name).chmod(0o755)
+        monkeypatch.setattr(tempfile, "tempdir", name)
+        found = ran(kind, "&disk_mb=8&timeout_s=" + ("5" if kind == "one_huge_file" else "100"))
+        assert found.work.how in ("disk", "timed out")
+        assert kind == "one_huge_file" or found.work.how == "disk"
+        assert not list(Path(name).iterdir())
 
 
 def test_the_disk_that_a_folder_takes_is_counted_at_any_depth(tmp_path: Path) -> None:
@@ -346,7 +355,7 @@ def test_the_budget_of_the_run_ends_agents_at_once(ran: Run) -> None:
     found = ran("evaluate_for_ever", max_evaluations=3)
     assert len(found.trials) == 3
     assert "evaluations" in found.summary.stop_reason
-    assert not processes_of(f"{SCRIPT} evaluate_for_ever")
+    assert not processes_of(found.mark)
 
 
 def test_an_agent_whose_work_was_recorded_is_not_started_again(ran: Run) -> None:
@@ -366,7 +375,7 @@ def test_agents_and_other_proposers_share_a_run(ran: Run, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(plugins, "load_proposer", lambda name: ToyProposer())
     monkeypatch.setattr(run, "load_proposers", lambda names, brief: [ToyProposer() for _ in names])
-    agent = f"agent:{sys.executable} {SCRIPT} good"
+    agent = f"agent:{sys.executable} {SCRIPT} mark good"
     found = ran("good", proposers=("toy", agent))
     authors = {trial.candidate.proposer for trial in found.trials[1:]}
     assert authors == {"toy", agent}

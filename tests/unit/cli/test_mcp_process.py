@@ -89,7 +89,7 @@ def test_ctrl_c_ends_a_long_evaluation_and_keeps_what_was_paid(
         workers = workers_of(server.process.pid)
         assert workers
         server.process.send_signal(number)
-        assert server.process.wait(30) == 0, server.process.communicate()
+        assert server.process.wait(120) == 0, server.process.communicate()
         assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
     with closing(open_project(tmp_path)) as storage:
         (run,) = storage.runs()

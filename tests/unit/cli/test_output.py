@@ -99,5 +99,5 @@ def test_the_reader_of_a_pipe_sees_no_end_before_the_result(tmp_path: Path) -> N
     reader = threading.Thread(target=lambda: read.append(os.fdopen(reading).read()))
     reader.start()
     write_json(pipe, {"large": "x" * 200_000})
-    reader.join(20)
+    reader.join(120)
     assert json.loads(read[0])["large"] == "x" * 200_000

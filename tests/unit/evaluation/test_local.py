@@ -37,7 +37,7 @@ def alive(pid: int) -> bool:
 
 
 def wait_until_dead(pid: int) -> None:
-    for _ in range(100):
+    for _ in range(2000):
         if not alive(pid):
             return
         time.sleep(0.05)
@@ -210,9 +210,9 @@ def test_what_a_stage_takes_on_a_busy_machine_does_not_end_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("tilewright.evaluation.timeouts.load", lambda: (40.0, 2))
-    timeouts = StageTimeouts(build=60.0, check=0.3, measure=60.0)
+    timeouts = StageTimeouts(build=60.0, check=1.0, measure=60.0)
     with LocalExecutor("scripted:any", {}, 1, timeouts=timeouts) as executor:
-        (outcome,) = executor.evaluate([EvaluationRequest(Candidate("sleep 0.6"))])
+        (outcome,) = executor.evaluate([EvaluationRequest(Candidate("sleep 1.5"))])
     assert isinstance(outcome, Measured)
 
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
-from concurrent.futures import wait
 from pathlib import Path
 
 import pytest
@@ -136,8 +136,8 @@ def test_retry_after_is_obeyed() -> None:
 
 
 def test_a_slow_answer_times_out_and_is_tried_again() -> None:
-    with ModelServer(Behaviour(delay_s=1.5), Behaviour(text="quick")) as server:
-        assert ask(name_of(server, "openai", "&timeout_s=0.3")).text == "quick"
+    with ModelServer(Behaviour(delay_s=30), Behaviour(text="quick")) as server:
+        assert ask(name_of(server, "openai", "&timeout_s=3")).text == "quick"
 
 
 @pytest.mark.parametrize(
@@ -193,11 +193,18 @@ def test_missing_usage_is_unknown_and_another_model_is_noticed(protocol: str) ->
 
 @pytest.mark.slow  # starts programs where --quick cannot see it
 def test_concurrency_is_bounded_per_model() -> None:
-    with ModelServer(Behaviour(delay_s=0.05)) as server:
+    together = threading.Barrier(3)
+
+    def answer(prompt: str, key: str) -> str:
+        together.wait(60)  # two at a time would wait for a third in vain
+        return "hello"
+
+    with ModelServer(Behaviour(delay_s=0.05), answer=answer) as server:
         name = name_of(server, "openai", "&concurrency=3")
         pool = ProviderPool(create_provider, FAST)
         requests = [Request(name, "plan", (Message("user", "hi"),), str(i)) for i in range(15)]
-        wait([pool.submit(request) for request in requests])
+        futures = [pool.submit(request) for request in requests]
+        assert {future.result(60).text for future in futures} == {"hello"}
         pool.stop()
     assert len(server.requests) == 15
     assert server.most_concurrent == 3
@@ -232,10 +239,8 @@ class TestCommand:
             self.ask(script)
 
     def test_hanging(self) -> None:
-        started = time.monotonic()
         with pytest.raises(ModelError, match=r"no answer within 0\.5 s"):
-            self.ask("import time; time.sleep(60)", "?timeout_s=0.5")
-        assert time.monotonic() - started < 10
+            self.ask("import time; time.sleep(600)", "?timeout_s=0.5")
 
     def test_writing_without_end(self) -> None:
         with pytest.raises(ModelError, match="wrote more than 4 MiB"):
@@ -259,7 +264,7 @@ class TestMailbox:
         (tmp_path / "replies" / question.name).write_text(
             '{"text": "this", "usage": {"input": 3, "output": 2}}'
         )
-        assert future.result(5) == Reply("this", usage=Usage(3, output=2), served_by="mailbox")
+        assert future.result(60) == Reply("this", usage=Usage(3, output=2), served_by="mailbox")
         pool.stop()
 
     def test_no_reply_in_time(self, tmp_path: Path) -> None:

@@ -96,9 +96,9 @@ def test_works_when_nothing_was_measured() -> None:
 
 def test_a_thousand_trials_stay_small_and_quick() -> None:
     trials = history(1000, lines=200)
-    started = time.monotonic()
+    started = time.process_time()
     html = render(trials)
-    assert time.monotonic() - started < 20
+    assert time.process_time() - started < 20
     assert len(html.encode()) < 5_000_000
 
 

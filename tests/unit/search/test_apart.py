@@ -286,7 +286,7 @@ def test_a_process_that_is_killed_while_idle_is_replaced() -> None:
         made_by(batches, history)
         idle = way._processes[0]
         idle._child.signal_end()
-        idle._reader.join(10.0)
+        idle._reader.join(120.0)
         assert made_by(batches, later, 4) == made_by(alone(ToyProposer(), []), later, 4)
         assert way._processes[0] is not idle
 
@@ -297,7 +297,7 @@ def test_what_is_given_to_a_process_that_has_just_ended_is_not_waited_for() -> N
         batches = Batches(task, BeamSearch(), way, lambda event: None)
         for process in way._processes:
             process._child.signal_end()
-            process._reader.join(10.0)
+            process._reader.join(120.0)
             process.has_ended = lambda: False  # type: ignore[method-assign]
         with pytest.raises(InternalError, match="killed by signal 9"):
             made_by(batches, toy_history(1, 12))

@@ -72,7 +72,7 @@ def test_stop_ends_the_work_on_the_run(
     client = served(tmp_path)
     with worker(tmp_path, run, how) as process:
         assert press(client, f"/runs/{run.id}/stop")[0] == 303
-        assert process.communicate(timeout=20)[0] == end
+        assert process.communicate(timeout=120)[0] == end
     status, text = press(client, f"/runs/{run.id}/stop")
     assert status == 400
     assert "is not running" in text
@@ -96,7 +96,7 @@ def test_no_process_gets_a_signal_from_the_page(tmp_path: Path) -> None:
     ):
         lock.write_text(f"{other.pid}\n")
         control.stop(tmp_path, run)
-        assert process.communicate(timeout=20)[0] == "interrupted\n"
+        assert process.communicate(timeout=120)[0] == "interrupted\n"
         assert other.poll() is None
         other.kill()
 

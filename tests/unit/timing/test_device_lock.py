@@ -4,6 +4,7 @@ import fcntl
 import os
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from tilewright.core.errors import DeviceBusyError
 from tilewright.timing import exclusive
 
-DEVICE = f"test-device-{os.getpid()}"
+DEVICE = f"test-device-{uuid.uuid4().hex}"
 """No other run of these tests holds it."""
 
 HOLDER = """
@@ -56,7 +57,7 @@ def test_another_process_is_named_and_its_death_frees_the_device() -> None:
         process.kill()
         process.wait()
         process.communicate()
-    with exclusive(DEVICE, wait_s=5):
+    with exclusive(DEVICE, wait_s=60):
         pass
 
 
