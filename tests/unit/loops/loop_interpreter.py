@@ -49,7 +49,7 @@ _FUNCTIONS: dict[str, Any] = {
             ("ends", lambda a: np.full(len(a), a[len(a) // 2 - 1])),
         )
     },
-    "v_ends": lambda a: np.full(len(a), a[-1]), "v_first": lambda a: a[0],
+    "v_ends": lambda a: np.full(len(a), a[-1]), "v_first": lambda a: a[0], "v_same": lambda a: a,
 }  # fmt: skip
 
 
@@ -178,6 +178,8 @@ class Interpreter:
             "*": np.multiply,
             "/": np.divide,
             "%": np.mod,
+            ">>": lambda a, b: int(a) >> int(b),
+            "&": lambda a, b: int(a) & int(b),
             "<": operator.lt,
             "<=": operator.le,
             ">": operator.gt,

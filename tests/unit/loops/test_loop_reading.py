@@ -67,6 +67,8 @@ def test_kernels_of_many_styles_are_read(file: Path) -> None:
          "for (int i = 0; i < 9; i++) { X[8 - i] = 0.0f; } X[1] = 1.0f;"),
         ("int i = 0; do { X[i] = 0.0f; } while ((i += 2) < 8); X[i] = 1.0f;",
          "for (int i = 0; i < 8; i += 2) { X[i] = 0.0f; } X[8] = 1.0f;"),
+        ("do { float t = X[0]; X[0] = X[1]; X[1] = t; } while (0);",
+         "float t = X[0]; X[0] = X[1]; X[1] = t;"),
         ("int i = 3; do { X[i] = 0.0f; i++; } while (i < 0); X[i] = 1.0f;",
          "for (int i = 3; i < 4; i++) { X[i] = 0.0f; } X[4] = 1.0f;"),
         ("const float *p = X, *end = X + 8; float s = 0.0f; do s += *p++; while (p < end);",
@@ -400,6 +402,21 @@ def test_what_is_not_understood_is_named_with_its_line(source: str, line: int, s
     with pytest.raises(UnsupportedError, match=says) as error:
         parse(source.replace("KERNEL", "void kernel(float *X)"))
     assert error.value.line == line
+
+
+def test_several_names_of_types_may_stand_on_one_line() -> None:
+    text = (
+        "typedef signed char s8; typedef int s32; void kernel(const s8 *a, s32 *b) { b[0] = a[0]; }"
+    )
+    text = text.replace("; void", ";\nvoid")
+    assert body_of(text) == "b[0] = a[0];"
+    assert "int8_t *a" in emit(parse(text))
+
+
+def test_what_runs_once_but_is_left_early_is_refused() -> None:
+    once = "do { X[0] = 1.0f; if (X[1] > 0.0f) break; X[2] = 1.0f; } while (0);"
+    with pytest.raises(UnsupportedError):
+        parse(f"void kernel(float X[8]) {{ {once} }}")
 
 
 @needs_gcc

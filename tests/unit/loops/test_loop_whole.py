@@ -167,7 +167,7 @@ BYTES = (
 
 def most_steps(source: str, registers: int = 32) -> list[str]:
     ways = Whole(LANES, registers, ALL).sequences(parse(source))
-    return max(([str(step) for step, _ in steps] for steps, _ in ways), key=len)
+    return max(([str(step) for step, _ in steps] for steps, _ in ways), key=len, default=[])
 
 
 def test_sums_of_products_of_narrow_numbers_become_tiles_of_wider_ones() -> None:
@@ -181,6 +181,21 @@ def test_sums_of_products_of_narrow_numbers_become_tiles_of_wider_ones() -> None
     ways = Whole(LANES, 32, ALL).sequences(parse(rows))
     made = ["; ".join(str(step) for step, _ in steps) for steps, _ in ways]
     assert "exchange 1 0; keep 2 0; pack 2 0; pack 4 0; jam 5 8; jam 4 2" in made
+
+
+def test_sums_of_products_of_numbers_of_16_bits_become_tiles_without_a_copy() -> None:
+    assert most_steps(BYTES.replace("int8_t", "int16_t")) == ["jam 1 8", "jam 0 2"]
+
+
+def test_numbers_that_are_read_once_are_not_copied_to_be_wider() -> None:
+    once = (
+        "void kernel(const int8_t x[32], const int8_t w[16][32], int32_t y[16]) { "
+        "for (int i = 0; i < 16; i++) { int32_t s = 0; for (int k = 0; k < 32; k++) "
+        "s += x[k] * w[i][k]; y[i] = s; } }"
+    )
+    assert not [step for step in most_steps(once) if step.startswith("pack")]
+    often = once.replace("for (int i", "for (int r = 0; r < 3; r++) for (int i")
+    assert "pack 2 0" in most_steps(often)
 
 
 def test_what_is_not_a_sum_of_wider_numbers_is_not_tiled() -> None:

@@ -41,6 +41,7 @@ _TYPE = "|".join(
     ("signed", "unsigned", "char", "short", "int", "long", "float", "double", "bool", "_Bool")
 )
 _TYPEDEF = re.compile(rf"\s*typedef\s+((?:(?:{_TYPE}|u?int\w*_t|size_t)\s+)+)(\w+)\s*;\s*")
+_TYPEDEFS = re.compile(rf"(?:{_TYPEDEF.pattern})+")
 
 
 _ADVICE = (
@@ -96,10 +97,10 @@ def _lines(lines: Sequence[str], macros: Macros, known: Collection[str]) -> list
     at = 0
     while at < len(lines):
         count = _directive_lines(lines, at)
-        named = _TYPEDEF.fullmatch(lines[at])
-        if named and all(taken):
+        if _TYPEDEFS.fullmatch(lines[at]) and all(taken):
             flush()
-            macros.directive("define", f"{named[2]} {named[1]}")
+            for kind, name in _TYPEDEF.findall(lines[at]):
+                macros.directive("define", f"{name} {kind}")
             result.append("")
             at += 1
             continue

@@ -108,6 +108,8 @@ def computed(sign: str, left: Interval | None, right: Interval | None) -> Interv
         return left[0] // right[1], left[1] // right[0]
     if sign == "%" and positive:
         return 0, min(left[1], right[1] - 1)
+    if sign == "&" and positive:
+        return 0, min(left[1], right[1])
     if sign == ">>" and positive:
         return left[0] >> right[1], left[1] >> right[0]
     return None

@@ -29,6 +29,7 @@ from tilewright.proposers.loops.parsing.carried import (
     turned,
     unknown_of,
 )
+from tilewright.proposers.loops.parsing.counters import Counter, counter_of
 from tilewright.proposers.loops.parsing.heads import (
     NO_STEP,
     Head,
@@ -128,6 +129,11 @@ class Loops(Statements):
         if len(steps) > 1:
             raise UnsupportedError(node, f"{name} has no constant step")
         others = sorted((changing & self.scope.followed()) - {name})
+        counters = self._counters(others, (*head.body, *rest), changing)
+        others = [other for other in others if other not in counters]
+        counting = {n for counter in counters.values() for n in counter.nodes}
+        body = [n for n in head.body if n not in counting]
+        rest = [n for n in rest if n not in counting]
         within = not steps  # the body changes the variable itself
         if within:
             require_step_reached(head, name)
@@ -144,8 +150,11 @@ class Loops(Statements):
             trips = self._trips_until(head, test, first, limit, step)
             known = self._all_of(name, begun, step, trips - (node.start_byte in self.peeled))
         self._open.append((f"{name}{_ALL}", node))
+        counted = {other: self.scope.find(other) for other in counters}
+        for other, binding in counted.items():
+            self.scope.declare(other, symbol_of(other, binding))
         if others or within:
-            amounts, turns = self._rehearsed(head.body, rest, [*others, name], known)
+            amounts, turns = self._rehearsed(body, rest, [*others, name], known)
         self._open.pop()
         step = amounts.get(name) if within else step
         if not step:
@@ -155,7 +164,8 @@ class Loops(Statements):
         period = period_of(turns)
         first = plus(first, number(step)) if early else first
         plain = step > 0 and first.interval is not None and first.interval[0] == first.interval[1]
-        plain = plain and isinstance(start, Value) and (not others or step == 1) and period == 1
+        moved = others or counters
+        plain = plain and isinstance(start, Value) and (not moved or step == 1) and period == 1
         printed_name = self.printed_name(name)
         if plain:
             assert first.interval is not None
@@ -164,7 +174,7 @@ class Loops(Statements):
             begin, stride = 0, 1
         left = trips % period
         if node.start_byte in self.peeled and trips > 1 and period == 1:
-            if any(amounts.values()):
+            if any(amounts.values()) or counters:
                 message = "the last iteration is shorter and moves less than the others"
                 raise UnsupportedError(node, message)
             left = 1
@@ -187,9 +197,14 @@ class Loops(Statements):
             here = plus(first, times(iteration, step)) if constant else variable
             self._bind_control(node, name, start, here)
             later = self._bound(amounts, starts, iteration, trips)
+            for other, counter in counters.items():
+                given = counted[other]
+                assert isinstance(given, Value)
+                self.scope.declare(other, self._as_bound(given, counter.at(node, iteration)))
+                later[other] = self._as_bound(given, number(counter.after(trips)))
             bound = self.scope.find(name)
             with self._collected() as read:
-                self._iteration(head.body)
+                self._iteration(body)
                 for part in rest:
                     self._effect(part)
             if not within and self.scope.find(name) != bound:
@@ -200,6 +215,23 @@ class Loops(Statements):
         later |= {n: place for n in turns if (place := self.scope.find(n)) is not None}
         loop = For(printed_name, begin, begin + whole * stride, stride, tuple(found))
         return [*[loop] * (period == 1 or whole > 0), *remaining], later
+
+    def _counters(
+        self, names: Sequence[str], iteration: Sequence[Node], changing: frozenset[str]
+    ) -> dict[str, Counter]:
+        """The variables among `names` that count iterations and then begin again."""
+        found: dict[str, Counter] = {}
+        for name in names:
+            start = self.scope.find(name)
+            if not isinstance(start, Value) or start.interval is None:
+                continue
+            first, largest = start.interval[0], RANGES[start.type][1]
+            if first != start.interval[1]:
+                continue
+            counter = counter_of(name, first, largest, iteration, changing, self.constant)
+            if counter is not None:
+                found[name] = counter
+        return found
 
     def _ends(self, node: Node, test: Test) -> tuple[Value | Place, Value]:
         """The first value of a loop's variable, and the limit with which it is compared."""

@@ -121,6 +121,8 @@ class Statements(Declarations):
                 self.statements(node.named_children)
         elif node.type == "declaration":
             self.declaration(node)
+        elif _runs_once(node):
+            self.statement(field_of(node, "body"))
         elif node.type in ("for_statement", "while_statement", "do_statement"):
             self._done += self.loop(node)
         elif node.type == "if_statement":
@@ -453,6 +455,13 @@ def otherwise(node: Node) -> Node | None:
     """The statements of an `if` for a false condition."""
     found = node.child_by_field_name("alternative")
     return found.named_children[-1] if found is not None else None
+
+
+def _runs_once(node: Node) -> bool:
+    """Whether a statement is `do { ... } while (0)`, as in macros, which nothing leaves early."""
+    if node.type != "do_statement" or text_of(condition_of(node)) not in ("0", "false"):
+        return False
+    return not leaves_early(field_of(node, "body"))
 
 
 def returns(node: Node) -> bool:

@@ -41,6 +41,8 @@ MOST_UNROLLED = 400
 """The same limit for statements, because compilers take 10 s for some thousand statements."""
 _MOST_PACKED = 5
 """Maximum number of inputs that one sequence packs."""
+_LEAST_READS = 2
+"""How often a loop must read the elements of copies on average that only make them wider."""
 _MOST_KEPT = 8
 _MOST_SPLIT = 24
 _COPIES = (2, 3, 4, 6, 8)
@@ -184,7 +186,9 @@ class Whole:
                 )
                 here = replace(there, loop=step.loop)
                 needed = applies(there, after) and not applies(here, kernel)
-                if wider or (needed and not self._is_vectorised_around(step.loop, kernel)):
+                if (wider and _is_read_often(kernel, step.loop, after)) or (
+                    needed and not self._is_vectorised_around(step.loop, kernel)
+                ):
                     steps.append((step, kernel))
                     kernel = after
                     break
@@ -291,9 +295,16 @@ class Whole:
         return max(found, key=worth)
 
 
+def _is_read_often(kernel: Kernel, number: int, after: Kernel) -> bool:
+    """Whether making the new copies takes little time beside the innermost loop that reads them."""
+    copied = sum(math.prod(array.sizes) for array in after.scratch[len(kernel.scratch) :])
+    return math.prod(o.trips for o in around(kernel, number)) >= _LEAST_READS * copied
+
+
 def _sums_wider(loop: For, kernel: Kernel) -> bool:
-    """Whether the only inner loop of a loop sums integers that were packed as wider ones."""
-    wider = {array.name for array in kernel.scratch if array.type in WIDER.values()}
+    """Whether the only inner loop of a loop sums integers of the type of packed wider ones."""
+    arrays = (*kernel.parameters, *kernel.scratch)
+    wider = {array.name for array in arrays if array.type in WIDER.values()}
     inner = [s for s in loop.body if isinstance(s, For)]
     read = {e.array for e in expressions(tuple(inner)) if isinstance(e, Element)}
     sums = [s.target for s in statements(tuple(inner)) if isinstance(s, Assign)]

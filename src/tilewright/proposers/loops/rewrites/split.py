@@ -21,6 +21,8 @@ After::
     if (i + -1 >= 0 && i + -1 < 64) sum = sum + X[i + -1] * W[-1 + 1];
     ...
 
+A loop whose variable stands for a row and a column becomes two loops: `remainders.py`.
+
 Integers that are computed from the variable, as in `int left = i > 0 ? i - 1 : 0;`, are then
 replaced by their values.
 """
@@ -55,6 +57,7 @@ from tilewright.proposers.loops.ir import (
     statements,
     with_loop,
 )
+from tilewright.proposers.loops.rewrites.remainders import has_remainders, nested
 
 _MOST_PARTS = 4
 _MOST_WRITTEN_OUT = 7
@@ -75,6 +78,8 @@ def split(kernel: Kernel, number: int) -> Kernel:
     loop = loops(kernel)[number]
     if loop.threads > 1 or any(isinstance(s, Command) for s in statements(loop.body)):
         raise NotApplicableError("the loop is shared among threads, or issues commands")
+    if has_remainders(loop):
+        return nested(kernel, number)
     last = loop.first + loop.trips * loop.step
     if _can_be_written_out(loop):
         return _written_out(kernel, number)

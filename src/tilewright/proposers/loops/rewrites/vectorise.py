@@ -17,6 +17,7 @@ last vector begins at iteration 984 instead, and no iteration remains.
 
 A running sum is the sum of the lanes up to each (`v_running`), or before each where it is read
 before it grows, after what the vectors before carry; that of whole numbers is in `whole_scans`.
+What is the same in all iterations is computed before the loop (`invariants`).
 A loop that reads and writes its arrays from the last element to the first is turned round.
 Loops inside stay: what is private to an
 iteration becomes a vector, what does not change with the loop's variable stays a scalar.
@@ -62,6 +63,7 @@ from tilewright.proposers.loops.ir import (
     statements,
     with_loop,
 )
+from tilewright.proposers.loops.rewrites.invariants import moved_out
 from tilewright.proposers.loops.rewrites.vectors import Converter
 from tilewright.proposers.loops.rewrites.whole_scans import sums_whole_numbers, whole_scan
 
@@ -121,7 +123,8 @@ def vectorise(kernel: Kernel, number: int, lanes: int) -> Kernel:
         for name, vector in carried.items()
     ]
     vectorised = replace(loop, last=main, step=lanes, body=vectors)
-    new.append(vectorised)
+    before, vectorised = moved_out(vectorised, converter.is_float, taken)
+    new += [*before, vectorised]
     repeated = main < loop.last and not running and _may_run_twice(loop, found)
     if repeated:
         new.append(replace(vectorised, first=loop.last - lanes, last=loop.last, threads=1))

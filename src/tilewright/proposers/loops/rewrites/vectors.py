@@ -277,13 +277,14 @@ class Converter:
 
     def _beside(self, operand: Expr) -> Expr:
         """An operand of vector arithmetic, which must be a vector or a float."""
-        if self._is_vector(operand) or self._is_float(operand):
+        if self._is_vector(operand) or self.is_float(operand):
             return operand
         if isinstance(operand, Number):
             return Number(f"{operand.text}.0f" if operand.text.isdigit() else f"{operand.text}f")
         return Call("v_splat", (operand,))
 
-    def _is_float(self, scalar: Expr) -> bool:
+    def is_float(self, scalar: Expr) -> bool:
+        """Whether a value that is the same for all lanes is known to be a float."""
         if isinstance(scalar, Number):
             return scalar == INFINITY or scalar.text.endswith(("f", "F"))
         if isinstance(scalar, Var):
@@ -296,7 +297,7 @@ class Converter:
             return scalar.type == "float"
         arithmetic = isinstance(scalar, Binary) and scalar.operator in "+-*/"
         return (arithmetic or isinstance(scalar, Negative)) and all(
-            map(self._is_float, parts(scalar))
+            map(self.is_float, parts(scalar))
         )
 
     def _select(self, expr: Select, *, large: bool = False) -> Expr:
@@ -332,7 +333,7 @@ class Converter:
                 raise NotApplicableError(what)
         elif isinstance(expr, Binary) and expr.operator in "/%":
             quotient = self._value(expr)
-            if not self._is_vector(quotient) and not self._is_float(quotient):
+            if not self._is_vector(quotient) and not self.is_float(quotient):
                 raise NotApplicableError("integers are divided under a condition")
 
     def _element(self, element: Element, *, large: bool = False) -> Expr:
