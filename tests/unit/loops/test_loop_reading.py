@@ -69,6 +69,8 @@ def test_kernels_of_many_styles_are_read(file: Path) -> None:
          "for (int i = 0; i < 8; i += 2) { X[i] = 0.0f; } X[8] = 1.0f;"),
         ("do { float t = X[0]; X[0] = X[1]; X[1] = t; } while (0);",
          "float t = X[0]; X[0] = X[1]; X[1] = t;"),
+        ("do { X[0] = 1.0f; if (X[1] > 0.0f) continue; X[2] = 1.0f; } while (0); X[3] = 1.0f;",
+         "X[0] = 1.0f; X[2] = X[1] > 0.0f == 0 ? 1.0f : X[2]; X[3] = 1.0f;"),
         ("int i = 3; do { X[i] = 0.0f; i++; } while (i < 0); X[i] = 1.0f;",
          "for (int i = 3; i < 4; i++) { X[i] = 0.0f; } X[4] = 1.0f;"),
         ("const float *p = X, *end = X + 8; float s = 0.0f; do s += *p++; while (p < end);",

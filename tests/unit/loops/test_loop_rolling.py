@@ -33,6 +33,9 @@ def body_of(kernel: Kernel) -> str:
         ("for (int i = 0; i < 64; i += 4) { float a = X[i], b = X[i + 2]; "
          "Z[i] = a * a; Z[i + 2] = b * b; }",
          "for (int i = 0; i < 64; i += 2) { Z[i] = X[i] * X[i]; }"),
+        ("for (int i = 0; i < 64; i += 2) { float a = Z[i], b = Z[i + 1]; "
+         "Z[i] = a * a; Z[i + 1] = b * b; }",
+         "for (int i = 0; i < 64; i++) { Z[i] = Z[i] * Z[i]; }"),
         ("float s = 0.0f, t = 0.0f; for (int i = 0; i < 64; i += 2) "
          "{ s += X[i] * Y[i]; t += X[i + 1] * Y[i + 1]; } Z[0] = s + t;",
          "float s = 0.0f; float t = 0.0f; for (int i = 0; i < 64; i++) "
@@ -62,6 +65,13 @@ def test_copies_become_iterations(before: str, after: str) -> None:
         "for (int i = 0; i < 64; i += 2) { Z[i] = X[i] + Y[i]; Z[i + 1] = X[i + 1] - Y[i + 1]; }",
         "for (int i = 0; i < 64; i += 2) { Z[i] = sqrtf(X[i]); Z[i + 1] = expf(X[i + 1]); }",
         "for (int i = 0; i < 64; i += 2) { Z[i] = (float)i; Z[i + 1] = (float)(i + 1); }",
+        # What a variable was made of has changed, or may have changed.
+        "for (int i = 0; i < 64; i += 2) { float a = Z[i], b = Z[i]; "
+        "Z[i] = a * a; Z[i + 1] = b * b; }",
+        "for (int i = 0; i < 62; i += 2) { float a = Z[i + 1], b = Z[i + 2]; "
+        "Z[i + 1] = a * 2.0f; Z[i] = a * a; Z[i + 2] = b * 2.0f; Z[i + 1] = b * b; }",
+        "int n = A[0]; for (int i = 0; i < 64; i += 2) { float a = Z[i + n], b = Z[i + n + 1]; "
+        "Z[i] = a * a; Z[i + 1] = b * b; }",
         # What a sum is multiplied with, or another statement reads, is no plain sum.
         "float s = 0, t = 0; for (int i = 0; i < 64; i += 2) { s = s * X[i]; t = t * X[i + 1]; }",
         "float s = 0, t = 0; for (int i = 0; i < 64; i += 2) { s += X[i]; t += X[i + 1] * s; }",

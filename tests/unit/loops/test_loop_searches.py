@@ -46,6 +46,9 @@ SEARCHES = {
         "if (X[i] > best) { best = X[i]; at = i; }", "float best = X[0]; long at = 0;"
     ),
     "place_alone": in_a_loop("if (X[i] < X[at]) at = i;", "float best = 0.0f; int at = 2;"),
+    "magnitude_alone": in_a_loop(
+        "at = fabsf(X[at]) < fabsf(X[i]) ? i : at;", "float best = 0.0f; int at = 2;"
+    ),
     "downwards": (
         f"{HEAD} {{ float best = X[18]; int at = 18; for (int i = 17; i >= 0; i--) "
         "if (X[i] > best) { best = X[i]; at = i; } V[0] = best; P[0] = at; }"
@@ -122,6 +125,9 @@ def test_of_equal_values_the_first_one_counts(name: str) -> None:
         LARGEST.replace("X[", "U["),
         in_a_loop("if (X[i] < X[at + 1]) at = i;", "float best = 0.0f; int at = 2;"),
         in_a_loop("if (X[i] < D[at]) at = i;", "float best = 0.0f; int at = 2;"),
+        # A compiler may compute one of both with more precision.
+        in_a_loop("if (X[i] * X[i] < X[at] * X[at]) at = i;", "float best = 0.0f; int at = 2;"),
+        in_a_loop("if (sqrtf(X[i]) < sqrtf(X[at])) at = i;", "float best = 0.0f; int at = 2;"),
         in_a_loop("if (X[i] < X[at]) at = i + 1;", "float best = 0.0f; int at = 2;"),
     ],
 )  # fmt: skip

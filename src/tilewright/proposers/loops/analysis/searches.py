@@ -3,7 +3,7 @@
 Each iteration compares a value with the best one so far, strictly, and keeps either the value and
 its place, or only the place::
 
-    int holds = X[i] > best;                   at = X[i] > X[at] ? i : at;
+    int holds = X[i] > best;                   at = fabsf(X[i]) > fabsf(X[at]) ? i : at;
     best = holds ? X[i] : best;
     at = holds ? i : at;
 """
@@ -38,6 +38,7 @@ from tilewright.proposers.loops.ir import (
     Type,
     Var,
     changed,
+    parts,
     walk,
 )
 
@@ -96,8 +97,9 @@ def search_of(loop: For, types: Mapping[str, Type], kernel: Kernel) -> Search:
         raise NotApplicableError("the place is not a sum with the loop's variable")
     if least < 0 or most > RANGES["int"][1]:
         raise NotApplicableError("places may be negative or too large")
-    best_type = types.get(best) if first is None else _element_type(first, kernel)
     at_type = types.get(at)
+    of_elements = type_of(first, array_types(kernel)) if first is not None else None
+    best_type = types.get(best) if first is None else of_elements
     if at_type not in _PLACES or best_type is None or best_type == "vector":
         raise NotApplicableError("the place or the value has another type")
     arrays = array_types(kernel)
@@ -160,11 +162,11 @@ def _by_place(kept: Assign, own: Mapping[str, Expr | None], kernel: Kernel) -> _
         (test.left, test.right, test.operator),
         (test.right, test.left, _EXCHANGED[test.operator]),
     ):
-        if not isinstance(first, Element) or at in walk(value) or not isinstance(place, Var):
+        if not _is_exact(first, kernel) or at in walk(value) or not isinstance(place, Var):
             continue
         here = changed(first, lambda e: place if e == at else e)
-        if here == value and at in walk(first) and _element_type(first, kernel) is not None:
-            return f"{first.array} of {at.name}", at.name, (value, operator), place, first
+        if here == value and at in walk(first):
+            return f"best of {at.name}", at.name, (value, operator), place, first
     return None
 
 
@@ -198,10 +200,16 @@ def _without_cast(place: Expr) -> Expr:
     return place.value if isinstance(place, Cast) and place.type in _PLACES else place
 
 
-def _element_type(expr: Expr, kernel: Kernel) -> Type | None:
-    """The type of an element of a parameter or a static array."""
-    kind = array_types(kernel).get(expr.array) if isinstance(expr, Element) else None
-    return kind if kind is not None and (is_whole(kind) or kind in ("float", "double")) else None
+def _is_exact(expr: Expr, kernel: Kernel) -> bool:
+    """Whether a value is an element, perhaps its magnitude or its negative, which no compiler
+    computes with more precision in one place than in another."""
+    if isinstance(expr, Element):
+        kind = array_types(kernel).get(expr.array)
+        return kind is not None and (is_whole(kind) or kind in ("float", "double"))
+    if isinstance(expr, Negative):
+        return _is_exact(expr.value, kernel)
+    magnitude = isinstance(expr, Call) and expr.function in ("fabsf", "fabs")
+    return magnitude and all(_is_exact(part, kernel) for part in parts(expr))
 
 
 def _keeps(kind: Type | None, other: Type) -> bool:

@@ -458,10 +458,8 @@ def otherwise(node: Node) -> Node | None:
 
 
 def _runs_once(node: Node) -> bool:
-    """Whether a statement is `do { ... } while (0)`, as in macros, which nothing leaves early."""
-    if node.type != "do_statement" or text_of(condition_of(node)) not in ("0", "false"):
-        return False
-    return not leaves_early(field_of(node, "body"))
+    """Whether a statement is `do { ... } while (0)`, as in macros."""
+    return node.type == "do_statement" and text_of(condition_of(node)) in ("0", "false")
 
 
 def returns(node: Node) -> bool:

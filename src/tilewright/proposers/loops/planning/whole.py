@@ -80,7 +80,6 @@ class Whole:
         rolled: Steps = []
         kernel = self.rolled(kernel, rolled)
         ways: list[tuple[Callable[[Kernel, Steps], Kernel], ...]] = [
-            *[()] * bool(rolled),
             (self.split, vectors, self.chained),
             (self.split, self.kept, vectors, tiles, self.chained),
             (self.split, self.packed, self.kept, vectors, tiles),
@@ -90,6 +89,7 @@ class Whole:
         if any(p.type in WIDER for p in kernel.parameters):
             ways.append((self.split, self.kept, self.packed, vectors, tiles))
         ways.append((self.separate_tables,))
+        ways += [()] * bool(rolled)
         made: dict[Kernel, Steps] = {}
         for way in ways:
             steps: Steps = [*rolled]

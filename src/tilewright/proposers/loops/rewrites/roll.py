@@ -72,34 +72,53 @@ def roll(kernel: Kernel, number: int) -> Kernel:
 
 def _without_variables(body: tuple[Statement, ...]) -> list[Assign]:
     """The assignments in which variables are replaced by their values."""
-    assigned = [s for s in body if isinstance(s, Assign)]
-    changing = {t.name if isinstance(t, Var) else t.array for t in (s.target for s in assigned)}
-    values: dict[str, Expr] = {}
+    assigned = {s.target for s in body if isinstance(s, Assign)}
+    values: dict[Expr, Expr] = {}
+    changed_since: set[Expr] = set()
 
     def change(expr: Expr) -> Expr:
-        return values.get(expr.name, expr) if isinstance(expr, Var) else expr
+        if expr in changed_since:
+            raise NotApplicableError("the loop changes what a variable was made of")
+        return values.get(expr, expr)
 
     found: list[Assign] = []
     for statement in body:
         if isinstance(statement, Declare):
-            if statement.value is None or statement.sizes or statement.name in changing:
+            variable = Var(statement.name)
+            if statement.value is None or statement.sizes or variable in assigned:
                 raise NotApplicableError(f"{statement.name} is assigned in the loop")
             value = changed(statement.value, change)
-            read = {e.name if isinstance(e, Var) else e.array for e in walk(value)
-                    if isinstance(e, (Var, Element, Load))}  # fmt: skip
-            if read & changing:
-                raise NotApplicableError(f"{statement.name} is made of what the loop changes")
             # The type is that of the declaration. If the value already has this type, no cast is
             # needed.
             same = isinstance(value, (Element, Load)) or statement.type in ("float", "vector")
-            values[statement.name] = value if same else Cast(statement.type, value)
+            values[variable] = value if same else Cast(statement.type, value)
         elif isinstance(statement, Assign):
             target = changed(statement.target, change)
             assert isinstance(target, (Var, Element, Load))
             found.append(Assign(target, changed(statement.value, change)))
+            changed_since |= {
+                name
+                for name, value in values.items()
+                if not all(_differ(e, target) for e in walk(value))
+            }
     if sum(1 for _ in expressions(tuple(found))) > _MOST_PARTS:
         raise NotApplicableError("the loop is too long")
     return found
+
+
+def _differ(read: Expr, written: Var | Element | Load) -> bool:
+    """Whether an expression, leaving its parts aside, is certainly not what is written."""
+    if isinstance(read, Var) or isinstance(written, Var):
+        return read != written
+    if not isinstance(read, (Element, Load)) or read.array != written.array:
+        return True
+    if isinstance(read, Load) or isinstance(written, Load):
+        return False
+    distances = (
+        linear(Binary("-", one, other))
+        for one, other in zip(read.subscripts, written.subscripts, strict=True)
+    )
+    return any(not terms and distance for terms, distance in distances)
 
 
 def _terms(statement: Assign) -> Iterator[Assign]:
