@@ -97,7 +97,7 @@ class Copy:
             return Judged("code is gone", str(gone))
         self._write(path, changed)
         try:
-            tested = self.run(["-x", *mutant.tests], TIMEOUT_S)
+            tested = self.run(["-x", *mutant.tests], mutant.rule, TIMEOUT_S)
         finally:
             self._write(path, text)
         equivalent = mutant.equivalent
@@ -110,13 +110,14 @@ class Copy:
             return Judged("not equivalent", said, tested.failed)
         return Judged("killed", tested.said, tested.failed or mutant.tests)
 
-    def run(self, tests: Iterable[str], timeout_s: float | None = None) -> Tested:
-        """Run tests, and what else pytest is told."""
+    def run(self, tests: Iterable[str], rule: str = "", timeout_s: float | None = None) -> Tested:
+        """Run tests, those first whose names are like the rule, for a limited time."""
         asked, answers = self._forks.stdin, self._forks.stdout
         assert asked
         assert answers
         self._failed.unlink(missing_ok=True)
-        asked.write(json.dumps(["-q", "-p", "no:cacheprovider", *tests]).encode() + b"\n")
+        arguments = ["-q", "-p", "no:cacheprovider", *tests]
+        asked.write(json.dumps([arguments, rule]).encode() + b"\n")
         asked.flush()
         process = int(answers.readline())
         in_time, _, _ = select.select([answers], [], [], timeout_s)

@@ -69,6 +69,8 @@ def test_every_field_that_is_stored_has_a_type_that_can_be_checked(cls: type) ->
         (OUTCOME, "verdict", to_json(PLAN)),
         (OUTCOME, "breakdown", []),
         (OUTCOME, "breakdown", {"load": "1"}),
+        (OUTCOME, "breakdown", {"load": float("inf")}),
+        (OUTCOME, "breakdown", {"load": float("nan")}),
         (OUTCOME, "breakdown", {"\ud800": 1.0}),
         (OUTCOME, "samples", {"all": 1.0}),
         (OUTCOME, "by_line", {"3": {"load": None}}),
@@ -77,10 +79,13 @@ def test_every_field_that_is_stored_has_a_type_that_can_be_checked(cls: type) ->
         (OUTCOME, "bound", "1"),
         (PLAN, "parameters", {"turn": [1]}),
         (PLAN, "expected_gain", {}),
+        (PLAN, "expected_gain", float("inf")),
         (FAILED, "stage", "elsewhere"),
         (FAILED, "stage", ["build"]),
         (FAILED, "line", 1.5),
         (FAILED, "line", True),
+        (FAILED, "line", MOST_INTEGER),
+        (FAILED, "line", -MOST_INTEGER),
     ],
 )
 def test_a_field_of_another_type_is_refused(record: Any, field: str, value: Any) -> None:
