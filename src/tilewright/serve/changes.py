@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 POLL_S = 0.05
 """Seconds between two reads of the database."""
+REST_S = 0.1
+"""Seconds after an update in which a run's page receives no other. A quick search stores dozens of
+trials per second, and a page that was drawn for each would take CPU time from it.
+"""
 AWAY_S = 0.2
 """Seconds between two attempts to read while the database server is unavailable."""
 ALIVE_S = 15.0
@@ -42,6 +46,7 @@ class Changes:
         self.away = ""
         """Why the database cannot be read now, in a sentence for users."""
         self._waiting = 0
+        self._token: object = None
         self._news = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
 
@@ -61,6 +66,13 @@ class Changes:
         finally:
             self._waiting -= 1
 
+    async def rest(self) -> None:
+        """Return after `REST_S` seconds, or when the server ends."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(REST_S):
+                while not self.ended:
+                    await self._news.wait()
+
     async def end(self) -> None:
         """Wake all waiting streams, because the server is ending."""
         self.ended = True
@@ -77,15 +89,14 @@ class Changes:
         told.set()
 
     async def _watch(self) -> None:
-        token: object = None
         while self._waiting:
             away = ""
             try:
                 found = await asyncio.to_thread(self._overview.change_token)
             except TilewrightError as error:
                 found, away = None, str(error)
-            if (found, away) != (token, self.away):
-                token = found
+            if (found, away) != (self._token, self.away):
+                self._token = found
                 self.tell(away)
             await asyncio.sleep(AWAY_S if away else POLL_S)
 
@@ -137,6 +148,7 @@ async def run_stream(site: Site, changes: Changes, request: Request) -> Streamin
                 if text != told:
                     told = text
                     yield text
+                    await changes.rest()
                     continue
             yield ": nothing new\n\n"
 
