@@ -4,6 +4,7 @@ timed.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -150,7 +151,17 @@ def require_clock(opened: OpenTask, settings: Settings, project: Path) -> None:
     """Raise `NotTimedError` if this machine cannot time the kernels of the task."""
     if isinstance(opened.task, Untimed) and opened.task.untimed is not None:
         said = f"{opened.name} cannot be optimised on this machine: {opened.task.untimed}."
-        raise NotTimedError(f"{said}{_derived(opened, settings, project)}")
+        raise NotTimedError(f"{said}{_possible(opened)}{_derived(opened, settings, project)}")
+
+
+def _possible(opened: OpenTask) -> str:
+    """The commands that compile and check the task's kernels without timing them."""
+    name = shlex.quote(opened.name)
+    said = f" `tilewright check {name}` compiles and checks the starting kernel on this machine"
+    if not Path(opened.name).is_dir():
+        return f"{said}."
+    file = shlex.quote(str(Path(opened.name) / opened.target.brief().language.file))
+    return f"{said}, and `tilewright evaluate {file} --workload {name}` a kernel that you changed."
 
 
 def _derived(opened: OpenTask, settings: Settings, project: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,6 +10,7 @@ import typer
 
 from tilewright.cli.options import Json, NoColor, Project, RunName, UnusedProject, command_text
 from tilewright.cli.output import check_outputs, write_bytes, write_json
+from tilewright.cli.wrapping import between_words
 
 if TYPE_CHECKING:
     from tilewright.bundles import Verification
@@ -133,4 +135,4 @@ def _print(found: Verification) -> None:
     style = "bold green" if found.confirmed else "bold red"
     console.print(Text(f"{found.workload}: {verdict}", style=style))
     for reason in found.reasons:
-        console.print(Text(f"  {reason}"), soft_wrap=True)
+        console.print(Text(between_words(f"  {reason}", sys.stdout)), soft_wrap=True)

@@ -16,6 +16,7 @@ from tilewright.cli.options import (
     command_text,
 )
 from tilewright.cli.output import check_outputs, write_json
+from tilewright.cli.wrapping import say_sentence
 from tilewright.core.config import Settings
 
 if TYPE_CHECKING:
@@ -62,21 +63,21 @@ def check(
     settings = Settings(target=target)
     opened = open_task(folder, settings.recorded())
     workload = opened.task.workload
-    typer.echo(f"ok  workload  {arrays(workload)}")
+    say_sentence(f"ok  workload  {arrays(workload)}")
     measured = None
     try:
         measured = check_kernel(opened, settings)
     except NotTimedError as error:
         why = as_started(str(error))
-        typer.echo(
+        say_sentence(
             f"ok  kernel    agrees with the reference, but cannot be timed on this machine: {why}"
         )
     else:
         count = len(measured.verdict.checks)
         said = f"{number(measured.latency)} {measured.quantity} {measured.unit}"
-        typer.echo(f"ok  kernel    agrees with the reference in {count} comparisons; {said}")
+        say_sentence(f"ok  kernel    agrees with the reference in {count} comparisons; {said}")
     check_reference(opened, settings)
-    typer.echo(
+    say_sentence(
         "ok  reference gives the same results in every call; deliberately wrong kernels "
         "are rejected"
     )

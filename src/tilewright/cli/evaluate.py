@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,7 @@ import typer
 from tilewright.cli import search_options as options
 from tilewright.cli.options import Json, NoColor, TargetName, UnusedProject
 from tilewright.cli.output import check_outputs, write_json
+from tilewright.cli.wrapping import between_words
 from tilewright.core.config import Settings
 
 if TYPE_CHECKING:
@@ -265,17 +267,20 @@ def _print_measured(
         console.print(table)
     if outcome.feedback:
         console.print()
-        console.print(Text("\n".join((outcome.feedback, *notes))), soft_wrap=True)
+        console.print(
+            Text(between_words("\n".join((outcome.feedback, *notes)), sys.stdout)), soft_wrap=True
+        )
     for warning in outcome.warnings:
         console.print()
-        console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
+        told = between_words(f"warning: {warning}", sys.stdout)
+        console.print(Text(told, style="yellow"), soft_wrap=True)
     if evaluation.baselines:
         console.print()
         console.print(comparison(evaluation.baselines, outcome))
 
 
 def _print_failed(console: Console, evaluation: Evaluation, outcome: Failed, file: Path) -> None:
-    """Print the kind and the stage of the failure, the source line, and the unchanged log."""
+    """Print the kind and the stage of the failure, the source line, and the log."""
     from rich.text import Text
 
     kind = outcome.kind.replace("_", " ")
@@ -284,4 +289,4 @@ def _print_failed(console: Console, evaluation: Evaluation, outcome: Failed, fil
     if outcome.line is not None and 0 < outcome.line <= len(lines):
         place = f"{file}:{outcome.line}: {lines[outcome.line - 1].strip()}"
         console.print(Text(place), soft_wrap=True)
-    console.print(Text(outcome.log.rstrip()), soft_wrap=True)
+    console.print(Text(between_words(outcome.log.rstrip(), sys.stdout)), soft_wrap=True)

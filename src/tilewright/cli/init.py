@@ -11,6 +11,7 @@ import typer
 
 from tilewright.cli.options import Json, NoColor, UnusedProject, as_started, command_text
 from tilewright.cli.output import check_outputs, json_text, write_json
+from tilewright.cli.wrapping import say_sentence
 from tilewright.core.errors import InputError, OutputError
 
 EPILOG = """
@@ -87,7 +88,7 @@ def init(
     except OSError as error:
         raise OutputError(f"cannot write {folder}: {(error.strerror or '').lower()}.") from error
     kernel = next(file for file in files if file not in ("workload.toml", "reference.py"))
-    typer.echo(f"wrote {', '.join(str(folder / file) for file in files)}")
+    say_sentence(f"wrote {', '.join(str(folder / file) for file in files)}")
     if from_function:
         typer.echo(f"write the kernel   {folder / kernel}")
     typer.echo(f"check it           {command_text('check', str(folder))}")
@@ -99,9 +100,9 @@ def init(
     else:
         tried = command_text("evaluate", str(folder / kernel), "--workload", str(folder))
         typer.echo(f"check a change     {tried}")
-        typer.echo(f"A search cannot run on this machine: {as_started(reason)}.")
+        say_sentence(f"A search cannot run on this machine: {as_started(reason)}.")
     if missing is not None:
-        typer.echo(f"Before you check it: {missing}")
+        say_sentence(f"Before you check it: {missing}")
     write_json(json, {"folder": str(folder), "files": list(files)})
 
 

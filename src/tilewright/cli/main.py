@@ -41,6 +41,7 @@ from tilewright.cli import (
 )
 from tilewright.cli.options import as_started, command_text, show_help_without_command
 from tilewright.cli.plain_help import use_plain_help
+from tilewright.cli.wrapping import between_words
 from tilewright.core.errors import InputError, TilewrightError
 from tilewright.core.text import plain_text
 
@@ -222,25 +223,12 @@ def _complain(message: str) -> None:
     """Print one line on stderr. On a terminal, the line is wrapped between words, and red unless
     colours are disabled.
     """
+    one_line = as_started(" ".join(plain_text(message[:_MAX_MESSAGE]).split()))
+    text = between_words(f"error: {one_line}", sys.stderr).removeprefix("error:")
+    # The label is coloured after the line is wrapped, because colour codes would count as columns.
     plain = os.environ.get("NO_COLOR")
     label = "error:" if plain else typer.style("error:", fg="red", bold=True)
-    one_line = as_started(" ".join(plain_text(message[:_MAX_MESSAGE]).split()))
-    typer.echo(_between_words(f"{label} {one_line}"), err=True)
-
-
-def _between_words(line: str) -> str:
-    """The line, wrapped between words on a terminal and unchanged elsewhere."""
-    if not _is_read_by_a_person():
-        return line
-    import shutil
-    import textwrap
-
-    width = shutil.get_terminal_size().columns
-    return textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
-
-
-def _is_read_by_a_person() -> bool:
-    return sys.stderr.isatty()
+    typer.echo(f"{label}{text}", err=True)
 
 
 def _write_crash_log() -> Path:

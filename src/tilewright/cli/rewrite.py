@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +11,7 @@ import typer
 
 from tilewright.cli.options import Json, NoColor, TargetName, UnusedProject
 from tilewright.cli.output import check_outputs, write_json, write_text
+from tilewright.cli.wrapping import between_words
 
 if TYPE_CHECKING:
     from tilewright.core.tasks import OpenTask
@@ -145,7 +147,8 @@ def _print(found: Rewrites, with_left: bool) -> None:
         return
     console.print()
     for place in found.left_alone:
-        console.print(f"left alone: {place}", markup=False, highlight=False, soft_wrap=True)
+        told = between_words(f"left alone: {place}", sys.stdout)
+        console.print(told, markup=False, highlight=False, soft_wrap=True)
     if not found.left_alone:
         console.print("The rewriter understands the whole kernel.")
 

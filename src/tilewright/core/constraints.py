@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tilewright.core.errors import InputError
 
@@ -87,14 +87,28 @@ def names_and_length(text: str) -> tuple[list[str], int]:
 
 
 def together(constraints: Sequence[str], names: Sequence[str]) -> Callable[[Sequence[int]], bool]:
-    """Whether all constraints hold for these values. A division by zero does not hold."""
-    tests = [compile(_expression(text), "<constraint>", "eval") for text in constraints]
+    """Whether all constraints hold for these values. They are tested in their order up to the first
+    one that does not hold; `InputError` if one of those divides by zero."""
+    tests = [(text, compile(_expression(text), "<constraint>", "eval")) for text in constraints]
 
     def holds(point: Sequence[int]) -> bool:
         scope = {"__builtins__": {}, **FUNCTIONS, **dict(zip(names, point, strict=True))}
-        try:
-            return all(eval(test, scope) for test in tests)
-        except ZeroDivisionError:
-            return False
+        for text, test in tests:
+            try:
+                if not eval(test, scope):
+                    return False
+            except ZeroDivisionError:
+                raise _divides_by_zero(text, dict(zip(names, point, strict=True))) from None
+        return True
 
     return holds
+
+
+def _divides_by_zero(text: str, values: Mapping[str, int]) -> InputError:
+    used = dict.fromkeys(names_and_length(text)[0])
+    given = ", ".join(f"{name} = {values[name]}" for name in used)
+    zero = next((name for name in used if values[name] == 0), "DIVISOR")
+    return InputError(
+        f"the template's constraint {shown(text)} divides by zero{' for ' * bool(given)}{given}. "
+        f"Remove this value, or test it before in a constraint such as {zero} != 0."
+    )

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -187,9 +188,15 @@ def parse_template(text: str, notation: TemplateNotation | None) -> KernelTempla
         code = line.split(notation.comment.split()[0])[0]
         if found is None:
             if stray.search(code) and not code.lstrip().startswith("#define"):
+                if code.count("(") > code.count(")"):
+                    raise InputError(
+                        f"line {number} of the template, {shown(line)}, has no closing bracket. "
+                        "Add the missing ) on the same line."
+                    )
                 raise InputError(
                     f"line {number} of the template, {shown(line)}, contains other code than the "
-                    f"parameter. Write {notation.parameter} on a line of its own."
+                    "declaration of a parameter or constraint. Write each declaration, such as "
+                    f"{notation.parameter}, on a line of its own."
                 )
         elif found[0] is None:
             constraints.append(found[1])
@@ -258,13 +265,19 @@ def _values(number: int, name: str, text: str, notation: TemplateNotation) -> tu
             "a digit or with two underscores."
         )
     try:
-        found = tuple(dict.fromkeys(int(part, 0) for part in text.split(",")))
+        found = tuple(int(part, 0) for part in text.split(","))
     except ValueError:
         found = (LARGEST + 1,)
     if any(abs(value) > LARGEST for value in found):
         raise InputError(
             f"line {number} of the template gives parameter {name} the values {shown(text)}: "
             f"expected whole numbers of 64 bits, as in {notation.parameter}."
+        )
+    repeated, times = Counter(found).most_common(1)[0]
+    if times > 1:
+        raise InputError(
+            f"line {number} of the template gives parameter {name} the value {repeated} more than "
+            "once. Give each value once."
         )
     return found
 

@@ -102,7 +102,7 @@ def read_experiment(name: str) -> Experiment:
     file = Path(name)
     if not name.endswith(".toml"):
         if name not in shipped_names():
-            hint = "You can also give the path of a .toml file that describes a target."
+            hint = "You can also give the path of a .toml file that describes an experiment."
             raise UnknownNameError("experiment", name, shipped_names(), hint)
         file = SHIPPED / f"{name}.toml"
     try:

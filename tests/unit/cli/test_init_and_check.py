@@ -141,3 +141,6 @@ def test_on_a_machine_that_cannot_time_what_works_is_printed(
     refused = cli("optimize", "mine")
     assert refused.code == 2
     assert "cannot be optimised on this machine: this CPU" in refused.err
+    folder = Path("mine").resolve()
+    assert f"`tilewright check {folder}` compiles and checks" in refused.err
+    assert f"`tilewright evaluate {folder}/kernel.c --workload {folder}`" in refused.err

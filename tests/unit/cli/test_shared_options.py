@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Iterator
@@ -12,7 +13,8 @@ import pytest
 import typer.main
 from toy_cli import Cli, World
 
-from tilewright.cli import console, main
+from tilewright.cli import console, main, wrapping
+from tilewright.cli.wrapping import between_words
 
 
 def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
@@ -101,7 +103,7 @@ def test_errors_break_between_words_on_a_terminal(
     monkeypatch.setenv("NO_COLOR", "1")
     path = "a-folder/with-a-name-that/is-longer/than-a-line-of-the-terminal"
     one_line = cli("check", path).err
-    monkeypatch.setattr(main, "_is_read_by_a_person", lambda: True)
+    monkeypatch.setattr(wrapping, "is_terminal", lambda stream: True)
     lines = cli("check", path).err.splitlines()
     assert " ".join(lines) == one_line.strip()
     assert any(path in line for line in lines)
@@ -130,3 +132,48 @@ def test_tables_fit_80_columns_and_cut_nothing(
     assert shown
     assert "\N{HORIZONTAL ELLIPSIS}" not in shown
     assert max(map(len, shown.splitlines())) <= 80
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_colour_of_the_label_takes_no_columns(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    shown = Terminal()
+    monkeypatch.setattr("sys.stderr", shown)
+    main._complain("a message whose first line has 40 columns")
+    assert re.sub(r"\x1b\[[0-9;]*m", "", shown.getvalue()).splitlines() == [
+        "error: a message whose first line has 40",
+        "columns",
+    ]
+
+
+def test_rows_of_sentences_are_indented_as_their_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    row = "ok  kernel    agrees with the reference in 5 comparisons; 33,128 cycles"
+    assert between_words(row, io.StringIO()) == row
+    assert between_words(f"{row}\n  short", Terminal()).splitlines() == [
+        "ok  kernel    agrees with the reference",
+        "              in 5 comparisons; 33,128",
+        "              cycles",
+        "  short",
+    ]
+
+
+def test_init_breaks_between_words_on_a_terminal(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tilewright.targets.amx.support.missing_feature", lambda element: "tiles")
+    monkeypatch.setenv("COLUMNS", "72")
+    monkeypatch.setattr(wrapping, "is_terminal", lambda stream: True)
+    done = cli("init", "narrow", "--target", "amx-int8")
+    shown = done.out
+    assert done.code == 0, done.err
+    assert "A search cannot run on this machine" in shown
+    assert all(len(line) <= 72 for line in shown.splitlines())

@@ -85,7 +85,12 @@ def test_a_kernel_without_parameters_is_no_template() -> None:
         ("TUNE(TM, 16)\nTUNE_REQUIRE(print(TM))", "cannot be read"),
         ("TUNE(TM, 16)\nTUNE_REQUIRE(" + "(" * 400 + ")" * 400 + ")", "cannot be read"),
         ("TUNE(TM, 16)\nTUNE_REQUIRE(TM > 16)", "no combination"),
-        ("int x = TUNE(TM, 16);", "contains other code than the parameter"),
+        ("int x = TUNE(TM, 16);", "contains other code than the declaration"),
+        ("TUNE(TM, 16, 32, 0x10)", "gives parameter TM the value 16 more than once"),
+        ("TUNE(TM, 16)\nTUNE_REQUIRE((TM % 8 == 0", "line 2 of the template, 'TUNE_REQUIRE((TM % "),
+        ("TUNE(TM, 16)\nTUNE_REQUIRE((TM % 8 == 0", "Add the missing ) on the same line"),
+        ("TUNE(A, 0, 2)\nTUNE_REQUIRE(4 / A == 2)", "divides by zero for A = 0. Remove this value"),
+        ("TUNE(A, 2)\nTUNE_REQUIRE(4 % 0 == A)", "divides by zero for A = 2"),
         ("TUNE_REQUIRE(1 < 2)\nTUNE_REQUIRE(2 < 1)", "no combination"),
         (
             "\n".join(f"TUNE(P{n}, {', '.join(map(str, range(10)))})" for n in range(9)),
@@ -107,5 +112,6 @@ def test_an_instance_needs_a_value_that_is_there_for_every_parameter() -> None:
         template().instance({"TM": 16})
 
 
-def test_a_division_by_zero_leaves_a_point_out() -> None:
-    assert template("TUNE(A, 0, 2)\nTUNE_REQUIRE(4 / A == 2)").points() == ((2,),)
+def test_a_division_by_zero_is_refused_unless_an_earlier_test_excludes_it() -> None:
+    for test in ("A != 0 && 4 / A == 2", "A != 0)\nTUNE_REQUIRE(4 / A == 2"):
+        assert template(f"TUNE(A, 0, 2)\nTUNE_REQUIRE({test})").points() == ((2,),)

@@ -111,29 +111,29 @@ def test_the_whole_range_of_a_store_has_no_activation(machine: Machine) -> None:
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({"finish": LIMITED.replace("bias[j + x];", "bias[j + x] >> 1;")}, "something else"),
-        ({"finish": LIMITED.replace("127", "126")}, "a range that stores do not"),
-        ({"finish": LIMITED.replace("v < 0) v = 0", "v < 0) v = 5")}, "no minimum or maximum"),
+        ({"finish": LIMITED.replace("bias[j + x];", "bias[j + x] >> 1;")}, "other than sums"),
+        ({"finish": LIMITED.replace("127", "126")}, "no setting of a store limits"),
+        ({"finish": LIMITED.replace("v < 0) v = 0", "v < 0) v = 5")}, "not a minimum or maximum"),
         ({"finish": LIMITED.replace("bias[j + x]", "(int64_t)bias[j + x]")}, "more than 32 bits"),
-        ({"finish": "C[i + y][j + x] = (int8_t)(sums[y][x] + bias[j + x]);"}, "cuts off"),
-        ({"finish": LIMITED.replace("bias[j + x]", "A[i + y][x]")}, "not the type of sums"),
-        ({"finish": LIMITED.replace("bias[j + x]", "sums[x][y]")}, "no whole result"),
-        ({"finish": LIMITED, "columns": 15}, "a part of a row"),
+        ({"finish": "C[i + y][j + x] = (int8_t)(sums[y][x] + bias[j + x]);"}, "too narrow"),
+        ({"finish": LIMITED.replace("bias[j + x]", "A[i + y][x]")}, "type differs"),
+        ({"finish": LIMITED.replace("bias[j + x]", "sums[x][y]")}, "a complete sum"),
+        ({"finish": LIMITED, "columns": 15}, "only a part of a row"),
         (
             {
                 "finish": LIMITED,
                 "after": "int32_t w = sums[0][0]; mvout(&sums[0][0], ACC(0) | FULL, 16, 16); "
                 "fence(); C[i][j] = w < 0 ? 0 : w > 127 ? 127 : w;",
             },
-            "after it is overwritten",
+            "was overwritten before",
         ),
         (
             {"finish": LIMITED, "before": "mvout(&C[i][j], ACC(0), 16, 16);"},
-            "the core and commands store",
+            "both the core and commands store",
         ),
         (
             {"finish": LIMITED, "after": "mvin3(&sums[0][0], ACC(64), 16, 16);"},
-            "the core and commands use the array sums",
+            "both the core and commands use the array sums",
         ),
     ],
 )  # fmt: skip
@@ -194,17 +194,17 @@ def test_only_one_operand_is_transposed(machine: Machine) -> None:
             "    for (int n = 0; n < 64; n++) U[m][n] = B[n][m];\n  config_ex",
         )
     )
-    with pytest.raises(NotRaised, match="only one operand"):
+    with pytest.raises(NotRaised, match="transposes only one"):
         raised(both, machine)
 
 
 @pytest.mark.parametrize(
     ("copy", "reason"),
     [
-        ("T[m][n] = n < 8 ? A[n][m] : A[n - 8][m];", "unevenly"),
-        ("T[m][n] = A[n][m] < 0 ? 0 : A[n][m];", "without a product"),
-        ("if (n >= 16) T[m][n] = A[n][m];", "neither commands nor the core"),
-        ("T[m][n] = C[m][n];", "holds no result"),
+        ("T[m][n] = n < 8 ? A[n][m] : A[n - 8][m];", "uneven distances"),
+        ("T[m][n] = A[n][m] < 0 ? 0 : A[n][m];", "uses no result of a product"),
+        ("if (n >= 16) T[m][n] = A[n][m];", "neither a command nor the core"),
+        ("T[m][n] = C[m][n];", "to which no command stored a result"),
     ],
 )
 def test_other_copies_are_refused(machine: Machine, copy: str, reason: str) -> None:

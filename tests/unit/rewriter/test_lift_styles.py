@@ -188,13 +188,13 @@ def test_whole_rows_are_counted_as_rows(machine: Machine, place: str, index: str
     [
         ("int v[2]; v[0] = A[0][0]; mvin(A[v[0]], SPAD(0), 16, 1);", "memory"),
         ("int v[2]; v[0] = 3; mvin(A[v[1]], SPAD(0), 16, 1);", "table"),
-        ("int v[2]; v[0] = 3; helper(v); mvin(A[v[0]], SPAD(0), 16, 1);", "helper"),
+        ("int v[2]; v[0] = 3; helper(v); mvin(A[v[0]], SPAD(0), 16, 1);", "helper is called"),
         ("view v = {&A[0][0], 1}; for (int i = 0; i < 99; i++) { advance(&v, i);"
          " mvin(v.at, SPAD(0), 16, 1); }", "changes"),
         ("view v = {&A[0][0], 1}; view *p = &v; for (int i = 0; i < 99; i++) { advance(p, i);"
          " mvin(v.at, SPAD(0), 16, 1); }", "changes"),
         ("int k = 0; for (;; k++) { if (k == 3) continue; mvin(A[k], SPAD(0), 16, 1);"
-         " if (k > 50) break; }", "without a condition"),
+         " if (k > 50) break; }", "no condition"),
         ("const struct size *s = &sizes[1]; mvin(A[s->m], SPAD(0), 16, 1);", "table"),
     ],
 )  # fmt: skip
@@ -215,4 +215,4 @@ def test_steps_of_a_pointer_that_is_a_number_are_bytes(machine: Machine) -> None
     head = "void kernel(const float A[64][64], const float B[64][64], float C[64][64]) {\n"
     body = "uint64_t at = (uint64_t)&A[0][0]; mvin((const float *)(at + 64), SPAD(0), 4, 4);\n}\n"
     reasons = [s.reason for s in walk(lift(head + body, machine).body) if isinstance(s, Opaque)]
-    assert "arithmetic on a pointer of another type" in reasons
+    assert any("moves in steps of another type" in r for r in reasons), reasons

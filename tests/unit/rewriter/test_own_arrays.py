@@ -119,23 +119,23 @@ def test_loops_found_in_the_commands_use_own_arrays(machine: Machine) -> None:
 REFUSED = {
     "the core reads": (
         layers(between="int x = T[0][0]; if (x > 3) fence();"),
-        "the core decides by an element of an array",
+        "the core branches on a comparison of an array element",
     ),
-    "the core writes": (layers(between="T[0][0] = 3;"), "the core also uses the array T"),
+    "the core writes": (layers(between="T[0][0] = 3;"), "also the core uses the array T"),
     "the core copies": (
         layers(between="struct t { int8_t v; }; struct t *p = (struct t *)T, *q = p + 1; *p = *q;"),
-        "the core also uses the array T",
+        "also the core uses the array T",
     ),
-    "rows of an earlier call": (layers(rows="16"), "loads rows of T that it did not store before"),
+    "rows of an earlier call": (layers(rows="16"), "loads rows of T to which it has not stored"),
     "rows of an earlier filling": (
         layers(rows="s / 2"),
-        "loads rows of T that it did not store before",
+        "loads rows of T to which it has not stored",
     ),
     "rows behind the array": (
-        layers("static int8_t T[16][48], S[16][48];"), "it moves what lies behind T"
+        layers("static int8_t T[16][48], S[16][48];"), "accesses memory behind the end of T"
     ),
     "filled too often": (
-        layers("static int8_t T[65536][48];"), "T is filled again too often"
+        layers("static int8_t T[65536][48];"), "fills the array T too many times"
     ),
 }  # fmt: skip
 
@@ -149,7 +149,7 @@ def test_what_is_not_raised_is_refused(machine: Machine, what: str) -> None:
 
 @pytest.mark.parametrize("what", ["the core reads", "the core writes"])
 def test_commands_alone_do_not_stand_for_the_core(machine: Machine, what: str) -> None:
-    with pytest.raises(NotRaised, match="the core also uses the array T"):
+    with pytest.raises(NotRaised, match="also the core uses the array T"):
         scheduled(REFUSED[what][0], machine)
 
 

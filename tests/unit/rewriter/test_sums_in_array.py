@@ -22,31 +22,31 @@ WHOLE = {
 REFUSED = {
     "something to begin with": (
         "preload(SPAD(64), ACC(0), 16, 16, 16, 16); FIRST;",
-        "begin with a block",
+        "starts the sums in the array with a block",
     ),
     "two parts of a sum": (
         "TO(ACC(0)); FIRST; TO(ACC(0) | ACCUMULATE); FIRST;",
-        "sums in the array that are added to others",
+        "sums from the array are added to other sums",
     ),
     "rows on top of a sum": (
         "TO(ACC(0)); FIRST; config_ld(0, 1.0f, 16, 2); mvin3(0, ACC(0) | ACCUMULATE, 16, 16);",
-        "are added to others",
+        "are added to other sums",
     ),
     "products on top of a sum": (
         "TO(ACC(0)); FIRST; config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, 1, 0, 0);"
         "preload(SPAD(4096), ACC(0) | ACCUMULATE, 16, 16, 16, 16);"
         "compute_preloaded(SPAD(0), NONE, 16, 16, 16, 16);",
-        "are added to others",
+        "are added to other sums",
     ),
-    "to the factors": ("TO(SPAD(64)); FIRST;", "or leave it"),
-    "scaled": ("TO(ACC(0)); FIRST; config_st(48, 0.0001f);", "scaled or as they are"),
+    "to the factors": ("TO(SPAD(64)); FIRST;", "or moved to other memory"),
+    "scaled": ("TO(ACC(0)); FIRST; config_st(48, 0.0001f);", "with a scale or unscaled"),
     "unscaled": (
         "TO(ACC(0)); FIRST; mvout(&C[i][j], ACC(0) | FULL, 16, 16);",
-        "scaled or as they are",
+        "with a scale or unscaled",
     ),
     "transposed": (
         "config_ex(OUTPUT_STATIONARY, NO_ACTIVATION, 1, 1, 0); TO(ACC(0)); FIRST;",
-        "a transposed or no operand",
+        "an operand is transposed or missing",
     ),
     "a sum that nothing began": ("TO(ACC(0)); AGAIN;", "row 0 of the array is used"),
 }

@@ -33,7 +33,6 @@ MOST_OPERATIONS = 1 << 28
 about a minute. Of larger kernels, only some blocks are run (`part`)."""
 NO_GPU = (
     "no NVIDIA GPU can be used on this machine, and without one kernels cannot be timed. "
-    "`tilewright check` and `tilewright evaluate` compile and check kernels on any machine. "
     f"To search for a faster kernel, {HOW_TO_GET} (docs/targets/cuda.md)"
 )
 

@@ -10,7 +10,7 @@ from tilewright.proposers.rewriter.ir import (
 from tilewright.proposers.rewriter.lifting.kinds import NotModelled, Table, Value, is_marked
 
 _WORD = 64
-"""Number of bits of the widest integer. A shift by this number or more is undefined in C."""
+"""Number of bits of the widest integer. C does not define a shift by this number or more."""
 
 
 def literal(text: str) -> Value:
@@ -25,7 +25,7 @@ def looked_up(table: Table, index: Expr) -> Value:
     """An entry of a constant array. Entries at equal distances become one expression."""
     values = table.values
     if index.is_const and not 0 <= index.const < len(values):
-        raise NotModelled("index outside a constant array")
+        raise NotModelled("an index lies outside a constant array")
     first = values[index.const if index.is_const else 0]
     if index.is_const and first is not None:
         return first
@@ -38,7 +38,9 @@ def looked_up(table: Table, index: Expr) -> Value:
         kinds = {(v.space, v.flags) for v in values if isinstance(v, Local)}
         if isinstance(first, Local) and len(kinds) == 1:
             return Local(first.space, first.row + offset, first.flags)
-    raise NotModelled("entry of a table whose entries are not evenly spaced")
+    raise NotModelled(
+        "the entries of this table have no constant difference, so an index cannot select one"
+    )
 
 
 def _evenly(numbers: list[Expr], index: Expr) -> Expr | None:
@@ -63,7 +65,7 @@ limit."""
 def arithmetic(operator: str, left: Expr, right: Expr) -> Expr:
     """The combination of two integers; `NotModelled` if it is not affine or overflows."""
     if max(left.const.bit_length(), right.const.bit_length()) > _MOST_BITS:
-        raise NotModelled("a number that overflows")
+        raise NotModelled("a number overflows")
     match operator:
         case "+":
             return left + right
@@ -92,7 +94,7 @@ def arithmetic(operator: str, left: Expr, right: Expr) -> Expr:
             return masked(right, left.const)
         case "^" if right == Expr(1) and is_bit(left):
             return flipped(left)
-    raise NotModelled(f"operator {operator} that is not affine")
+    raise NotModelled(f"the result of the operator {operator} is not an affine expression")
 
 
 def masked(value: Expr, mask: int) -> Expr:
@@ -105,7 +107,7 @@ def masked(value: Expr, mask: int) -> Expr:
         return Expr(0)
     if mask > 0 and (mask + lowest) & mask == 0:
         return remainder(quotient(value, lowest), mask // lowest + 1) * lowest
-    raise NotModelled("operator & that is not affine")
+    raise NotModelled("the result of the operator & is not an affine expression")
 
 
 def is_bit(expr: Expr) -> bool:

@@ -44,7 +44,7 @@ class Branches(Lifting):
         test, yes, no = parts_of_if(node)
         condition = self._reader(scope).condition(test)
         if leaves_early(node):
-            raise NotModelled("branch that leaves early")
+            raise NotModelled("a branch contains break, continue, return or goto")
         holds = decided(condition)
         if holds is not None:
             chosen = yes if holds else no
@@ -61,7 +61,7 @@ class Branches(Lifting):
         """A `switch` whose cases end with `break`, as a sequence of tests."""
         subject = node.child_by_field_name("condition")
         if subject is None:
-            raise NotModelled("switch statement")
+            raise NotModelled("this form of switch statement is not supported")
         return self._cases(self._reader(scope).integer(subject), cases_of(node), scope)
 
     def _cases(self, subject: Expr, cases: list[Case], scope: Scope) -> Body:
@@ -78,7 +78,7 @@ class Branches(Lifting):
                 return self._block(statements, scope.inner())
             return self._cases(subject, cases[1:], scope)
         if len(tests) > 1:
-            raise NotModelled("switch statement with several values for one case")
+            raise NotModelled("several case labels of a switch statement share their statements")
         first, second = scope.branch(), scope.branch()
         body = self._block(statements, first.inner())
         orelse = self._cases(subject, cases[1:], second)
@@ -97,7 +97,7 @@ def parts_of_if(node: Node) -> tuple[Node, Node, Node | None]:
         node.child_by_field_name(f) for f in ("condition", "consequence", "alternative")
     )
     if test is None or yes is None:
-        raise NotModelled("if without a condition")
+        raise NotModelled("an if statement has no condition")
     if no is not None:
         no = next(c for c in no.named_children if c.type != "comment")
     return test, yes, no
@@ -113,7 +113,7 @@ def cases_of(node: Node) -> list[Case]:
     body = node.child_by_field_name("body")
     labels = [n for n in (body.named_children if body is not None else []) if n.type != "comment"]
     if not labels or any(n.type != "case_statement" for n in labels):
-        raise NotModelled("switch statement")
+        raise NotModelled("this form of switch statement is not supported")
     found: list[Case] = []
     values: list[Node] = []
     other = False
@@ -126,12 +126,12 @@ def cases_of(node: Node) -> list[Case]:
             inside = [n for n in inside[0].named_children if n.type != "comment"]
         ends = bool(inside) and inside[-1].type == "break_statement"
         if inside and not ends and label is not labels[-1]:
-            raise NotModelled("switch statement with a case that falls through")
+            raise NotModelled("a case of a switch statement falls through into the next case")
         statements = inside[:-1] if ends else inside
         if any(leaves_early(s) for s in statements):
-            raise NotModelled("switch statement with a case that ends early")
+            raise NotModelled("a case of a switch statement ends before its last statement")
         if other and label is not labels[-1]:
-            raise NotModelled("switch statement whose default is not last")
+            raise NotModelled("the default of a switch statement is not its last case")
         if inside or label is labels[-1]:
             found.append(([] if other else values, statements))
             values = []

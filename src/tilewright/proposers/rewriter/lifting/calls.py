@@ -47,7 +47,7 @@ class Calls(Lifting):
     def _call(self, call: Node, scope: Scope) -> Body:
         function, arguments = (call.child_by_field_name(f) for f in ("function", "arguments"))
         if function is None or arguments is None:
-            raise NotModelled("call of something without a name")
+            raise NotModelled("the called function has no name")
         name = text_of(function)
         given = [a for a in arguments.named_children if a.type != "comment"]
         if name in self.machine.forms:
@@ -65,7 +65,7 @@ class Calls(Lifting):
             for argument in given:
                 held = reader.either(argument)
                 if held is not None and held.condition != either.condition:
-                    raise NotModelled(f"{name} with addresses by several conditions")
+                    raise NotModelled(f"different conditions choose the addresses of {name}")
                 chosen = held and (held.first if first else held.second)
                 operands.append(chosen or reader.operand(argument, keep_names=named))
             branches.append((self._command(name, operands),))
@@ -75,7 +75,7 @@ class Calls(Lifting):
         """The command for which a form with packed blocks stands."""
         of, form = self.machine.forms[name]
         if len(given) != len(form.operands):
-            raise NotModelled(f"{name} with {len(given)} operands")
+            raise NotModelled(f"{name} has a wrong number of operands: {len(given)}")
         found: dict[int, Operand] = {}
         for positions, argument in zip(form.operands, given, strict=True):
             if len(positions) == 1:
@@ -83,7 +83,7 @@ class Calls(Lifting):
                 continue
             word = reader.value(argument)
             if not isinstance(word, Word):
-                raise NotModelled(f"{name} with a packed block that is not affine")
+                raise NotModelled(f"a packed block of {name} is not an affine expression")
             found |= zip(positions, (word.local, word.columns, word.rows), strict=True)
         return self._command(of, [found[at] for at in sorted(found)])
 
@@ -98,7 +98,7 @@ class Calls(Lifting):
         effect = self.machine.effects[name]
         fewest = len(effect.operands) - int(effect.attributes.get("optional", "0"))
         if not fewest <= len(given) <= len(effect.operands):
-            raise NotModelled(f"{name} with {len(given)} operands")
+            raise NotModelled(f"{name} has a wrong number of operands: {len(given)}")
         for role, operand in zip(effect.operands, given, strict=False):
             kind = _ADDRESSES.get(role)
             zero = role == "dram_read" and operand == Expr(0)
@@ -106,7 +106,7 @@ class Calls(Lifting):
                 self.machine.flags.get(operand.text) == "absent"
             )
             if kind is not None and not (isinstance(operand, kind) or zero or absent):
-                raise NotModelled(f"{name} with an address that is not affine")
+                raise NotModelled(f"an address of {name} is not an affine expression")
 
     def _inlined(self, call: Node, name: str, given: list[Node], scope: Scope) -> Body:
         """The statements of one of the file's own functions, for the given arguments."""
@@ -116,9 +116,9 @@ class Calls(Lifting):
             statements = [s for s in body.named_children if s.type != "comment"]
             last = statements[-1] if statements else None
             if last is not None and last.type == "return_statement" and last.named_children:
-                raise NotModelled(f"call of {name} whose result is not used")
+                raise NotModelled(f"{name} is called, and its result is not used")
             if any(leaves_early(s) for s in statements[:-1]):
-                raise NotModelled(f"call of {name} (it returns early)")
+                raise NotModelled(f"{name} is called and returns before its last statement")
             kept = [s for s in statements if s.type != "return_statement"]
             return tuple(s for k in kept for s in self._statement(k, inner))
         finally:
@@ -129,15 +129,15 @@ class Calls(Lifting):
         function = scope.functions.get(name)
         body = function.child_by_field_name("body") if function is not None else None
         if function is None or body is None:
-            raise NotModelled(f"call of {name}")
+            raise NotModelled(f"{name} is called, but this file does not define it")
         recursive = name in identifiers(body)
         if recursive or name in self._calls or len(self._calls) >= _DEEPEST:
-            raise NotModelled(f"call of {name}, which calls itself")
+            raise NotModelled(f"the called function {name} calls itself, or calls nest too deeply")
         inner = scope.function(self.outermost)
         reader = self._reader(scope)
         expected = list(parameters(function))
         if len(expected) != len(given):
-            raise NotModelled(f"call of {name} with {len(given)} arguments")
+            raise NotModelled(f"{name} is called with a wrong number of arguments: {len(given)}")
         for (parameter, sizes, kind), argument in zip(expected, given, strict=True):
             try:
                 value = self._given(reader, name, argument, sizes)
@@ -159,7 +159,9 @@ class Calls(Lifting):
         if isinstance(value, Pointer | Reference) != bool(sizes) or (
             isinstance(value, Pointer) and not fits(value, sizes)
         ):
-            raise NotModelled(f"call of {name} with a pointer of another type")
+            raise NotModelled(
+                f"{name} is called with an argument that does not match the parameter's type"
+            )
         return value
 
     def _called_value(self, call: Node, scope: Scope) -> Value:
@@ -193,5 +195,9 @@ class Calls(Lifting):
                 first = self._returned([yes], scope.branch())
                 return choice(condition, first, self._returned(rest, scope.branch()))
             if self._statement(node, scope):
-                raise NotModelled(f"call of {self._calls[-1]}, which issues commands, for a value")
-        raise NotModelled(f"call of {self._calls[-1]}, which returns nothing")
+                raise NotModelled(
+                    f"the value of {self._calls[-1]} is used, but it also issues commands"
+                )
+        raise NotModelled(
+            f"the value of {self._calls[-1]} is used, but {self._calls[-1]} returns nothing"
+        )

@@ -68,7 +68,7 @@ def choice(condition: Condition, first: Value, second: Value) -> Value:
         return Truth(condition + first.condition)
     if isinstance(first, Local | Text) and isinstance(second, Local | Text):
         return Either(condition, first, second)
-    raise NotModelled("conditional expression that is not a minimum")
+    raise NotModelled("a conditional expression is not a minimum or maximum")
 
 
 def as_number(truth: Truth) -> Expr:
@@ -86,7 +86,7 @@ def decided(condition: Condition) -> bool | None:
 def negated(condition: Condition) -> Condition:
     """The negation of one comparison; `NotModelled` for several."""
     if len(condition) != 1:
-        raise NotModelled("negation of several conditions")
+        raise NotModelled("several conditions are negated together")
     compare = condition[0]
     return (Compare(NEGATED[compare.op], compare.left, compare.right),)
 
@@ -121,7 +121,7 @@ def _number_choice(condition: Condition, first: Expr, second: Expr) -> Expr:
         ):
             if found is not None:
                 return found
-    raise NotModelled("conditional expression that is not a minimum")
+    raise NotModelled("a conditional expression is not a minimum or maximum")
 
 
 def _extreme(op: str, distance: Expr, first: Expr, second: Expr) -> Expr | None:

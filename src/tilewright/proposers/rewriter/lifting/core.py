@@ -19,7 +19,7 @@ def assignment(node: Node, reader: Reader) -> Assign:
     left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
     operator = text_of(node.child_by_field_name("operator") or node)
     if node.type != "assignment_expression" or left is None or right is None:
-        raise NotModelled("update of memory")
+        raise NotModelled("this form of assignment to memory is not supported")
     target = _element(left, reader)
     terms, constant = _linear(right, reader)
     if operator == "-=":
@@ -27,7 +27,7 @@ def assignment(node: Node, reader: Reader) -> Assign:
     if operator in ("+=", "-="):
         terms = ((1.0, target), *terms)
     elif operator != "=":
-        raise NotModelled(f"operator {operator} on memory")
+        raise NotModelled(f"the operator {operator} changes memory")
     return Assign(target, _collected(terms), constant)
 
 
@@ -36,11 +36,11 @@ def local_array(
 ) -> Array:
     """A local array without initial values; `NotModelled` if a size is not a constant."""
     if any(s is not None and any(True for _ in identifiers(s)) for s in sizes):
-        raise NotModelled(f"array {name} of variable length")
+        raise NotModelled(f"the array {name} has variable length")
     extents = [reader.integer(s) if s is not None else None for s in sizes]
     known = [e.const if e is not None and e.is_const else None for e in extents]
     if not known or any(k is None or k < 1 for k in known):
-        raise NotModelled(f"array {name} of a size that is not known")
+        raise NotModelled(f"the size of the array {name} is not a constant")
     found = array_of(name, known, kind)
     return Array(name, found.shape, found.element, local=True, static=static)
 
@@ -49,7 +49,7 @@ def _element(node: Node, reader: Reader) -> Dram:
     """An element of an array that the core reads or writes."""
     pointer = reader.place(node)
     if not isinstance(pointer, Pointer) or pointer.axis != len(pointer.index):
-        raise NotModelled("memory that is not an array element")
+        raise NotModelled("the core accesses memory that is not an array element")
     return Dram(pointer.array, pointer.index)
 
 
@@ -68,7 +68,7 @@ def _linear(node: Node, reader: Reader) -> _Sum:
                 return _scaled(_linear(inner, reader), sign)
         case "binary_expression":
             return _combined(node, reader)
-    raise NotModelled(f"{node.type.replace('_', ' ')} on elements")
+    raise NotModelled(f"this {node.type.replace('_', ' ')} with array elements is not supported")
 
 
 def _combined(node: Node, reader: Reader) -> _Sum:
@@ -86,7 +86,7 @@ def _combined(node: Node, reader: Reader) -> _Sum:
             return _scaled(second, first[1])
         case "*" if not second[0]:
             return _scaled(first, second[1])
-    raise NotModelled("arithmetic on elements that is not linear")
+    raise NotModelled("the arithmetic on array elements is not linear")
 
 
 def _scaled(value: _Sum, factor: float) -> _Sum:
@@ -105,4 +105,4 @@ def _number(text: str) -> float:
     try:
         return float(text.rstrip("fFlL")) if "x" not in text.lower() else float(int(text, 16))
     except ValueError:
-        raise NotModelled(f"literal {text}") from None
+        raise NotModelled(f"the literal {text} is not a number") from None

@@ -50,7 +50,7 @@ def form_of(node: Node) -> Form:
     """
     body, test = node.child_by_field_name("body"), node.child_by_field_name("condition")
     if body is None:
-        raise NotModelled("loop without a body")
+        raise NotModelled("a loop has no body")
     first, update = node.child_by_field_name("initializer"), node.child_by_field_name("update")
     statements = body.named_children if body.type == "compound_statement" else [body]
     if test is not None and text_of(test).strip("() ") not in _ALWAYS:
@@ -58,7 +58,7 @@ def form_of(node: Node) -> Form:
     else:
         form = _endless(first, update, statements)
     if any(leaves_early(s) and not is_skip(s) for s in form.statements):
-        raise NotModelled("loop that may end early")
+        raise NotModelled("a loop may end early, by break, return or goto")
     return form
 
 
@@ -77,11 +77,11 @@ def _endless(first: Node | None, update: Node | None, statements: list[Node]) ->
     if code and is_stop(code[-1]) and update is None and not skips:
         rest = [s for s in statements if s is not code[-1]]
         return Form(first, _test_of(code[-1]), None, rest, leaves=True, last=True)
-    raise NotModelled("loop without a condition")
+    raise NotModelled("a loop has no condition at its start or end")
 
 
 def _test_of(node: Node) -> Node:
     test = node.child_by_field_name("condition")
     if test is None:
-        raise NotModelled("if without a condition")
+        raise NotModelled("an if statement has no condition")
     return test

@@ -129,18 +129,20 @@ def counted(
     conditions that do not compare a counter with a constant value.
     """
     if len(condition) != 1:
-        raise NotModelled("loop with several conditions")
+        raise NotModelled("a loop has several conditions")
     op, distance = condition[0].op, condition[0].left - condition[0].right
     found = [n for n, m in changing.items() if _names_of(m.mark) & distance.names()]
     if len(found) != 1:
-        raise NotModelled("loop that does not count")
+        raise NotModelled(
+            "the condition of a loop does not depend on exactly one variable that the loop changes"
+        )
     name, marked = found[0], changing[found[0]]
     step = marked.step
     if not step:
-        raise NotModelled(f"loop whose variable {name} does not change by a constant")
+        raise NotModelled(f"a loop does not change its variable {name} by a constant")
     for atom, coefficient in distance.terms:
         if not isinstance(atom, Var) and Expr(0, ((atom, 1),)).names() & _names_of(marked.mark):
-            raise NotModelled("loop that does not count up or down by a constant")
+            raise NotModelled("a loop does not count up or down by a constant")
         if coefficient < 0 and atom in [a for a, _ in _terms(marked.mark)]:
             op, distance = SWAPPED_OP[op], distance * -1
             break
@@ -159,7 +161,7 @@ def _upper(op: str, lower: Expr, bound: Expr, step: int) -> Expr:
         return bound
     if op == "<=":
         return bound + (step if whole else 1)
-    raise NotModelled("loop that does not count up")
+    raise NotModelled("a loop does not count up to a limit")
 
 
 def _from_zero(
@@ -174,12 +176,12 @@ def _from_zero(
     start = distance.substituted(before)
     slope = distance.substituted(after) - distance
     if not slope.is_const or slope.const == 0 or slope.const % step:
-        raise NotModelled("loop that does not count up or down by a constant")
+        raise NotModelled("a loop does not count up or down by a constant")
     down = slope.const < 0
     if op == "!=" and start.is_const and start.const % slope.const == 0:
         op = ">" if down else "<"
     if op not in ((">", ">=") if down else ("<", "<=")):
-        raise NotModelled("loop that does not end")
+        raise NotModelled("a loop counts away from its limit")
     left = (start if down else start * -1) + (1 if op.endswith("=") else 0)
     each = abs(slope.const) // step
     upper = left if each == 1 else quotient(left + (each - 1), each)
@@ -210,7 +212,7 @@ def _at(value: Value, name: str, at: Expr) -> Value:
             return Local(space, row.substituted(put), flags)
         case Pointer(array, index, axis):
             return Pointer(array, tuple(e.substituted(put) for e in index), axis)
-    raise NotModelled("value of a variable after its loop")
+    raise NotModelled("the value of a variable after its loop is not an affine expression")
 
 
 def _solved(marked: Marked, count: Count, changing: Mapping[str, Marked]) -> Value:
@@ -243,7 +245,9 @@ def _solved(marked: Marked, count: Count, changing: Mapping[str, Marked]) -> Val
                 return Pointer(array, tuple(n for n in new if n is not None), axis)
     if last is not None and not _names_of(last) & (_marks(changing) | {count.variable}):
         return choice(_first(count), first, last)
-    raise NotModelled("variable that changes in a way that is not counted")
+    raise NotModelled(
+        "a loop changes a variable, and the new value is not an affine expression of the iteration"
+    )
 
 
 def _first(count: Count) -> Condition:

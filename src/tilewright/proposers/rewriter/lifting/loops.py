@@ -53,7 +53,7 @@ class Loops(Branches):
         body = node.child_by_field_name("body")
         if node.type == "do_statement" and body is not None and never_again(node):
             if any(leaves_early(s) for s in body.named_children):
-                raise NotModelled("loop that may end early")
+                raise NotModelled("a loop may end early, by break, return or goto")
             return self._flattened_branch(body, scope)
         form, trial, reason = form_of(node), scope.branch(), None
         stmts: Body = ()
@@ -96,14 +96,14 @@ class Loops(Branches):
                 return result
             for part in form.updates():
                 self._expression(part, inner)
-        raise NotModelled("loop of many iterations")
+        raise NotModelled("a loop has too many iterations to be written out")
 
     def _goes_on(self, form: Form, scope: Scope) -> bool:
         """Whether the loop continues. Also applies the changes that its test makes."""
         ahead = form.changes()
         holds = decided(self._tested(form, scope, ahead))
         if holds is None:
-            raise NotModelled("loop whose end is not known")
+            raise NotModelled("the number of iterations of a loop is unknown")
         for part in ahead:
             self._expression(part, scope)
         return holds
@@ -125,7 +125,9 @@ class Loops(Branches):
         unique = {name: self._unique(name, inner) for name in changing}
         count = counted(condition, changing, unique)
         if form.last and not _runs_once(count):
-            raise NotModelled("loop that tests its condition last")
+            raise NotModelled(
+                "a loop tests its condition at the end, and its first iteration may not satisfy it"
+            )
         inner.ranges = {**inner.ranges, count.variable: _range(count, inner.ranges)}
         for name, marked in changing.items():
             try:
@@ -140,7 +142,7 @@ class Loops(Branches):
         stmts = self._block(form.statements, turn.inner())
         followed = {inner.slots[name] for name in changing}
         if any(turn.state.get(s) != v for s, v in begun.items() if s not in followed):
-            raise NotModelled("loop that changes a variable through a pointer")
+            raise NotModelled("a loop changes a variable through a pointer")
         self._check_text(stmts, count, changing, own)
         for name, marked in changing.items():
             try:
@@ -156,7 +158,7 @@ class Loops(Branches):
             return ()
         loop = Loop(count.variable, count.lower, count.upper, count.step, stmts)
         if count.lower.is_const and count.lower.const < 0 and _divides_negatives(loop):
-            raise NotModelled("division of a number that may be negative")
+            raise NotModelled("a loop divides a number that may be negative")
         return (loop,)
 
     def _loop_variables(self, first: Node | None, scope: Scope) -> set[str]:
@@ -218,7 +220,9 @@ class Loops(Branches):
             del self.names[atom]
         for name, mark in marks.items():
             if mark == found[name] and trial.get(name) != mark:
-                raise NotModelled(f"variable {name} that changes in a loop")
+                raise NotModelled(
+                    f"a loop changes the variable {name}, and not in a way that can be counted"
+                )
         return {n: Marked(found[n], marks[n], trial.get(n)) for n in marks}
 
     def _unique(self, name: str, scope: Scope) -> str:
@@ -236,11 +240,13 @@ class Loops(Branches):
             if isinstance(stmt, Opaque):
                 odd = stmt.names & (set(changing) | own) - {count.variable} - self.dropped
                 if odd or count.variable in self._writes.get(stmt, ()):
-                    raise NotModelled("loop whose variable changes in its body")
+                    raise NotModelled("the body of a loop changes the loop's variable")
                 direct = changing.get(count.variable)
                 named = count.variable in stmt.names and direct is not None
                 if named and direct is not None and count.lower != direct.first:
-                    raise NotModelled("loop that does not count up")
+                    raise NotModelled(
+                        "a loop does not count up from the initial value of its variable"
+                    )
 
 
 def _has_text(stmts: Body) -> bool:

@@ -33,7 +33,7 @@ def stored(kind: str, value: Value, ranges: Mapping[str, Bounds]) -> Value:
     flips = is_marked(value) and (value.terms[0][1], value.const) in ((1, 0), (-1, 1))
     if flips or (limits[0] <= low and high <= limits[1]):
         return value
-    raise NotModelled(f"a number of type {kind} that may not fit it")
+    raise NotModelled(f"a number may not fit its type {kind}")
 
 
 def is_narrow(kind: str) -> bool:

@@ -71,7 +71,7 @@ class Scope:
     def assign(self, name: str, value: Value) -> None:
         """A new value for a declared variable."""
         if name not in self.slots:
-            raise NotModelled(f"assignment to {name}, which is not declared here")
+            raise NotModelled(f"{name} is assigned, but not declared as a variable")
         self.state[self.slots[name]] = stored(self.kind(name), value, self.ranges)
 
     def take(self, other: Scope) -> None:

@@ -66,7 +66,7 @@ class Lifter(Variables, Calls, Loops):
 
     def _jumps(self, nodes: list[Node]) -> Opaque:
         """The statements that jumps may repeat or skip, as one text."""
-        parts = [self._opaque(node, "control flow by goto") for node in nodes]
+        parts = [self._opaque(node, "goto decides which of these statements run") for node in nodes]
         names = frozenset().union(*(part.names for part in parts))
         result = replace(parts[0], text="\n  ".join(part.text for part in parts), names=names)
         self._writes[result] = frozenset().union(*(self._writes[part] for part in parts))
@@ -94,15 +94,15 @@ class Lifter(Variables, Calls, Loops):
                 case ";":
                     return ()
                 case _:
-                    raise NotModelled(node.type.replace("_", " "))
+                    raise NotModelled(f"this {node.type.replace('_', ' ')} is not supported")
         except NotModelled as reason:
             return (self._opaque(node, str(reason)),)
 
     def _flattened(self, node: Node, scope: Scope) -> Body:
         """A block without its braces, which only text with variables of its own needs."""
         if leaves_early(node):
-            raise NotModelled("block that leaves early")
+            raise NotModelled("a block contains break, continue, return or goto")
         stmts = self._block(node.named_children, scope.inner())
         if any(isinstance(s, Opaque) for s in stmts):
-            raise NotModelled("block with code that is not modelled")
+            raise NotModelled("a block contains code that is not understood")
         return stmts

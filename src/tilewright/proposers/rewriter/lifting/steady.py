@@ -38,7 +38,7 @@ def behind_last(
     iteration."""
     last = exact[name].last
     if last is None:
-        raise NotModelled(f"value of {name} after its loop")
+        raise NotModelled(f"the value of {name} after its loop is unknown")
     heads = {n: replace(m, first=at_head(m, count, even)) for n, m in even.items()}
     final = {count.variable: count.lower + (count.trips - 1) * count.step}
     values = mark_values(heads)

@@ -77,7 +77,9 @@ class Reader:
                 return value
             case Flags(()):
                 return Expr(0)
-        raise NotModelled(f"{_KINDS.get(type(value), 'value')} as an operand")
+        raise NotModelled(
+            f"an operand is a {_KINDS.get(type(value), 'value')}, not an integer or an address"
+        )
 
     def either(self, node: Node) -> Either | None:
         """The address of an operand that exists only under a condition."""
@@ -92,7 +94,7 @@ class Reader:
         """An affine integer."""
         value = self.value(node)
         if not isinstance(value, Expr):
-            raise NotModelled("integer expected")
+            raise NotModelled("a value is not an integer")
         return value
 
     def value(self, node: Node) -> Value:
@@ -127,11 +129,11 @@ class Reader:
                 return self._field_of(node)
             case "compound_literal_expression":
                 if self.braces is None:
-                    raise NotModelled("compound literal expression")
+                    raise NotModelled("a compound literal is not supported here")
                 return self.braces(self, text_of(_field(node, "type")), _field(node, "value"))
             case "subscript_expression":
                 return self._element(self._subscripted(node))
-        raise NotModelled(node.type.replace("_", " "))
+        raise NotModelled(f"this {node.type.replace('_', ' ')} is not supported")
 
     def condition(self, node: Node) -> Condition:
         """A conjunction of comparisons. An integer alone means that it is not zero."""
@@ -142,7 +144,7 @@ class Reader:
             return (Compare("!=", value, Expr(0)),)
         if isinstance(value, Pointer | Reference):  # nothing with an address is at NULL
             return (Compare("!=", Expr(1), Expr(0)),)
-        raise NotModelled("condition that compares no integers")
+        raise NotModelled("a condition compares values that are not integers")
 
     def opposite(self, node: Node) -> Condition:
         """The conjunction that is true if a test is false."""
@@ -159,20 +161,22 @@ class Reader:
         base = self._referred(base) if isinstance(base, Reference) else base
         value = base.get(name) if isinstance(base, Record) else None
         if value is None:
-            raise NotModelled(f"field {name} of a structure")
+            raise NotModelled(f"the value of the field {name} of a structure is unknown")
         return value
 
     def _referred(self, reference: Reference) -> Value:
         value = self.scope.state.get(reference.slot)
         if value is None:
-            raise NotModelled("variable whose value is not an expression of loops")
+            raise NotModelled(
+                "the value of a variable is not an affine expression of loop variables"
+            )
         return value
 
     def pointee(self, node: Node) -> Pointer:
         """A pointer."""
         value = self.value(node)
         if not isinstance(value, Pointer):
-            raise NotModelled("pointer that is not an array element")
+            raise NotModelled("a pointer does not point to an array element")
         return value
 
     def place(self, node: Node) -> Value:
@@ -181,7 +185,7 @@ class Reader:
             return self._subscripted(node)
         if node.type == "pointer_expression" and not text_of(node).startswith("&"):
             return self._subscript(self.pointee(_field(node, "argument")), Expr())
-        raise NotModelled("memory that is not an array element")
+        raise NotModelled("the core accesses memory that is not an array element")
 
     def _chosen(self, condition: Condition, yes: Node, no: Node) -> Value:
         holds = decided(condition)
@@ -193,7 +197,9 @@ class Reader:
         if name in self.scope.slots:
             value = self.scope.get(name)
             if value is None:
-                raise NotModelled(f"variable {name} whose value is not an expression of loops")
+                raise NotModelled(
+                    f"the value of {name} is not an affine expression of loop variables"
+                )
             return value
         if name in ("true", "false"):
             return Expr(int(name == "true"))
@@ -206,20 +212,20 @@ class Reader:
         if name in self.scope.arrays:
             dims = len(self.scope.arrays[name].shape)
             if not dims:
-                raise NotModelled(f"array {name} of a size that is not known")
+                raise NotModelled(f"the size of the array {name} is unknown")
             return Pointer(name, (Expr(),) * dims, 0)
-        raise NotModelled(f"variable {name}")
+        raise NotModelled(f"the value of {name} is unknown")
 
     def _cast(self, node: Node) -> Value:
         kind, value = text_of(_field(node, "type")), self.value(_field(node, "value"))
         if "*" not in kind:
             if isinstance(value, Pointer):
                 if not any(SIZES.get(word) == _POINTER for word in kind.split()):
-                    raise NotModelled("pointer cast to a number")
+                    raise NotModelled("a pointer is converted to a number that is too narrow")
                 return Pointer(value.array, value.index, None)  # the steps would be bytes
             return stored(kind, value, self.scope.ranges)
         if not isinstance(value, Pointer):
-            raise NotModelled("pointer cast")
+            raise NotModelled("a value other than an array's address is converted to a pointer")
         element = element_of(kind)
         same = kind.count("*") == 1 and element == self.scope.arrays[value.array].element
         return Pointer(value.array, value.index, len(value.index) - 1 if same else None)
@@ -238,7 +244,7 @@ class Reader:
             return self.integer(inner)
         if operator == "~" and (value := self.integer(inner)).is_const:
             return Expr(~value.const)
-        raise NotModelled(f"operator {operator} that is not affine")
+        raise NotModelled(f"the result of the operator {operator} is not an affine expression")
 
     def _binary(self, node: Node) -> Value:
         left_node, right_node = _field(node, "left"), _field(node, "right")
@@ -260,7 +266,7 @@ class Reader:
             return Truth(right)
         if decided(right) is False:
             return Truth(left)
-        raise NotModelled("operator || of two conditions that both depend on variables")
+        raise NotModelled("both conditions of an operator || depend on variables")
 
     def combined(self, operator: str, left: Value, right: Value) -> Value:
         """`left operator right`."""
@@ -303,7 +309,7 @@ class Reader:
             return self.advanced(left, right if operator == "+" else right * -1)
         if isinstance(left, Pointer) and isinstance(right, Pointer) and operator == "-":
             return self._distance(left, right)
-        raise NotModelled(f"operator {operator} on addresses")
+        raise NotModelled(f"the operator {operator} is applied to addresses or conditions")
 
     def _apart(self, left: Expr, right: Expr) -> bool:
         """Whether two numbers have no common bit, because one has only high bits and the other is
@@ -331,13 +337,13 @@ class Reader:
             if (operator, right.const) in (("==", 0), ("!=", 1)):
                 return Truth(negated(left.condition))
         if not (isinstance(left, Expr) and isinstance(right, Expr)):
-            raise NotModelled("condition that compares no integers")
+            raise NotModelled("a condition compares values that are not integers")
         return Truth((Compare(operator, left, right),))
 
     def advanced(self, base: Pointer, offset: Expr) -> Pointer:
         """A pointer moved by a number of elements. Whole rows are added to the index of the row."""
         if base.axis is None:
-            raise NotModelled("arithmetic on a pointer of another type")
+            raise NotModelled("a pointer moves in steps of another type than the array's elements")
         index, shape = list(base.index), self.scope.arrays[base.array].shape
         for axis in range(base.axis, 0, -1):
             size = shape[axis]
@@ -353,7 +359,7 @@ class Reader:
     def _distance(self, left: Pointer, right: Pointer) -> Expr:
         """Number of elements between two pointers into one array."""
         if left.array != right.array or left.axis != right.axis or left.axis is None:
-            raise NotModelled("comparison of different pointers")
+            raise NotModelled("pointers to different arrays or types are compared")
         shape, result = self.scope.arrays[left.array].shape, Expr()
         for axis, (a, b) in enumerate(zip(left.index, right.index, strict=True)):
             result = result * (shape[axis] if axis else 1) + (a - b)
@@ -366,20 +372,22 @@ class Reader:
         given = [a for a in _field(node, "arguments").named_children if a.type != "comment"]
         if name in self.machine.spaces:
             if len(given) != 1:
-                raise NotModelled(f"{name} without one row")
+                raise NotModelled(f"{name} does not have exactly one operand, the row")
             return Local(name, self.integer(given[0]))
         if self.machine.words is not None and name == self.machine.words.macro:
             return self._word(given)
         if self.inlined is None or name not in self.scope.functions:
-            raise NotModelled(f"call of {name}")
+            raise NotModelled(f"the value of {name} is used, but this file does not define it")
         return self.inlined(node, self.scope)
 
     def _word(self, given: list[Node]) -> Word:
         if len(given) != 3:
-            raise NotModelled("packed block without address, columns and rows")
+            raise NotModelled(
+                "a packed block does not have the three operands address, columns and rows"
+            )
         local = self.machine.local(self.operand(given[0], keep_names=False))
         if not isinstance(local, Local | Text):
-            raise NotModelled("packed block whose address is not affine")
+            raise NotModelled("the address of a packed block is not an affine expression")
         return Word(local, self.integer(given[1]), self.integer(given[2]))
 
     def _size(self, node: Node) -> Expr:
@@ -398,7 +406,7 @@ class Reader:
         array = self.scope.arrays.get(text_of(base)) if base is not None else None
         if array is not None and depth == len(array.shape) and array.element in SIZES:
             return Expr(SIZES[array.element])
-        raise NotModelled("sizeof of something else")
+        raise NotModelled("sizeof is applied to something other than a type or an array element")
 
     def _addressed(self, node: Node) -> Value:
         """`&p[i]` and `*p`."""
@@ -415,7 +423,7 @@ class Reader:
         name = text_of(inner)
         if inner.type == "identifier" and isinstance(self.scope.get(name), Record | Expr | Text):
             return Reference(self.scope.slots[name])
-        raise NotModelled("address of something other than an array element")
+        raise NotModelled("& is applied to something other than an array element or a variable")
 
     def _subscripted(self, node: Node, *, inside: bool = True) -> Value:
         """`p[i]`: the element at i, or a pointer to it if it is an array."""
@@ -427,10 +435,10 @@ class Reader:
             base = held
         if isinstance(base, Table):
             if not inside:
-                raise NotModelled("address of an entry of a table")
+                raise NotModelled("& is applied to an entry of a table")
             return looked_up(base, index)
         if not isinstance(base, Pointer):
-            raise NotModelled("pointer that is not an array element")
+            raise NotModelled("a pointer does not point to an array element")
         return self._subscript(base, index) if inside else self.advanced(base, index)
 
     def _subscript(self, base: Pointer, index: Expr) -> Pointer:
@@ -440,7 +448,7 @@ class Reader:
 
     def _element(self, value: Value) -> Value:
         if isinstance(value, Pointer) and value.axis == len(value.index):
-            raise NotModelled("value loaded from memory")
+            raise NotModelled("the core loads a value from memory")
         return value
 
 
@@ -469,5 +477,5 @@ _KINDS = {
 def _field(node: Node, name: str) -> Node:
     child = node.child_by_field_name(name)
     if child is None:
-        raise NotModelled(f"{node.type.replace('_', ' ')} without {name}")
+        raise NotModelled(f"this {node.type.replace('_', ' ')} has no {name}")
     return child

@@ -42,7 +42,7 @@ class Variables(Lifting):
         words = [text_of(c) for c in node.children if c.type.endswith(("qualifier", "specifier"))]
         static = "static" in words and "const" not in words
         if kind is None or (static and any(i.type != "array_declarator" for i in items)):
-            raise NotModelled("declaration of a variable that outlives the call")
+            raise NotModelled("a static variable keeps its value after the call")
         for item in items:
             if static:
                 self._declare_array(item, text_of(kind), scope, static=True)
@@ -56,18 +56,18 @@ class Variables(Lifting):
             declared -= self._placed.keys()  # they stay declared for the whole function
         self.dropped |= declared
         if declared & self.pinned:
-            return (self._opaque(node, "used by code that is not modelled"),)
+            return (self._opaque(node, "code that is not understood uses this variable"),)
         return ()
 
     def _declare(self, item: Node, kind: str, scope: Scope) -> None:
         target = item.child_by_field_name("declarator") if item.type == "init_declarator" else item
         given = item.child_by_field_name("value") if item.type == "init_declarator" else None
         if target is None:
-            raise NotModelled("declaration without a name")
+            raise NotModelled("a declaration has no name")
         name, sizes = pointer_levels(target)
         if name in self._unmodelled and not self._calls:
             scope.declare(name, None)
-            raise NotModelled(f"variable {name} that changes")
+            raise NotModelled(f"code that is not understood uses {name}, which changes")
         integer = bool(set(kind.split()) & INTEGER_TYPES)
         if given is None and not sizes and integer:
             scope.declare(name, None, kind)
@@ -86,7 +86,7 @@ class Variables(Lifting):
         scope_value = self._initial(target, given, sizes, kind, scope)
         if isinstance(scope_value, Table) and name in self.pinned and not _is_constant(item):
             scope.declare(name, None)  # text may change its entries
-            raise NotModelled(f"array {name} that other code may change")
+            raise NotModelled(f"code that is not understood may change the array {name}")
         scope.declare(name, scope_value, kind)
         self._remember(name, scope_value)
 
@@ -111,9 +111,11 @@ class Variables(Lifting):
         array = local_array(name, sizes, kind, self._reader(scope), static=static)
         known = name in scope.arrays and self._placed.get(name) != item.start_byte
         if known or self._calls:
-            raise NotModelled(f"two arrays with the name {name}")
+            raise NotModelled(
+                f"there are several arrays with the name {name}, or a called function declares it"
+            )
         if name in self.pinned:
-            raise NotModelled(f"array {name} that other code may change")
+            raise NotModelled(f"code that is not understood may change the array {name}")
         scope.arrays[name] = array
         self._placed[name] = item.start_byte
         scope.declare(name, Pointer(name, (Expr(),) * len(array.shape), 0))
@@ -131,7 +133,7 @@ class Variables(Lifting):
         if given is None:
             if sizes and sizes[0] is None:
                 return None
-            raise NotModelled("declaration of something other than an integer")
+            raise NotModelled("a declared variable is neither an integer nor an address")
         reader = self._reader(scope)
         if given.type == "initializer_list" and sizes:
             return initial(reader, kind, sizes, given)
@@ -146,7 +148,7 @@ class Variables(Lifting):
             plain = not isinstance(value, Pointer | Table | Reference)
             if plain and not sizes and (integer or isinstance(value, Text)):
                 return value
-        raise NotModelled("declaration of something other than an integer")
+        raise NotModelled("a declared variable is neither an integer nor an address")
 
     def _expressions(self, node: Node, scope: Scope) -> Body:
         result: Body = ()
@@ -161,7 +163,7 @@ class Variables(Lifting):
         if node.type == "call_expression":
             return self._call(node, scope)
         if node.type not in ("assignment_expression", "update_expression"):
-            raise NotModelled(node.type.replace("_", " "))
+            raise NotModelled(f"this {node.type.replace('_', ' ')} is not supported")
         target = node.child_by_field_name("left") or node.child_by_field_name("argument")
         if target is not None and self._is_held(target, scope):
             return self._set_part(node, target, scope)
@@ -169,7 +171,7 @@ class Variables(Lifting):
             return (assignment(node, self._reader(scope)),)
         name = text_of(target)
         if name in self._unmodelled and not self._calls:
-            raise NotModelled(f"variable {name} that changes")
+            raise NotModelled(f"code that is not understood uses {name}, which changes")
         reader = self._reader(scope)
         operator = text_of(node.child_by_field_name("operator") or node)
         if node.type == "update_expression":
@@ -178,7 +180,7 @@ class Variables(Lifting):
         else:
             right = node.child_by_field_name("right")
             if right is None:
-                raise NotModelled("assignment of nothing")
+                raise NotModelled("an assignment has no value")
             value = self._assigned_value(scope, target, operator, right)
         scope.assign(name, value)
         self._remember(name, value)
@@ -198,7 +200,7 @@ class Variables(Lifting):
         """`t.row = value`, `p->row += 16` and `at[2] = value`."""
         right = node.child_by_field_name("right")
         if node.type != "assignment_expression" or right is None:
-            raise NotModelled("update of a part of a variable")
+            raise NotModelled("++ or -- changes a part of a variable")
         operator = text_of(node.child_by_field_name("operator") or node)
         self._store(target, self._assigned_value(scope, target, operator, right), scope)
         return ()
@@ -208,7 +210,9 @@ class Variables(Lifting):
         reader, inner = self._reader(scope), target.child_by_field_name("argument")
         if target.type == "identifier":
             if text_of(target) in self._unmodelled and not self._calls:
-                raise NotModelled(f"variable {text_of(target)} that changes")
+                raise NotModelled(
+                    f"code that is not understood uses {text_of(target)}, which changes"
+                )
             scope.assign(text_of(target), value)
             return
         held = reader.value(inner) if inner is not None else None
@@ -223,10 +227,10 @@ class Variables(Lifting):
             stored(scope.kind(text_of(inner)) if inner is not None else "", value, scope.ranges)
             at = reader.integer(index)
             if not at.is_const or not 0 <= at.const < len(whole.values):
-                raise NotModelled("entry of a table at a place that varies")
+                raise NotModelled("an entry of a table is assigned at an index that varies")
             new = Table((*whole.values[: at.const], value, *whole.values[at.const + 1 :]))
         else:
-            raise NotModelled("field of a structure that is not local")
+            raise NotModelled("a field of a structure that is not local is assigned")
         if slot is not None:
             scope.state[slot] = new
         elif inner is not None:

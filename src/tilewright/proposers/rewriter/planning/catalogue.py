@@ -258,7 +258,8 @@ def _raise(kernel: Kernel, machine: Machine) -> Kernel:
     try:
         return separated(raised(emit(kernel), machine), machine)
     except NotRaised as reason:
-        raise NotApplicable(f"its computation is not found: {str(reason).rstrip('.')}") from reason
+        found = str(reason).rstrip(".")
+        raise NotApplicable(f"what the kernel computes could not be derived: {found}") from reason
 
 
 CATALOGUE: Mapping[str, Technique] = {

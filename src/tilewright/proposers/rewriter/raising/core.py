@@ -76,13 +76,13 @@ class CoreCode:
             n for n in stored if n in run.own and n not in by_commands and n not in read
         )
         for number in read & (_moved(run, machine, "load") | stored):
-            raise NotRaised(f"the core and commands use the array {run.own[number].name}")
+            raise NotRaised(f"both the core and commands use the array {run.own[number].name}")
         if number := next(iter(stored & by_commands), 0):
             name = run.own[number].name if number in run.own else f"of argument {number}"
-            raise NotRaised(f"the core and commands store to the array {name}")
+            raise NotRaised(f"both the core and commands store to the array {name}")
         for number in set(terms) - read:
             if number >= OWN // SPACING or number in stored | by_commands:
-                raise NotRaised("the core reads an array that holds no result of the commands")
+                raise NotRaised("the core reads an array to which no command stored a result")
         return cls(machine, sum_size, read, copied, stored)
 
     def keep(self, address: int, row: Row, moment: int) -> None:
@@ -106,14 +106,19 @@ class CoreCode:
             return
         if not results:
             if number not in self.copied or data.is_bounded or len(others) != 1:
-                raise NotRaised("the core computes on elements of arrays without a product", line)
+                raise NotRaised(
+                    "the core computes with array elements but uses no result of a product",
+                    line,
+                )
             if others[0].bytes != size:
-                raise NotRaised("the core copies elements as another type", line)
+                raise NotRaised("the core copies elements and changes their type", line)
             self.sources[address] = others[0].address, size
             return
         row, column = self._result(results, line)
         if any(t.bytes != self.sum_size for t in others):
-            raise NotRaised("the core adds elements that have not the type of sums", line)
+            raise NotRaised(
+                "the core adds elements whose type differs from the type of the sums", line
+            )
         key = (
             row, address - column * size, size,
             tuple(t.address - column * self.sum_size for t in others), (data.low, data.high),
@@ -128,10 +133,10 @@ class CoreCode:
         """The row of sums and the column that the core read."""
         held = self.cells.get(results[0].address)
         if len(results) > 1 or held is None or results[0].bytes != self.sum_size:
-            raise NotRaised("the core uses what is no whole result of the commands", line)
+            raise NotRaised("the core reads a value that no command stored as a complete sum", line)
         row, column, moment = held
         if moment >= results[0].moment:
-            raise NotRaised("the core uses a result after it is overwritten", line)
+            raise NotRaised("the core uses a result that was overwritten before", line)
         return row, column
 
     def settings(self, configured: str, bounds: Bounds, size: int, line: int) -> tuple[Any, ...]:
@@ -142,7 +147,10 @@ class CoreCode:
         if bounds == (0, high) and clips:
             activation = self.machine.constants[clips]
         elif bounds != (low, high):
-            raise NotRaised("the core limits results to a range that stores do not", line)
+            raise NotRaised(
+                "no setting of a store limits results to the range to which the core limits them",
+                line,
+            )
         roles: Mapping[str, Any] = {"scale": 1.0, "activation": activation}
         return tuple(roles[r] for r in self.machine.effects[configured].operands[1:])
 
@@ -162,20 +170,24 @@ class CoreCode:
         ]
         first = found[0][0]
         if first is None:
-            raise NotRaised("it loads what neither commands nor the core stored", line)
+            raise NotRaised(
+                "a command loads memory to which neither a command nor the core has stored", line
+            )
         base = first[0]
         across = found[0][1][0] - base if columns > 1 and found[0][1] else size
         down = found[1][0][0] - base if rows > 1 and found[1][0] else size
         for r, row in enumerate(found):
             for c, one in enumerate(row):
                 if one != (base + r * down + c * across, size) or min(down, across) < 0:
-                    raise NotRaised("it loads elements that the core copied unevenly", line)
+                    raise NotRaised(
+                        "a command loads elements that the core copied with uneven distances", line
+                    )
         return base, down, across
 
     def check_finished(self) -> None:
         """Raise `NotRaised` if the core stored only a part of a row of sums."""
         if self.open:
-            raise NotRaised("the core uses a part of a row of sums")
+            raise NotRaised("the core uses only a part of a row of sums")
 
 
 def _moved(run: Run, machine: Machine, unit: str) -> frozenset[int]:

@@ -19,7 +19,7 @@ _COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
 
 
 class Undecided(Exception):
-    """The core computes something else than a sum within bounds, or branches on an element."""
+    """The core computes something other than a sum within bounds, or branches on an element."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -59,7 +59,7 @@ class Data:
             return self
         if isinstance(other, Data) and not (self.is_bounded or other.is_bounded):
             return Data(tuple(sorted((*self.terms, *other.terms))))
-        raise Undecided("the core adds something else than elements to elements of arrays")
+        raise Undecided("the core adds a value that is not an array element to array elements")
 
     __radd__ = __add__
 
@@ -76,12 +76,12 @@ class Data:
         return Test.of(self, ">=", other)
 
     def __bool__(self) -> bool:
-        raise Undecided("the core decides by an element of an array")
+        raise Undecided("the core branches on the value of an array element")
 
 
 def _refused(*_: object) -> NoReturn:
     raise Undecided(
-        "the core computes something else than sums, minimums and maximums of elements of arrays"
+        "the core computes something other than sums, minimums and maximums of array elements"
     )
 
 
@@ -105,7 +105,7 @@ class Test:
     def of(cls, value: Data, comparison: str, bound: object) -> Test:
         """The comparison; `Undecided` unless it is with a whole number."""
         if not isinstance(bound, int):
-            raise Undecided("the core compares elements of arrays with one another")
+            raise Undecided("the core compares array elements with one another")
         return cls(value, comparison, bound)
 
     def holds(self, total: float) -> bool:
@@ -113,7 +113,7 @@ class Test:
         return _COMPARISONS[self.comparison](self.value.at(total), self.bound)
 
     def __bool__(self) -> bool:
-        raise Undecided("the core decides by an element of an array what it does")
+        raise Undecided("the core branches on a comparison of an array element")
 
 
 _Value: TypeAlias = Any
@@ -128,7 +128,7 @@ def chosen(test: object, yes: Callable[[], _Value], no: Callable[[], _Value]) ->
     for value in (test.value, either, other):
         if isinstance(value, Data):
             if value.terms != terms:
-                raise Undecided("the core chooses between different elements of arrays")
+                raise Undecided("the core chooses between different array elements")
             bounds |= {value.low, value.high}
         elif isinstance(value, int):
             bounds.add(value)
@@ -145,7 +145,9 @@ def chosen(test: object, yes: Callable[[], _Value], no: Callable[[], _Value]) ->
     # are equal everywhere.
     ends = [b for b in (*bounds, found.low, found.high) if math.isfinite(b)]
     if any(result(e + d) != found.at(e + d) for e in ends for d in (-1, 0, 1)):
-        raise Undecided("the core chooses by an element what is no minimum or maximum")
+        raise Undecided(
+            "the core chooses a value by an array element, but not a minimum or maximum"
+        )
     return found
 
 
@@ -159,7 +161,9 @@ def narrowed(value: _Value, bits: int) -> _Value:
     if isinstance(value, Data):
         low, high = value.range
         if low < -(1 << (bits - 1)) or high >= 1 << (bits - 1):
-            raise Undecided("the core cuts off sums of elements of arrays")
+            raise Undecided(
+                "the core converts sums of array elements to a type that is too narrow for them"
+            )
         return value
     value &= (1 << bits) - 1
     return value - (1 << bits) if value >> (bits - 1) else value
@@ -168,7 +172,7 @@ def narrowed(value: _Value, bits: int) -> _Value:
 def short(value: _Value) -> _Value:
     """Refuse an addition of elements in more than 32 bits: sums in local memories have 32 bits."""
     if isinstance(value, Data) and len(value.terms) > 1:
-        raise Undecided("the core adds elements of arrays in more than 32 bits")
+        raise Undecided("the core adds array elements in more than 32 bits")
     return value
 
 

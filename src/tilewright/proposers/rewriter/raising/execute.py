@@ -27,9 +27,9 @@ MOST_STEPS = 4_000_000
 """Maximum number of iterations and calls of one run."""
 MOST_COMMANDS = 1_500_000
 MOST_BYTES = 4 << 20
-"""That the core clears or copies at once."""
+"""Maximum number of bytes that the core may clear or copy at once."""
 PRIVATE = 1 << 60
-"""Where memory begins that only the core uses; arrays of the kernel's own lie behind it."""
+"""First address of memory that only the core uses; arrays of the kernel's own lie behind it."""
 Event: TypeAlias = tuple[Any, ...]
 """Number of the command, its line, and its operands; of the core's stores as in `CORE`."""
 CORE = -1
@@ -37,9 +37,9 @@ CORE = -1
 
 
 class NotRaised(InputError):
-    """A kernel whose computation is not found; the message says why, `line` where.
+    """What a kernel computes cannot be derived; the message says why, and `line` says where.
 
-    `data` is true where it ended because the core uses elements of arrays.
+    `data` is true if the reason is that the core uses elements of arrays.
     """
 
     def __init__(self, what: str, line: int = 0, *, data: bool = False) -> None:
@@ -88,7 +88,7 @@ class _Memory:
             if 0 <= own < len(self._own) and self._own[own].static:
                 return 0
             raise NotRaised(
-                "the core reads an element of an array, or memory that was never written",
+                "the core reads an array element, or memory that was never written",
                 data=True,
             ) from None
 
@@ -99,7 +99,7 @@ class _Memory:
         if address not in self.cells:
             return Data((Element(address, size, len(self._events)),))
         if self.sizes.get(address, size) != size:
-            raise NotRaised("the core reads part of what it wrote")
+            raise NotRaised("the core reads only a part of a value that it wrote")
         return self.cells[address]
 
     def write(self, address: int, value: Any, size: int, line: int) -> Any:
@@ -116,7 +116,7 @@ class _Memory:
 
     def store(self, address: int, value: float) -> float:
         if address < PRIVATE:
-            raise NotRaised("the core writes an element of an array", data=True)
+            raise NotRaised("the core writes an array element", data=True)
         self._touch(address)
         self.cells[address] = value
         return value
@@ -183,16 +183,16 @@ def executed(source: str, machine: Machine, *, data: bool = False) -> Run:
     except Undecided as error:
         raise NotRaised(str(error), _line_of(error, translator)) from error
     except StopIteration as error:
-        raise NotRaised(f"it runs for more than {MOST_STEPS:,} iterations") from error
+        raise NotRaised(f"the kernel runs for more than {MOST_STEPS:,} iterations") from error
     except (ArithmeticError, ValueError, TypeError, RecursionError, MemoryError) as error:
         line = _line_of(error, translator)
-        raise NotRaised(f"its execution fails ({error})", line) from error
+        raise NotRaised(f"executing the kernel step by step failed ({error})", line) from error
     if len(events) > MOST_COMMANDS:
-        raise NotRaised(f"it issues more than {MOST_COMMANDS:,} commands")
+        raise NotRaised(f"the kernel issues more than {MOST_COMMANDS:,} commands")
     found = Run(tuple(translator.commands), events, _moved(events, translator))
     for number, line in _uses(events, translator):
         if number in memory.touched:
-            what = f"the core also uses the array {found.own[number].name}"
+            what = f"not only commands but also the core uses the array {found.own[number].name}"
             raise NotRaised(what, line, data=True)
     return found
 

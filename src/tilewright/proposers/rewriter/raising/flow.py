@@ -104,7 +104,9 @@ class _Flow:
         configured = self.machine.attribute(name, "configured_by") or ""
         setting = self.load_settings.get(f"{configured} {self.machine.attribute(name, 'id')}")
         if place is None or (setting is None and address):
-            raise NotRaised(f"{name} without an address or a setting", self.line)
+            raise NotRaised(
+                f"{name} has no local address, or no command configured it before", self.line
+            )
         space, row, flags = place
         stride = self._setting(configured, setting or (), "dram_stride", 0)
         scale = float(self._setting(configured, setting or (), "scale", 1.0))
@@ -124,7 +126,7 @@ class _Flow:
             base = row + number * apart
             if space in self.local.sum_spaces:
                 if across != size:
-                    raise NotRaised("it adds rows that the core transposed", self.line)
+                    raise NotRaised(f"{name} adds rows that the core transposed", self.line)
                 self._add_rows(space, base, rows, at, down, part, scale, phase, flags)
                 continue
             self.local.check_rows(space, base, rows)
@@ -145,7 +147,7 @@ class _Flow:
             return
         for old in self.local.held(space, base, rows):
             if old.columns != columns:
-                raise NotRaised("it adds rows of different widths", self.line)
+                raise NotRaised("the kernel adds rows of different widths", self.line)
             self._check_whole(old)
             offset = (old.start - base) * stride
             old.rows.extend((a + offset, s, f) for a, s, f in added)
@@ -153,13 +155,13 @@ class _Flow:
 
     def _check_whole(self, sums: Sums) -> None:
         if sums.narrowed:
-            raise NotRaised("sums that were made in the array are added to others", self.line)
+            raise NotRaised("sums from the array are added to other sums", self.line)
 
     def _latch(self, name: str, given: Operands) -> None:
         second, target, columns, depth, target_columns, target_rows = given
         if self.local.located(second) is not None:
             if self.sums_in_array:
-                raise NotRaised("sums in the array that begin with a block", self.line)
+                raise NotRaised(f"{name} starts the sums in the array with a block", self.line)
             self.latched = (second, columns, depth)
         self.target = (target, target_columns, target_rows)
 
@@ -168,17 +170,19 @@ class _Flow:
         configured = self.machine.attribute(name, "configured_by") or ""
         settings = self.settings.get(configured)
         if not settings:
-            raise NotRaised(f"{name} without a setting of the array", self.line)
+            raise NotRaised(f"no command configured the array before {name}", self.line)
         given_by = dict(zip(self.machine.effects[configured].operands, settings, strict=False))
         if given_by.get("a_stride", 1) != 1:
-            raise NotRaised(f"{name} with a_stride other than 1", self.line)
+            raise NotRaised(f"{name} is called with a setting a_stride other than 1", self.line)
         transposed = tuple(bool(given_by.get(f"{one}_transpose", 0)) for one in "ab")
         keeps = bool(self.machine.attribute(name, "keeps"))
         target = self.local.located(self.target[0]) if self.target is not None else None
         place = self.local.located(first)
         if self.sums_in_array:
             if any(transposed) or place is None or self.local.located(added) is None:
-                what = f"{name} with sums that stay in the array, and a transposed or no operand"
+                what = (
+                    f"the sums of {name} stay in the array, and an operand is transposed or missing"
+                )
                 raise NotRaised(what, self.line)
             self.active = self._second_operand(added, columns, deep, transposed[1])
             flags = {"accumulate"} if keeps else set()
@@ -190,14 +194,14 @@ class _Flow:
                 self._leave_array(target, rows)
             return
         if self.local.located(added) is not None:
-            raise NotRaised(f"{name} with a block that is added", self.line)
+            raise NotRaised(f"{name} adds a block to its product", self.line)
         if not keeps:
             self.active = self.latched and self._second_operand(*self.latched, transposed[1])
         if target is None or place is None or self.active is None or self.target is None:
-            raise NotRaised(f"{name} without an operand or a place for its result", self.line)
+            raise NotRaised(f"{name} has no operand, or no place for its result", self.line)
         space, at, flags = target
         if space not in self.local.sum_spaces:
-            raise NotRaised(f"{name} with a result that stays in {space}", self.line)
+            raise NotRaised(f"the result of {name} stays in {space}", self.line)
         self.used["factors"], self.used["sums"] = place[0], space
         self._add_products(
             space, at, flags, place, rows, depth, settings, (transposed[0], transposed[1]),
@@ -208,7 +212,10 @@ class _Flow:
         """The sums in the array as those of a local memory: on the way they may be narrowed."""
         space, at, flags = target
         if space not in self.local.sum_spaces or "accumulate" in flags:
-            raise NotRaised("sums in the array that are added to others, or leave it", self.line)
+            raise NotRaised(
+                "sums from the array are added to other sums or moved to other memory",
+                self.line,
+            )
         self.used["sums"] = space
         self.local.check_rows(space, at, rows)
         for old in self.local.held(ARRAY, 0, rows):
@@ -234,14 +241,19 @@ class _Flow:
     ) -> Operands:
         """Settings of the array with which it transposes these operands."""
         if all(transposed):
-            raise NotRaised("the array transposes only one operand of a product", self.line)
+            raise NotRaised(
+                "both operands of a product are transposed, but the array transposes only one",
+                self.line,
+            )
         roles = self.machine.effects[configured].operands
         found = list(settings)
         for one, chosen in zip("ab", transposed, strict=True):
             if f"{one}_transpose" in roles:
                 found[roles.index(f"{one}_transpose")] = int(chosen)
             elif chosen:
-                raise NotRaised("an operand that the core transposed", self.line)
+                raise NotRaised(
+                    "the core transposed an operand that the array cannot transpose", self.line
+                )
         return tuple(found)
 
     def _add_products(
@@ -253,9 +265,12 @@ class _Flow:
         address, stride, across, columns, second_depth, scale, phase, latched = self.active
         _, target_columns, target_rows = self.target
         if second_depth != depth or target_columns != columns or target_rows != rows:
-            raise NotRaised("a product's operands do not fit one another", self.line)
+            raise NotRaised("the sizes of a product's operands do not match", self.line)
         if latched != transposed[1]:
-            raise NotRaised("an operand is used with another setting than it was kept", self.line)
+            raise NotRaised(
+                "an operand is used under another setting than the one under which it was kept",
+                self.line,
+            )
         if "accumulate" not in flags:
             self.local.check_rows(space, at, rows)
             self.local.put(Sums(at, rows, columns, [], []), space)
@@ -276,7 +291,7 @@ class _Flow:
             beside = parts[0][1] if transposed[0] else apart, stride if transposed[1] else across
             if beside != (size, size):
                 raise NotRaised(
-                    "an operand whose elements do not lie beside one another", self.line
+                    "the elements of an operand do not lie beside one another in memory", self.line
                 )
         for first, step, width, factor, earlier, count in parts:
             if first and address and width < depth and not transposed[0]:
@@ -288,7 +303,7 @@ class _Flow:
             later = max(phase, earlier)
             for sums in self.local.held(space, at, count):
                 if sums.columns != columns:
-                    raise NotRaised("it adds products of different widths", self.line)
+                    raise NotRaised("the kernel adds products of different widths", self.line)
                 self._check_whole(sums)
                 if first and address:
                     sums.products.append((first + (sums.start - at) * step, step, address, kind))
@@ -302,10 +317,12 @@ class _Flow:
         configured = self.machine.attribute(name, "configured_by") or ""
         setting = self.settings.get(configured)
         if place is None or setting is None:
-            raise NotRaised(f"{name} without an address or a setting", self.line)
+            raise NotRaised(
+                f"{name} has no local address, or no command configured it before", self.line
+            )
         space, row, flags = place
         if space not in self.local.sum_spaces:
-            raise NotRaised(f"{name} copies rows of {space}", self.line)
+            raise NotRaised(f"{name} copies rows of {space} to memory", self.line)
         stride = setting[self.machine.effects[configured].operands.index("dram_stride")]
         unscaled = "unscaled" in flags
         factors = next((n for n in self.machine.spaces if n != space), space)
@@ -313,7 +330,7 @@ class _Flow:
         wide = self.machine.spaces[space].row_columns
         read = address // SPACING in self.core.read
         if read and not unscaled:
-            raise NotRaised("the core uses results that are no sums", self.line)
+            raise NotRaised("the core uses stored values that are not complete sums", self.line)
         if not read:
             address = self.own.stored(address, stride, columns * size, rows, self.line)
         for number, first in enumerate(range(0, columns, wide)):
@@ -322,9 +339,9 @@ class _Flow:
             base = row + number * wide
             for found in self.local.held(space, base, rows):
                 if found.columns != part:
-                    raise NotRaised(f"{name} stores part of a row of sums", self.line)
+                    raise NotRaised(f"{name} stores only a part of a row of sums", self.line)
                 if found.narrowed and (unscaled or how.settings[:1] not in ((), (1.0,))):
-                    what = f"{name} stores sums that were made in the array, scaled or as they are"
+                    what = f"{name} stores sums from the array with a scale or unscaled"
                     raise NotRaised(what, self.line)
                 at = address + first * size + (found.start - base) * stride
                 for r in range(found.count if read else 0):
@@ -360,7 +377,7 @@ class _Flow:
 
 
 def computation(run: Run, machine: Machine) -> Computation:
-    """What a run stores; `NotRaised` where it is not a sum of products and rows of arrays."""
+    """What a run stores; `NotRaised` if this is not a sum of products and rows of arrays."""
     sum_size = max(SIZES[machine.element(name) or ""] for name in machine.spaces)
     core = CoreCode.of(run, machine, sum_size)
     stores = {n for n, c in enumerate(run.commands) if machine.unit(c) == "store"}
@@ -369,7 +386,7 @@ def computation(run: Run, machine: Machine) -> Computation:
     flow = _Flow(machine, Fillings(run.own), core, order, LocalRows(machine))
     flow.follow(run)
     if not flow.stored:
-        raise NotRaised("it stores no result")
+        raise NotRaised("the kernel stores no result")
     factors = flow.used.get("factors", next(iter(machine.spaces)))
     sums = flow.used.get("sums") or max(machine.spaces, key=lambda n: machine.constants[n])
     unused = flow.core.read | flow.core.copied

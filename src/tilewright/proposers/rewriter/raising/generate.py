@@ -30,11 +30,13 @@ from tilewright.proposers.rewriter.raising.translation.parts import SPACING
 
 
 class AxisEnds(NotRaised):
-    """Addresses walk over the end of an array's axis, so it has to be one with the axis before."""
+    """Addresses move past the end of an array's axis, so it must be merged with the axis before."""
 
     def __init__(self, number: int, array: Array, axis: int) -> None:
         self.number, self.axis = number, axis
-        super().__init__(f"rows of {array.name} that are walked over as one")
+        super().__init__(
+            f"an address moves past the end of a row of {array.name} into the next row"
+        )
 
 
 _At: TypeAlias = Callable[..., Dram]
@@ -211,7 +213,7 @@ class _Writer:
             return added, body
         kinds = [self.kinds[t.kind] for t in nest.terms]
         if len({kind.settings for kind in kinds}) > 1:
-            raise NotRaised("its products need different settings of the array")
+            raise NotRaised("the products of one sum need different settings of the array")
         first = row.step[1] if row.count > 1 else 0
         loads = [
             [
@@ -373,13 +375,13 @@ class _Writer:
 
     def _check_divides(self, block: _Dim, columns: int) -> None:
         if any(s % columns for s in block.step):
-            raise NotRaised("blocks of columns that lie unevenly in memory")
+            raise NotRaised("blocks of columns have uneven distances in memory")
 
     def _place(self, address: int, place: int, dims: Sequence[_Dim]) -> Dram:
         """The address of a point as an element of an argument array."""
         number, offset = divmod(address, SPACING)
         if number not in self.arrays:
-            raise NotRaised("an address outside the arrays")
+            raise NotRaised("a command accesses an address outside the kernel's arrays")
         array = self.arrays[number]
         size, sizes = _bytes(array), strides(array)
         index = [Expr(v) for v in _digits(offset, size, sizes)]
@@ -425,14 +427,16 @@ def _bytes(array: Array) -> int:
     """Number of bytes of an element."""
     size = SIZES.get(array.element)
     if size is None:
-        raise NotRaised(f"array {array.name} of {array.element}, a type that is not known")
+        raise NotRaised(f"the array {array.name} has the unknown element type {array.element}")
     return size
 
 
 def _digits(offset: int, size: int, sizes: Sequence[int]) -> list[int]:
     """Bytes as indices of an array whose axes have steps of `sizes` elements."""
     if offset % size or offset < 0:
-        raise NotRaised("an address between two elements, or a step backwards")
+        raise NotRaised(
+            "an address lies between two array elements, or addresses decrease in a loop"
+        )
     rest, found = offset // size, []
     for step in sizes:
         found.append(rest // step)

@@ -111,7 +111,9 @@ class LocalRows:
                 rest &= ~bit
         name = bases[base]
         if rest >= machine.spaces[name].rows:
-            raise NotRaised(f"row {rest} of {name} does not exist", self.line)
+            raise NotRaised(
+                f"the kernel uses row {rest} of {name}, which does not exist", self.line
+            )
         return name, rest, flags
 
     def bytes_of(self, space: str) -> int:
@@ -121,7 +123,7 @@ class LocalRows:
     def check_rows(self, space: str, first: int, count: int) -> None:
         """Raise `NotRaised` if the memory has fewer rows."""
         if first + count > len(self.sums[space]):
-            raise NotRaised(f"rows up to {first + count} of {space} do not exist", self.line)
+            raise NotRaised(f"{space} has no row {first + count - 1}", self.line)
 
     @cached_property
     def sum_spaces(self) -> frozenset[str]:
@@ -149,7 +151,7 @@ class LocalRows:
         for row in range(first, first + count):
             old = held[row]
             if old is None:
-                raise NotRaised(f"row {row} of {space} is used, but nothing wrote it", self.line)
+                raise NotRaised(f"row {row} of {space} is used, but no command wrote it", self.line)
             if old.count > 1:
                 for r in range(old.count):
                     held[old.start + r] = old.one(r)
@@ -164,7 +166,9 @@ class LocalRows:
         held = self.moved[place[0]][place[1] : place[1] + rows]
         found = {block.across for block in held if block is not None}
         if len(found) > 1:
-            raise NotRaised("an operand is put together from rows and columns", self.line)
+            raise NotRaised(
+                "an operand consists of rows of one load and columns of another", self.line
+            )
         return next(iter(found), self.bytes_of(place[0]))
 
     def even_rows(self, place: Place, rows: int, columns: int) -> tuple[int, int, float, int]:
@@ -179,9 +183,9 @@ class LocalRows:
             at = part[0] + stride * part[5]
         zero = all(part[0] == 0 for part in parts)
         if not (even or zero):
-            raise NotRaised("an operand's rows do not lie evenly in memory", self.line)
+            raise NotRaised("the rows of an operand have uneven distances in memory", self.line)
         if any(part[2] < columns for part in parts):
-            raise NotRaised("an operand is put together from several loads", self.line)
+            raise NotRaised("the columns of an operand come from several loads", self.line)
         return (0 if zero else address, stride, scale, max(part[4] for part in parts))
 
     def blocks(

@@ -45,12 +45,12 @@ class MemoryOrder:
         """Take note of a store; `NotRaised` if the bytes were loaded or stored before."""
         array, at = divmod(address, SPACING)
         if phase > 255:
-            raise NotRaised("more than 255 results depend on one another", line)
+            raise NotRaised("the kernel computes more than 255 results one from the other", line)
         written = self.written.setdefault(array, bytearray())
         _grow(written, at + size)
         read = self.read.get(array)
         if any(written[at : at + size]) or (read and any(read[at : at + size])):
-            raise NotRaised("it stores to memory that it loaded or stored before", line)
+            raise NotRaised("the kernel stores to memory that it loaded or stored before", line)
         written[at : at + size] = bytes((phase,)) * size
 
 

@@ -87,7 +87,7 @@ def nests(computation: Computation) -> list[Nest]:
         for lattice in lattices(map(tuple, points.tolist())):
             found.append(Nest(phase, how, lattice, listed, scales))
         if len(found) > MOST_PIECES:
-            raise NotRaised(f"its results fall into more than {MOST_PIECES} regular parts")
+            raise NotRaised(f"the results form more than {MOST_PIECES} regular parts")
     return sorted(found, key=lambda n: (n.phase, n.points.base))
 
 
@@ -113,7 +113,7 @@ def _terms(apart: np.ndarray) -> tuple[Terms, ...]:
         points = apart[apart[:, 2] == kind][:, :2]
         result += [Terms(kind, lattice) for lattice in lattices(map(tuple, points.tolist()))]
     if len(result) > MOST_PIECES:
-        raise NotRaised(f"its sums fall into more than {MOST_PIECES} regular parts")
+        raise NotRaised(f"the sums form more than {MOST_PIECES} regular parts")
     return tuple(result)
 
 

@@ -38,7 +38,7 @@ class Fillings:
             self._number[number] += 1
             self._filled[number] = bytearray(self._own[number].bytes)
             if (self._number[number] + 1) * self._own[number].bytes > MOST_BYTES:
-                what = f"{self._own[number].name} is filled again too often"
+                what = f"the kernel fills the array {self._own[number].name} too many times"
                 raise NotRaised(what, line)
         for start in starts:
             self._filled[number][start : start + size] = b"\1" * size
@@ -51,7 +51,8 @@ class Fillings:
             return address
         for start in self._rows(number, at, stride, size, rows, line):
             if not all(self._filled[number][start : start + size]):
-                what = f"it loads rows of {self._own[number].name} that it did not store before"
+                name = self._own[number].name
+                what = f"the kernel loads rows of {name} to which it has not stored"
                 raise NotRaised(what, line)
         return address + self._number[number] * self._own[number].bytes
 
@@ -64,7 +65,8 @@ class Fillings:
     ) -> Collection[int]:
         """The positions of a move's rows in their array."""
         if at + stride * (rows - 1) + size > self._own[number].bytes:
-            raise NotRaised(f"it moves what lies behind {self._own[number].name}", line)
+            what = f"a command accesses memory behind the end of {self._own[number].name}"
+            raise NotRaised(what, line)
         return range(at, at + stride * (rows - 1) + 1, stride) if stride else (at,)
 
 

@@ -52,16 +52,20 @@ def scheduled(source: str, machine: Machine) -> Kernel:
     """
     kernel, run = lift(source, machine), executed(source, machine)
     if len(run.events) > MOST_COMMANDS:
-        raise NotRaised(f"it issues more than {MOST_COMMANDS:,} commands")
+        raise NotRaised(f"the kernel issues more than {MOST_COMMANDS:,} commands")
     arrays = numbered(kernel) | declared(run.own, names_in(kernel), {})
     terms = loops_of(_products(_singles(run, machine), run, machine))
     if len(terms) > MOST_STATEMENTS:
-        raise NotRaised(f"its commands repeat in more than {MOST_STATEMENTS} ways")
+        raise NotRaised(
+            f"the commands form more than {MOST_STATEMENTS} different loops and single commands"
+        )
     body = _Writer(machine, run, arrays).body(terms)
     kernel = replace(kernel, arrays=tuple(arrays.values()), body=body, names={})
     found = simplify(joined(simplify(kernel), machine))
     if sum(1 for _ in walk(found.body)) > MOST_STATEMENTS:
-        raise NotRaised(f"its commands repeat in more than {MOST_STATEMENTS} ways")
+        raise NotRaised(
+            f"the commands form more than {MOST_STATEMENTS} different loops and single commands"
+        )
     return found
 
 
@@ -146,7 +150,7 @@ class _Writer:
         for term, own in zip(terms, numbers, strict=True):
             if isinstance(term, Repeat):
                 if not names:
-                    raise NotRaised("its loops nest too deeply")
+                    raise NotRaised("the loops of the kernel nest too deeply")
                 name, *rest = names
                 inside = {**env, name: (0, term.count - 1)}
                 grown = [e + var(name) * s for e, s in zip(own, term.steps, strict=True)]
@@ -184,20 +188,20 @@ class _Writer:
     def _local(self, high: int, row: Expr) -> Operand:
         found = self.machine.local(row + (high & 0xFFFFFFFF))
         if not isinstance(found, Local | Text):
-            raise NotRaised("an address of a row that does not exist")
+            raise NotRaised("a command uses a row of local memory that does not exist")
         return found
 
     def _place(self, number: int, offset: Expr, env: Mapping[str, Bounds]) -> Dram:
         """An element of an argument, given by its offset in bytes."""
         if number not in self.arrays:
-            raise NotRaised("an address outside the arrays")
+            raise NotRaised("a command accesses an address outside the kernel's arrays")
         array = self.arrays[number]
         size = SIZES.get(array.element, 0)
         if not size or any(v % size for v in (offset.const, *(c for _, c in offset.terms))):
-            raise NotRaised(f"addresses between the elements of {array.name}")
+            raise NotRaised(f"an address lies between two elements of {array.name}")
         elements = _divided(offset, size)
         if bounds(elements, env)[0] < 0:
-            raise NotRaised(f"an address before the array {array.name}")
+            raise NotRaised(f"a command accesses memory before the start of {array.name}")
         index = [_quotient(elements, step, env) for step in strides(array)]
         around = [_remainder(e, n) for e, n in zip(index[1:], array.shape[1:], strict=True)]
         return Dram(array.name, (*index[:1], *around))

@@ -58,7 +58,7 @@ class Translator(Statements):
         while declarator.type == "pointer_declarator":
             result, declarator = Pointer(result), field_of(declarator, "declarator")
         if declarator.type != "function_declarator":
-            raise Untranslated(node, "a function with an unusual declaration")
+            raise Untranslated(node, "the form of this function declaration is not supported")
         found = []
         for parameter in field_of(declarator, "parameters").named_children:
             inner = parameter.child_by_field_name("declarator")
@@ -69,7 +69,7 @@ class Translator(Statements):
             if isinstance(full, Elements):
                 full = Pointer(full.of)
             if full is None:
-                raise Untranslated(parameter, "a parameter without a type")
+                raise Untranslated(parameter, "a parameter has no type")
             found.append((name, full))
         name = text_of(field_of(declarator, "declarator"))
         self.functions[name] = Function(name, tuple(found), result, field_of(node, "body"))

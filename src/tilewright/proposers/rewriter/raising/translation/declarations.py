@@ -81,14 +81,14 @@ class Declarations(ABC):
                 known = self.typedefs.get(text) or NAMED.get(text) or of_words(text.split())
                 if known is not None:
                     return known
-        raise Untranslated(node, f"the type {text.splitlines()[0]!r}")
+        raise Untranslated(node, f"the type {text.splitlines()[0]!r} is unknown")
 
     def _structure(self, node: Node) -> Type:
         name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
         if body is None:
             known = self.structures.get(text_of(name)) if name is not None else None
             if known is None:
-                raise Untranslated(node, "a structure that is not defined before")
+                raise Untranslated(node, "a structure is used before it is defined")
             return known
         fields: list[tuple[str, Type]] = []
         for item in body.named_children:
@@ -97,7 +97,7 @@ class Declarations(ABC):
                 for declarator in item.children_by_field_name("declarator"):
                     called, full = self.declared(declarator, kind)
                     if full is None:
-                        raise Untranslated(item, "a field without a type")
+                        raise Untranslated(item, "a field of a structure has no type")
                     fields.append((called, full))
         made = structure(fields)
         if name is not None:
@@ -125,7 +125,7 @@ class Declarations(ABC):
             case "array_declarator" | "abstract_array_declarator":
                 size, inner = (node.child_by_field_name(f) for f in ("size", "declarator"))
                 if kind is None:
-                    raise Untranslated(node, "an array of nothing")
+                    raise Untranslated(node, "an array has elements of type void")
                 made = Elements(kind, self.constant(size) if size is not None else 0)
                 return self.declared(inner, made) if inner is not None else ("", made)
             case "parenthesized_declarator" | "abstract_parenthesized_declarator":
@@ -133,7 +133,7 @@ class Declarations(ABC):
             case "attributed_declarator" | "init_declarator":
                 inner = node.child_by_field_name("declarator")
                 return self.declared(inner if inner is not None else node.named_children[0], kind)
-        raise Untranslated(node, f"the declarator {text_of(node)!r}")
+        raise Untranslated(node, f"the declaration {text_of(node)!r} is not supported")
 
     def _described(self, node: Node) -> Type | None:
         """The type of a cast or sizeof."""
@@ -147,7 +147,7 @@ class Declarations(ABC):
         try:
             return int(eval(code, {"__builtins__": {}, **RUNTIME}))  # our own text, of this node
         except Exception as error:
-            raise Untranslated(node, f"{text_of(node)!r}, which is not constant") from error
+            raise Untranslated(node, f"{text_of(node)!r} is not a constant") from error
 
     def _put(self, node: Node, code: str) -> None:
         self.lines.append("  " * self.depth + code)

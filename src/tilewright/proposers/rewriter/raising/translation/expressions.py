@@ -73,7 +73,9 @@ class Expressions(Places):
         if node.type == "pointer_expression" and text_of(node).startswith("&"):
             place = self.place(field_of(node, "argument"))
             if not place.in_memory:
-                raise Untranslated(node, f"the address {text_of(node)!r}")
+                raise Untranslated(
+                    node, f"{text_of(node)!r} takes the address of a value outside memory"
+                )
             return place.code, Pointer(place.kind)
         place = self.place(node)
         if not place.in_memory:
@@ -92,7 +94,7 @@ class Expressions(Places):
             case "identifier":
                 found = self._place_named(text_of(node))
                 if found is None:
-                    raise Untranslated(node, f"{text_of(node)}, which nothing declares")
+                    raise Untranslated(node, f"{text_of(node)} is not declared")
                 return found
             case "subscript_expression":
                 base, kind = self.value(field_of(node, "argument"))
@@ -116,7 +118,7 @@ class Expressions(Places):
                 code, literal = self._cast(node)
                 assert literal is not None
                 return Place(code, literal, in_memory=True)
-        raise Untranslated(node, f"{text_of(node)!r} as a place")
+        raise Untranslated(node, f"nothing can be assigned to {text_of(node)!r}")
 
     def _cast(self, node: Node) -> tuple[str, Type | None]:
         to = self._described(field_of(node, "type"))
@@ -142,7 +144,7 @@ class Expressions(Places):
         if operator == "!":
             return f"int(not {code})", INT
         if not isinstance(kind, Number):
-            raise Untranslated(node, f"{operator} of something other than a number")
+            raise Untranslated(node, f"the operand of {operator} is not a number")
         kind = promoted(kind)
         return self._kept(f"({operator}{code})", kind), kind
 
@@ -184,7 +186,9 @@ class Expressions(Places):
             size = size_of(pointee(a, node)) if a.to is not None else 1
             return f"({left} {operator} ({right}) * {size})", a
         if not (isinstance(a, Number) and isinstance(b, Number)):
-            raise Untranslated(node, f"{operator} on {text_of(node)!r}")
+            raise Untranslated(
+                node, f"an operand of {operator} in {text_of(node)!r} is not a number"
+            )
         if operator in ("<<", ">>"):
             kind = promoted(a)
             if not (right.isdecimal() and int(right) < 8 * kind.bytes):
@@ -259,7 +263,7 @@ class Expressions(Places):
             else:
                 kind = self.value(inner)[1]
         if kind is None:
-            raise Untranslated(node, "the size of nothing")
+            raise Untranslated(node, "sizeof is applied to something without a type")
         return str(size_of(kind)), UNSIGNED_LONG
 
     def _call(self, node: Node) -> tuple[str, Type | None]:
@@ -278,9 +282,11 @@ class Expressions(Places):
             return self.value(given[0])
         function = self.functions.get(name)
         if function is None:
-            raise Untranslated(node, f"a call of {name}, which this file does not define")
+            raise Untranslated(node, f"{name} is called, but this file does not define it")
         if len(given) != len(function.parameters):
-            raise Untranslated(node, f"a call of {name} with {len(given)} arguments")
+            raise Untranslated(
+                node, f"{name} is called with a wrong number of arguments: {len(given)}"
+            )
         values = ", ".join(
             self.converted(*self.value(g), kind, g)
             for g, (_, kind) in zip(given, function.parameters, strict=True)

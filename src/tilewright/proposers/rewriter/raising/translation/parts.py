@@ -79,7 +79,7 @@ def literal(node: Node) -> tuple[str, Type | None]:
     if node.type == "char_literal":
         inner = text_of(node)[1:-1]
         if len(inner) != 1:
-            raise Untranslated(node, f"the character {text_of(node)}")
+            raise Untranslated(node, f"the character constant {text_of(node)} is not supported")
         return str(ord(inner)), INT
     hexadecimal = text.startswith("0x")
     if not hexadecimal and any(c in text for c in ".ef"):
@@ -91,7 +91,7 @@ def literal(node: Node) -> tuple[str, Type | None]:
         octal = len(digits) > 1 and digits[0] == "0" and digits.isdecimal()
         value = int(digits, 8 if octal else 0)
     except ValueError as error:
-        raise Untranslated(node, f"the number {text!r}") from error
+        raise Untranslated(node, f"the number {text!r} is not supported") from error
     unsigned, long = "u" in suffix, "l" in suffix
     kinds = [Number(4), Number(4, signed=False), Number(8), Number(8, signed=False)]
     for kind in kinds:
@@ -101,7 +101,7 @@ def literal(node: Node) -> tuple[str, Type | None]:
             continue
         if value < 1 << (8 * kind.bytes - kind.signed):
             return str(value), kind
-    raise Untranslated(node, f"the number {text!r}")
+    raise Untranslated(node, f"the number {text!r} fits no integer type")
 
 
 def pointee(kind: Type | None, node: Node) -> Type:
@@ -110,7 +110,7 @@ def pointee(kind: Type | None, node: Node) -> Type:
         return kind.to
     if isinstance(kind, Pointer):
         return Number(1)
-    raise Untranslated(node, f"{text_of(node)!r}, which is not a pointer")
+    raise Untranslated(node, f"{text_of(node)!r} is not a pointer")
 
 
 def addressed(body: Node) -> Iterator[str]:
@@ -128,5 +128,5 @@ def field_of(node: Node, name: str) -> Node:
     """The child of a node under a name of the grammar; `Untranslated` if there is none."""
     child = node.child_by_field_name(name)
     if child is None:
-        raise Untranslated(node, f"{node.type.replace('_', ' ')} without {name}")
+        raise Untranslated(node, f"this {node.type.replace('_', ' ')} has no {name}")
     return child

@@ -42,20 +42,20 @@ class Places(Declarations):
         if known is None:
             if name == "NULL":
                 return "0", Pointer(None)
-            raise Untranslated(node, f"{name}, which nothing declares")
+            raise Untranslated(node, f"{name} is not declared")
         return str(known), INT if known < 1 << 31 else UNSIGNED
 
     def _field(self, place: Place, name: str, node: Node) -> Place:
         for called, kind, offset in place.kind.fields if isinstance(place.kind, Structure) else ():
             if called == name:
                 return Place(f"({place.code} + {offset})", kind, in_memory=True)
-        raise Untranslated(node, f"the field {name}")
+        raise Untranslated(node, f"the structure has no field {name}")
 
     def converted(self, code: str, kind: Type | None, to: Type | None, node: Node) -> str:
         """Code that converts a value to another type."""
         if isinstance(to, Structure):
             if kind != to:
-                raise Untranslated(node, "a structure from something else")
+                raise Untranslated(node, "a value of another type is assigned to a structure")
             return f"copy({code}, allocate({to.bytes}), {to.bytes})"
         if not isinstance(to, Number) or kind == to:
             return code
@@ -87,7 +87,7 @@ class Places(Declarations):
         if isinstance(place.kind, Structure):
             return f"copy({code}, {place.code}, {place.kind.bytes})"
         if isinstance(place.kind, Elements):
-            raise Untranslated(node, "assignment of an array")
+            raise Untranslated(node, "an array is assigned as a whole")
         if place.in_memory and self.data and isinstance(place.kind, Number):
             line = node.start_point[0] + 1
             return f"write({place.code}, {code}, {place.kind.bytes}, {line})"

@@ -24,13 +24,13 @@ def _rest(left: int, right: int) -> int:
 
 def _places(count: int, bits: int) -> int:
     if not 0 <= count < bits:
-        raise ValueError(f"a shift by {count} places")
+        raise ValueError(f"a number is shifted by {count} bits")
     return count
 
 
 def _within(value: int) -> int:
     if value.bit_length() > _MOST_BITS:
-        raise OverflowError("a product or a shift that overflows")
+        raise OverflowError("a product or a shift overflows")
     return value
 
 

@@ -85,7 +85,7 @@ class Statements(Expressions):
             case "return_statement":
                 self._return(node)
             case _:
-                raise Untranslated(node, node.type.replace("_", " "))
+                raise Untranslated(node, f"this {node.type.replace('_', ' ')} is not supported")
 
     def _effect(self, node: Node) -> None:
         """An expression whose value is not used."""
@@ -175,7 +175,7 @@ class Statements(Expressions):
     def _continue(self, node: Node) -> None:
         kind, _ = self.loops[-1]
         if kind == "switch":
-            raise Untranslated(node, "continue within a switch")
+            raise Untranslated(node, "continue inside a switch statement is not supported")
         self._next_iteration(node)
         self._put(node, "continue")
 
@@ -217,7 +217,7 @@ class Statements(Expressions):
         value = item.child_by_field_name("value") if item.type == "init_declarator" else None
         name, full = self.declared(item, kind)
         if full is None:
-            raise Untranslated(item, "a variable without a type")
+            raise Untranslated(item, "a variable has no type")
         if isinstance(full, Elements) and not full.count and value is not None:
             full = Elements(full.of, len([c for c in value.named_children if c.type != "comment"]))
         self.serial += 1

@@ -1,0 +1,52 @@
+"""Wraps sentences between words on a terminal; logs and pipes get them unchanged."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import textwrap
+from typing import TextIO
+
+import typer
+
+from tilewright.core.text import plain_text
+
+_COLUMNS = re.compile(r"(?:\S+(?: \S+){0,3}  +)+")
+"""The columns of a row before its text, such as `ok  kernel    `. Two or more spaces end each."""
+
+
+def say_sentence(text: str) -> None:
+    """Print a paragraph of plain text on stdout, wrapped between words on a terminal."""
+    typer.echo(between_words(plain_text(text), sys.stdout))
+
+
+def between_words(text: str, stream: TextIO) -> str:
+    """The lines of a text, wrapped between words if the stream is a terminal and unchanged
+    elsewhere. Later lines of a row such as `ok  kernel    agrees` are indented as its text."""
+    if not is_terminal(stream):
+        return text
+    width = shutil.get_terminal_size().columns
+    return "\n".join(
+        line
+        if len(line) <= width
+        else textwrap.fill(
+            line,
+            width,
+            subsequent_indent=" " * _indent(line),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for line in text.split("\n")
+    )
+
+
+def is_terminal(stream: TextIO) -> bool:
+    """Whether a person reads the stream."""
+    return stream.isatty()
+
+
+def _indent(line: str) -> int:
+    """Column of the text after the columns of a row, which end with two or more spaces."""
+    found = _COLUMNS.match(line)
+    return found.end() if found else 0
