@@ -24,6 +24,7 @@ from trainium_workloads import call_of, modelled
 from tilewright.core.records import Artifact, Failed
 from tilewright.proposers.nki.ir import Kernel
 from tilewright.proposers.nki.planning.planner import complete_sequences, extended
+from tilewright.proposers.nki.planning.polishing import polished
 from tilewright.proposers.nki.planning.steps import TECHNIQUES, Step
 from tilewright.proposers.nki.printing import print_kernel
 from tilewright.proposers.nki.reading.kernel import read_kernel
@@ -73,6 +74,10 @@ def search(
     beam: list[Found] = [(first, (), kernel)]
     everything, seen = list(beam), {print_kernel(kernel)}
     complete = list(complete_sequences(kernel, techniques))
+    fastest = polished(
+        [((), kernel), *complete], techniques, lambda k: latency_of(name, print_kernel(k))
+    )
+    complete = complete if fastest is None else [fastest, *complete]
     for number in range(proposals):
         if complete:
             steps, kernel = complete.pop(0)

@@ -260,6 +260,9 @@ class TargetBrief:
     language models read these two. `settings` lists the target's own settings by name, each with
     its values, the default first. `failures` explains the kinds of failure that only this target
     has. `causes` explains the entries that a breakdown may have. `facts` are shown only on request.
+    `model` returns the modelled latency of a workload's kernel in ns, or None if the kernel breaks
+    a rule. Only targets that model latencies without running kernels have it. It must be a function
+    of a module, because it is sent to other processes.
     """
 
     name: str
@@ -278,6 +281,7 @@ class TargetBrief:
     failures: Mapping[str, str] = field(default_factory=dict)
     causes: tuple[Cause, ...] = ()
     facts: tuple[MachineFact, ...] = ()
+    model: Callable[[str, Workload], float | None] | None = None
 
     @property
     def failure_kinds(self) -> frozenset[str]:

@@ -21,6 +21,7 @@ from tilewright.core.records import (
 from tilewright.proposers.nki.ir import Kernel
 from tilewright.proposers.nki.planning.moves import carried_out, cost_of
 from tilewright.proposers.nki.planning.planner import Draft, draw, extended, varied
+from tilewright.proposers.nki.planning.polishing import Latency
 from tilewright.proposers.nki.planning.steps import Step
 from tilewright.proposers.nki.printing import print_kernel
 from tilewright.proposers.nki.reading.kernel import read
@@ -56,7 +57,8 @@ class NkiProposer:
         yield from reused
         menu, more = brief.offered(), count - len(reused)
         soon = brief.iteration <= 1
-        for draft in draw(kernel, menu, _techniques(brief), history, more, rng, soon):
+        latency = _latency(brief)
+        for draft in draw(kernel, menu, _techniques(brief), history, more, rng, soon, latency):
             yield self._plan(parent, draft, cost_of(kernel))
 
     def implement(
@@ -141,6 +143,14 @@ class NkiProposer:
 
 def _read(brief: Brief, parent: Trial) -> Kernel:
     return read(parent.candidate.source, brief.workload, brief.target.language)
+
+
+def _latency(brief: Brief) -> Latency | None:
+    """The target's latency model, if it has one."""
+    model = brief.target.model
+    if model is None:
+        return None
+    return lambda kernel: model(print_kernel(kernel), brief.workload)
 
 
 def _techniques(brief: Brief) -> Sequence[str]:

@@ -1,9 +1,6 @@
-"""Destinations of results: fresh tiles, declared buffers, accumulation, and the copies that NKI 1
-inserts.
+"""Destinations of results: fresh tiles and declared buffers, and the copies that NKI 1 inserts.
 
-In NKI 1, an operation returns a fresh tile. If it is assigned to a buffer before it is read, the
-instruction writes directly to the buffer; `+=` of a fresh product to a tile in PSUM accumulates
-inside the PE array. Operations of NKI 2 write to the given destination.
+In NKI 1, an operation returns a fresh tile. Operations of NKI 2 write to the given destination.
 """
 
 from __future__ import annotations
@@ -13,10 +10,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from tilewright.targets.trainium.errors import KernelError
-from tilewright.targets.trainium.execution import Execution, copy_landed
+from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.tiles.buffer import Result
 from tilewright.targets.trainium.tiles.dtypes import DType, Values, as_float32
-from tilewright.targets.trainium.tiles.fitting import fit_values, fits
+from tilewright.targets.trainium.tiles.fitting import fit_values
 from tilewright.targets.trainium.tiles.index import Mask
 from tilewright.targets.trainium.tiles.view import View, whole
 from tilewright.targets.trainium.trace import Engine, Instruction, Memory
@@ -173,13 +170,14 @@ def write(
         result.mask = mask
         result.rounded = source is buffer.dtype
         return
-    array = run.mask_array(_joined(view.mask, mask), view.shape)
+    array = run.mask_array(joined(view.mask, mask), view.shape)
     run.check_bounds(view, array)
     kept = values if source is buffer.dtype else buffer.dtype.rounded(values)
     view.write(fit_values(kept, view.shape), array)
 
 
-def _joined(one: Mask | None, other: Mask | None) -> Mask | None:
+def joined(one: Mask | None, other: Mask | None) -> Mask | None:
+    """The elements that both masks select."""
     if one is None or other is None:
         return one or other
     return one & other
@@ -187,8 +185,8 @@ def _joined(one: Mask | None, other: Mask | None) -> Mask | None:
 
 def read(run: Execution, view: View, mask: Mask | None = None) -> Values:
     """The stored values of a settled region; undefined outside the mask."""
-    joined = _joined(view.mask, mask)
-    array = run.mask_array(joined, view.shape) if joined is not None else None
+    both = joined(view.mask, mask)
+    array = run.mask_array(both, view.shape) if both is not None else None
     if view.gather is not None:
         run.check_bounds(view, array)
     values = view.values()
@@ -213,32 +211,6 @@ def record_result(run: Execution, out: View, instruction: Instruction | None) ->
         result.mask = NOWHERE
 
 
-def assign(run: Execution, dst: View, value: object) -> None:
-    """Execute `dst[...] = value` in NKI 1."""
-    from tilewright.targets.trainium.operations import copies, transfers
-
-    check_writable(run, dst)
-    if dst.mask is not None and dst.mask.always is False:
-        return
-    if not isinstance(value, View):
-        copies.fill(run, dst, value)
-        return
-    if not fits(value.shape, dst.shape):
-        raise KernelError(
-            "store_dst_shape_smaller_than_other_shape",
-            f"values of shape {value.shape} do not fit a region of shape {dst.shape}",
-        )
-    if dst.buffer.axis < 0:
-        transfers.store(run, dst, value)
-    elif value.buffer.axis < 0:
-        transfers.transfer(run, dst, value, None)
-    elif not _land(run, dst, value):
-        result = value.buffer.result
-        mask = result.mask if result is not None else None
-        run.function = "tensor_copy"
-        copies.tensor_copy(run, value, dst=dst, mask=mask)
-
-
 def check_writable(run: Execution, dst: View) -> None:
     """Inputs, and tiles of iterations that have ended, cannot be written."""
     buffer = dst.buffer
@@ -250,113 +222,6 @@ def check_writable(run: Execution, dst: View) -> None:
         )
     if buffer.axis >= 0:
         tile(run, dst, "the assigned tile", written=True)
-
-
-def _land(run: Execution, dst: View, value: View) -> bool:
-    """Move a fresh result into a buffer without cost; False if it has to be copied."""
-    result = value.buffer.result
-    if result is None or dst.memory not in result.memories or not _is_whole(value):
-        return False
-    if result.mask is not None and result.mask.always is False:
-        return True
-    if run.trace is not None:
-        copy_landed(run, value.buffer, result)
-        if not result.instructions:
-            return False
-        run.check_bounds(dst, run.mask_array(_joined(dst.mask, result.mask), dst.shape))
-        _redirect(run, result.instructions, value, dst)
-        result.place = dst
-        run.stamp(dst)
-    elif result.values is not None:
-        if run.elide_casts:
-            write(run, dst, result.values.reshape(value.shape), result.mask)
-        else:
-            known = result.values if result.rounded else value.dtype.rounded(result.values)
-            write(run, dst, known.reshape(value.shape), result.mask, value.dtype)
-    return True
-
-
-def _is_whole(value: View) -> bool:
-    buffer = value.buffer
-    return (
-        value.gather is None
-        and value.mask is None
-        and value.partitions * value.columns == buffer.rows * buffer.row
-    )
-
-
-def _redirect(run: Execution, made: Sequence[Instruction], value: View, dst: View) -> None:
-    """Change the destination of instructions."""
-    assert run.trace is not None
-    number = len(run.trace.instructions) - 1
-    access = run.recorded(dst, number)
-    record = value.buffer.record
-    if not any(found.tensor is record for instruction in made for found in instruction.writes):
-        raise KernelError(
-            "unsupported_operand",
-            f"{run.function}: the assigned result is no longer where it was made: copy it to a "
-            "tile of its own with nl.copy",
-        )
-    for instruction in made:
-        instruction.writes = tuple(
-            [access if found.tensor is record else found for found in instruction.writes]
-        )
-    if run.recorder is not None:
-        run.recorder.redirect(made, value.buffer, dst)
-
-
-def accumulate(run: Execution, dst: View, value: object) -> None:
-    """Execute `dst += value` in NKI 1, in place."""
-    from tilewright.targets.trainium.operations import elementwise
-
-    check_writable(run, dst)
-    if dst.mask is not None and dst.mask.always is False:
-        return
-    if dst.buffer.axis < 0:
-        raise KernelError(
-            "unsupported_memory", "+= on a tensor in HBM: use nl.atomic_rmw, or add on chip"
-        )
-    if isinstance(value, View) and value.buffer.result is not None and _is_whole(value):
-        result = value.buffer.result
-        adds = result.product and dst.memory == "psum"
-        first = run.trace is not None and dst.buffer.zeroed and run.untouched(dst)
-        lands = dst.memory in result.memories and (adds or run.valued or first)
-        if lands and _accumulated(run, dst, value, result, adds):
-            return
-    elementwise.add_in_place(run, dst, value)
-
-
-def _accumulated(run: Execution, dst: View, value: View, result: Result, adds: bool) -> bool:
-    """Add a fresh result: inside the PE array, or as the first write to a region of zeros."""
-    if result.mask is not None and result.mask.always is False:
-        return True
-    if run.trace is not None:
-        if result.place is not None or result.summed or not result.instructions:
-            return False
-        run.check_bounds(dst, run.mask_array(_joined(dst.mask, result.mask), dst.shape))
-        _redirect(run, result.instructions, value, dst)
-        if adds:
-            made = result.instructions[-1]
-            made.attributes = {**made.attributes, "accumulate": True}
-            result.summed = True
-        else:
-            result.place = dst
-        run.stamp(dst)
-        return True
-    if result.values is None:
-        return True
-    mask = _joined(dst.mask, result.mask)
-    run.use(dst)
-    array = run.mask_array(mask, dst.shape)
-    values = fit_values(result.values, dst.shape)
-    if not adds:
-        values = fit_values(value.dtype.rounded(result.values).reshape(value.shape), dst.shape)
-    if array is None and dst.gather is None and dst.dtype.name == "float32":
-        place = dst.values()
-        place += values
-        return True
-    write(run, dst, as_float32(read(run, dst)) + values, result.mask)
-    return True
 
 
 def in_sbuf(run: Execution, view: View, why: str) -> View:

@@ -16,6 +16,7 @@ from tilewright.parts.languages import NKI
 from tilewright.targets.trainium.evaluator import LATENCY, versions
 from tilewright.targets.trainium.latency.costs import CAUSES
 from tilewright.targets.trainium.machine import Machine, load_machine
+from tilewright.targets.trainium.modelling import modelled_ns
 from tilewright.targets.trainium.problems import create_problem
 from tilewright.targets.trainium.shapes import KINDS, MOST_BYTES, REGISTERED, parse_shape
 from tilewright.targets.trainium.task import TrainiumTask
@@ -65,6 +66,7 @@ class TrainiumTarget:
             failures=FAILURES,
             causes=CAUSES,
             examples=load_examples(FOLDER / "examples", words),
+            model=partial(modelled_ns, self._machine_name),
         )
 
     @property

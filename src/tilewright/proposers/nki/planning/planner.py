@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from tilewright.core.records import History, MenuOption
 from tilewright.proposers.descent import descended
@@ -13,6 +14,7 @@ from tilewright.proposers.nki.estimate.cost import CHAINED
 from tilewright.proposers.nki.ir import Kernel, Op, size_of, walk
 from tilewright.proposers.nki.planning.masked_plans import MASKED, masked_sequences
 from tilewright.proposers.nki.planning.moves import DOES_NOT_FIT, Moves, carried_out, cost_of
+from tilewright.proposers.nki.planning.polishing import Latency, polished
 from tilewright.proposers.nki.planning.steps import FACTORS, Step, possible
 from tilewright.proposers.nki.planning.sweeping import is_large, swept
 from tilewright.proposers.nki.rewrites.precision import operands_by_product
@@ -54,11 +56,13 @@ def draw(
     count: int,
     rng: random.Random,
     soon: bool = False,
+    latency: Latency | None = None,
 ) -> Iterator[Draft]:
     """Up to `count` drafts that begin with an option of the menu.
 
     With `soon`, the first complete sequence that lowers the estimate is returned as soon as it is
-    known, because the others take several seconds.
+    known, because the others take several seconds. With `latency`, the next draft is the complete
+    sequence with the lowest modelled latency, with further steps that lower it.
 
     Some of the others take the best of all steps repeatedly. For the rest, options are drawn
     according to their gains in this run, and half of them continue with steps that lower the
@@ -73,6 +77,13 @@ def draw(
         if soon and count > 1 and not first_of_all and draft.cost < cost_of(kernel):
             first_of_all.append(draft)
             yield draft
+    if latency is not None and count > len(first_of_all):
+        made = [((), kernel), *((draft.steps, draft.kernel) for draft in complete)]
+        found = polished(made, follow_ups, latency)
+        for draft in _drafted(menu, *found) if found is not None else ():
+            if draft not in first_of_all:
+                first_of_all.append(draft)
+                yield draft
     count -= len(first_of_all)
     menu = [o for o in menu if o.technique not in ("", MASKED)]
     follow_ups = [technique for technique in follow_ups if technique != MASKED]
@@ -114,10 +125,15 @@ def _complete(
 ) -> Iterator[Draft]:
     """Complete sequences, each for the option of its first technique that the menu offers."""
     for steps, after in complete_sequences(kernel, techniques):
-        techniques_used = dict.fromkeys(step.technique for step in steps)
-        option = next((o for used in techniques_used for o in menu if o.technique == used), None)
-        if option is not None:
-            yield Draft(option, steps, after, cost_of(after))
+        yield from _drafted(menu, steps, after)
+
+
+def _drafted(menu: Sequence[MenuOption], steps: tuple[Step, ...], after: Kernel) -> Iterator[Draft]:
+    """A draft for the option of the first technique that the menu offers, if it offers any."""
+    techniques_used = dict.fromkeys(step.technique for step in steps)
+    option = next((o for used in techniques_used for o in menu if o.technique == used), None)
+    if option is not None:
+        yield Draft(option, steps, after, cost_of(after))
 
 
 def complete_sequences(
@@ -168,7 +184,7 @@ def _swept(
         every = frozenset[str]().union(*operands_by_product(kernel))
         starts.append(_narrowed((), kernel, every))
     for narrowed, start in starts:
-        more, after = swept(start, techniques, chained)
+        more, after = swept(start, techniques, partial(cost_of, chained=chained))
         if narrowed or more:
             yield (*narrowed, *more), after
 

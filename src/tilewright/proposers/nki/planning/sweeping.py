@@ -12,7 +12,7 @@ from functools import partial
 from typing import TypeAlias
 
 from tilewright.proposers.nki.ir import Kernel, Op, ops, size_of
-from tilewright.proposers.nki.planning.moves import LARGEST, carried_out, cost_of
+from tilewright.proposers.nki.planning.moves import LARGEST, carried_out
 from tilewright.proposers.nki.planning.steps import Step, possible
 from tilewright.proposers.nki.rewrites.engines import ENGINES
 
@@ -40,17 +40,17 @@ def is_large(kernel: Kernel) -> bool:
     return size_of(kernel) > LARGE
 
 
-def swept(kernel: Kernel, techniques: Sequence[str], chained: float) -> Made:
-    """The kernel after the techniques that lower the estimate, each applied at all places of one
+def swept(kernel: Kernel, techniques: Sequence[str], cost_of: Callable[[Kernel], float]) -> Made:
+    """The kernel after the techniques that lower its cost, each applied at all places of one
     kind."""
     steps: tuple[Step, ...] = ()
     if size_of(kernel) > LARGEST:
         return steps, kernel
-    cost = cost_of(kernel, chained)
+    cost = cost_of(kernel)
     for technique in (*_SWEPT, *_SINGLY):
         for change in _changes(kernel, technique) if technique in techniques else ():
             more, after = change(kernel)
-            if more and (less := cost_of(after, chained)) < cost:
+            if more and (less := cost_of(after)) < cost:
                 steps, kernel, cost = (*steps, *more), after, less
     return steps, kernel
 

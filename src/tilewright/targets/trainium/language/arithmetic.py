@@ -13,6 +13,7 @@ from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.language.host_arrays import negated, operated
 from tilewright.targets.trainium.language.tile_indices import tile_index
 from tilewright.targets.trainium.operations import elementwise
+from tilewright.targets.trainium.operations.binary import binary as of_tiles
 from tilewright.targets.trainium.operations.functions import Operator, activation, alu, name_of
 from tilewright.targets.trainium.tiles.dtypes import HostArray
 from tilewright.targets.trainium.tiles.index import Index, Mask, combined, compared
@@ -71,7 +72,7 @@ def _of_tiles(run: Execution, symbol: str, left: Any, right: Any) -> Any:
     if name is None:
         raise not_supported(f"the operator {symbol} on tiles")
     run.function = f"operator {symbol}"
-    return elementwise.binary(run, Operator(name, symbol), left, right)
+    return of_tiles(run, Operator(name, symbol), left, right)
 
 
 def _of_masks(symbol: str, left: Any, right: Any) -> Mask:

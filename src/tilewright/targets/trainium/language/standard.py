@@ -9,8 +9,9 @@ from typing import Any
 from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.language import arithmetic
+from tilewright.targets.trainium.language.calling import call
 from tilewright.targets.trainium.language.classes import REQUIRED, Class, FieldDefault, Record
-from tilewright.targets.trainium.language.expressions import call, items_of_any
+from tilewright.targets.trainium.language.contents import items_of_any
 from tilewright.targets.trainium.language.values import Builtin, Decorator, Namespace
 
 

@@ -16,15 +16,11 @@ from tilewright.targets.trainium.landing import (
     write,
 )
 from tilewright.targets.trainium.operations.copies import tensor_copy
-from tilewright.targets.trainium.operations.elementwise import (
-    column_values,
-    named,
-    same_partitions,
-    tensor_scalar,
-)
+from tilewright.targets.trainium.operations.elementwise import named, tensor_scalar
 from tilewright.targets.trainium.operations.functions import activation as function_of
 from tilewright.targets.trainium.operations.functions import name_of
-from tilewright.targets.trainium.operations.reductions import _reduced_column, _without
+from tilewright.targets.trainium.operations.operands import column_values, same_partitions
+from tilewright.targets.trainium.operations.reductions import reduced_column, without_masked
 from tilewright.targets.trainium.tiles.dtypes import FLOAT32, DType, Values
 from tilewright.targets.trainium.tiles.index import Mask
 from tilewright.targets.trainium.tiles.view import View
@@ -65,7 +61,7 @@ def activation(
         raise KernelError("unsupported_operator", f"{run.function}: reduce_op must be nl.add")
     if command in ("reduce", "reset_reduce") and reduce_op is None:
         raise KernelError("unsupported_operand", f"{run.function}: reduce_cmd needs reduce_op")
-    total = None if reduce_res is None else _reduced_column(run, view, reduce_res)
+    total = None if reduce_res is None else reduced_column(run, view, reduce_res)
     out = destination(run, dst, view.shape, dtype or view.dtype, "act")
     columns = [v for v in (biases, scales) if isinstance(v, View)]
     attributes: dict[str, object] = {"op": name}
@@ -89,7 +85,7 @@ def activation(
             found = np.asarray(function(values), np.float32)
         if found is values:  # a copy must not change with its source
             found = found.copy()
-        _reduce(run, command, _without(run, found, mask, "add"), total)
+        _reduce(run, command, without_masked(run, found, mask, "add"), total)
         write(run, out, found, mask)
     return out
 

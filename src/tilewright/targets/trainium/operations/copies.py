@@ -13,7 +13,6 @@ from tilewright.targets.trainium.landing import (
     check_writable,
     destination,
     in_sbuf,
-    numbers,
     read,
     record_result,
     tile,
@@ -161,37 +160,6 @@ def _broadcast_part(
     sizes = {"k": 1, "m": out.shape[0], "n": width}
     run.emit("nc_matmul", "pe", (row,), (whole(product),), sizes, implicit=why)
     run.emit("tensor_copy", "any", (whole(product),), (part,), implicit=why)
-
-
-def where(
-    run: Execution,
-    condition: object,
-    x: object,
-    y: object,
-    *,
-    dtype: DType | None = None,
-    mask: Mask | None = None,
-) -> View:
-    """x if the condition is true, otherwise y. Either may be a number or a column."""
-    from tilewright.targets.trainium.operations.elementwise import operand_type
-    from tilewright.targets.trainium.tiles.dtypes import promoted
-
-    chooser = tile(run, condition, "condition")
-    tiles = [tile(run, v, "an operand") for v in (x, y) if isinstance(v, View)]
-    out = destination(
-        run, None, chooser.shape, dtype or promoted(operand_type(x), operand_type(y)), "dve"
-    )
-    numbers_of = {"x": None if isinstance(x, View) else x, "y": None if isinstance(y, View) else y}
-    made = run.emit("select", "dve", (chooser, *tiles), (out,), mask=mask, settings=numbers_of)
-    record_result(run, out, made)
-    if run.valued:
-        values = [
-            numbers(run, v) if isinstance(v, View) else np.float32(v)  # type: ignore[arg-type]
-            for v in (x, y)
-        ]
-        found = np.where(numbers(run, chooser, mask) != 0, *values)
-        write(run, out, np.broadcast_to(found, chooser.shape), mask)
-    return out
 
 
 def tensor_copy_predicated(

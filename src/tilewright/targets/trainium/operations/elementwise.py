@@ -21,13 +21,20 @@ from tilewright.targets.trainium.landing import (
 from tilewright.targets.trainium.operations.engines import chosen
 from tilewright.targets.trainium.operations.functions import (
     BITWISE,
-    COMPARISONS,
+    Operator,
     alu,
     name_of,
 )
+from tilewright.targets.trainium.operations.operands import (
+    Number,
+    column,
+    column_values,
+    operand_type,
+    same_columns,
+    same_partitions,
+    two_in_psum,
+)
 from tilewright.targets.trainium.tiles.dtypes import (
-    BOOL,
-    FLOAT32,
     INT32,
     UINT32,
     DType,
@@ -36,69 +43,6 @@ from tilewright.targets.trainium.tiles.dtypes import (
 )
 from tilewright.targets.trainium.tiles.index import Mask
 from tilewright.targets.trainium.tiles.view import View
-
-Number = int | float
-
-
-def same_partitions(run: Execution, *views: View | None) -> None:
-    """All operands must have the same number of partitions."""
-    shapes = [view.shape for view in views if view is not None]
-    if any(shape[0] != shapes[0][0] for shape in shapes):
-        raise KernelError(
-            "num_partition_mismatch",
-            f"{run.function}: operands have different numbers of partitions: "
-            f"{', '.join(map(str, shapes))}",
-        )
-
-
-def same_columns(run: Execution, names: tuple[str, str], one: View, other: View) -> None:
-    """`KernelError` if two inputs have different numbers of elements in a partition."""
-    if one.columns != other.columns:
-        raise KernelError(
-            "shape_mismatch",
-            f"{run.function}: {names[0]} {one.shape} and {names[1]} {other.shape} must have as "
-            "many elements in each partition",
-        )
-
-
-def two_in_psum(run: Execution) -> KernelError:
-    """The failure of an instruction with two inputs in PSUM."""
-    return KernelError(
-        "unsupported_memory", f"{run.function}: both inputs lie in PSUM: copy one of them to SBUF"
-    )
-
-
-def column(run: Execution, operand: object, data: View, name: str) -> View | Number:
-    """A scalar operand: a number, or a tile with one number for each partition."""
-    if isinstance(operand, (int, float)):
-        return operand
-    view = tile(run, operand, name)
-    if view.columns != 1:
-        raise KernelError(
-            "unsupported_operand",
-            f"{run.function}: {name} has the shape {view.shape}: expected a number or a column "
-            f"[{data.partitions}, 1]",
-        )
-    same_partitions(run, data, view)
-    return view
-
-
-def column_values(run: Execution, operand: View | Number, rank: int, exact: bool = False) -> Any:
-    """The numbers of a scalar operand, in a form that can be broadcast to a tile with `rank`
-    axes."""
-    if not isinstance(operand, View):
-        return operand if exact else np.float32(operand)
-    values = read(run, operand) if exact else numbers(run, operand)
-    return values.reshape((values.shape[0],) + (1,) * (rank - 1))
-
-
-def operand_type(value: object) -> DType:
-    """The type of an operand: Python numbers are int32 and float32."""
-    if isinstance(value, View):
-        return value.dtype
-    if isinstance(value, bool):
-        return BOOL
-    return INT32 if isinstance(value, int) else FLOAT32
 
 
 def _whole_numbers(name: str, types: list[DType], engine: str) -> bool:
@@ -169,22 +113,8 @@ def _op(name: str) -> dict[str, object]:
     return _OPS.setdefault(name, {"op": name})
 
 
-def add_in_place(run: Execution, dst: View, value: object) -> None:
-    """`dst += value`, if the accumulation is not free."""
-    run.function = "+="
-    add = named("add")
-    if isinstance(value, View) and value.shape == dst.shape:
-        tensor_tensor(run, dst, value, add, dst=dst, copies_psum=True, carried=dst)
-        return
-    from tilewright.targets.trainium.landing import assign
-
-    assign(run, dst, binary(run, add, dst, value))
-
-
 def named(name: str) -> object:
     """An operator by its canonical name."""
-    from tilewright.targets.trainium.operations.functions import Operator
-
     return Operator(name, name)
 
 
@@ -306,73 +236,29 @@ def reciprocal(
     return out
 
 
-def binary(
+def where(
     run: Execution,
-    op: object,
+    condition: object,
     x: object,
     y: object,
     *,
     dtype: DType | None = None,
     mask: Mask | None = None,
-    across_partitions: bool = False,
 ) -> View:
-    """`nl.add` and similar functions, and Python's operators, which do not broadcast partitions."""
-    from tilewright.targets.trainium.operations.copies import broadcast_to
-
-    name = name_of(op)
-    for value in (x, y):
-        if not isinstance(value, (View, int, float)):
-            raise KernelError(
-                "unsupported_operand",
-                f"{run.function} takes tiles and numbers, not {type(value).__name__}",
-            )
-    if name == "divide":
-        if not isinstance(y, View):
-            assert isinstance(y, (int, float))
-            op, y = named("multiply"), _reciprocal_of(y)
-        elif not isinstance(x, View) and x == 1:
-            return reciprocal(run, y, dtype=dtype or _floating(promoted(FLOAT32, y.dtype)))
-        else:
-            op, y = named("multiply"), reciprocal(run, y, mask=mask, dtype=_floating(y.dtype))
-    kind = dtype or promoted(operand_type(x), operand_type(y))
-    if name in COMPARISONS and dtype is None:
-        kind = BOOL
-    if not isinstance(y, View):
-        return tensor_scalar(run, x, op, y, dtype=kind, mask=mask)
-    if not isinstance(x, View):
-        return tensor_scalar(run, y, op, x, True, dtype=kind, mask=mask)
-    tile(run, x, "the first operand")
-    tile(run, y, "the second operand")
-    if x.partitions != y.partitions and across_partitions and 1 in (x.partitions, y.partitions):
-        if x.partitions == 1:
-            x = broadcast_to(run, x, (y.partitions, *x.shape[1:]))
-        else:
-            y = broadcast_to(run, y, (x.partitions, *y.shape[1:]))
-    same_partitions(run, x, y)
-    if y.columns == 1 and x.columns > 1:
-        return tensor_scalar(run, x, op, y, dtype=kind, mask=mask)
-    if x.columns == 1 and y.columns > 1:
-        return tensor_scalar(run, y, op, x, True, dtype=kind, mask=mask)
-    if x.columns != y.columns or len(x.shape) == len(y.shape):
-        shape = _broadcast_shape(run, x, y)
-        x, y = x.broadcast(shape), y.broadcast(shape)
-    return tensor_tensor(run, x, y, op, dtype=kind, mask=mask, copies_psum=True)
-
-
-def _floating(dtype: DType) -> DType:
-    return dtype if dtype.is_float else FLOAT32
-
-
-def _reciprocal_of(number: Number) -> float:
-    if number == 0:
-        raise KernelError("unsupported_operand", "a tile is divided by the number 0")
-    return 1.0 / number
-
-
-def _broadcast_shape(run: Execution, x: View, y: View) -> tuple[int, ...]:
-    try:
-        return np.broadcast_shapes(x.shape, y.shape)
-    except ValueError:
-        raise KernelError(
-            "shape_mismatch", f"{run.function}: shapes {x.shape} and {y.shape} do not fit"
-        ) from None
+    """x if the condition is true, otherwise y. Either may be a number or a column."""
+    chooser = tile(run, condition, "condition")
+    tiles = [tile(run, v, "an operand") for v in (x, y) if isinstance(v, View)]
+    out = destination(
+        run, None, chooser.shape, dtype or promoted(operand_type(x), operand_type(y)), "dve"
+    )
+    numbers_of = {"x": None if isinstance(x, View) else x, "y": None if isinstance(y, View) else y}
+    made = run.emit("select", "dve", (chooser, *tiles), (out,), mask=mask, settings=numbers_of)
+    record_result(run, out, made)
+    if run.valued:
+        values = [
+            numbers(run, v) if isinstance(v, View) else np.float32(v)  # type: ignore[arg-type]
+            for v in (x, y)
+        ]
+        found = np.where(numbers(run, chooser, mask) != 0, *values)
+        write(run, out, np.broadcast_to(found, chooser.shape), mask)
+    return out

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,17 +19,14 @@ from tilewright.targets.trainium.landing import (
 )
 from tilewright.targets.trainium.operations.elementwise import (
     _applied,
-    _two_ops,
-    column,
-    column_values,
     named,
-    same_columns,
-    same_partitions,
     tensor_scalar,
-    two_in_psum,
 )
-from tilewright.targets.trainium.operations.functions import alu, name_of, neutral, reduced
-from tilewright.targets.trainium.tiles.dtypes import FLOAT32, DType, Values, promoted
+from tilewright.targets.trainium.operations.functions import name_of, neutral, reduced
+from tilewright.targets.trainium.operations.operands import (
+    column,
+)
+from tilewright.targets.trainium.tiles.dtypes import FLOAT32, DType, Values
 from tilewright.targets.trainium.tiles.fitting import fit_mask
 from tilewright.targets.trainium.tiles.index import Mask
 from tilewright.targets.trainium.tiles.view import View
@@ -68,7 +64,7 @@ def _shape(shape: Sequence[int], axes: tuple[int, ...], keepdims: bool) -> tuple
     return left if len(left) > 1 else (shape[0], 1)
 
 
-def _without(run: Execution, values: Values, mask: Mask | None, name: str) -> Values:
+def without_masked(run: Execution, values: Values, mask: Mask | None, name: str) -> Values:
     """Values in which masked elements are replaced by the neutral number."""
     array = run.mask_array(mask, values.shape)
     if array is None:
@@ -107,7 +103,7 @@ def tensor_reduce(
         made.active = 1.0
     record_result(run, out, made)
     if run.valued:
-        values = _without(run, numbers(run, view), mask, name)
+        values = without_masked(run, numbers(run, view), mask, name)
         with np.errstate(all="ignore"):
             found = reduced(name, values, axes).reshape(shape)
         result_mask = _mask_of_result(mask, view.shape, axes, shape)
@@ -170,7 +166,7 @@ def variance(
     keepdims: bool = False,
 ) -> View:
     """nl.var: the mean of the squared deviations from the mean."""
-    from tilewright.targets.trainium.operations.elementwise import binary
+    from tilewright.targets.trainium.operations.binary import binary
 
     view = tile(run, x, "x")
     middle = mean(run, view, axis, dtype=FLOAT32, mask=mask, keepdims=True)
@@ -197,7 +193,7 @@ def tensor_scalar_reduce(
     name, reducing = name_of(op0, "op0"), name_of(reduce_op, "reduce_op")
     scalar = column(run, operand0, view, "operand0")
     neutral(reducing)
-    total = _reduced_column(run, view, reduce_res)
+    total = reduced_column(run, view, reduce_res)
     out = destination(run, dst, view.shape, dtype or view.dtype, "dve")
     reads = (view, scalar) if isinstance(scalar, View) else (view,)
     attributes = {"op0": name, "reduce_op": reducing}
@@ -208,14 +204,15 @@ def tensor_scalar_reduce(
     record_result(run, out, made)
     if run.valued:
         found = _applied(run, name, numbers(run, view, mask), scalar, bool(reverse0), False)
-        values = _without(run, found, mask, reducing)
+        values = without_masked(run, found, mask, reducing)
         axes = tuple(range(1, values.ndim))
         write(run, total, reduced(reducing, values, axes).reshape(total.shape))
         write(run, out, found, mask)
     return out
 
 
-def _reduced_column(run: Execution, view: View, reduce_res: object) -> View:
+def reduced_column(run: Execution, view: View, reduce_res: object) -> View:
+    """The column to which a reduction of the rows of `view` is written."""
     total = tile(run, reduce_res, "reduce_res", written=True)
     if total.columns != 1 or total.partitions != view.partitions:
         raise KernelError(
@@ -248,124 +245,7 @@ def tensor_partition_reduce(
     record_result(run, out, made)
     if run.valued:
         with np.errstate(all="ignore"):
-            write(run, out, reduced(name, _without(run, numbers(run, view), mask, name), (0,)))
+            write(
+                run, out, reduced(name, without_masked(run, numbers(run, view), mask, name), (0,))
+            )
     return out
-
-
-def tensor_tensor_scan(
-    run: Execution,
-    data0: object,
-    data1: object,
-    initial: object,
-    op0: object,
-    op1: object,
-    reverse0: bool = False,
-    reverse1: bool = False,
-    *,
-    dst: View | None = None,
-    dtype: DType | None = None,
-    mask: Mask | None = None,
-) -> View:
-    """r[i] = (data0[i] op0 r[i-1]) op1 data1[i], from `initial`; the state is float32."""
-    one, other = tile(run, data0, "data0"), tile(run, data1, "data1")
-    start = column(run, initial, one, "initial")
-    same_partitions(run, one, other)
-    same_columns(run, ("data0", "data1"), one, other)
-    if one.memory == other.memory == "psum":
-        raise two_in_psum(run)
-    names = name_of(op0, "op0"), name_of(op1, "op1")
-    first, second = alu(names[0]), alu(names[1])
-    out = destination(run, dst, one.shape, dtype or promoted(one.dtype, other.dtype), "dve")
-    reads = (one, other, start) if isinstance(start, View) else (one, other)
-    settings = {"operands": (start,), "reverse": (reverse0, reverse1)}
-    made = run.emit(
-        "tensor_tensor_scan", "dve", reads, (out,), _two_ops(*names), mask=mask, settings=settings
-    )
-    record_result(run, out, made)
-    if run.valued:
-        a = numbers(run, one, mask).reshape(one.partitions, -1)
-        b = numbers(run, other, mask).reshape(one.partitions, -1)
-        state: Any = column_values(run, start, 2)
-        state = np.broadcast_to(np.asarray(state, np.float32).reshape(-1), (one.partitions,))
-        write(run, out, _scanned(a, b, state, first, second, names, reverse0, reverse1), mask)
-    return out
-
-
-def _scanned(
-    a: Values,
-    b: Values,
-    state: Values,
-    first: Any,
-    second: Any,
-    names: tuple[str, str],
-    reverse0: bool,
-    reverse1: bool,
-) -> Values:
-    # Columns are contiguous in memory while the state advances along them.
-    a, b = np.ascontiguousarray(a.T), np.ascontiguousarray(b.T)
-    found = np.empty(a.shape, np.float32)
-    plain = names == ("multiply", "add")
-    with np.errstate(all="ignore"):
-        for i in range(len(a)):
-            if plain:
-                np.multiply(a[i], state, out=found[i])
-                found[i] += b[i]
-                state = found[i]
-                continue
-            step = first(state, a[i]) if reverse0 else first(a[i], state)
-            state = second(b[i], step) if reverse1 else second(step, b[i])
-            found[i] = state
-            state = found[i]
-    return found.T
-
-
-def softmax(
-    run: Execution,
-    x: object,
-    axis: object,
-    *,
-    dtype: DType | None = None,
-    mask: Mask | None = None,
-) -> View:
-    """nl.softmax, composed of other operations."""
-    from tilewright.targets.trainium.operations.activations import unary
-    from tilewright.targets.trainium.operations.elementwise import binary, reciprocal
-
-    view = tile(run, x, "x")
-    top = reduction(run, named("maximum"), view, axis, mask=mask, keepdims=True)
-    centred = binary(run, named("subtract"), view, top, dtype=FLOAT32, mask=mask)
-    powers = unary(run, "exp", centred, dtype=FLOAT32, mask=mask)
-    total = reduction(run, named("add"), powers, axis, mask=mask, keepdims=True)
-    share = reciprocal(run, total)
-    return binary(run, named("multiply"), powers, share, dtype=dtype or view.dtype, mask=mask)
-
-
-def rms_norm(
-    run: Execution,
-    x: object,
-    w: object,
-    axis: object,
-    n: object,
-    epsilon: float = 1e-6,
-    *,
-    dtype: DType | None = None,
-    mask: Mask | None = None,
-) -> View:
-    """nl.rms_norm, composed of other operations: x * w / sqrt(sum(x^2) / n + epsilon)."""
-    from tilewright.targets.trainium.operations.activations import unary
-    from tilewright.targets.trainium.operations.elementwise import binary
-
-    view = tile(run, x, "x")
-    if not isinstance(n, (int, float)):
-        raise KernelError("unsupported_operand", f"{run.function}: n must be a number")
-    square = unary(run, "square", view, dtype=FLOAT32, mask=mask)
-    total = reduction(run, named("add"), square, axis, mask=mask, keepdims=True)
-    scaled = tensor_scalar(
-        run, total, named("multiply"), 1.0 / n, False, named("add"), float(epsilon)
-    )
-    root = unary(run, "rsqrt", scaled)
-    normal = binary(run, named("multiply"), view, root, dtype=FLOAT32, mask=mask)
-    return binary(
-        run, named("multiply"), normal, w, dtype=dtype or view.dtype, mask=mask,
-        across_partitions=True,
-    )  # fmt: skip

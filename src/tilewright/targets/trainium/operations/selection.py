@@ -18,14 +18,14 @@ from tilewright.targets.trainium.landing import (
     write,
 )
 from tilewright.targets.trainium.operations.activations import ReduceCommand
-from tilewright.targets.trainium.operations.elementwise import (
+from tilewright.targets.trainium.operations.functions import alu, name_of, neutral, reduced
+from tilewright.targets.trainium.operations.operands import (
     Number,
     column,
     column_values,
     same_partitions,
 )
-from tilewright.targets.trainium.operations.functions import alu, name_of, neutral, reduced
-from tilewright.targets.trainium.operations.reductions import _reduced_column
+from tilewright.targets.trainium.operations.reductions import reduced_column
 from tilewright.targets.trainium.tiles.dtypes import DType, Values
 from tilewright.targets.trainium.tiles.index import Mask
 from tilewright.targets.trainium.tiles.view import View
@@ -83,7 +83,7 @@ def select_reduce(
             "unsupported_memory", f"{run.function}: on_true and predicate lie in PSUM"
         )
     other = column(run, on_false, source, "on_false")
-    total = None if reduce_res is None else _reduced_column(run, source, reduce_res)
+    total = None if reduce_res is None else reduced_column(run, source, reduce_res)
     reads = [source, chooser, *([other] if isinstance(other, View) else [])]
     writes = (out,) if total is None else (out, total)
     run.emit("select_reduce", "dve", reads, writes, mask=mask)
@@ -125,7 +125,7 @@ def range_select(
     bounds = [column(run, bound0, view, "bound0"), column(run, bound1, view, "bound1")]
     start = column(run, range_start, view, "range_start")
     tests = [alu(name_of(comp_op0, "comp_op0")), alu(name_of(comp_op1, "comp_op1"))]
-    total = None if reduce_res is None else _reduced_column(run, view, reduce_res)
+    total = None if reduce_res is None else reduced_column(run, view, reduce_res)
     out = destination(run, dst, view.shape, dtype or view.dtype, "dve")
     columns = [v for v in (*bounds, start) if isinstance(v, View)]
     writes = (out,) if total is None else (out, total)

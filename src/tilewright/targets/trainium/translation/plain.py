@@ -34,15 +34,19 @@ def in_nki_2(machine: str, source: str, workload: Workload) -> str:
 @lru_cache(maxsize=64)
 def _written(machine: str, source: str, workload: Workload) -> tuple[str, str]:
     """The text, or the reason why there is none. Both are cached."""
-    given = tuple(a for a in workload.arguments if a.is_given)
-    written = tuple(a for a in workload.arguments if a.is_written)
-    call = Call(given, written, constants_of(workload))
     try:
-        return translated(source, call, load_machine(machine), LIMITS), ""
+        return translated(source, call_of(workload), load_machine(machine), LIMITS), ""
     except KernelError as error:
         return "", str(error)
     except UntranslatableError as error:
         return "", NKI.located(f"the rewriter does not read this: {error}.", error.line)
+
+
+def call_of(workload: Workload) -> Call:
+    """What a workload's kernels are called with."""
+    given = tuple(a for a in workload.arguments if a.is_given)
+    written = tuple(a for a in workload.arguments if a.is_written)
+    return Call(given, written, constants_of(workload))
 
 
 def constants_of(workload: Workload) -> Mapping[str, object]:

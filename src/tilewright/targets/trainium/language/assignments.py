@@ -1,0 +1,154 @@
+"""Converts assignments, in-place operations and single expressions to functions of a frame."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.targets.trainium.errors import KernelError, not_supported
+from tilewright.targets.trainium.language import arithmetic
+from tilewright.targets.trainium.language.contents import item_of
+from tilewright.targets.trainium.language.conversion import converts, expression
+from tilewright.targets.trainium.language.frames import (
+    NEXT,
+    Frame,
+    Statement,
+)
+from tilewright.targets.trainium.language.operators import symbol_of
+from tilewright.targets.trainium.language.targets import Target, set_item, target_of
+from tilewright.targets.trainium.language.tile_indices import region
+from tilewright.targets.trainium.operations import assigning
+from tilewright.targets.trainium.tiles.view import View
+
+
+@converts(ast.Expr)
+def _expression(node: ast.Expr) -> Statement:
+    value = expression(node.value)
+
+    def compute(frame: Frame) -> int:
+        value(frame)
+        return NEXT
+
+    return compute
+
+
+@converts(ast.Assign)
+def _assign(node: ast.Assign) -> Statement:
+    value, targets = expression(node.value), [target_of(t) for t in node.targets]
+
+    def assign(frame: Frame) -> int:
+        found = value(frame)
+        for target in targets:
+            target(frame, found)
+        return NEXT
+
+    return assign
+
+
+@converts(ast.AnnAssign)
+def _annotated(node: ast.AnnAssign) -> Statement:
+    if node.value is None:
+        return lambda frame: NEXT
+    value, target = expression(node.value), target_of(node.target)
+
+    def assign(frame: Frame) -> int:
+        target(frame, value(frame))
+        return NEXT
+
+    return assign
+
+
+@converts(ast.AugAssign)
+def _augmented(node: ast.AugAssign) -> Statement:
+    symbol, line, value = symbol_of(node.op), node.lineno, expression(node.value)
+    store = target_of(node.target)
+    if isinstance(node.target, ast.Name):
+        load: Callable[[Frame], Any] = expression(ast.copy_location(
+            ast.Name(node.target.id, ast.Load()), node.target))  # fmt: skip
+        return _augmented_name(load, store, value, symbol, line)
+    if isinstance(node.target, ast.Attribute):
+        load = expression(
+            ast.copy_location(ast.Attribute(node.target.value, node.target.attr, ast.Load()),
+                              node.target))  # fmt: skip
+        return _augmented_name(load, store, value, symbol, line)
+    owner, key = expression(node.target.value), expression(node.target.slice)
+    item_of = _element(owner, key)
+
+    def update(frame: Frame) -> int:
+        place, item, old = item_of(frame)
+        new = value(frame)
+        run = frame.run
+        run.line = line
+        if isinstance(old, View):  # a region of a tile, or a tile in a list or dict
+            _in_place(frame, old, symbol, new)
+        else:
+            set_item(place, item, arithmetic.binary(run, symbol, old, new), line)
+        return NEXT
+
+    return update
+
+
+def _element(
+    owner: Callable[[Frame], Any], key: Callable[[Frame], Any]
+) -> Callable[[Frame], tuple[Any, Any, Any]]:
+    def find(frame: Frame) -> tuple[Any, Any, Any]:
+        place, item = owner(frame), key(frame)
+        if isinstance(place, View):
+            return place, item, region(frame.run, place, item)
+        return place, item, item_of(place, item)
+
+    return find
+
+
+def _augmented_name(
+    load: Callable[[Frame], Any], store: Target, value: Callable[[Frame], Any], symbol: str,
+    line: int,
+) -> Statement:  # fmt: skip
+    def update(frame: Frame) -> int:
+        old = load(frame)
+        new = value(frame)
+        frame.run.line = line
+        if isinstance(old, View):
+            _in_place(frame, old, symbol, new)
+        elif isinstance(old, list) and symbol == "+" and isinstance(new, (list, tuple)):
+            store(frame, arithmetic.binary(frame.run, "+", old, list(new)))
+        else:
+            store(frame, arithmetic.binary(frame.run, symbol, old, new))
+        return NEXT
+
+    return update
+
+
+def _in_place(frame: Frame, old: View, symbol: str, new: Any) -> None:
+    """`tile += value` writes to the existing tile."""
+    run = frame.run
+    if run.language == 2:
+        raise KernelError(
+            "unsupported_assignment",
+            f"NKI 2 has no {symbol}= on tiles: use nisa.tensor_tensor, or accumulate products in "
+            "PSUM",
+        )
+    if symbol == "+":
+        run.function = "+="
+        assigning.accumulate(run, old, new)
+        return
+    assigning.assign(run, old, arithmetic.binary(run, symbol, old, new))
+
+
+@converts(ast.Delete)
+def _delete(node: ast.Delete) -> Statement:
+    """Delete names. A tile exists as long as it is used, whatever its names are."""
+    for item in node.targets:
+        if not isinstance(item, ast.Name):
+            raise not_supported("del of anything but names", node.lineno)
+    names, line = [item.id for item in node.targets if isinstance(item, ast.Name)], node.lineno
+
+    def end(frame: Frame) -> int:
+        for name in names:
+            if name not in frame.names:
+                raise KernelError("undefined_name", f"name {name!r} is not defined here", line)
+            del frame.names[name]
+        return NEXT
+
+    return end

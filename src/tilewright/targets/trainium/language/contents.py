@@ -1,0 +1,138 @@
+"""Items, elements, keys and texts of the values of a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright.targets.trainium.errors import KernelError
+from tilewright.targets.trainium.execution import Execution
+from tilewright.targets.trainium.language.arithmetic import (
+    MOST_ITEMS,
+    bounded,
+)
+from tilewright.targets.trainium.language.attributes import (
+    LONGEST_TEXT,
+    GridMaker,
+    Grids,
+    attribute,
+)
+from tilewright.targets.trainium.language.classes import (
+    Class,
+    Record,
+    attribute_of_class,
+    attribute_of_record,
+    items_of,
+)
+from tilewright.targets.trainium.language.frames import Function
+from tilewright.targets.trainium.language.grid import launch
+from tilewright.targets.trainium.language.values import (
+    LoopRange,
+)
+from tilewright.targets.trainium.tiles.dtypes import DType
+from tilewright.targets.trainium.tiles.index import Index, arange
+
+
+def set_of(items: Sequence[Any], line: int) -> tuple[Any, ...]:
+    """A set as a tuple, because kernels only need its members and their number."""
+    return tuple(dict.fromkeys(hashable(item, line) for item in items))
+
+
+def items_of_any(value: Any) -> list[Any]:
+    """All items of a value over which a loop may iterate."""
+    found = iterable(value)
+    if len(found) > MOST_ITEMS:
+        raise KernelError("too_large", f"a sequence of {len(found):,} items")
+    return list(found)
+
+
+def iterable(value: Any) -> Any:
+    """A value over which a loop may iterate, in addition to the ranges of NKI."""
+    if isinstance(value, LoopRange):
+        return value.values
+    if isinstance(value, dict):
+        return list(value)
+    if isinstance(value, (list, tuple, range, str)):
+        return value
+    if isinstance(value, (Class, Record)):
+        return items_of(value)
+    raise KernelError("unsupported_operand", f"a value of type {type(value).__name__} has no items")
+
+
+def hashable(key: Any, line: int) -> Any:
+    """A key of a dict: plain values only."""
+    return _plain_key(bounded(key), line)
+
+
+def _plain_key(key: Any, line: int) -> Any:
+    if isinstance(key, (int, float, str, bool, type(None))):
+        return key
+    if isinstance(key, tuple) and all(_plain_key(item, line) is item for item in key):
+        return key
+    raise KernelError(
+        "unsupported_operand", f"a {type(key).__name__} cannot be a key of a dict", line
+    )
+
+
+def attribute_named(run: Execution, owner: Any, name: str) -> Any:
+    """`owner.name`, for any value with attributes."""
+    if type(owner) is Record:
+        return attribute_of_record(run, owner, name)
+    if type(owner) is Class:
+        return attribute_of_class(owner, name)
+    return attribute(run, owner, name)
+
+
+def item_of(owner: Any, key: Any) -> Any:
+    """`owner[key]`, for values other than tiles and arrays."""
+    if isinstance(owner, Index):
+        return owner.axes(key if isinstance(key, tuple) else (key,))
+    if isinstance(owner, GridMaker):
+        return grids(key)
+    if isinstance(owner, Record):
+        owner = items_of(owner)
+    if isinstance(owner, Function) and owner.is_kernel:
+        return launch(owner, key)
+    if isinstance(owner, Class):
+        return attribute_of_class(owner, str(key))
+    if isinstance(owner, (list, tuple, str, range)):
+        if not isinstance(key, (int, slice)):
+            raise KernelError(
+                "index", f"a {type(owner).__name__} is indexed with {text_of(key):.40}"
+            )
+        try:
+            return owner[key]
+        except (IndexError, TypeError, ValueError) as error:
+            raise KernelError("index", f"{error} (of {len(owner)})") from None
+    if isinstance(owner, dict):
+        if not isinstance(key, (int, float, str, bool, tuple)) or bounded(key) not in owner:
+            raise KernelError("index", f"a dict has no key {text_of(key):.40}")
+        return owner[key]
+    raise KernelError(
+        "unsupported_operand", f"a value of type {type(owner).__name__} cannot be indexed"
+    )
+
+
+def grids(key: Any) -> Grids:
+    """`nl.mgrid[a:b, c:d]` as one grid for each slice."""
+    items = key if isinstance(key, tuple) else (key,)
+    found = []
+    for axis, item in enumerate(items):
+        if not isinstance(item, slice) or not isinstance(item.stop, int):
+            raise KernelError("unsupported_indexing", "nl.mgrid takes slices with ends")
+        line = arange(item.start or 0, item.stop, item.step or 1)
+        steps = [0] * len(items)
+        counts = [1] * len(items)
+        steps[axis], counts[axis] = line.steps[0], line.counts[0]
+        found.append(Index(line.offset, tuple(steps), tuple(counts)))
+    return Grids(found)
+
+
+def text_of(value: Any) -> str:
+    """A value in an f-string or in a message."""
+    if isinstance(value, (int, float, str, bool, type(None), DType)):
+        return str(value)[:LONGEST_TEXT]
+    if isinstance(value, (tuple, list)):
+        items = ", ".join(text_of(item) for item in bounded(value)[:20])
+        return f"({items})" if isinstance(value, tuple) else f"[{items}]"
+    return f"<{type(value).__name__}>"

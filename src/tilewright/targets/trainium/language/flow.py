@@ -1,0 +1,201 @@
+"""Converts loops, conditions, assertions and the ends of functions to functions of a frame."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from tilewright.targets.trainium.errors import KernelError, not_supported
+from tilewright.targets.trainium.language.arithmetic import truth
+from tilewright.targets.trainium.language.contents import items_of_any, text_of
+from tilewright.targets.trainium.language.conversion import block, converts, expression
+from tilewright.targets.trainium.language.frames import (
+    BREAK,
+    CONTINUE,
+    NEXT,
+    RETURN,
+    Frame,
+    Statement,
+)
+from tilewright.targets.trainium.language.targets import target_of
+from tilewright.targets.trainium.language.values import LoopRange, Missing
+
+
+@converts(ast.For)
+def _for(node: ast.For) -> Statement:
+    if node.orelse:
+        raise not_supported("else after a loop", node.lineno)
+    values, target, body = expression(node.iter), target_of(node.target), block(node.body)
+    line = node.lineno
+    name = node.target.id if isinstance(node.target, ast.Name) else ""
+    bound = sorted(bound_names(node.body) - {name})
+
+    def loop(frame: Frame) -> int:
+        items = values(frame)
+        run = frame.run
+        if not isinstance(items, LoopRange):
+            for value in items_of_any(items):
+                run.step()
+                target(frame, value)
+                signal = body(frame)
+                if signal == BREAK:
+                    break
+                if signal == RETURN:
+                    return signal
+            return NEXT
+        once = run.language == 1 and items.kind != "static"
+        before = {n: frame.names[n] for n in bound if n in frame.names} if once else {}
+        for value in run.iterate(items.kind, items.values, line, name):
+            # The NKI 1 compiler reads the body once: an assignment is visible to the next iteration
+            # only through tiles.
+            frame.names.update(before)
+            target(frame, value)
+            signal = body(frame)
+            if signal == BREAK:
+                _no_dynamic_end(once, "break", line)
+                break
+            if signal == RETURN:
+                _no_dynamic_end(once, "return", line)
+                return signal
+        return NEXT
+
+    return loop
+
+
+def _no_dynamic_end(once: bool, word: str, line: int) -> None:
+    if once:
+        raise KernelError(
+            "dynamic_control_flow_not_supported",
+            f"{word} leaves a loop that the compiler traces once: use a mask or static_range",
+            line,
+        )
+
+
+def bound_names(nodes: Sequence[ast.stmt]) -> set[str]:
+    """Names that statements define, without those inside functions and classes."""
+    found: set[str] = set()
+    waiting: list[ast.AST] = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            found.add(node.name)
+        if isinstance(node, ast.alias):
+            found.add(node.asname or node.name.split(".")[0])
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Lambda)):
+            continue
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        waiting.extend(ast.iter_child_nodes(node))
+    return found
+
+
+@converts(ast.While)
+def _while(node: ast.While) -> Statement:
+    if node.orelse:
+        raise not_supported("else after a loop", node.lineno)
+    test, body, line = expression(node.test), block(node.body), node.lineno
+
+    def loop(frame: Frame) -> int:
+        while True:
+            condition = test(frame)
+            frame.run.line = line
+            frame.run.step()
+            if not truth(condition):
+                return NEXT
+            signal = body(frame)
+            if signal == BREAK:
+                return NEXT
+            if signal == RETURN:
+                return signal
+
+    return loop
+
+
+@converts(ast.If)
+def _if(node: ast.If) -> Statement:
+    test, yes, no, line = expression(node.test), block(node.body), block(node.orelse), node.lineno
+
+    def choose(frame: Frame) -> int:
+        condition = test(frame)
+        frame.run.line = line
+        return yes(frame) if truth(condition) else no(frame)
+
+    return choose
+
+
+@converts(ast.Return)
+def _return(node: ast.Return) -> Statement:
+    value = None if node.value is None else expression(node.value)
+
+    def leave(frame: Frame) -> int:
+        frame.result = None if value is None else value(frame)
+        return RETURN
+
+    return leave
+
+
+@converts(ast.Assert)
+def _assert(node: ast.Assert) -> Statement:
+    test, line = expression(node.test), node.lineno
+    message = None if node.msg is None else expression(node.msg)
+    words = ast.unparse(node.test)[:200]
+
+    def check(frame: Frame) -> int:
+        condition = test(frame)
+        frame.run.line = line
+        if not truth(condition):
+            said = "" if message is None else f": {text_of(message(frame))}"
+            raise KernelError("assertion_failed", f"assert {words}{said}", line)
+        return NEXT
+
+    return check
+
+
+@converts(ast.Raise)
+def _raise(node: ast.Raise) -> Statement:
+    words = "" if node.exc is None else ast.unparse(node.exc)[:200]
+
+    def fail(frame: Frame) -> int:
+        raise KernelError("assertion_failed", f"the kernel raises {words}", node.lineno)
+
+    return fail
+
+
+@converts(ast.Try)
+def _try(node: ast.Try) -> Statement:
+    """For imports, the handlers are used for modules that kernels do not have.
+
+    For other statements, an error ends the kernel, as it does while the compiler traces it: no
+    handler runs.
+    """
+    body, otherwise, after = block(node.body), block(node.orelse), block(node.finalbody)
+    if not isinstance(node.body[0], (ast.Import, ast.ImportFrom)):
+
+        def carry_on(frame: Frame) -> int:
+            signal = body(frame) or otherwise(frame)
+            return after(frame) or signal
+
+        return carry_on
+    handler = block(node.handlers[0].body) if node.handlers else None
+    names = bound_names(node.body)
+
+    def attempt(frame: Frame) -> int:
+        if body(frame):
+            raise not_supported("try in a kernel", node.lineno)
+        lacks = any(type(frame.names.get(name)) is Missing for name in names)
+        if lacks and handler is not None:
+            handler(frame)
+        else:
+            otherwise(frame)
+        return after(frame)
+
+    return attempt
+
+
+_SIGNALS: dict[type[ast.stmt], int] = {ast.Pass: NEXT, ast.Break: BREAK, ast.Continue: CONTINUE}
+
+
+@converts(ast.Pass, ast.Break, ast.Continue)
+def _signal(node: ast.stmt) -> Statement:
+    signal = _SIGNALS[type(node)]
+    return lambda frame: signal

@@ -1,0 +1,200 @@
+"""Targets of assignments and parameters of functions, and the expressions that bind names."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.targets.trainium.errors import KernelError, not_supported, shown
+from tilewright.targets.trainium.language import arithmetic
+from tilewright.targets.trainium.language.arithmetic import (
+    MOST_ITEMS,
+    truth,
+)
+from tilewright.targets.trainium.language.classes import (
+    set_attribute,
+)
+from tilewright.targets.trainium.language.contents import hashable, items_of_any, iterable
+from tilewright.targets.trainium.language.conversion import converts, expression
+from tilewright.targets.trainium.language.frames import (
+    Expression,
+    Frame,
+    Function,
+    Parameters,
+)
+from tilewright.targets.trainium.language.tile_indices import region
+from tilewright.targets.trainium.operations import assigning
+from tilewright.targets.trainium.tiles.view import View
+
+Target = Callable[[Frame, Any], None]
+
+
+def target_of(node: ast.expr) -> Target:
+    """A function that assigns a value to a name, an element, or several of them."""
+    if isinstance(node, ast.Name):
+        return _to_name(node)
+    if isinstance(node, (ast.Tuple, ast.List)):
+        return _to_several(node)
+    if isinstance(node, ast.Subscript):
+        return _to_element(node)
+    if isinstance(node, ast.Attribute):
+        return _to_attribute(node)
+    raise not_supported(f"assigning to {type(node).__name__}", node.lineno)
+
+
+def _to_name(node: ast.Name) -> Target:
+    name = node.id
+    if name.startswith("__"):
+        raise not_supported(f"the name {name}", node.lineno)
+
+    def assign(frame: Frame, value: Any) -> None:
+        frame.names[name] = value
+        if type(value) is View and not value.buffer.record.name:
+            value.buffer.record.name = name
+
+    return assign
+
+
+def _to_attribute(node: ast.Attribute) -> Target:
+    owner, name, line = expression(node.value), node.attr, node.lineno
+    if name.startswith("__"):
+        raise not_supported(f"the attribute {name}", line)
+
+    def assign(frame: Frame, value: Any) -> None:
+        set_attribute(owner(frame), name, value, line)
+
+    return assign
+
+
+def _to_several(node: ast.Tuple | ast.List) -> Target:
+    stars = [i for i, item in enumerate(node.elts) if isinstance(item, ast.Starred)]
+    targets = [target_of(i.value if isinstance(i, ast.Starred) else i) for i in node.elts]
+    line = node.lineno
+
+    def assign(frame: Frame, value: Any) -> None:
+        items = items_of_any(value)
+        if stars and len(items) >= len(targets) - 1:
+            at, many = stars[0], len(items) - len(targets) + 1
+            items[at : at + many] = [items[at : at + many]]
+        if len(items) != len(targets):
+            raise KernelError(
+                "index", f"{len(items)} values are assigned to {len(targets)} names", line
+            )
+        for target, item in zip(targets, items, strict=True):
+            target(frame, item)
+
+    return assign
+
+
+def _to_element(node: ast.Subscript) -> Target:
+    owner, key, line = expression(node.value), expression(node.slice), node.lineno
+
+    def assign(frame: Frame, value: Any) -> None:
+        place, item = owner(frame), key(frame)
+        run = frame.run
+        run.line = line
+        if isinstance(place, View):
+            if run.language == 2:
+                raise KernelError(
+                    "unsupported_assignment",
+                    "NKI 2 writes tiles through operations with dst=, not by assignment",
+                    line,
+                )
+            assigning.assign(run, region(run, place, item), value)
+            return
+        set_item(place, item, value, line)
+
+    return assign
+
+
+def set_item(place: Any, key: Any, value: Any, line: int) -> None:
+    """Execute `place[key] = value` for a list or dict."""
+    if isinstance(place, dict):
+        if len(place) >= arithmetic.MOST_ITEMS:
+            raise KernelError("too_large", "a dict with too many keys", line)
+        place[hashable(key, line)] = value
+        return
+    if not isinstance(place, list):
+        raise KernelError(
+            "unsupported_assignment", f"an element of a {type(place).__name__} is assigned to", line
+        )
+    if type(key) is not int or not -len(place) <= key < len(place):
+        raise KernelError("index", f"list index {shown(key)} of {len(place)} items", line)
+    place[key] = value
+
+
+@converts(ast.ListComp, ast.GeneratorExp, ast.DictComp)
+def _comprehension(node: ast.ListComp | ast.GeneratorExp | ast.DictComp) -> Expression:
+
+    if isinstance(node, ast.DictComp):
+        key, element = expression(node.key), expression(node.value)
+    else:
+        key, element = None, expression(node.elt)
+    loops = []
+    for generator in node.generators:
+        if generator.is_async:
+            raise not_supported("async", node.lineno)
+        conditions = [expression(c) for c in generator.ifs]
+        loops.append((target_of(generator.target), expression(generator.iter), conditions))
+    line = node.lineno
+
+    def walk(frame: Frame, depth: int, found: list[Any]) -> None:
+        if depth == len(loops):
+            if len(found) >= MOST_ITEMS:
+                raise KernelError("too_large", f"a list of more than {MOST_ITEMS:,} items", line)
+            item = element(frame)
+            found.append(item if key is None else (hashable(key(frame), line), item))
+            return
+        target, values, conditions = loops[depth]
+        for value in iterable(values(frame)):
+            frame.run.step()
+            target(frame, value)
+            if all(truth(condition(frame)) for condition in conditions):
+                walk(frame, depth + 1, found)
+
+    def compute(frame: Frame) -> Any:
+        found: list[Any] = []
+        walk(Frame(frame.run, frame), 0, found)
+        return found if key is None else dict(found)
+
+    return compute
+
+
+@converts(ast.NamedExpr)
+def _walrus(node: ast.NamedExpr) -> Expression:
+
+    value, target = expression(node.value), target_of(node.target)
+
+    def compute(frame: Frame) -> Any:
+        found = value(frame)
+        target(frame, found)
+        return found
+
+    return compute
+
+
+@converts(ast.Lambda)
+def _lambda(node: ast.Lambda) -> Expression:
+
+    body, parameters = expression(node.body), parameters_of(node.args)
+    return lambda frame: Function("lambda", parameters, body, frame, node=node)
+
+
+def parameters_of(node: ast.arguments) -> Parameters:
+    """The parameters of a function. Annotations are ignored."""
+    names = tuple(a.arg for a in (*node.posonlyargs, *node.args))
+    keyword_only = tuple(a.arg for a in node.kwonlyargs)
+    defaults = list(
+        zip(names[len(names) - len(node.defaults) :], map(expression, node.defaults), strict=True)
+    )
+    for name, default in zip(keyword_only, node.kw_defaults, strict=True):
+        if default is not None:
+            defaults.append((name, expression(default)))
+    return Parameters(
+        names,
+        keyword_only,
+        tuple(defaults),
+        node.vararg.arg if node.vararg else None,
+        node.kwarg.arg if node.kwarg else None,
+    )
