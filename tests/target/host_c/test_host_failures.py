@@ -95,6 +95,20 @@ def test_a_right_kernel_that_reads_beside_an_input_fails(
     assert says in outcome.log
 
 
+def test_a_right_kernel_that_writes_into_the_padding_after_an_output_fails() -> None:
+    target, shape = create_target(), "[3][5]"
+    kernel = f"void kernel(const float X{shape}, float Y{shape})"
+    start = target.open("softmax-3x5", {}).start
+    write = f"{kernel} {{ right(X, Y); ((volatile float *)Y)[15] = 1; }}"
+    evaluator = target.open("softmax-3x5", {"input_seed": 3}).evaluator
+    outcome = outcome_of(evaluator, f"#define kernel right\n{start}\n#undef kernel\n{write}\n")
+    assert isinstance(outcome, Failed), outcome
+    assert (outcome.kind, outcome.log) == (
+        "illegal_address",
+        "the kernel wrote 0 bytes after Y.",
+    )
+
+
 def test_a_fault_names_its_line(evaluator: Evaluator) -> None:
     outcome = outcome_of(evaluator, KERNEL.format("\n\n  __builtin_trap();\n"))
     assert isinstance(outcome, Failed)
