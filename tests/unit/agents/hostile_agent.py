@@ -19,6 +19,8 @@ from typing import Any
 
 SOCKET = os.environ["TILEWRIGHT_AGENT_SOCKET"]
 LOWER = "toy 9 9 9 9 8"
+CALLS = 2_100
+"""More than a session answers."""
 CHILD = "import os, time; os.fork(); os.setsid(); time.sleep(600)"
 
 
@@ -136,7 +138,7 @@ def evaluate_for_ever() -> None:
     answers = [call("evaluate", kernel=f"toy 9 9 9 {n // 10} {n % 10}") for n in range(30)]
     refused = [a for a in answers if a["refused"]]
     tell(evaluated=len(answers) - len(refused), last=answers[-1])
-    while len(answers) < 10_000:
+    while len(answers) < CALLS:
         answers.append(call("evaluate", kernel=f"toy 9 9 8 {len(answers)} 0"))
     tell(refused=sum(a["refused"] for a in answers), last=answers[-1]["text"])
 
@@ -151,8 +153,8 @@ def call_at_once() -> None:
     tell(last=last.decode())
     for connection in held:
         connection.close()
-    time.sleep(0.3)
-    call("evaluate", kernel=LOWER)
+    while "error" in call("evaluate", kernel=LOWER):  # until they are known to be closed
+        time.sleep(0.1)
 
 
 def malformed() -> None:

@@ -48,7 +48,7 @@ class Ran:
     ) -> None:
         self.mark = mark
         """In the command line of each of the agent's processes, and of no other."""
-        command = f"agent:{sys.executable} {SCRIPT} {self.mark} {kind}?timeout_s=60{options}"
+        command = f"agent:{sys.executable} {SCRIPT} {self.mark} {kind}?timeout_s=250{options}"
         self.heard: list[AgentWork] = []
         chosen = {"proposers": (command,), "iterations": 1, "share": SHARE, **settings}
         self.settings = Settings(**chosen)
@@ -194,7 +194,7 @@ def test_evaluations_beyond_its_share_are_refused(ran: Run) -> None:
     first, last = found.said
     assert first["evaluated"] == SHARE
     assert "share of 5 evaluations" in first["last"]["text"]
-    assert last["refused"] == 10_000 - SHARE
+    assert last["refused"] == 2_100 - SHARE
     assert "more than 2000 calls" in last["last"]
 
 
