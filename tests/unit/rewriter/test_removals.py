@@ -132,3 +132,14 @@ def test_a_setting_that_only_comes_later_does_not_serve(machine: Machine) -> Non
     )
     kernel = Step.parse("hoist i#2").apply(lift(guarded, machine), machine)
     assert emit(kernel).count("config_ld") == 2
+
+
+def test_a_setting_of_the_other_branch_does_not_serve(machine: Machine) -> None:
+    setting, load = "config_ld(64, 1.0f, 16, 0);", "mvin(&A[i][0], SPAD(0), 16, 16);"
+    loop = f"for (int i = 0; i < 64; i += 16) {{ {setting} {load} }}"
+    text = (
+        "void kernel(const int8_t A[64][64]) { for (int j = 0; j < 4; j++) { "
+        f"if (j > 2) {{ {setting} }} else {{ {loop} }} }} }}"
+    )
+    hoisted = emit(Step.parse("hoist i").apply(lift(text, machine), machine))
+    assert hoisted.count("config_ld") == 2
