@@ -76,7 +76,7 @@ def main(channel: Channel) -> None:
     except (OSError, subprocess.SubprocessError) as error:
         detail = (
             getattr(error, "strerror", None)
-            or "files that it must not read cannot be hidden from it"
+            or "this system cannot hide the files that the agent must not read"
         )
         channel.send_json({"how": "not started", "detail": detail, "output": ""})
         return

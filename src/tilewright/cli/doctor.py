@@ -12,7 +12,7 @@ from tilewright.cli.output import check_outputs, write_json
 from tilewright.core.files import resolved
 
 Finding = tuple[str, bool | None, str]
-"""Name of a part, whether it is usable (None: missing, not needed), version or how to get it."""
+"""Name of a part, whether it is usable (None: missing but optional), version or how to get it."""
 
 
 def register(app: typer.Typer) -> None:

@@ -88,7 +88,7 @@ class ProgressState:
         match event:
             case RunStarted(run=run, history=history):
                 self.task, self.run_id, self._earlier_s = run.task, run.id, run.wall_s
-                self._started = self.clock()  # opening a workload is not part of the budget
+                self._started = self.clock()  # the budget does not cover the opening of a workload
                 for trial in history:
                     self._count(trial)
                 self._evaluations_at_start = self.evaluations

@@ -93,7 +93,7 @@ class DaskExecutor:
         self._alone_since: float | None = None
         self._waiting = deque[Job]()
         self._sent = UnderWay()
-        self._finished = 0  # requests of this batch
+        self._finished = 0  # the requests of this batch
         self._names = hosts.names  # of the workers that requests under way may be at
         self._pace = Pace()
 
@@ -165,7 +165,7 @@ class DaskExecutor:
             parts: dict[tuple[str, ...] | None, list[Job]] = {}
             for job in [self._waiting.popleft() for _ in range(size)]:
                 if job.heard and not self._hosts.has_others(job.heard_on):
-                    self._decide(job, batch)  # the worker to be asked has ended
+                    self._decide(job, batch)  # the worker that would get the request has ended
                     continue
                 parts.setdefault(self._hosts.among(job.heard_on), []).append(job)
             for among, jobs in parts.items():

@@ -158,7 +158,12 @@ def _differences(
     pairs = {n: (wanted.get(n, "none"), there.get(n, "none")) for n in sorted({*wanted, *there})}
     found = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
     if not found and context != description.context:
-        return {"task": (description.name, "another workload, reference or inputs with that name")}
+        return {
+            "task": (
+                description.name,
+                "the workload, the reference or the inputs under this name differ",
+            )
+        }
     return found
 
 
@@ -166,7 +171,7 @@ def _evaluated(reply: object, latency: LatencyKind) -> tuple[Outcome, float]:
     match reply:
         case {"outcome": outcome, "seconds": float(took_s)} if 0 <= took_s <= LONGEST_S:
             return read_outcome(outcome, latency), took_s
-    raise TypeError("an outcome must state its seconds")
+    raise TypeError("an outcome must contain its duration in seconds")
 
 
 def _shown(value: object) -> str:

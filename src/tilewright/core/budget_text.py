@@ -22,7 +22,7 @@ _UNITS: dict[str, tuple[str, float]] = {
     **dict.fromkeys(("mtok", "mtokens"), ("tokens", 1e6)),
     **dict.fromkeys(("call", "calls"), ("calls", 1.0)),
 }
-"""What each unit limits, and how much one of it is."""
+"""For each unit, the quantity that it limits and the size of one unit."""
 
 _PART = re.compile(r"([-+]?\d+(?:\.\d+)?)\s*([a-z$]+)")
 _EXPECTED = 'write for example "90 s", "500 evaluations" or "5 USD, 2 h, 3 Mtok, 40 calls"'

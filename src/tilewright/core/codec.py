@@ -50,7 +50,7 @@ def to_json(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         name = type(value).__name__
         if name not in _TYPES:
-            raise TypeError(f"{name} is not a record that can be sent as JSON")
+            raise TypeError(f"{name} is not a type of record that can be sent as JSON")
         fields = {f.name: to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
         return {"type": name, **fields}
     if isinstance(value, Mapping):

@@ -48,7 +48,7 @@ COMPONENTS = (
 `structure`, only the values of templates are searched, and no other kernels are written. Without
 `factors`, the numbers in the steps of the built-in rewriter are not searched."""
 SHARES = 4
-"""Number of proposals in turns among which the budget's evaluations are divided at most."""
+"""Maximum number of proposals in turns among which the budget's evaluations are divided."""
 ALLOCATIONS = ("even", "adaptive")
 """How language models share the work: evenly, or by their measured gain per dollar."""
 
@@ -213,7 +213,7 @@ class Settings:
         """
         if self.share is not None or self.max_evaluations is None:
             return self.share
-        parents = 1 + self.beam * (self.iterations - 1)  # the first iteration always has one
+        parents = 1 + self.beam * (self.iterations - 1)  # the first iteration has one parent
         return math.ceil(self.max_evaluations / min(SHARES, max(1, from_parent * parents)))
 
     def recorded(self) -> dict[str, object]:

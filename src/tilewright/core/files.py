@@ -93,7 +93,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         found = tomllib.loads(text)
         _require_machine_numbers(found)
         return found
-    except ValueError as error:  # also of numbers with thousands of digits
+    except ValueError as error:  # also raised for numbers with thousands of digits
         raise OSError(errno.EINVAL, f"it is not valid TOML: {error}", str(path)) from None
     except RecursionError:
         message = "it is not valid TOML: its values are nested too deeply"

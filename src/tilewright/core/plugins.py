@@ -63,7 +63,7 @@ def _described(file: Path) -> Target:
         ) from error
     if not isinstance(kind, str) or kind.endswith(".toml"):
         raise ConfigurationError(
-            f"target file {file} does not name the target that it configures. Add a line such as "
+            f"target file {file} does not say which target it configures. Add a line such as "
             'target = "gemmini".'
         )
     target = _installed(kind)

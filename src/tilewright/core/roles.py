@@ -45,7 +45,7 @@ Data: TypeAlias = bytes | memoryview
 """The bytes of an array; a `memoryview` of bytes takes no copy of a large one."""
 
 OnOutcome = Callable[[int, Outcome, float, bool], None]
-"""Called as each request finishes: its index, outcome, seconds taken, whether from the cache."""
+"""Called when a request ends: its index, outcome, seconds, and whether the cache had it."""
 
 More = Callable[[], Sequence[EvaluationRequest] | None]
 """Returns further requests of a batch that is still being made, after waiting a moment for the

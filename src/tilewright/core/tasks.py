@@ -212,7 +212,7 @@ def _no_workload(target: Target) -> WorkloadError:
     others = [n for n in sized if n.partition("-")[0] != sized[0].partition("-")[0]]
     examples = [f"{target.name}:{n}" for n in (*sized[:1], *others, *sized[1:])[:2]]
     return WorkloadError(
-        f"{target.name} is a target, and a workload of it is missing. Write for example "
+        f"{target.name} is a target, but the name of a workload must follow it. Write for example "
         f"{' or '.join(examples)}. `tilewright workloads --target {target.name}` lists the "
         "workloads."
     )

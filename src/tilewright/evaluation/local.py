@@ -46,7 +46,7 @@ class _Job:
     stage: Stage = "build"
     allowance: Allowance = field(default_factory=lambda: Allowance(START_TIMEOUT_S))
     begun: int = 0
-    """The stages that the worker has begun."""
+    """The stages of the evaluation that the worker has begun."""
 
 
 Worker: TypeAlias = WorkerProcess | RemoteWorker

@@ -58,9 +58,11 @@ def read_outcome(value: object, latency: LatencyKind) -> Outcome:
 
 
 def _failed(failed: Failed) -> Failed:
-    _require(_KIND.fullmatch(failed.kind), "the kind of a failure is not a word")
+    _require(_KIND.fullmatch(failed.kind), "the kind of a failure is not a single word")
     _require_names([failed.sandbox])
-    _require(failed.line is None or 0 < failed.line < 10**9, "a line is not a line of a source")
+    _require(
+        failed.line is None or 0 < failed.line < 10**9, "a line number is not one of a source file"
+    )
     _require(failed.bound is None or failed.bound > 0, "a bound is not greater than 0")
     _require(len(failed.log) <= MOST_TEXT, "a log is too long")
     return replace(failed, log=plain_text(failed.log))

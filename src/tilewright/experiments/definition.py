@@ -30,7 +30,7 @@ _NOT_AN_OPTION = (
     *Settings.limits(Budget()),
 )
 _EXAMPLES = {"target": "gemmini", "share": 16}
-"""Values of the options that have none unless given."""
+"""Example values of the options that have no default."""
 _LINES = {"budget": 'budget = "60 evaluations"', "baseline": 'baseline = "default"'}
 """The pattern of a line with a field."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")

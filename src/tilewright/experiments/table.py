@@ -17,7 +17,7 @@ NEAR = 1.01
 """Ratio to the baseline's best latency up to which a run has reached this latency."""
 
 Values = dict[str, list[float]]
-"""Numbers for each workload, one per seed."""
+"""For each workload, one number per seed."""
 
 
 @dataclass(frozen=True, slots=True)

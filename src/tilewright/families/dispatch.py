@@ -95,7 +95,7 @@ def called_with(
 
 def _head(source: str) -> str:
     found = re.search(r"void\s+kernel\s*\([^{;]*\)", source)
-    assert found is not None, "a kernel defines the function `kernel`"
+    assert found is not None, "a kernel must define the function `kernel`"
     return found[0]
 
 

@@ -18,7 +18,7 @@ from math import prod
 
 _NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
 _MOST_FACTORS = 3
-"""Sizes that one number of a kernel may be the product of, as in a flat array's length."""
+"""Maximum number of sizes whose product is one number of a kernel, such as an array's length."""
 
 
 def generic_source(texts: Sequence[str], sizes: Sequence[Mapping[str, int]]) -> str | None:

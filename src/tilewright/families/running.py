@@ -119,7 +119,9 @@ def read_shape_set(task: str, file: Path, settings: Settings) -> ShapeSet:
             f"{target.brief().language.name}: optimise each shape by itself."
         )
     listed = list(target.workloads())
-    shorter = [re.sub(r"[a-z]+[A-Z]+$", "", name) for name in listed]  # a last size may be left out
+    shorter = [
+        re.sub(r"[a-z]+[A-Z]+$", "", name) for name in listed
+    ]  # the last size may be omitted
     for pattern in (*listed, *shorter):
         found = {w: sizes_of(w.partition(":")[2], pattern) for w in workloads}
         if all(found.values()):
@@ -161,7 +163,7 @@ def optimize_shape_set(
             return None
         with closing(open_project(project)) as storage:
             best = storage.history(summary.run_id).best
-        assert best is not None, "a run that finished has measured its start"
+        assert best is not None, "a finished run has measured its starting kernel"
         found[workload] = (summary, best.candidate.source)
     return _checked(shapes, settings, project, found)
 
@@ -200,7 +202,7 @@ def _checked(
     for workload, (summary, _) in found.items():
         with closing(open_project(project)) as storage:
             start = storage.history(summary.run_id)[0].outcome
-        assert isinstance(start, Measured), "a run that finished has measured its start"
+        assert isinstance(start, Measured), "a finished run has measured its starting kernel"
         outcome = call(source, opened[workload], shapes.sizes[workload])
         inside.append(_row(workload, start, summary.best_latency, outcome))
     return ShapeSetResult(source, tuple(inside), tuple(outside), refusal)

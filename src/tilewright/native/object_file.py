@@ -47,7 +47,7 @@ _TLS = 0x400
 _KNOWN_FLAGS = _WRITE | _ALLOC | _EXECUTE | _MERGE | _STRINGS
 _NAMES = re.compile(r"\.(text|rodata|data|bss)(\.[\w.$-]*)?", re.ASCII)
 _LEFT_OUT = re.compile(r"\.(eh_frame|note\.[\w.-]+)", re.ASCII)
-"""Read by debuggers and unwinders alone: not part of the image."""
+"""Sections that only debuggers and unwinders read. They are not part of the image."""
 _RUNS_ALONE = re.compile(r"\.(preinit_array|init_array|fini_array|init|fini|ctors|dtors)\b.*")
 _LOCAL, _GLOBAL, _WEAK = 0, 1, 2
 _NO_TYPE, _OBJECT, _FUNCTION, _SECTION_SYMBOL, _FILE, _COMMON, _THREAD_LOCAL = range(7)

@@ -36,7 +36,7 @@ _REPLY = struct.Struct("=QQQQqq")
 _START_S = 20.0
 _LOOKS, _LOOK_AGAIN_S = 10, 0.0005
 _CREDENTIALS = struct.Struct("=iII")
-"""Process, user and group of who sent a message, by the system (unix(7))."""
+"""Process, user and group of a message's sender, as the system reports them (unix(7))."""
 _NOT_MAPPED = 6  # exit status of harness.c
 _TOO_MANY_THREADS = 1000  # threads.c
 _MODES_CHANGED = 1001  # harness.c

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tilewright.native.object_file import UnfitError
 
 Compute = Callable[[int, int, int], int]
-"""The word to write: from what is there, the address that is meant, and the place's own."""
+"""Computes the new word from the present one, the symbol's address and the word's address."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ _OBJECT = (
     "-c", "-fPIE", "-fvisibility=hidden", "-fno-common", "-fno-asynchronous-unwind-tables",
     "-fno-stack-protector", "-U_FORTIFY_SOURCE",
 )  # fmt: skip
-"""For an image at a fixed address, in which every function is the kernel's own or known."""
+"""Flags for an image at a fixed address that calls only its own and allowed functions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import Protocol, TypeVar
 
 MISSES = 2
-"""Samples without a step that lowers the estimate before the sequence is complete."""
+"""A sequence is complete after this number of samples without a step that lowers the estimate."""
 LEAST_GAIN = 0.002
-"""Part of the estimate that a step must save."""
+"""Minimum share of the estimate that a step must save."""
 
 K = TypeVar("K")
 S = TypeVar("S")

@@ -16,9 +16,9 @@ from tilewright.core.records import Failed, History, Plan, Trial
 from tilewright.core.templates import PLANNED, Parameter, Point, TriedPoint
 
 WITHIN = 1.05
-"""The estimate of an instance that is worth trying, at most, over the kernel's own."""
+"""Maximum estimate of an instance that is tried, relative to the kernel's own estimate."""
 BEYOND = 140
-"""How far over the kernel's latency an instance is measured, in percent: it teaches the search."""
+"""An instance may exceed the kernel's latency by this percentage before its measurement stops."""
 
 K = TypeVar("K")
 S = TypeVar("S")

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from tilewright.core.records import History, Trial
 
 DISCOUNT = 0.8
-"""Weight of a trial for each iteration that has passed since."""
+"""Factor by which the weight of a trial decreases with each later iteration."""
 PRIOR_GAIN = 0.05
-"""Logarithm of the speedup that every option is assumed to have brought, with the weight of one."""
+"""Logarithm of an assumed speedup, which counts as one trial of every option."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def evidence(history: History) -> Mapping[str, Evidence]:
     for trial in history:
         plan = trial.candidate.plan
         if plan is None or plan.begins_anew or plan.is_instance:
-            continue  # a gain over a schedule that it leaves, or one that numbers brought
+            continue  # the plan discarded a schedule, or only numbers changed
         weight = DISCOUNT ** (now - trial.iteration)
         old, gain = found.get(plan.option, Evidence()), log_speedup(trial, history)
         found[plan.option] = Evidence(

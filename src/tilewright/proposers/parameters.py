@@ -43,7 +43,7 @@ from tilewright.core.templates import (
 NAME = "parameters"
 """Proposer and menu option of instances."""
 ENOUGH = 18
-"""Instances in a row without a gain after which a template's parameters are settled."""
+"""Number of consecutive instances without a gain after which the search of the values ends."""
 LEAST_GAIN = 0.005
 """Share of latency by which an instance must be faster to count as a gain."""
 _HALVINGS = (400, 200, 140)

@@ -26,9 +26,9 @@ from tilewright.proposers.builtin import REWRITTEN, BuiltinProposer, has_local_m
 
 NAME = "random"
 LONGEST = 4
-"""Steps of the longest plan, which is as likely as any shorter one."""
+"""Maximum number of steps of a plan. All numbers of steps are equally likely."""
 TRIES = 4
-"""Draws for each plan that is asked for, at most: some repeat an earlier one."""
+"""Maximum number of draws for each requested plan, because some draws repeat earlier plans."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ class Channel:
         rest = self._exactly(_LENGTH_BYTES - len(first), deadline)
         length = int.from_bytes(first + rest, "big")
         if self._max_bytes is not None and length > self._max_bytes:
-            raise EOFError(f"a message of {length} bytes is not one of ours")
+            raise EOFError(f"tilewright sends no message of {length} bytes")
         return self._exactly(length, deadline)
 
     def send_json(self, message: Any) -> None:
@@ -79,7 +79,7 @@ class Channel:
         try:
             return json.loads(self.receive())
         except (ValueError, RecursionError):
-            raise EOFError("a message that is no JSON is not one of ours") from None
+            raise EOFError("a message is not JSON, so tilewright did not send it") from None
 
     def each_json(self) -> Iterator[Any]:
         """The messages one by one, until the channel is closed."""
@@ -91,7 +91,7 @@ class Channel:
         parts = []
         while count:
             if deadline is not None and not is_readable(self._descriptor, deadline):
-                raise EOFError("half a message is not one of ours")
+                raise EOFError("a message ended before its last byte")
             parts.append(self._part(count))
             count -= len(parts[-1])
         return b"".join(parts)
@@ -176,7 +176,9 @@ class Child(Channel):
         """Wait for the exit status, which is negative for a signal. Everything that the process
         started is ended.
         """
-        if hasattr(os, "waitid"):  # the group keeps its number until the status is read
+        if hasattr(
+            os, "waitid"
+        ):  # until the status is read, no other process group can get this number
             with contextlib.suppress(ChildProcessError):
                 os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
             self.signal_end()

@@ -24,7 +24,9 @@ def deleted_bytes(processes: Iterable[int]) -> int:
     found: dict[tuple[int, int], int] = {}
     for process in processes:
         for path in _in_use(f"/proc/{process}"):
-            with suppress(OSError):  # it or the process has gone, or is that of another user
+            with suppress(
+                OSError
+            ):  # the file or the process no longer exists, or belongs to another user
                 status = os.stat(path)  # noqa: PTH116 (thousands of descriptors)
                 if S_ISREG(status.st_mode) and status.st_nlink == 0:
                     found[status.st_dev, status.st_ino] = 512 * status.st_blocks

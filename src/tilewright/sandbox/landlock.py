@@ -21,7 +21,7 @@ _READ = _EXECUTE | _READ_FILE | _READ_DIR
 _OF_A_FILE = _EXECUTE | _READ_FILE | _WRITE_FILE | _TRUNCATE
 _NODES = 1 << 6 | 1 << 11  # creating device files, which could give access to a disk
 _RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
-"""How many file system rights each ABI knows; they are the lowest bits."""
+"""Number of file system rights that each ABI knows; these rights are the lowest bits."""
 _NETWORK = 0b11  # bind and connect TCP: from ABI 4
 _SCOPES = 0b11  # abstract Unix sockets and signals stay inside: from ABI 6
 

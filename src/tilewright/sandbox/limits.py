@@ -15,7 +15,7 @@ from pathlib import Path
 _CLONE_NEWUSER = 0x1000_0000
 _PR_SET_PDEATHSIG, _SIGKILL = 1, 9
 _USERS = range(30_000, 60_000)
-"""User ids that neither systems nor people are given by the usual tools."""
+"""User ids that the usual tools assign neither to system services nor to people."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 

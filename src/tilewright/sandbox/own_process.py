@@ -34,7 +34,8 @@ def contain_this_process(writable: Path | None = None) -> str | None:
     if sys.platform != "linux" or not landlock.abi() or _has_threads():
         return None
     root = os.geteuid() == 0
-    written = DEVICES if root else (*DEVICES, Path("/proc"))  # maps of its children's namespaces
+    # In /proc, a process without root writes the user maps of its children's namespaces.
+    written = DEVICES if root else (*DEVICES, Path("/proc"))
     try:
         rules = landlock.ruleset([Path("/")], [writable] if writable else [], written)
     except OSError:
@@ -71,7 +72,7 @@ def call_contained(function: Callable[[], bytes | Iterable[memoryview]]) -> byte
                 found = function()
                 pipe.writelines([found] if isinstance(found, bytes) else found)
             status = 0
-        finally:  # no exception may continue in the parent's code here
+        finally:  # an exception must not run the parent's code in this child process
             os._exit(status)
     try:
         os.close(writing)

@@ -43,7 +43,7 @@ class Processes:
             self._opening = pickle.dumps(task)
         except Exception as error:  # attributes of the proposer may raise any exception
             raise InputError(
-                f"proposer {task.proposer.name!r} says that it is parallel but cannot be pickled "
+                f"proposer {task.proposer.name!r} has `parallel` set but cannot be pickled "
                 f"({error}). Make its attributes picklable, or set `parallel` to false."
             ) from error
         self._processes: list[_Process] = []

@@ -87,7 +87,7 @@ class Batches:
         self._on_event = on_event
         self._steps = Steps(task)
         self._beyond = MEASURED_BEYOND if getattr(task.proposer, "waits", False) else 1.0
-        self._hashes: dict[str, int] = {}  # of candidates that are not in `_known` yet
+        self._hashes: dict[str, int] = {}  # hashes of the candidates that are not in `_known` yet
         self._known = History()
         self._old: dict[int, str] = {}  # hashes of the trials in `_known`, and whose they are
         self._new: dict[int, str] = {}  # the same of the iteration's candidates

@@ -108,7 +108,7 @@ class Steps:
     def opened(self, expansion: Expansion, history: History) -> tuple[Brief, Trial]:
         """The parent and the brief for it, with menu, dropout and the parent's rank."""
         parent = history.get(expansion.parent_id)
-        assert parent is not None, "a parent is a trial of the history"
+        assert parent is not None, "a parent must be a trial of the history"
         task, settings = self._task, self._task.settings
         phase, iteration = task.phase, expansion.iteration
         brief = Brief(

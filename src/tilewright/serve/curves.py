@@ -10,7 +10,7 @@ from tilewright.serve.project import LiveRun
 
 Curve = tuple[tuple[float, float], ...]
 _Place = Callable[[int, int], float]
-"""Where a trial is on an axis, from its index and its iteration."""
+"""Computes a trial's position on an axis from its index and its iteration."""
 
 
 def curve_charts(runs: Sequence[tuple[str, LiveRun]]) -> list[str]:

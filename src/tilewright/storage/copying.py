@@ -88,7 +88,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _copied(old: Connection, new: Connection, name: str) -> dict[str, int]:
-    tables = metadata.sorted_tables  # tables to which others refer come first
+    tables = metadata.sorted_tables  # tables that other tables refer to come first
     for table in tables:
         if new.execute(select(func.count()).select_from(table)).scalar_one():
             raise StorageError(

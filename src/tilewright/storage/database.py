@@ -72,7 +72,7 @@ class Database:
                 return
             if reads_only:
                 require_current(current, self._backend.name)
-            elif current != HEAD:  # opening need not wait for a writer
+            elif current != HEAD:  # so that opening does not wait for a process that writes
                 with self.write() as connection:
                     self._backend.prepare(connection)
                     migrate(connection, self._backend.name, self._backend.elsewhere)

@@ -97,7 +97,7 @@ def read_evidence(document: Mapping[str, Any]) -> Evidence:
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{type(value).__name__} instead of text")
+        raise TypeError(f"a {type(value).__name__} is in the place of a text")
     value.encode()  # halves of character pairs are no text
     return value
 
@@ -128,9 +128,9 @@ def _files(value: Mapping[str, object]) -> dict[str, str]:
     files = {_text(name): _text(text) for name, text in dict(value).items()}
     for name in files:
         if not _FILE_NAME.fullmatch(name):
-            raise ValueError(f"a file of the name {name!r}")
+            raise ValueError(f"a file has the name {name!r}")
     if sum(map(len, files.values())) > MAX_FILES_BYTES:
-        raise ValueError("files that are too large")
+        raise ValueError("the files are too large")
     return files
 
 
@@ -146,5 +146,5 @@ def _measured(plain: object) -> Measured:
     if not isinstance(found, Measured):
         raise TypeError("no measurement")
     if found.noise < 0:
-        raise ValueError("noise of less than 0")
+        raise ValueError("the noise is below 0")
     return found

@@ -56,7 +56,7 @@ class RunLock:
         """Whether some process holds the lock."""
         try:
             file = os.open(self._path, os.O_RDONLY)
-        except OSError:  # no process has ever held it
+        except OSError:  # no process has ever held the lock
             return False
         try:
             return not _locked(file, fcntl.LOCK_SH)

@@ -52,7 +52,7 @@ def trial_of(row: Row[Any]) -> Trial:
     """The trial in a row of `trials` with the `data` of its source; `StorageError` otherwise."""
     plan = load_record(row.plan) if row.plan else None
     if not (plan is None or isinstance(plan, Plan)):
-        raise unreadable("a trial's plan is another record")
+        raise unreadable("a trial's plan is a record of another type")
     try:
         source = unpacked(row.data).decode()
     except UnicodeDecodeError as error:
@@ -107,7 +107,7 @@ def load_fields(text: str) -> Mapping[str, Any]:
     """A stored JSON object without conversion; `StorageError` if it is not an object."""
     found = _read(text, lambda plain: plain)
     if not isinstance(found, dict):
-        raise unreadable("a stored object is something else")
+        raise unreadable("a stored object has another type")
     return found
 
 
@@ -115,7 +115,7 @@ def load_list(text: str) -> tuple[Any, ...]:
     """The items of a stored JSON list without conversion; `StorageError` if it is not a list."""
     found = _read(text, lambda plain: plain)
     if not isinstance(found, list):
-        raise unreadable("a stored list is something else")
+        raise unreadable("a stored list has another type")
     return tuple(found)
 
 
@@ -144,7 +144,7 @@ def unpacked(data: bytes) -> bytes:
     except (zlib.error, TypeError) as error:
         raise _damaged(error) from error
     if not whole:
-        raise _damaged(f"cut short, or more than {MAX_ARTIFACT >> 20} MiB")
+        raise _damaged(f"it is truncated, or larger than {MAX_ARTIFACT >> 20} MiB")
     return found
 
 

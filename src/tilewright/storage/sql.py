@@ -73,7 +73,7 @@ class SqlStorage:
             # An exact match is used even if it is a prefix of another id.
             wanted = newest_first.where(runs.c.id.startswith(run_id, autoescape=True))
         with self._database.read() as connection:
-            found = connection.execute(wanted).all() if run_id else []  # "" begins every id
+            found = connection.execute(wanted).all() if run_id else []  # every id begins with ""
             exact = [row for row in found if row.id == run_id]
             if len(exact or found) == 1:
                 return run_of((exact or found)[0])
@@ -83,7 +83,7 @@ class SqlStorage:
                 "run",
                 run_id,
                 known,
-                f"{len(found)} runs have ids that begin like this. Give more characters.",
+                f"{len(found)} runs have ids that begin with these characters. Give more of them.",
             )
         raise UnknownNameError("run", run_id, known, "`tilewright runs list` lists the runs.")
 
@@ -130,7 +130,8 @@ class SqlStorage:
             following = 0 if last is None else last + 1
             if trial.index != following:
                 raise InternalError(
-                    f"trial {trial.index} of run {run_id} was appended where {following} is next."
+                    f"trial {trial.index} of run {run_id} was appended, but the next index is "
+                    f"{following}."
                 )
             values = {
                 "run_id": run_id,

@@ -208,4 +208,4 @@ def _median(text: str) -> float:
 def _require_times(samples: Sequence[Any]) -> None:
     """`StorageError` unless there are samples, each a finite time above 0."""
     if not samples or not all(type(s) in (int, float) and 0 < s < math.inf for s in samples):
-        raise unreadable("samples of a tuning trial are not times above 0")
+        raise unreadable("the samples of a tuning trial are not all above 0")

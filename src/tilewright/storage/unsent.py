@@ -44,7 +44,7 @@ class Unsent:
             try:
                 kept = json.loads(file.read_text())
                 table, rows = kept["table"], kept["rows"]
-            except FileNotFoundError:  # another process has stored it
+            except FileNotFoundError:  # another process has already stored the results
                 continue
             except (ValueError, KeyError, TypeError, OSError) as error:
                 raise StorageError(

@@ -30,7 +30,7 @@ class Upsert:
     def on(self, connection: Connection) -> Insert:
         """The statement in the dialect of a connection."""
         name = connection.dialect.name
-        if name not in self._by_dialect:  # one dialect is imported, not all
+        if name not in self._by_dialect:  # so that only the used dialect is imported
             insert = import_module(f"sqlalchemy.dialects.{name}").insert
             self._by_dialect[name] = self._complete(insert(self.table))
         return self._by_dialect[name]

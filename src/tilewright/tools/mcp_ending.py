@@ -68,7 +68,7 @@ def end_of_input() -> Callable[[], None]:
     nothing = os.open(os.devnull, os.O_WRONLY)
 
     def end() -> None:
-        os.dup2(nothing, writing)  # kept open, so that no other file gets its number
+        os.dup2(nothing, writing)  # kept open, so that no other file gets this descriptor number
 
     def copy() -> None:
         with suppress(OSError):

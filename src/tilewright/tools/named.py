@@ -18,7 +18,7 @@ from tilewright.tools.bench import Bench
 _ID = re.compile(r"[0-9a-f]{6,16}")
 _NAME = re.compile(r"\w{1,60}")
 _SHOWN = 60
-"""Characters of a name that a message repeats."""
+"""Maximum number of characters of a name that a message repeats."""
 
 
 def known_trial(bench: Bench, given: Mapping[str, Any]) -> Trial:

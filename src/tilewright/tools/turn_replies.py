@@ -76,7 +76,10 @@ def _native(reply: Reply) -> Calls | ReplyFailed:
     if reply.stop == "refused":
         return ReplyFailed("refused", reply.text.strip()[:200])
     if reply.stop == "length":
-        return ReplyFailed("truncated", "none of its calls was carried out: write less at a time")
+        return ReplyFailed(
+            "truncated",
+            "none of the calls in it was carried out: make fewer or shorter calls in one answer",
+        )
     blocks, _ = fenced_blocks(without_thoughts(reply.text))
     named = dict(zip(_LETTERS, blocks, strict=False))
     calls = []

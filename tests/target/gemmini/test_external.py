@@ -52,11 +52,11 @@ line = " ".join(words)
 STAND_INS = {
     "silent": ("pass", "no_result", "ended with status 0 and printed no result"),
     "failing": ("print('boom'); sys.exit(3)", "no_result", "status 3 and printed no result"),
-    "forging": ("print('tilewright 12 1 1 0 0 0')", "no_result", "not of this program"),
-    "garbled": ("print('tilewright here is a number')", "no_result", "not of this program"),
+    "forging": ("print('tilewright 12 1 1 0 0 0')", "no_result", "of another program"),
+    "garbled": ("print('tilewright here is a number')", "no_result", "of another program"),
     "forging beside": (
         HONEST + "print('tilewright 12 1 1 0 0 0'); print(line)", "no_result",
-        "not of this program"),
+        "of another program"),
     "repeating": (HONEST + "print(line); print(line)", "no_result", "more than one result"),
     "cut short": (HONEST + "print(line[:60])", "no_result", "an incomplete result"),
     "miscomputing": (

@@ -82,7 +82,11 @@ def test_a_folder_that_is_no_task(
     ("name", "message"),
     [
         ("digits", "Did you mean toy:digits"),
-        ("toy", "toy is a target, and a workload of it is missing. Write for example toy:digits"),
+        (
+            "toy",
+            "toy is a target, but the name of a workload must follow it. Write for example "
+            "toy:digits",
+        ),
         ("toy:", "`tilewright workloads --target toy` lists the workloads"),
         ("tou:digits", "unknown target 'tou': did you mean 'toy'"),
         ("", "folder '' does not exist"),

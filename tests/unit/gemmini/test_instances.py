@@ -74,10 +74,10 @@ def test_a_workload_on_an_instance(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("dim = ", "is not valid TOML"),
-        ("[simulator.array]\ndim = 8\n", "does not name the target that it configures"),
+        ("[simulator.array]\ndim = 8\n", "does not say which target it configures"),
         ('target = "gemmini"\n', r"no \[simulator.\*\] tables"),
         ('target = "gemini"\n', "unknown target 'gemini': did you mean 'gemmini'"),
-        ('target = "other.toml"\n', "does not name the target that it configures"),
+        ('target = "other.toml"\n', "does not say which target it configures"),
         (BASE + "dim = 8\n", "unknown field 'dim': a file may have target, name, base, simulator"),
         (BASE + 'name = "a b"\n', "name = 'a b' must be letters"),
         (BASE.replace("int8", "int9"), "base = 'gemmini-int9-16x16' is not a configuration"),

@@ -153,7 +153,7 @@ def test_an_endpoint_without_tools_is_told_in_one_sentence(protocol: str, status
     with ModelServer(refusal) as server, pytest.raises(ModelError) as caught:
         ask(server, protocol)
     told = str(caught.value)
-    assert "does not take tools by its provider's protocol" in told
+    assert "does not accept tools in its provider's protocol" in told
     assert "?tools=no" in told
     assert "--without tools" in told
     assert CANARY not in told

@@ -103,7 +103,7 @@ for r in nl.affine_range(6):
         ("out = nl.rand((128, 64))", "nl.rand is not understood", 7),
         ("for r in nl.affine_range(n):\n    pass", "n has no value that is known", 7),
         ("nisa.frobnicate(dst=x)", "nisa.frobnicate is not understood", 7),
-        ("out = nl.ndarray((64,), nl.float32, buffer=nl.sbuf)", "a tile with one axis", 7),
+        ("out = nl.ndarray((64,), nl.float32, buffer=nl.sbuf)", "a tile has only one axis", 7),
     ],
 )
 def test_what_is_not_understood_is_named_with_its_line(body: str, reason: str, line: int) -> None:

@@ -306,7 +306,7 @@ def test_what_is_given_to_a_process_that_has_just_ended_is_not_waited_for() -> N
 def test_a_proposer_that_cannot_be_sent_is_refused_in_a_sentence() -> None:
     proposer = ToyProposer()
     proposer.lock = threading.Lock()  # type: ignore[attr-defined]
-    with pytest.raises(InputError, match="is parallel but cannot be pickled"):
+    with pytest.raises(InputError, match="set but cannot be pickled"):
         Processes(task_of(proposer))
 
 

@@ -149,9 +149,9 @@ def attacks(arguments: Sequence[Argument], distributions: Sequence[str]) -> Iter
                 f"remove {argument.name} from the task if it has no influence, or {_INPUTS}",
                 _ignoring(argument.name),
             )
-    yield OutputAttack("off by one, rows", "is one row off in the last tile", _SHAPE, _shifted(0))
+    yield OutputAttack("off by one, rows", "shifts the last tile by one row", _SHAPE, _shifted(0))
     yield OutputAttack(
-        "off by one, columns", "is one column off in the last tile", _SHAPE, _shifted(-1)
+        "off by one, columns", "shifts the last tile by one column", _SHAPE, _shifted(-1)
     )
     yield OutputAttack("sign flip", "negates the result", _INPUTS, _each(_negated))
     yield OutputAttack(

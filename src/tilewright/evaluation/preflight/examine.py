@@ -27,8 +27,8 @@ SHORTCUTS = {
     "float32 inputs": "rounds its inputs to float32",
     "bf16 inputs": "rounds its inputs to bfloat16",
     "fp16 inputs": "rounds its inputs to the eleven digits of half precision and TF32",
-    "rough functions": "takes exponentials, roots and quotients with half of their digits",
-    "one-pass variance": "takes the mean square less the square of the mean for a variance",
+    "rough functions": "computes exponentials, roots and quotients to half of their digits",
+    "one-pass variance": "computes a variance as the mean square minus the square of the mean",
     "skipped terms": "leaves out the last sixteenth of every sum",
     "half the sum, doubled": "sums the first half of the terms and doubles it",
 }

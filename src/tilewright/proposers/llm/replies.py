@@ -95,7 +95,7 @@ def read_plan(
     if re.match(rf"{NONE}\b", named, re.IGNORECASE):
         return NothingWorthwhile((text or change or expected)[:MAX_REASON_CHARACTERS])
     if not text:
-        return ReplyFailed("empty", "no plan after the headings")
+        return ReplyFailed("empty", "the reply contains no plan after the headings")
     option = _option(named, text, menu)
     text = f"{change.rstrip('.')}.\n\n{text}" if change else text
     return PlanText(option, text[:MAX_PLAN_CHARACTERS], expected[:MAX_PLAN_CHARACTERS])
@@ -182,7 +182,9 @@ def unusable(reply: Reply) -> ReplyFailed | None:
     if not without_thoughts(reply.text).strip():
         return ReplyFailed("truncated" if reply.stop == "length" else "empty")
     if reply.stop == "length":
-        return ReplyFailed("truncated", "still incomplete after it was continued")
+        return ReplyFailed(
+            "truncated", "the reply was still incomplete after it had been continued"
+        )
     return None
 
 

@@ -16,7 +16,7 @@ FACTS = {
     "scalar-sums": "a loop adds to one variable",
     "long-steps": "a variable grows by more than one at a time",
 }
-"""All facts, in words."""
+"""All facts, as texts."""
 
 _PATTERNS = {
     "exponentials": re.compile(r"\bexpf?\s*\("),

@@ -42,9 +42,9 @@ FOLDER = Path(__file__).parent
 HEADER = "tiles.h"
 HEADERS = (HEADER, "immintrin.h", "stdint.h", "string.h")
 _OWN_MACROS = re.compile(r"\btile_(move|product|name)\w*")
-"""Those of tiles.h that hand text to the assembler."""
+"""The names in tiles.h that pass text to the assembler."""
 _UNDERESTIMATE = 1.5
-"""How far a clock may be above that of the calibration; floors are taken so many times lower."""
+"""Maximum ratio of a clock to that of the calibration, by which lower bounds are divided."""
 
 
 class AmxTarget(NativeTarget):

@@ -80,7 +80,7 @@ def wrong_products(shape: Shape, seed: int) -> list[AttackResult]:
         taken = [words for words, t in TOLERANCES.items() if accepts(got, expected, t)]
         worst = float(np.max(np.abs(got - expected) / np.abs(expected)))
         verdict = f"accepted with {' and '.join(taken)}" if taken else "rejected"
-        log = f"not ours but KernelBench's own rule: {verdict} (off by {worst:.2%} at most)"
+        log = f"KernelBench's own rule, not tilewright's: {verdict} (off by {worst:.2%} at most)"
         results.append(
             AttackResult(f"KernelBench: {name}", "computes no product", "does not apply", log)
         )

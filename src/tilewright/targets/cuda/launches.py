@@ -18,7 +18,7 @@ _DYNAMIC = re.compile(r"\bextern\s+__shared__(?P<declared>\s[^;\[\]]{1,300})\[\s
 text."""
 _DECLARED = re.compile(r"(.*\W)(\w+)", re.DOTALL)
 _STATIC = re.compile(r"\bstatic[ \t]+__shared__|\b__shared__[ \t]+static\b")
-"""Shared memory of a function is static, said or not; the macro for the CPU says so itself."""
+"""Shared memory in a function is static, whether declared so or not. The CPU macro adds it."""
 _ALIGNMENT = re.compile(r"\s*(?:__align__|alignas)\s{0,99}\([^)]*\)\s*")
 _TYPE = re.compile(r"[\w:\s]+")
 _TEMPLATE = re.compile(r"\btemplate\s{0,99}<")

@@ -35,7 +35,7 @@ NUMBERS = frozenset({"l2_hit", "l2_miss", "mispredictions"})
 """Counters of the simulator that do not count cycles, but memory requests or mispredictions."""
 
 RULES_S = 5.0
-"""Seconds that a run takes at most that only looks for broken rules."""
+"""Maximum number of seconds of a run that only looks for broken rules."""
 UNORDERED = frozenset({"unordered_dram_read", "unordered_dram_write"})
 """Faults of DRAM accesses that no fence orders, which a run without timing can detect."""
 

@@ -17,7 +17,7 @@ from tilewright.targets.gemmini.naive import parameters
 from tilewright.targets.gemmini.tuned import Halves, least, round_up
 
 _LEAST_BLOCKS = 4
-"""Blocks of pixels that a tile should have, to use the weights that are put into the array."""
+"""Minimum number of blocks of pixels in a tile, so that weights in the array are used often."""
 
 
 @dataclass(frozen=True)

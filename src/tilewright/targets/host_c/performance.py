@@ -10,7 +10,7 @@ from tilewright.native.roofline import roofline
 from tilewright.targets.host_c.shapes import output_bytes
 
 _UNDERESTIMATE = 1.5
-"""A clock may run faster while a kernel is timed than while the machine was calibrated, and was:
+"""A clock may run faster while a kernel is timed than it did while the machine was calibrated:
 floors refuse results, so they are taken this many times lower than the peaks say."""
 
 

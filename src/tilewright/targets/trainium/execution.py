@@ -57,7 +57,7 @@ BY_ELEMENT = frozenset({
     "dma_copy", "tensor_copy", "memset", "tensor_tensor", "tensor_scalar", "select",
     "scalar_tensor_tensor", "reciprocal", "tensor_copy_predicated",
 })  # fmt: skip
-"""Instructions of which each element of the result depends on the same element of operands alone.
+"""Instructions in which each element of the result depends only on the same element of operands.
 
 Under a mask, they take no more than the box around the elements that it leaves."""
 

@@ -111,7 +111,7 @@ def sdk_error(sdk: Any, error: Exception, model: Model, request: Request) -> Exc
     """Convert an exception of the openai or anthropic SDK, which have the same class names."""
     text = redacted(str(error), secret_values())
     if isinstance(error, sdk.APITimeoutError):
-        return TransientError(f"no answer within {model.options.timeout_s:g} s")
+        return TransientError(f"the model did not answer within {model.options.timeout_s:g} s")
     if isinstance(error, sdk.APIConnectionError):
         cause = redacted(str(error.__cause__ or error), secret_values())
         return TransientError(f"connection failed: {cause}")
@@ -133,7 +133,7 @@ def status_error(
     """
     if with_tools and status in _NO_TOOLS and re.search(r"tool|function.?call", text, re.I):
         return ModelError(
-            f"model {model.name} does not take tools by its provider's protocol ({text}). Add "
+            f"model {model.name} does not accept tools in its provider's protocol ({text}). Add "
             "?tools=no to its name, and it calls them in plain text, or give --without tools."
         )
     if status in (401, 403):

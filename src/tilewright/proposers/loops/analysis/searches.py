@@ -94,27 +94,29 @@ def search_of(loop: For, types: Mapping[str, Type], kernel: Kernel) -> Search:
     least, most = extremes(place, [loop])
     terms, _ = linear(place)
     if {*terms} != {Var(loop.variable)} or least is None or most is None:
-        raise NotApplicableError("the place is not a sum with the loop's variable")
+        raise NotApplicableError("the position is not the loop's variable plus a number")
     if least < 0 or most > RANGES["int"][1]:
-        raise NotApplicableError("places may be negative or too large")
+        raise NotApplicableError("positions may be negative or too large")
     at_type = types.get(at)
     of_elements = type_of(first, array_types(kernel)) if first is not None else None
     best_type = types.get(best) if first is None else of_elements
     if at_type not in _PLACES or best_type is None or best_type == "vector":
-        raise NotApplicableError("the place or the value has another type")
+        raise NotApplicableError("the position or the value has another type")
     arrays = array_types(kernel)
     known = {**arrays, **types, **{s.name: s.type for s in declared}}
     if not _keeps(type_of(value, known), best_type):
-        raise NotApplicableError(f"the value changes when it is kept as {best_type}")
+        raise NotApplicableError(f"the value changes when it is converted to {best_type}")
     used = [e for s in declared if s.value is not None for e in walk(s.value)]
     reads = sum(e in (Var(best), Var(at)) for e in (*used, *walk(value), *walk(place)))
     if reads > sum(_holds(v, best, at) for v in own.values()):
-        raise NotApplicableError("the best value so far is used for more than the comparison")
+        raise NotApplicableError("the loop uses the best value for more than the comparison")
     kept = tuple(s for s in declared if not _holds(s.value, best, at))
     dropped = {Var(s.name) for s in declared} - {Var(s.name) for s in kept}
     remaining = [e for s in kept if s.value is not None for e in walk(s.value)]
     if dropped & {*remaining, *walk(value)}:
-        raise NotApplicableError("the comparison is used for more than to choose")
+        raise NotApplicableError(
+            "the loop uses the result of the comparison for more than the choice"
+        )
     grows = terms[Var(loop.variable)] > 0
     if first is not None:
         best = fresh("best", names_in(kernel))

@@ -96,7 +96,7 @@ def vectorise(kernel: Kernel, number: int, lanes: int) -> Kernel:
     running = scans(loop, types)
     found = reductions(loop, types, running)
     if any(r.type != "float" for r in found):
-        raise NotApplicableError("a vector or a number of double precision is reduced")
+        raise NotApplicableError("the loop reduces vectors or numbers of double precision")
     require_independent(loop, kernel)
     if not running and _runs_backwards(loop):
         loop = _turned_round(loop)

@@ -33,7 +33,7 @@ def constant(call: ast.Call, names: Mapping[str, Any]) -> Fresh:
     for name in used:
         known = names.get(name)
         if not isinstance(known, Name) or known.text != _MODULES.get(name):
-            raise UnsupportedError(f"an array of constants that depends on {name}", call.lineno)
+            raise UnsupportedError(f"an array of constants depends on {name}", call.lineno)
     if len(shape) != len(sizes):
-        raise UnsupportedError("an array of constants of an unknown shape", call.lineno)
+        raise UnsupportedError("an array of constants has an unknown shape", call.lineno)
     return Fresh(shape, dtype, "hbm", ast.unparse(call))

@@ -158,7 +158,7 @@ def _comparison(reader: Reader, node: ast.Compare) -> bool:
             holds = (left in right) == isinstance(sign, ast.In)
         elif isinstance(left, Name) or isinstance(right, Name):
             if not isinstance(sign, (ast.Eq, ast.NotEq)):
-                raise UnsupportedError("a comparison that is not of integers")
+                raise UnsupportedError("a comparison is not between integers")
             holds = (left == right) == isinstance(sign, ast.Eq)
         else:
             holds = compared(sign, left, right, reader.trips)
@@ -264,7 +264,7 @@ def _call(reader: Reader, node: ast.Call) -> Any:
     if any(isinstance(a, ast.Starred) for a in node.args) or any(
         k.arg is None for k in node.keywords
     ):
-        raise UnsupportedError("arguments that are unpacked are not understood")
+        raise UnsupportedError("arguments with * or ** are not understood")
     if ast.unparse(node.func) == "nl.shared_constant":
         return constant(node, reader.names)
     args = [evaluated(reader, a) for a in node.args]

@@ -77,7 +77,7 @@ def method(
         offset = linear(args[1] if len(args) > 1 else kwargs.get("offset", 0))
         dims = [(integer(s, reader.trips), integer(c, reader.trips)) for s, c in pattern]
         if any(step < 0 for step, _ in dims):
-            raise UnsupportedError("a pattern that goes backwards")
+            raise UnsupportedError("an access pattern goes backwards")
         return Region(view.tensor, view.offset + offset, tuple(dims))
     raise UnsupportedError(f"the method {name} of a tensor is not understood")
 
@@ -87,7 +87,7 @@ def _broadcast(view: Region, shape: Any) -> Region:
     sizes = [integer(size, {}) for size in shape]
     dims = [(0, 1)] * (len(sizes) - len(view.dims)) + list(view.dims)
     if any(count not in (1, size) for (_, count), size in zip(dims, sizes, strict=True)):
-        raise UnsupportedError("a broadcast to another shape")
+        raise UnsupportedError("this broadcast to another shape is not understood")
     spread = [
         (step if count == size else 0, size)
         for (step, count), size in zip(dims, sizes, strict=True)

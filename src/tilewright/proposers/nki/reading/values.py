@@ -96,7 +96,7 @@ def compared(operator: ast.cmpop, left: Any, right: Any, trips: Mapping[str, int
     }  # fmt: skip
     known = outcomes.get(type(operator))
     if known is None:
-        raise UnsupportedError("a comparison that is not of integers")
+        raise UnsupportedError("a comparison is not between integers")
     if not any(known):
         raise SplitError(steepest(difference, trips))
     return known[0]
@@ -118,7 +118,7 @@ def divided(left: Any, right: Any, trips: Mapping[str, int]) -> tuple[Any, Any]:
     """Quotient and remainder of a division of integers."""
     divisor = number(right)
     if not isinstance(divisor, int) or divisor <= 0:
-        raise UnsupportedError("a division by something other than a known positive integer")
+        raise UnsupportedError("the divisor is not a known positive integer")
     quotient, remainder = linear(left).divided(divisor)
     low, high = remainder.bounds(trips)
     if low < 0 or high >= divisor:
@@ -145,7 +145,7 @@ def indexed(view: Region, tensor: Tensor, index: Sequence[Any], trips: Mapping[s
             start, stop = _from_end(start, count, trips), _from_end(stop, count, trips)
             size = integer(stop - start, trips)
             if size <= 0 or every < 1:
-                raise UnsupportedError(f"an empty or reversed part of {tensor.name}")
+                raise UnsupportedError(f"a part of {tensor.name} is empty or reversed")
             offset = offset + start * step
             dims.append((step * every, math.ceil(size / every)))
         else:
@@ -164,7 +164,7 @@ def reshaped(view: Region, tensor: Tensor, shape: Sequence[int]) -> Region:
     """The same elements of a whole tensor in the same order, with another shape."""
     wanted = replace(tensor, shape=tuple(shape))
     if view.offset != Linear() or math.prod(view.shape) != math.prod(tensor.shape):
-        raise UnsupportedError(f"a reshape of a part of {tensor.name}")
+        raise UnsupportedError(f"only a part of {tensor.name} is reshaped")
     if tensor.on_chip and shape[0] != tensor.shape[0]:
-        raise UnsupportedError(f"a reshape that moves {tensor.name} between partitions")
+        raise UnsupportedError(f"a reshape moves elements of {tensor.name} to other partitions")
     return Region(view.tensor, Linear(), tuple(zip(wanted.strides, shape, strict=True)))

@@ -141,7 +141,7 @@ class Reader:
         """A loop over known items: its iterations one after another."""
         items = evaluated(self, over)
         if not isinstance(items, (tuple, range)) or len(items) > MOST_SPLIT * FEW:
-            raise UnsupportedError("a loop over something other than a range or a short list")
+            raise UnsupportedError("a loop is not over a range or a short list")
         for item in items:
             self._assign(target, item, over)
             found = self.run(body)
@@ -196,11 +196,11 @@ class Reader:
         """The value of a call of NKI or of a function in the file."""
         self.count += 1
         if self.count > MOST_STATEMENTS:
-            raise UnsupportedError("it is too long")
+            raise UnsupportedError("the kernel is too long")
         if isinstance(function, ast.FunctionDef):
             return self._inlined(function, args, kwargs)
         if not isinstance(function, Name):
-            raise UnsupportedError("a call that is not understood", line)
+            raise UnsupportedError("this call is not understood", line)
         if function.text.startswith("nisa."):
             return self._instruction(function.text[5:], args, kwargs)
         if function.text == "nl.ndarray":
@@ -240,9 +240,9 @@ class Reader:
         memory = "hbm" if memory == "private_hbm" else memory
         dtype = given["dtype"].last
         if memory not in ("hbm", "shared_hbm", "sbuf", "psum") or dtype not in ITEM_BYTES:
-            raise UnsupportedError(f"a tensor of type {dtype} in {memory}")
+            raise UnsupportedError(f"a tensor of type {dtype} in {memory} is not supported")
         if len(shape) < 2 and memory in ("sbuf", "psum"):
-            raise UnsupportedError("a tile with one axis")
+            raise UnsupportedError("a tile has only one axis")
         return Fresh(shape, dtype, memory)
 
     def _zeros(self, args: list[Any], kwargs: dict[str, Any]) -> Region:
@@ -271,7 +271,7 @@ class Reader:
             arguments.append((key, value if isinstance(value, Region) else _setting(value)))
         op = Op(name, tuple(arguments))
         if not op.writes or "mask" in given:
-            raise UnsupportedError(f"nisa.{name} without dst, or under a mask")
+            raise UnsupportedError(f"nisa.{name} has no dst, or has a mask")
         self.body.append(op)
 
     def _loop(self, name: str, over: ast.expr, body: list[ast.stmt]) -> None:
@@ -280,7 +280,9 @@ class Reader:
             return
         if trips == 1 or carried(body):
             if trips > MOST_CARRIED:
-                raise UnsupportedError("a loop passes values of names from iteration to iteration")
+                raise UnsupportedError(
+                    "a loop passes the values of variables from one iteration to the next"
+                )
             self._unrolled(name, start, step, range(trips), body)
             return
         self._symbolic(name, start, step, (0, trips), kind, body)
@@ -348,19 +350,19 @@ class Reader:
     def _range(self, over: ast.expr) -> tuple[Linear, int, int, str]:
         """Start, step, number of iterations and kind of a loop's range."""
         if not isinstance(over, ast.Call):
-            raise UnsupportedError("a loop over something other than a range")
+            raise UnsupportedError("a loop is not over a range")
         function = (
             Name(over.func.id) if isinstance(over.func, ast.Name) else evaluated(self, over.func)
         )
         kind = function.last
         if kind != "range" and kind not in RANGES:
-            raise UnsupportedError("a loop over something other than a range")
+            raise UnsupportedError("a loop is not over a range")
         args = [evaluated(self, a) for a in over.args]
         start, stop, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
         every = integer(step, self.trips)
         span = integer(linear(stop) - linear(start), self.trips)
         if every < 1:
-            raise UnsupportedError("a loop that counts down")
+            raise UnsupportedError("a loop counts down")
         kind = "sequential_range" if kind == "range" else kind
         return linear(start), every, math.ceil(span / every), kind
 

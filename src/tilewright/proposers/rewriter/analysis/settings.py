@@ -150,7 +150,7 @@ class _Resolver(_Rewriter):
         if at is not None:
             operand = command.operands[at]
             if not (isinstance(operand, Expr) and operand.is_const):
-                raise NotApplicable(f"the id of a {command.name} is not a number")
+                raise NotApplicable(f"the id of {command.name} is not a constant")
             key = str(operand.const)
         return (command.name, key), tuple(o for i, o in enumerate(command.operands) if i != at)
 
@@ -160,7 +160,7 @@ class _Resolver(_Rewriter):
             return command
         setting = state.get(key)
         if setting is None:
-            raise NotApplicable(f"the setting of a {command.name} is not always the same")
+            raise NotApplicable(f"the setting for {command.name} differs between the paths to it")
         return replace(command, operands=(*command.operands, *setting))
 
 

@@ -266,7 +266,7 @@ CATALOGUE: Mapping[str, Technique] = {
     RAISE: Technique(
         once,
         _raise,
-        "forget the schedule: derive what the kernel computes and write it as the naive loop nest",
+        "discard the schedule: derive what the kernel computes and write it as the naive loop nest",
     ),
     "resident": Technique(
         resident_sites,

@@ -76,9 +76,9 @@ def _setting(kernel: Kernel, machine: Machine) -> Command:
             isinstance(o, Local) and any(f.name == unscaled for f in o.flags)
             for o in store.operands
         ):
-            raise NotApplicable("sums are stored as they are, and leave the array narrower")
+            raise NotApplicable("sums are stored unscaled, but the array has narrowed them")
         if any(not _is_one(scale) for scale in _scales(kernel, machine, store)):
-            raise NotApplicable("sums are stored scaled, and leave the array narrower")
+            raise NotApplicable("sums are stored with a scale, but the array has narrowed them")
     return setting
 
 
@@ -153,9 +153,9 @@ class _Sums:
                     self._moved |= self._moved_by(stmt)
                 self.scan(stmt.body, stmt if shared else None)
             else:
-                raise NotApplicable("there are products that cannot be followed")
+                raise NotApplicable("the operands of some products are not known")
         if latch is not None or (loop is None and self._open):
-            raise NotApplicable("a sum is not moved out where it began")
+            raise NotApplicable("a sum does not leave the array in the block in which it began")
 
     def _moved_by(self, stmt: Stmt) -> set[str]:
         """The memories that the loads and stores of a statement use."""
@@ -181,7 +181,7 @@ class _Sums:
             raise NotApplicable("the variants of a product have different factors")
         begins = self._only(use, [not self._keeps(c) for c in ways], loop, first=True)
         if bool(self._open) == begins:
-            raise NotApplicable("a sum has no beginning, or two")
+            raise NotApplicable("a sum does not begin at exactly one place")
         self._open.append(_Part(latch, use, begins, loop))
         out = self._moved_out(latch, loop)
         if out is not None:
@@ -266,7 +266,7 @@ def _ways(stmt: Stmt) -> list[Command]:
 def _holds(stmt: Stmt, env: Env) -> bool:
     verdict = decide(stmt.condition, env)[0] if isinstance(stmt, Guard) else True
     if verdict is None:
-        raise NotApplicable("a test that depends on more than its loop")
+        raise NotApplicable("a test depends on more than the variable of its loop")
     return verdict
 
 

@@ -92,7 +92,7 @@ def _scale_outside(
     source = loading.pop() if len(loading) == 1 else None
     at_top = block.loop in block.kernel.body
     if source is None or not at_top or not _only_loads(source, machine):
-        raise NotApplicable("the operand of a product is not simply loaded")
+        raise NotApplicable("the operand of a product is not loaded by one load")
     body = block.kernel.body
     if body.index(source) > body.index(block.loop):
         raise NotApplicable("the operand of a product is loaded later")

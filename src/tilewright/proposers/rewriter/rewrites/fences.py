@@ -51,7 +51,7 @@ def spare_fences(kernel: Kernel, machine: Machine) -> Kernel:
     originals = [c for c in commands(kernel.body) if machine.unit(c.name) == "sync"]
     candidates = len(originals) - len(last_fences(kernel, machine))
     if candidates <= 0:
-        raise NotApplicable("only the kernel's end is fenced")
+        raise NotApplicable("the only fence is the one at the kernel's end")
     free = resolved(kernel, machine)
     fences = [c for c in commands(free.body) if machine.unit(c.name) == "sync"]
     accesses = list(_followed(free, machine))

@@ -76,5 +76,5 @@ def setting_of(command: Command, machine: Machine) -> tuple[str, str]:
     if key is None:
         return command.name, ""
     if not (isinstance(key, Expr) and key.is_const):
-        raise NotApplicable(f"the id of a {command.name} is not a number")
+        raise NotApplicable(f"the id of {command.name} is not a constant")
     return command.name, str(key.const)

@@ -28,7 +28,7 @@ def place_settings(kernel: Kernel, machine: Machine) -> Kernel:
         if machine.unit(move.name) in ("load", "store") and any(
             isinstance(o, Expr) and o.names() for o in own_setting(move, machine).values()
         ):
-            raise NotApplicable(f"the setting of a {move.name} changes with a loop")
+            raise NotApplicable(f"a loop changes the setting of {move.name}")
     return simplify(settled(free, machine, apart=True))
 
 

@@ -72,7 +72,9 @@ def _setting(kernel: Kernel, machine: Machine) -> Command:
     }
     for role, operand in zip(machine.effects[setting.name].operands, setting.operands, strict=True):
         if role in plain and operand not in plain[role]:
-            raise NotApplicable(f"{role} does not have the simplest form")
+            raise NotApplicable(
+                f"the setting {role} does not have the value that this rewrite needs"
+            )
     return setting
 
 
@@ -87,7 +89,7 @@ class _Columns:
             raise NotApplicable("there are no products")
         paired = {c for pair in self._products for c in pair}
         if any(c not in paired for c in commands(kernel.body) if self._unit(c) == "execute"):
-            raise NotApplicable("there are products that cannot be followed")
+            raise NotApplicable("the operands of some products are not known")
 
     def turned(self) -> Iterator[tuple[Command, Command]]:
         """The replacement of each command."""

@@ -115,7 +115,7 @@ class _Load:
         given = dict(zip(roles, access.command.operands, strict=False))
         dram, rows, columns = (given.get(r) for r in ("dram_read", "rows", "columns"))
         if not (isinstance(dram, Dram) and isinstance(rows, Expr) and isinstance(columns, Expr)):
-            raise NotApplicable("the load is not modelled")
+            raise NotApplicable("the effect of the load is not known")
         width = next(a.shape[-1:] for a in kernel.arrays if a.name == dram.array)
         strides = [
             dict(zip(machine.effects[c.name].operands, c.operands, strict=False))["dram_stride"]
@@ -126,7 +126,7 @@ class _Load:
             or not strides
             or any((s,) != tuple(map(Expr, width)) for s in strides)
         ):
-            raise NotApplicable("the rows of the load are not those of the array")
+            raise NotApplicable("the rows that the load reads are not rows of the array in memory")
         if bounds(columns, access.env)[1] > machine.spaces[access.local.space].row_columns:
             raise NotApplicable("the load is wider than a row")
         names = {v.var for v in (*needed, *private)}

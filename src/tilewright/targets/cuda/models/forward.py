@@ -284,7 +284,7 @@ class Translation:
     def _extension(self, name: str, function: str, node: ast.Call) -> Tensor:
         known = self.answer.extensions[name].functions
         if node.keywords or (known and function not in known):
-            raise NotReadError(f"a call of {function} that is not understood", node.lineno)
+            raise NotReadError(f"this call of {function} is not understood", node.lineno)
         given = ", ".join(_code(self.value(argument), argument) for argument in node.args)
         return Tensor(f"{NAMESPACE}::{function}({given})")
 
@@ -305,7 +305,7 @@ class Translation:
             assert isinstance(words, Sequence)
             inner = ", ".join(_code(word, node) for word in words)
             return Tensor(f"{of.code}.view({{{inner}}})")
-        raise NotReadError(f"a call of {method}, which no kernel of the answer computes",
+        raise NotReadError(f"{method} is called, which no kernel of the answer computes",
                            node.lineno)  # fmt: skip
 
     def _made(self, maker: str, node: ast.Call) -> Tensor:
@@ -334,7 +334,7 @@ class Translation:
 
 def _size(of: Tensor, index: object, node: ast.AST) -> object:
     if not isinstance(index, int):
-        raise NotReadError("a shape is asked for other than one size", getattr(node, "lineno", 0))
+        raise NotReadError("only single sizes of a shape can be used", getattr(node, "lineno", 0))
     if of.shape is not None and -len(of.shape) <= index < len(of.shape):
         return of.shape[index]
     return Whole(f"{of.code}.size({index})")

@@ -148,7 +148,7 @@ class _Timed(Channel):
     def receive(self) -> bytes:
         length = int.from_bytes(self._all(8), "big")
         if length > self.most_bytes:
-            raise EOFError(f"a message of {length} bytes is not one of ours")
+            raise EOFError(f"tilewright sends no message of {length} bytes")
         return self._all(length)
 
     def _all(self, count: int) -> bytes:

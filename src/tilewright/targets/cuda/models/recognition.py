@@ -173,7 +173,7 @@ def _recognised(full: Any, reduced: Any) -> Recognised:
     reading, arrays = _Reading(), dict[str, Shape]()
     for number_, (one, other) in enumerate(pairs):
         if one["does"] != other["does"]:
-            raise OtherError("it computes something else at other sizes")
+            raise OtherError("at other sizes it executes other operations")
         for said, again in zip(_arrays(one), _arrays(other), strict=True):
             name = str(said["array"])
             if name and name not in reading.values:

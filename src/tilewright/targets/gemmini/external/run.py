@@ -138,7 +138,7 @@ def _result(text: str, program: Program) -> list[int] | str:
     numbers = [_numbers(line) for line in lines]
     own = [n for n in numbers if n and n[0] == program.nonce]
     if len(own) != len(lines):
-        return "printed a result that is not of this program"
+        return "printed a result of another program"
     if len(own) > 1:
         return "printed more than one result"
     if len(own[0]) != 3 + len(program.hashes):
