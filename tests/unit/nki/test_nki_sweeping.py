@@ -7,8 +7,9 @@ from pathlib import Path
 
 import nki_kernels as world
 import pytest
+from test_nki_legality import read as read_body
 
-from tilewright.proposers.nki.ir import Kernel
+from tilewright.proposers.nki.ir import Kernel, size_of
 from tilewright.proposers.nki.planning.moves import cost_of
 from tilewright.proposers.nki.planning.planner import complete_sequences
 from tilewright.proposers.nki.planning.steps import TECHNIQUES
@@ -65,3 +66,20 @@ def test_a_kernel_that_is_written_out_is_planned_in_seconds(kernel: Kernel) -> N
     found = list(complete_sequences(kernel, EXACT))
     assert found
     assert time.process_time() - begin < 15
+
+
+COPIED = """
+part_ROWS_N = nl.ndarray((128, 8), dtype=nl.float32, buffer=nl.sbuf)
+nisa.dma_copy(dst=part_ROWS_N, src=x[0:128, N * 8 : N * 8 + 8])
+nisa.dma_copy(dst=out[ROWS * 128 : ROWS * 128 + 128, N * 8 : N * 8 + 8], src=part_ROWS_N)
+"""
+
+
+def test_data_that_later_tiles_load_again_are_loaded_once() -> None:
+    """The first loads of a kind have nothing to reuse, so their refusals must not end the sweep."""
+    places = [(str(rows), str(number)) for rows in range(2) for number in range(8)]
+    copies = (COPIED.replace("ROWS", rows).replace("N", number) for rows, number in places)
+    kernel = read_body("".join(copies))
+    steps, after = swept(kernel, ["reuse"], size_of)
+    assert len(steps) == 8
+    assert print_kernel(after).count("src=x[") == 8

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
-from tilewright.proposers.nki.ir import Body, Kernel, Loop, Op
+from tilewright.proposers.nki.ir import Body, Kernel, Loop, Op, size_of
 from tilewright.proposers.nki.planning.masked_plans import MASKED
 from tilewright.proposers.nki.planning.moves import Moves, cost_of
 from tilewright.proposers.nki.planning.steps import Step
@@ -19,9 +19,11 @@ from tilewright.proposers.nki.planning.sweeping import Made, is_large, swept
 
 Latency: TypeAlias = Callable[[Kernel], float | None]
 """The modelled latency of a kernel in ns; None if the kernel cannot be modelled."""
-MOST_INSTRUCTIONS = 250_000
+MOST_INSTRUCTIONS = 330_000
 """Number of instructions of all kernels that are modelled for one plan. This limits the time
 independently of the speed of the computer."""
+_READING = 10
+"""The time to read one statement, in instructions."""
 _TOLERATED = 1.05
 """Estimates of steps that are modelled, relative to the estimate of the kernel."""
 _LEAST_GAIN = 0.001
@@ -58,7 +60,7 @@ class _Modelled:
         self._latency, self._left = latency, MOST_INSTRUCTIONS
 
     def __call__(self, kernel: Kernel) -> float:
-        self._left -= executed(kernel.body)
+        self._left -= executed(kernel.body) + _READING * size_of(kernel)
         found = self._latency(kernel) if self._left >= 0 else None
         return math.inf if found is None else found
 

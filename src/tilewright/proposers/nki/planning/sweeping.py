@@ -12,14 +12,17 @@ from functools import partial
 from typing import TypeAlias
 
 from tilewright.proposers.nki.ir import Kernel, Op, ops, size_of
-from tilewright.proposers.nki.planning.moves import LARGEST, carried_out
+from tilewright.proposers.nki.planning.moves import carried_out
 from tilewright.proposers.nki.planning.steps import Step, possible
 from tilewright.proposers.nki.rewrites.engines import ENGINES
 
 LARGE = 100
 """Number of statements from which on a kernel is rewritten at all similar places at once."""
-_REFUSALS = 4
-"""Number of similar places in a row that refuse a step before the others are skipped."""
+LARGEST = 1000
+"""Number of statements of the largest kernel that is rewritten."""
+_REFUSALS = 24
+"""Number of similar places that may refuse a step before the others are skipped. The first places
+often refuse: no earlier instruction has loaded what they load."""
 _ARGUMENTS: Mapping[str, tuple[str, ...]] = {"engine": ENGINES, "strip": ("512", "1024", "2048")}
 _SWEPT = (
     "accumulate", "reuse", "stored-type", "spread", "turn", "runs", "unfold", "separate", "land",
