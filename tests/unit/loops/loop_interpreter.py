@@ -38,6 +38,7 @@ _FUNCTIONS: dict[str, Any] = {
     "erff": np.vectorize(math.erf), "v_erf": np.vectorize(math.erf), "v_less": np.less,
     "v_at_most": np.less_equal, "v_equal": np.equal, "v_differ": np.not_equal,
     "v_and": np.logical_and, "v_or": np.logical_or, "v_not": np.logical_not, "v_select": np.where,
+    "v_running_most": np.maximum.accumulate, "v_running_least": np.minimum.accumulate,
     "v_running": np.cumsum, "v_before": lambda a: np.concatenate([[0.0], a[:-1]]),
     "v_bits_plus": np.add, "v_bits_running": np.cumsum, "v_bits_first": lambda a: a[0],
     **{

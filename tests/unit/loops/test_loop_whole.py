@@ -212,7 +212,8 @@ def test_loops_that_add_to_tables_get_tables_of_their_own_at_once() -> None:
         "for (int j = 0; j < 64; j++) H[X[i][j]] += 1; }"
     )
     ways = Whole(LANES, 16, ALL).sequences(parse(source))
-    assert [[str(step) for step, _ in steps] for steps, _ in ways] == [["accumulators 1 4"]]
+    made = [[str(step) for step, _ in steps] for steps, _ in ways]
+    assert made == [["accumulators 1 2"], ["accumulators 1 4"]]
     assert not list(Whole(LANES, 16, ALL - {"accumulators"}).sequences(parse(source)))
 
 

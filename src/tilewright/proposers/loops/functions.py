@@ -75,6 +75,8 @@ _NEEDS: Mapping[str, tuple[str, ...]] = {
     "v_most": ("v_max",),
     "v_least": ("v_min",),
     "v_bits_running": ("v_bits_plus",),
+    "v_running_most": ("v_max",),
+    "v_running_least": ("v_min",),
 }
 
 _TEXTS: Mapping[str, str] = {
@@ -132,6 +134,8 @@ static inline vf v_rint(vf a) {
   return a;
 }""",
     "v_running": "",
+    "v_running_most": "",
+    "v_running_least": "",
     "v_before": "",
     "v_ends": "static inline vf v_ends(vf a) { return __builtin_shuffle(a, (vi){0} + LAST); }",
     # The bits of 32-bit integers in the lanes; sums that are too large wrap around.
@@ -288,6 +292,8 @@ def _text(name: str, lanes: int) -> str:
         return _conversion(name, lanes)
     if name == "v_running":
         return _running(name, "a + {}", lanes)
+    if name in ("v_running_most", "v_running_least"):
+        return _running_extreme(name, "v_max" if name.endswith("most") else "v_min", lanes)
     if name == "v_bits_running":
         return _running(name, "v_bits_plus(a, {})", lanes)
     if name == "v_before":
@@ -351,6 +357,19 @@ def _running(name: str, added: str, lanes: int) -> str:
         distance *= 2
     head = f"/* sums of the lanes up to each */\nstatic inline vf {name}(vf a) {{"
     return "\n".join([head, *lines, "  return a;", "}"])
+
+
+def _running_extreme(name: str, function: str, lanes: int) -> str:
+    """Each lane gets the largest or smallest of itself and all earlier lanes."""
+    lines = [f"static inline vf {name}(vf a) {{"]
+    distance = 1
+    while distance < lanes:
+        order = ", ".join(
+            str(lane - distance if lane >= distance else lane) for lane in range(lanes)
+        )
+        lines.append(f"  a = {function}(a, __builtin_shuffle(a, (vi){{{order}}}));")
+        distance *= 2
+    return "\n".join([*lines, "  return a;", "}"])
 
 
 def _later(distance: int, lanes: int) -> str:

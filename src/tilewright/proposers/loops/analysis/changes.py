@@ -149,32 +149,33 @@ def reductions(loop: For, types: Mapping[str, Type], but: Collection[str] = ()) 
     return [Reduction(name, kind, types[name]) for name, kind in kinds.items()]
 
 
-def scans(loop: For, types: Mapping[str, Type]) -> list[str]:
-    """Running sums of a loop: variables to which each iteration adds once, and which it also reads.
+def scans(loop: For, types: Mapping[str, Type]) -> dict[str, str]:
+    """Running sums, maxima and minima of a loop, with their kinds as in `Reduction`: variables that
+    each iteration changes once, and which it also reads.
 
-    If a variable is read before the addition, the added value can be computed before that read.
+    If a sum is read before the addition, the added value can be computed before that read.
     """
-    found = []
+    found: dict[str, str] = {}
     own = declared_in(loop.body)
     for place, statement in enumerate(loop.body):
         if not isinstance(statement, Assign) or not isinstance(statement.target, Var):
             continue
         name = statement.target.name
-        if (
-            types.get(name) != "float"
-            or name in own
-            or reduction_of(name, statement.value) != "sum"
-        ):
+        kind = reduction_of(name, statement.value)
+        if types.get(name) != "float" or name in own or kind is None:
             continue
         others = (*loop.body[:place], *loop.body[place + 1 :])
         reads = [s for s in others if any(e == Var(name) for e in expressions((s,)))]
         again = any(isinstance(s, Assign) and s.target == Var(name) for s in statements(others))
         inside = any(isinstance(s, For) for s in reads)
-        if not isinstance(statement.value, Binary) or not reads or again or inside:
+        if (kind == "sum" and not isinstance(statement.value, Binary)) or not reads:
+            continue
+        if again or inside:
             continue
         first = next(i for i, s in enumerate(loop.body) if s is reads[0] or s is statement)
-        if _may_move(statement, loop.body[first:place]):
-            found.append(name)
+        early = loop.body[first:place]
+        if _may_move(statement, early) and (kind == "sum" or not early):
+            found[name] = kind
     return found
 
 

@@ -61,7 +61,7 @@ _SENTENCES = {
     "split": "split the loop over {variable} where its conditions change",
     "pack": "pack an input once, in the order in which the loop over {variable} reads it",
     "share": "divide the iterations of the loop over {variable} among {factor} threads",
-    "roll": "roll the loop over {variable}, whose statements are copies of one another",
+    "roll": "roll the loop over {variable}, which repeats statements or keeps earlier elements",
     "interleave": "move the loads in the loop over {variable} to just before their use",
 }
 

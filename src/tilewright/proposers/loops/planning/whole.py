@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import TypeAlias
 
 from tilewright.proposers.loops.analysis.changes import (
@@ -46,7 +47,10 @@ _LEAST_READS = 2
 _MOST_KEPT = 8
 _MOST_SPLIT = 24
 _COPIES = (2, 3, 4, 6, 8)
-_TABLES = 4
+_TABLES = (2, 4)
+"""Numbers of copies of tables. Fewer stay in the nearest cache beside the data; more help where
+neighbours often add to the same element.
+"""
 _CHAINS = (32, 16, 8, 4)
 """Numbers of copies of such loops, of which the first is used for which a loop has enough
 iterations."""
@@ -88,7 +92,7 @@ class Whole:
         ]
         if any(p.type in WIDER for p in kernel.parameters):
             ways.append((self.split, self.kept, self.packed, vectors, tiles))
-        ways.append((self.separate_tables,))
+        ways += [(partial(self.separate_tables, copies),) for copies in _TABLES]
         ways += [()] * bool(rolled)
         made: dict[Kernel, Steps] = {}
         for way in ways:
@@ -161,13 +165,13 @@ class Whole:
             return False
         return any(r.type == "double" for r in found)
 
-    def separate_tables(self, kernel: Kernel, steps: Steps) -> Kernel:
+    def separate_tables(self, copies: int, kernel: Kernel, steps: Steps) -> Kernel:
         """Unrolls loops that add to tables, such as histograms, with a table for each copy."""
         if "accumulators" not in self._offered:
             return kernel
         for number in reversed(range(len(loops(kernel)))):
-            step = Step("accumulators", number, _TABLES)
-            if tables(loops(kernel)[number], kernel, _TABLES) and applies(step, kernel):
+            step = Step("accumulators", number, copies)
+            if tables(loops(kernel)[number], kernel, copies) and applies(step, kernel):
                 steps.append((step, kernel))
                 kernel = step.apply(kernel)
         return kernel

@@ -12,7 +12,8 @@ After::
     for (int i = 0; i < 64; i++) s0 = s0 + X[i] * Y[i];
 
 Other rewrites can then choose how often to unroll it. `s1` keeps the value that it has before the
-loop. Sums of several terms, `s = s + (X[i] + X[i + 1])`, are first split.
+loop. Elements that a loop keeps for later iterations are read again: `windows.py`. Sums of several
+terms, `s = s + (X[i] + X[i + 1])`, are first split.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from tilewright.proposers.loops.ir import (
     walk,
     with_loop,
 )
+from tilewright.proposers.loops.rewrites.windows import without_window
 
 _MOST_PARTS = 4000
 """Maximum number of expression parts in a body in which variables are replaced by their values."""
@@ -51,10 +53,10 @@ _MOST_PARTS = 4000
 def roll(kernel: Kernel, number: int) -> Kernel:
     """The kernel with loop `number` rolled. Raises `NotApplicableError`."""
     loop = loops(kernel)[number]
-    if loop.step == 1 or any(not isinstance(s, (Assign, Declare)) for s in loop.body):
-        raise NotApplicableError(
-            "the step of the loop is 1, or its body contains more than assignments"
-        )
+    if loop.step == 1:
+        return without_window(kernel, number)
+    if any(not isinstance(s, (Assign, Declare)) for s in loop.body):
+        raise NotApplicableError("the body of the loop contains more than assignments")
     assigned = _without_variables(loop.body)
     taken_apart = [part for statement in assigned for part in _terms(statement)]
     for found in (taken_apart, assigned):

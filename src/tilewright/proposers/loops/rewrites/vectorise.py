@@ -17,6 +17,7 @@ last vector begins at iteration 984 instead, and no iteration remains.
 
 A running sum is the sum of the lanes up to each (`v_running`), or before each where it is read
 before it grows, after what the vectors before carry; that of whole numbers is in `whole_scans`.
+Running maxima and minima are found in the same way.
 What is the same in all iterations is computed before the loop (`invariants`).
 A loop that reads and writes its arrays from the last element to the first is turned round.
 Loops inside stay: what is private to an
@@ -53,6 +54,7 @@ from tilewright.proposers.loops.ir import (
     Load,
     Negative,
     Number,
+    Select,
     Statement,
     Type,
     Var,
@@ -105,10 +107,15 @@ def vectorise(kernel: Kernel, number: int, lanes: int) -> Kernel:
     carried = {name: fresh(name, taken) for name in running}
     here = {name: fresh(name, taken) for name in running}
     scanned = loop.body
-    for name in running:
-        scanned = _scanned(scanned, name, carried[name], here[name], taken)
+    starts = {name: fresh(name, taken) for name, kind in running.items() if kind != "sum"}
+    for name, kind in running.items():
+        if kind == "sum":
+            scanned = _scanned(scanned, name, carried[name], here[name], taken)
+        else:
+            names = (name, carried[name], here[name], starts[name])
+            scanned = _extremes_so_far(scanned, kind, names, taken)
     body = tuple(changed_in(s, lambda e: _renamed(e, partial)) for s in scanned)
-    vectors_before = {*partial.values(), *carried.values()}
+    vectors_before = {*partial.values(), *carried.values(), *starts.values()}
     known: dict[str, Type] = {**types, **own, **dict.fromkeys(vectors_before, "vector")}
     known |= {s.name: s.type for s in body if isinstance(s, Declare)}
     within = [replace(loop, body=body), *(o for o in around(kernel, number)[:-1])]
@@ -120,7 +127,7 @@ def vectorise(kernel: Kernel, number: int, lanes: int) -> Kernel:
     ]
     new += [
         Declare("vector", vector, (), Call("v_splat", (Var(name),)))
-        for name, vector in carried.items()
+        for name, vector in (*starts.items(), *carried.items())
     ]
     vectorised = replace(loop, last=main, step=lanes, body=vectors)
     before, vectorised = moved_out(vectorised, converter.is_float, taken)
@@ -195,6 +202,37 @@ def _scanned(
         Assign(before, Binary("+", before, Call("v_ends", (lanes,)))),
         *(_with(s, name, here) for s in body[place + 1 :]),
     )
+
+
+def _extremes_so_far(
+    body: tuple[Statement, ...], kind: str, names: tuple[str, str, str, str], taken: set[str]
+) -> tuple[Statement, ...]:
+    """A running maximum or minimum as that of the lanes, together with the carried value.
+
+    `names` are the variable, the carried value, the value in an iteration and the value before the
+    loop, which stands for lanes that are not a number: a comparison never chooses them.
+    """
+    name, carried, here, start = names
+    place = next(i for i, s in enumerate(body) if isinstance(s, Assign) and s.target == Var(name))
+    statement, function = body[place], SCALAR[kind]
+    assert isinstance(statement, Assign)
+    numbers = Call(function, (_compared_with(name, statement.value), Var(start)))
+    lanes = Var(fresh("lanes", taken))
+    return (
+        *body[:place],
+        Declare("float", lanes.name, (), Call(f"v_running_{kind}", (numbers,))),
+        Declare("float", here, (), Call(function, (lanes, Var(carried)))),
+        Assign(Var(carried), Call(function, (Call("v_ends", (lanes,)), Var(carried)))),
+        *(_with(s, name, here) for s in body[place + 1 :]),
+    )
+
+
+def _compared_with(name: str, value: Expr) -> Expr:
+    """The other operand of a maximum or minimum."""
+    sides = value.arguments if isinstance(value, Call) else ()
+    if isinstance(value, Select):
+        sides = (value.value, value.other)
+    return next(side for side in sides if side != Var(name))
 
 
 def _added(statement: Statement, name: str) -> Expr:

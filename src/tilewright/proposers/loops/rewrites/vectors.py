@@ -50,6 +50,8 @@ from tilewright.proposers.loops.ir import (
 )
 from tilewright.proposers.loops.rewrites.whole_numbers import WholeNumbers
 
+RUNNING = ("v_running", "v_running_most", "v_running_least")
+"""Functions that combine each lane with all earlier ones."""
 _WIDE = ("int", "int32_t", "int64_t")
 """Types that can represent every 32-bit integer."""
 
@@ -180,7 +182,7 @@ class Converter:
         return any(
             isinstance(e, Load)
             or (isinstance(e, Var) and e.name in self._vectors)
-            or (isinstance(e, Call) and e.function == "v_running")
+            or (isinstance(e, Call) and e.function in RUNNING)
             for e in walk(value)
         )
 
@@ -210,7 +212,7 @@ class Converter:
             return value if expr.type == "float" else self._as_whole(expr.value, value, expr.type)
         if isinstance(expr, Call):
             values = tuple(self._value(a) for a in expr.arguments)
-            if expr.function in ("v_running", "v_before", "v_ends"):
+            if expr.function in (*RUNNING, "v_before", "v_ends"):
                 return Call(expr.function, tuple(map(self._splat, values)))
             if not any(map(self._is_vector, values)):
                 return Call(expr.function, values)
