@@ -1,4 +1,4 @@
-"""What the rewriter makes of small Gemmini kernels of five kinds, each in three authors' styles.
+"""What the rewriter makes of small Gemmini kernels of five kinds, each in several authors' styles.
 
 The kinds are batched small products, depthwise convolutions, attention without softmax, products
 with bias and ReLU, and products with a transposed first factor. The folders of

@@ -280,6 +280,8 @@ def mean_value(found: Evidence) -> float:
         ("{store_a} fence(); {load_a}", True),
         ("{loop} {{ {load_a} }}", False),
         ("{loop} A[i][0] = A[i][1];", True),
+        ("{loop} A[i][0] = A[i][1]; {loop} {{ {load_a} }}", False),
+        ("{loop} {{ {load_a} }} {loop} A[i][0] = A[i][1];", True),
     ],
 )
 def test_layers_behind_one_another_are_products(machine: Machine, body: str, serial: bool) -> None:

@@ -184,9 +184,10 @@ def passes_through_memory(kernel: Kernel, machine: Machine) -> bool:
     """Whether some loop loads data that it stores, or the core itself computes on arrays.
 
     It is false if one loop nest stores data that another one loads, because each nest is then an
-    ordinary product.
+    ordinary product. What the core computes before the first command passes through memory once.
     """
-    if any(isinstance(s, Assign) for s in walk(kernel.body)):
+    issuing = (n for n, s in enumerate(kernel.body) if any(True for _ in commands((s,))))
+    if any(isinstance(s, Assign) for s in walk(kernel.body[next(issuing, 0) :])):
         return True
     nests = [s for s in kernel.body if any(isinstance(t, Loop) for t in children(s))]
     loops = [_moved((s,), machine) for s in nests]

@@ -55,13 +55,29 @@ class Stored:
     rows: tuple[tuple[int, int, float], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """An array that the core writes before all commands, from elements of arguments.
+
+    Its elements have `size` bytes. `blocks` are the addresses of parts of it with the addresses of
+    their sources. Inside each, `inside` are the steps of both addresses, with their counts. All
+    elements that are not copied are zero.
+    """
+
+    number: int
+    size: int
+    shape: tuple[int, ...]
+    blocks: tuple[tuple[int, int], ...]
+    inside: tuple[tuple[tuple[int, int], int], ...]
+
+
 @dataclass
 class Computation:
     """The computation of a run: the rows that it stores, by phase. A phase reads rows that earlier
     phases store.
 
     `own` are the kernel's own arrays among those that it stores. `unused` are the numbers of those
-    that only the core needed.
+    that only the core needed. `copied` are further arrays, which the core writes first.
     """
 
     stored: list[Stored]
@@ -70,3 +86,4 @@ class Computation:
     spaces: tuple[str, str]
     own: Fillings
     unused: frozenset[int] = frozenset()
+    copied: tuple[Copied, ...] = ()

@@ -11,6 +11,7 @@ from tilewright.proposers.rewriter.c_types import SIZES
 from tilewright.proposers.rewriter.expr import Expr, minimum, var
 from tilewright.proposers.rewriter.ir import (
     Array,
+    Assign,
     Body,
     Command,
     Dram,
@@ -22,9 +23,9 @@ from tilewright.proposers.rewriter.ir import (
     Text,
 )
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.raising.computation import Computation, Kind
+from tilewright.proposers.rewriter.raising.computation import Computation, Copied, Kind
 from tilewright.proposers.rewriter.raising.execute import NotRaised
-from tilewright.proposers.rewriter.raising.nests import Nest, Terms, Vector
+from tilewright.proposers.rewriter.raising.nests import Nest, Terms, Vector, lattices
 from tilewright.proposers.rewriter.raising.operands import as_float, setting, strides, written
 from tilewright.proposers.rewriter.raising.translation.parts import SPACING
 
@@ -188,6 +189,29 @@ class _Writer:
         for dim in reversed(outer):
             result = (Loop(dim.name, Expr(), Expr(dim.count), 1, result),)
         return (*settings, store, *result)
+
+    def copies(self, copied: Copied) -> Body:
+        """Loops in which the core writes an array. The innermost one, over columns, is unrolled,
+        which leaves the core two instructions for each element."""
+        result: list[Stmt] = []
+        (step, columns), *deeper = copied.inside
+        for lattice in lattices(copied.blocks):
+            target, source = lattice.base
+            places = self._place(target, 0, ()), self._place(source, 1, ())
+            parts = [p for d in (*lattice.dims, *deeper) for p in self._within(d, *places)]
+            names = iter(self.names)
+            dims = [_Dim(next(names), *part) for part in parts if part[1] > 1]
+            body: Body = tuple(
+                Assign(
+                    self._place(target + n * step[0], 0, dims),
+                    ((1.0, self._place(source + n * step[1], 1, dims)),),
+                )
+                for n in range(columns)
+            )
+            for dim in reversed(dims):
+                body = (Loop(dim.name, Expr(), Expr(dim.count), 1, body),)
+            result += body
+        return tuple(result)
 
     def _sum(
         self, nest: Nest, row: _Dim, at: _At, wide: Expr, tall: Expr, inner: str,
@@ -454,6 +478,8 @@ def generated(
     """The body of the naive kernel, for arrays given by the numbers in their addresses."""
     isa = _Isa.of(machine, computation)
     result: list[Stmt] = []
+    for copied in computation.copied:
+        result += _Writer(isa, arrays, computation.kinds).copies(copied)
     phase = found[0].phase
     for nest, rest in _widened(found, isa, computation.kinds):
         if nest.phase != phase:

@@ -56,6 +56,10 @@ class Fillings:
                 raise NotRaised(what, line)
         return address + self._number[number] * self._own[number].bytes
 
+    def numbers(self) -> Collection[int]:
+        """The numbers of the arrays, which are part of their addresses."""
+        return self._own.keys()
+
     def arrays(self, taken: Collection[str]) -> dict[int, Array]:
         """The arrays with all their fillings, by number."""
         return declared(self._own, taken, {n: count + 1 for n, count in self._number.items()})

@@ -17,6 +17,7 @@ from tilewright.proposers.rewriter.raising.generate import AxisEnds, deepest, ge
 from tilewright.proposers.rewriter.raising.merged_axes import with_merged_axis
 from tilewright.proposers.rewriter.raising.nests import nests
 from tilewright.proposers.rewriter.raising.own_arrays import names_in, numbered
+from tilewright.proposers.rewriter.raising.side_by_side import copied_arrays, side_by_side
 
 
 @lru_cache(maxsize=16)
@@ -35,6 +36,12 @@ def raised(source: str, machine: Machine) -> Kernel:
             raise
         run = executed(source, machine, data=True)
     found = computation(run, machine)
+    wide = side_by_side(found, deepest(found, machine), machine)
+    if wide is not found:
+        try:
+            return _nest(kernel, wide, machine)
+        except NotRaised:  # the same for its results
+            pass
     deep = deepened(found, deepest(found, machine))
     if deep is not found:
         try:
@@ -48,6 +55,7 @@ def _nest(kernel: Kernel, found: Computation, machine: Machine) -> Kernel:
     """The nest. Two axes of a parameter are merged if the addresses treat them as one axis."""
     own = found.own.arrays(names_in(kernel))
     arrays = numbered(kernel) | {n: array for n, array in own.items() if n not in found.unused}
+    arrays |= copied_arrays(found, machine, names_in(kernel) | {a.name for a in arrays.values()})
     loops = nests(found)
     while True:
         try:

@@ -127,7 +127,7 @@ def _shared_out(kernel: Kernel, loop: Loop, moves: Stmt, burst: Loop, work: Loop
     iterations = int(trips(work, {})[0])
     while (trip_count(burst, {}) or iterations) < iterations:
         try:
-            burst = as_one(kernel, burst, ())
+            burst = as_one(kernel, burst, (*above, loop))
         except NotApplicable:
             break
     fewest, most = trips(burst, env)

@@ -1,0 +1,24 @@
+"""Moves for a next tile of another size are distributed according to that size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from byte_model import same
+
+from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.planning.catalogue import Step
+from tilewright.proposers.rewriter.reading import read
+
+FOLDERS = Path(__file__).parents[2] / "fixtures" / "foreign_folders"
+
+
+def test_a_shorter_last_tile_loads_only_its_own_rows(machine: Machine) -> None:
+    source = (FOLDERS / "bias_relu_tiles" / "kernel.c").read_text()
+    kernel = before = Step("raise").apply(read(source, machine), machine)
+    for text in (
+        "keep-operand i 8", "coalesce i", "block-load A p", "block-load B p#2", "coalesce p#3",
+        "pipeline A ij 2", "interleave ij",
+    ):  # fmt: skip
+        kernel = Step.parse(text).apply(kernel, machine)
+    assert same(before, kernel)
