@@ -25,7 +25,7 @@ from tilewright.search.events import (
 
 SHOWN_IMPROVEMENTS = 8
 BAR_WIDTH = 28
-OPENING = "opening the workload and testing that wrong kernels are rejected (once per project) ..."
+OPENING = "opening the workload and testing its correctness check (once per project) ..."
 
 
 class Progress(LivePanel):

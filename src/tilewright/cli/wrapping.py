@@ -12,8 +12,8 @@ import typer
 
 from tilewright.core.text import plain_text
 
-_COLUMNS = re.compile(r"(?:\S+(?: \S+){0,3}  +)+")
-"""The columns of a row before its text, such as `ok  kernel    `. Two or more spaces end each."""
+_COLUMNS = re.compile(r"ok  \S+ +|(?:\S+(?: \S+){0,3}  +)+")
+"""The columns of a row before its text: those of `check`, or any that two or more spaces end."""
 
 
 def say_sentence(text: str) -> None:
@@ -47,6 +47,6 @@ def is_terminal(stream: TextIO) -> bool:
 
 
 def _indent(line: str) -> int:
-    """Column of the text after the columns of a row, which end with two or more spaces."""
+    """Column of the text after the columns of a row."""
     found = _COLUMNS.match(line)
     return found.end() if found else 0

@@ -163,6 +163,8 @@ def test_rows_of_sentences_are_indented_as_their_text(monkeypatch: pytest.Monkey
         "              cycles",
         "  short",
     ]
+    row = "ok  reference gives the same results in every call"
+    assert between_words(row, Terminal()).splitlines()[1] == "              every call"
 
 
 def test_init_breaks_between_words_on_a_terminal(
