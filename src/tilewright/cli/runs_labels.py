@@ -36,7 +36,10 @@ def tag(
 
     `runs list` and `runs show` print the tags of each run.
     """
-    _label(project, run, json, tags=tuple(dict.fromkeys(tags or ())))
+    given = tuple(dict.fromkeys(tags or ()))
+    if not all(one.strip() for one in given):
+        raise InputError("a tag is empty. Give other tags, or none to remove all tags of the run.")
+    _label(project, run, json, tags=given)
 
 
 def note(

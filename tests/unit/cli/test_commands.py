@@ -245,6 +245,7 @@ def test_runs_are_compared_exported_labelled_and_deleted(world: World, cli: Cli)
     assert len(Path("a.csv").read_text().splitlines()) == len(exported) + 1
     assert "Use one of .csv" in cli("runs", "export", first, "-o", "a.txt").err
     assert cli("runs", "tag", first, "slow", "slow", "old").code == 0
+    assert "a tag is empty" in cli("runs", "tag", first, " ").err
     assert "tags: slow, old; note: on a busy" in cli("runs", "note", first, "on a busy machine").err
     assert "#slow #old" in cli("runs", "list").out
     shown = cli("runs", "show", first).out
