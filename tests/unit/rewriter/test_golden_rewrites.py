@@ -51,6 +51,7 @@ CASES = {
     "reuse_unrolled": "hoist r; retile r 2; unroll rr#3 0; reuse",
     "settings": "overwrite Y; settings",
     "pack": "overwrite Y; unroll p 0; pack",
+    "write_moves_out": "hoist r; retile r 2; write-moves-out",
     "expert": EXPERT,
     "raise": f"{EXPERT}; raise",
 }

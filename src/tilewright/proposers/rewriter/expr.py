@@ -173,6 +173,43 @@ def remainder(of: Expr, by: int) -> Expr:
     return rest if rest.is_const else _single(Remainder(rest, by))
 
 
+def reduced(expr: Expr, units: Mapping[str, int]) -> Expr:
+    """The same value with fewer divisions, if each variable is a multiple of its unit.
+
+    Common factors of a divisor and all terms of its dividend are removed: `(2 * x + 1) / 16` is
+    `x / 8`, and `(2 * x + 1) % 16` is `2 * (x % 8) + 1`. If the unit of x is 4, `64 * (x / 4)` is
+    `16 * x`.
+    """
+    result = Expr(expr.const)
+    for atom, coefficient in expr.terms:
+        folded = _refold(atom, lambda e: reduced(e, units))
+        if len(folded.terms) == 1 and folded.terms[0][1] == 1 and not folded.const:
+            atom = folded.terms[0][0]
+            folded = _without_factor(atom)
+            if isinstance(atom, Quotient) and coefficient % atom.by == 0 and _whole(atom, units):
+                result = result + atom.of * (coefficient // atom.by)
+                continue
+        result = result + folded * coefficient
+    return result
+
+
+def _whole(atom: Quotient, units: Mapping[str, int]) -> bool:
+    """Whether a division leaves no remainder."""
+    parts = [atom.of.const]
+    parts += [c * (units.get(a.name, 1) if isinstance(a, Var) else 1) for a, c in atom.of.terms]
+    return all(part % atom.by == 0 for part in parts)
+
+
+def _without_factor(atom: Atom) -> Expr:
+    if not isinstance(atom, Quotient | Remainder):
+        return _single(atom)
+    factor = math.gcd(atom.by, *(c for _, c in atom.of.terms))
+    inner = Expr(atom.of.const // factor, tuple((a, c // factor) for a, c in atom.of.terms))
+    if isinstance(atom, Quotient):
+        return quotient(inner, atom.by // factor)
+    return remainder(inner, atom.by // factor) * factor + atom.of.const % factor
+
+
 def minimum(left: Expr, right: Expr) -> Expr:
     """The smaller of two expressions, evaluated if their difference is a constant."""
     difference = left - right

@@ -71,6 +71,7 @@ from tilewright.proposers.rewriter.rewrites.strength import count_iterations
 from tilewright.proposers.rewriter.rewrites.structure import fuse, peel, split
 from tilewright.proposers.rewriter.rewrites.transpose import transpose
 from tilewright.proposers.rewriter.rewrites.widen import widened_everywhere
+from tilewright.proposers.rewriter.rewrites.written_out import write_moves_out
 
 RAISE = "raise"
 """The technique that discards the schedule. Plans that return to the computation use it."""
@@ -476,6 +477,13 @@ CATALOGUE: Mapping[str, Technique] = {
         each_loop(),
         _on_loop(count_iterations),
         "let loop {0} count its iterations, so that addresses need no division",
+        _CORE,
+    ),
+    "write-moves-out": Technique(
+        once,
+        write_moves_out,
+        "write out the short loops of loads and stores among products, so that the core computes "
+        "their addresses once",
         _CORE,
     ),
     "pack": Technique(

@@ -46,6 +46,9 @@ KEPT, WIDE = 0.5, 0.25
 for each of two operands, the memory is full."""
 LEAST = 128
 """Minimum cycles of products between two moves, so that they hide the core's time for a move."""
+WORTH = 0.005
+"""Minimum share of the time that code without short loops of moves must save, because it is
+longer."""
 SPREAD = 8
 """Minimum number of iterations among which moves are distributed, if there are as many."""
 
@@ -87,7 +90,14 @@ def _overlapped(made: Made, machine: Machine) -> Made:
     for name in _loaded(made[1], machine):
         made = _ahead(made, machine, name, tile)
     made = _unrolled(made, machine, tile)
-    return _taken(made, machine, "pack")
+    return _taken(_written_out(made, machine), machine, "pack")
+
+
+def _written_out(made: Made, machine: Machine) -> Made:
+    """Short loops of moves are written out if the time for their code is worth it."""
+    after = _taken(made, machine, "write-moves-out")
+    before = estimate(made[1], machine).total
+    return after if estimate(after[1], machine).total < (1 - WORTH) * before else made
 
 
 def _tile(kernel: Kernel, machine: Machine) -> str | None:

@@ -70,7 +70,7 @@ def unroll(kernel: Kernel, machine: Machine, loop: Loop, factor: int) -> Kernel:
     """
     above = next(a for s, a in walk_paths(kernel.body) if s is loop)
     fewest, most = trips(loop, env_of(above))
-    if fewest != most or not loop.lower.is_const or has_opaque(loop.body):
+    if fewest != most or (factor and not loop.lower.is_const) or has_opaque(loop.body):
         raise NotApplicable(f"the number of iterations of loop {loop.var} varies")
     count = int(most) if factor == 0 else factor
     if count < 2 or most % count or (factor and count == most):

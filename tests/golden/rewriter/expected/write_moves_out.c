@@ -1,0 +1,35 @@
+#include "gemmini.h"
+#define WIDTH 64
+
+// A product with names and an order of statements of its own.
+void kernel(const int8_t X[96][128], const int8_t W[128][128], int8_t Y[96][128]) {
+  config_st(128);
+  config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, 1, 0, 0);
+  config_ld(0, 1.0f, 16, 2);
+  config_ld(128, 1.0f, 16, 0);
+  config_ld(128, 1.0f, 16, 1);
+  for (int r = 0; r < 96; r += 32) {
+    for (int c = 0; c < 128; c += 64) {
+      mvin3(0, ACC(0), 64, 16);  // start from zero
+      mvin3(0, ACC(64), 64, 16);  // start from zero
+      for (int d = 0; d < 128; d += 16) {
+        // weights, then the rows they meet
+        mvin2(&W[d][c], SPAD(0), 64, 16);
+        mvin(&X[r][d], SPAD(4096), 16, 16);
+        mvin(&X[r + 16][d], SPAD(4112), 16, 16);
+        for (int p = 0; p < 4; p++) {
+          for (int rr = 0; rr < 32; rr += 16) {
+            preload(SPAD(16 * p), ACC(16 * p + 4 * rr) | ACCUMULATE, 16, 16, 16, 16);
+            compute_preloaded(SPAD(rr + 4096), NONE, 16, 16, 16, 16);
+          }
+        }
+      }
+      for (int p = 0; p < 64; p += 16) {
+        for (int rr = 0; rr < 32; rr += 16) {
+          mvout(&Y[r + rr][c + p], ACC(p + 4 * rr), 16, 16);
+        }
+      }
+    }
+  }
+  fence();
+}
