@@ -11,7 +11,7 @@ from tilewright.core.tasks import open_task
 from tilewright.proposers.rewriter.analysis.ranges import simplify
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.estimate.cost import estimate
-from tilewright.proposers.rewriter.ir import Kernel
+from tilewright.proposers.rewriter.ir import Kernel, Loop, commands
 from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.planning.catalogue import Step
@@ -42,6 +42,25 @@ def test_a_product_stays_right(machine: Machine, shape: tuple[int, int, int]) ->
     for steps, result in found:
         assert gemm_is_right(result, *shape), steps
         assert gemm_is_right(lift(emit(result), machine), *shape), steps
+
+
+def test_a_result_that_fits_local_memory_stays_there(machine: Machine) -> None:
+    kernel = simplify(lift(gemm(96, 112, 64), machine))
+    _, (steps, result), *_ = overlapped_sequences(kernel, machine, TECHNIQUES)
+    assert [s.technique for s in steps][:3] == ["overwrite", "keep-operand", "retile"]
+    assert gemm_is_right(result, 96, 112, 64)
+    assert not any(isinstance(s, Loop) and stores_and_multiplies(s) for s in result.body)
+
+
+def test_a_result_that_does_not_fit_is_stored_tile_by_tile(machine: Machine) -> None:
+    kernel = simplify(lift(gemm(160, 160, 64), machine))
+    for _, result in overlapped_sequences(kernel, machine, TECHNIQUES):
+        assert any(isinstance(s, Loop) and stores_and_multiplies(s) for s in result.body)
+
+
+def stores_and_multiplies(loop: Loop) -> bool:
+    names = {c.name for c in commands(loop.body)}
+    return any("mvout" in n for n in names) and any("compute" in n for n in names)
 
 
 @pytest.mark.parametrize("name", ["conv-2x4x14x32x128-k3s1", "conv-1x4x40x32x32-k3s1"])

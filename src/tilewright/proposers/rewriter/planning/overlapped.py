@@ -13,7 +13,13 @@ from collections.abc import Callable, Iterable, Iterator, Set
 from typing import TypeAlias
 
 from tilewright.proposers.rewriter.analysis.buffers import find_buffers
-from tilewright.proposers.rewriter.analysis.ranges import labelled_loops, loops_in, trips
+from tilewright.proposers.rewriter.analysis.ranges import (
+    env_of,
+    labelled_loops,
+    loops_in,
+    trip_count,
+    trips,
+)
 from tilewright.proposers.rewriter.estimate.cost import estimate
 from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.ir import (
@@ -58,8 +64,50 @@ def overlapped_sequences(kernel: Kernel, machine: Machine, offered: Set[str]) ->
     available."""
     if not offered >= TECHNIQUES:
         return
-    for tiles in _tiled(_taken(((), kernel), machine, "overwrite"), machine)[:TILES]:
+    begun = _taken(((), kernel), machine, "overwrite")
+    tiled = [_overlapped(tiles, machine) for tiles in _tiled(begun, machine)[:1]]
+    yield from tiled
+    whole = _whole_result(begun, machine)
+    if whole is not None:
+        yield whole
+    for tiles in _tiled(begun, machine)[len(tiled) : TILES]:
         yield _overlapped(tiles, machine)
+
+
+def _whole_result(made: Made, machine: Machine) -> Made | None:
+    """A product whose whole result stays in local memory; None if it does not fit.
+
+    Every operand is then loaded once, and the first products wait only for the first terms of the
+    sums. For a small product, this saves more than stores that overlap the products.
+    """
+    for technique in ("keep-operand", "retile"):
+        for label, loop, above in _tile_loops(made[1], machine)[:1]:
+            count = str(trip_count(loop, env_of(above)))
+            made = _with((Step(technique, (label, count)),), made, machine)
+    outermost = [
+        (label, loop)
+        for label, loop, above in labelled_loops(made[1].body)
+        if not above and _has(loop, machine, "execute")
+    ]
+    if _tile_loops(made[1], machine) or len(outermost) != 1:
+        return None
+    label, terms = outermost[0]
+    for name in _loaded(made[1], machine):
+        made = _with((Step("pipeline", (name, label, "2")),), made, machine)
+    made = _taken(made, machine, "widen")
+    work = _work(made[1], machine, terms.var)
+    if work is not None:
+        made = _with((Step("unroll", (work, "0")),), made, machine)
+    return _taken(made, machine, "pack")
+
+
+def _tile_loops(kernel: Kernel, machine: Machine) -> list[tuple[str, Loop, Body]]:
+    """The loops around both products and stores, outermost first."""
+    return [
+        found
+        for found in labelled_loops(kernel.body)
+        if _has(found[1], machine, "execute") and _has(found[1], machine, "store")
+    ]
 
 
 def _tiled(start: Made, machine: Machine) -> list[Made]:
