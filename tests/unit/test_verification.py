@@ -101,7 +101,7 @@ def test_seeds_are_fresh_every_time_and_all_distributions_come_twice(
     for _ in range(20):
         recheck(monkeypatch, seen, FOUND, FOUND)
     assert len({settings["input_seed"] for settings in seen}) == 20
-    assert all(settings["checks"] == 8 for settings in seen)
+    assert all(settings["checks"] == 10 for settings in seen)
     assert all(settings["compile_timeout_s"] == 7.0 for settings in seen)
 
 
@@ -114,7 +114,7 @@ def test_a_start_that_fails_where_a_winner_must_not_is_refused(
     verification.require_start(opened, Settings())
     with pytest.raises(WorkloadError, match=r"the starting kernel .*\(extremes inputs\)"):
         verification.require_start(opened, Settings())
-    assert [settings["checks"] for settings in seen] == [8, 8]
+    assert [settings["checks"] for settings in seen] == [10, 10]
     assert len({settings["input_seed"] for settings in seen}) == 2
 
 

@@ -14,7 +14,7 @@ GRACE_S = 15.0
 """Seconds that are added to the time-outs within a stage, which give a better message than killing
 the worker.
 """
-MOST_DISTRIBUTIONS = 12
+MOST_DISTRIBUTIONS = 16
 """Maximum number of distributions of inputs, each of which is used in at least one comparison."""
 IN_TURN = 5
 """Number of measurements that a stage may have to wait for if only one runs at a time: those of

@@ -66,19 +66,15 @@ class FreshValues:
 
     The values of one call contain no information about those of another call: they are neither a
     permutation nor a multiple of earlier values. The two processes of a pair cannot communicate, so
-    they receive the same values, which halves the cost of drawing. Before a call, outputs are
-    filled with one of a few patterns that contain different shares of NaN.
+    they receive the same values, which halves the cost of drawing. Before a call, outputs have one
+    of a few patterns of old contents (`inputs.FILLS`).
     """
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         self._rng = rng
         self._fills = [
-            {
-                a.name: inputs.poison(a, rng, share)
-                for a in case.workload.arguments
-                if not a.is_given
-            }
-            for share in inputs.POISONED
+            {a.name: inputs.poison(a, rng, fill) for a in case.workload.arguments if not a.is_given}
+            for fill in inputs.FILLS
         ]
         self._case = self._filled(case)
         self._seen_by: set[KernelProcess] = set()

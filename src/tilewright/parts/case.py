@@ -169,6 +169,17 @@ class Case:
         drawn = self._redrawn_values(rng, only)
         return replace(self, initial={**self.initial, **drawn}, alike=self.alike or self)
 
+    def changed(self, count: int) -> Case:
+        """The case with at most this many elements of every input drawn again."""
+        rng = np.random.default_rng((self.seed, count))
+        changed = {}
+        for name, values in self._redrawn_values(rng).items():
+            places = rng.integers(values.size, size=count)
+            kept = self.initial[name].copy()
+            kept.reshape(-1)[places] = values.reshape(-1)[places]
+            changed[name] = kept
+        return replace(self, initial={**self.initial, **changed}, alike=self.alike or self)
+
     def _redrawn_values(
         self, rng: np.random.Generator, only: Container[str] | None = None
     ) -> dict[str, Array]:

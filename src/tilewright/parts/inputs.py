@@ -16,20 +16,22 @@ from numpy.typing import NDArray
 
 from tilewright.core.records import Argument, content_id
 from tilewright.parts.element_types import is_float, limits
+from tilewright.parts.structured import structured, structured_integers
 
 Array = NDArray[Any]
 """The values of an argument."""
 
-VERSION = "12"
+VERSION = "13"
 """Version of the generation of inputs. Increment it whenever other values are drawn for the same
 seed. It is part of every cache key.
 """
 
-DISTRIBUTIONS = ("small", "full-range", "sparse", "extremes")
+DISTRIBUTIONS = ("small", "full-range", "sparse", "extremes", "structured")
 """`small`: outputs spread over the whole int8 range, the strongest test of values.
 `full-range`: uniform over the type, outputs saturate. `sparse`: about four products of an output
 are not zero. `extremes`: the type's bounds, zero and one; for floats rows of denormals, of large
-and of small values."""
+and of small values. `structured`: `small` but for rows and blocks that are zero, equal or constant,
+and for whole numbers sometimes `extremes`, and arrays of one sign (`parts.structured`)."""
 
 FLOAT_DISTRIBUTIONS = (
     *DISTRIBUTIONS,
@@ -40,6 +42,7 @@ FLOAT_DISTRIBUTIONS = (
     "denormals",
     "outliers",
     "shifted below",
+    "huge values",
 )
 """Those of tasks with arguments of floating point. `shifted mean`: 1000 with a deviation of 1.
 `shifted below`: -1000 with a deviation of 1, where a maximum that was started at 0 is wrong, and
@@ -47,8 +50,9 @@ rows of the same values times a thousand or ten million, where one started at -1
 `constant rows`: one value for all of a row. `mixed scales`: twelve orders of magnitude in a row.
 `near overflow`: sums of products reach 1e36. `denormals`: the first argument has them only.
 `outliers`: `small` but for one value in about a thousand, which is a thousand times one more than
-its size, so that a part of the inputs does not tell what the others are. The numbers are those of
-float32; types of less range or fewer digits get what they can tell apart."""
+its size, so that a part of the inputs does not tell what the others are. `huge values`: the first
+argument reaches 1e36 divided by the terms of a sum. The numbers are those of float32; types of less
+range or fewer digits get what they can tell apart."""
 
 OF_TIMED_INTEGERS = "mixed ranges"
 """Of calls that are timed where all inputs are whole numbers: rows of `small` and of `full-range`
@@ -59,6 +63,7 @@ sign would do."""
 _OUTPUT_DEVIATION = 45.0  # of a sum of products, so that few outputs of int8 saturate
 _LIMIT_INT32 = 1 << 20  # biases of any distribution stay far from overflowing sums
 _SPARSE_PRODUCTS = 4
+_STRUCTURED_EXTREMES = 0.25  # share of the structured arrays of whole numbers
 _FLOAT_EXTREMES = np.array([-1e3, -1.0, -1e-3, 0.0, 1e-3, 1.0, 1e3])
 _BELOW_OVERFLOW = 8  # exponents that a sum of products stays below the largest
 _OUTLIER_EVERY, _OUTLIER = 1000, 1e3
@@ -98,39 +103,65 @@ def draw(
 ) -> Array:
     """Values for one input; `reduction` is the number of products that each output sums.
 
-    `leading` is true for the one argument that gets denormals in the distribution `denormals`.
+    `leading` is true for the one argument that gets denormals in the distribution `denormals`, and
+    huge values in `huge values`.
     """
     if is_float(argument.dtype):
-        if distribution == "denormals" and not leading:
+        if distribution in ("denormals", "huge values") and not leading:
             distribution = "small"
         return _draw_float(argument, distribution, reduction, rng)
     return _draw_integer(argument, distribution, reduction, rng)
 
 
-POISONED = (1.0, 0.5, 0.0)
-"""Shares of an output's elements that contain NaN before a call, one of which is drawn for each
-call. A kernel must depend neither on finding NaN nor on finding numbers.
+FILLS = ("nan", "half nan", "numbers", "positive", "negative", "zeros", "one value")
+"""What an output contains before a call. A kernel must depend on none of it: neither on finding NaN
+nor on finding numbers, of whatever sign, or the same number everywhere. The first three differ only
+for floats; whole numbers are random.
 """
+_NAN_SHARES = {"nan": 1.0, "half nan": 0.5}
 
 
-def poison(argument: Argument, rng: np.random.Generator, share: float = 1.0) -> Array:
-    """Random bytes for an output, so that elements that a kernel does not write are detected.
+def poison(argument: Argument, rng: np.random.Generator, fill: str = "nan") -> Array:
+    """Contents of an output before a call, so that elements that a kernel does not write are
+    detected, and kernels that read them.
 
-    This share of floats are NaN with random digits, the others numbers like those of an earlier
-    result: of random bytes, half are floats so close to zero that they are right wherever a kernel
-    should write zero, for instance after a ReLU.
+    `fill` is one of `FILLS`. NaN have random digits. Numbers are like those of an earlier result:
+    of random bytes, half are floats so close to zero that they are right wherever a kernel should
+    write zero, for instance after a ReLU.
     """
-    found: Array = np.frombuffer(rng.bytes(bytes_of([argument])), argument.dtype)
-    if is_float(argument.dtype):
-        bits = 8 * np.dtype(argument.dtype).itemsize
-        digits = int(limits(argument.dtype).nmant)
-        exponent_and_first_digit = (1 << (bits - 1)) - (1 << (digits - 1))
-        found = (found.view(f"u{bits // 8}") | exponent_and_first_digit).view(argument.dtype)
-    found = found.reshape(argument.shape)
-    if share < 1 and is_float(argument.dtype):
-        numbers = rng.standard_normal(argument.shape, np.float32).astype(argument.dtype)
-        found = np.where(rng.random(argument.shape, np.float32) < share, found, numbers)
-    return found
+    if not is_float(argument.dtype):
+        found = np.frombuffer(rng.bytes(bytes_of([argument])), argument.dtype)
+        return _signed(found.reshape(argument.shape), fill, rng)
+    share = _NAN_SHARES.get(fill, 0.0)
+    if share == 1.0:
+        return _random_nan(argument, rng)
+    numbers = rng.standard_normal(argument.shape, np.float32).astype(argument.dtype)
+    if share > 0:
+        chosen = rng.random(argument.shape, np.float32) < share
+        return np.where(chosen, _random_nan(argument, rng), numbers)
+    return _signed(numbers, fill, rng)
+
+
+def _random_nan(argument: Argument, rng: np.random.Generator) -> Array:
+    found = np.frombuffer(rng.bytes(bytes_of([argument])), argument.dtype)
+    bits = 8 * np.dtype(argument.dtype).itemsize
+    digits = int(limits(argument.dtype).nmant)
+    exponent_and_first_digit = (1 << (bits - 1)) - (1 << (digits - 1))
+    found = (found.view(f"u{bits // 8}") | exponent_and_first_digit).view(argument.dtype)
+    return found.reshape(argument.shape)
+
+
+def _signed(numbers: Array, fill: str, rng: np.random.Generator) -> Array:
+    """Random numbers as the fill asks for."""
+    if fill == "zeros":
+        return np.zeros_like(numbers)
+    if fill == "one value":
+        return np.full_like(numbers, numbers.flat[int(rng.integers(numbers.size))])
+    wrong = {"positive": numbers < 0, "negative": numbers > 0}.get(fill)
+    if wrong is None:
+        return numbers
+    other = np.invert(numbers) if numbers.dtype.kind in "iub" else -numbers
+    return np.where(wrong, other, numbers)
 
 
 def _draw_integer(
@@ -152,6 +183,9 @@ def _draw_integer(
     if distribution == "sparse":
         density = math.sqrt(_SPARSE_PRODUCTS / reduction)
         return _thinned(_uniform(max(low, -11), 11, shape, dtype, rng), density, rng)
+    if distribution == "structured":
+        base = "extremes" if rng.random() < _STRUCTURED_EXTREMES else "small"
+        return structured_integers(_draw_integer(argument, base, reduction, rng), rng)
     variance = _OUTPUT_DEVIATION / math.sqrt(reduction)
     # Uniform on [-m, m] has the variance m (m + 1) / 3; zeros bring it down to the wanted one.
     m = max(1, math.ceil((math.sqrt(1 + 12 * variance) - 1) / 2))
@@ -191,9 +225,10 @@ def _draw_float(
         most = 6 if wide else 3
         values = rng.standard_normal(shape)
         values *= 10.0 ** rng.integers(-most, most, shape, endpoint=True)
-    elif distribution == "near overflow":
-        largest = 2.0 ** (int(of_type.maxexp) - _BELOW_OVERFLOW)
-        values = rng.uniform(-1, 1, shape) * (largest / reduction) ** 0.5
+    elif distribution in ("near overflow", "huge values"):
+        largest = 2.0 ** (int(of_type.maxexp) - _BELOW_OVERFLOW) / reduction
+        power = 0.5 if distribution == "near overflow" else 1.0
+        values = rng.uniform(-1, 1, shape) * largest**power
     else:
         # Single precision is all that most arguments hold, and is drawn in half the time.
         double = argument.dtype == "float64"
@@ -217,4 +252,6 @@ def _draw_float(
             values.reshape(-1)[few] *= _OUTLIER if of_type.nmant >= 10 else 16.0
         if distribution == "sparse":
             values = _thinned(values, math.sqrt(_SPARSE_PRODUCTS / reduction), rng)
+        if distribution == "structured":
+            values = structured(values, rng)
     return values.astype(argument.dtype)

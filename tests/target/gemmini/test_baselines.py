@@ -35,8 +35,8 @@ def utilizations(name: str) -> dict[str, float]:
     found = {}
     for kernel in kernels:
         assert isinstance(kernel.outcome, Measured), (kernel.name, kernel.outcome)
-        # Each of four distributions, and the timed run.
-        assert len(kernel.outcome.verdict.checks) == 5
+        # Each of five distributions, and the timed run.
+        assert len(kernel.outcome.verdict.checks) == 6
         assert kernel.outcome.warnings == ()
         found[kernel.name] = kernel.outcome.utilization
     return found

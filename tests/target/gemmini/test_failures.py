@@ -74,7 +74,7 @@ def test_a_correct_kernel_is_measured(toolchain: Toolchain) -> None:
     assert outcome.quantity == "simulated"
     assert outcome.utilization == 4096 / (outcome.latency * 256)
     assert [c.distribution for c in outcome.verdict.checks] == [
-        "small", "full-range", "sparse", "extremes", "mixed ranges",
+        "small", "full-range", "sparse", "extremes", "structured", "mixed ranges",
     ]  # fmt: skip
     assert outcome.versions["compiler"] == toolchain.id
 

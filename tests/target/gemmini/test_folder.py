@@ -55,7 +55,7 @@ def test_the_example_opens_without_compiler_or_simulator() -> None:
 def test_the_example_works() -> None:
     outcome = evaluated(EXAMPLE)
     assert isinstance(outcome, Measured), outcome
-    assert len(outcome.verdict.checks) == 5
+    assert len(outcome.verdict.checks) == 6
 
 
 TOML = "workload.toml"

@@ -147,7 +147,7 @@ def test_the_values_drawn_belong_to_the_version() -> None:
     """If this fails because other values are drawn, raise `inputs.VERSION`."""
     cases = Cases(Gemm(20, 20, 100).workload(INT8), GemmProblem(Gemm(20, 20, 100)), 1)
     drawn = b"".join(cases[i].initial[name].tobytes() for i in range(4) for name in "ABC")
-    assert (VERSION, hashlib.sha256(drawn).hexdigest()[:16]) == ("12", "8aec679bb34fbd12")
+    assert (VERSION, hashlib.sha256(drawn).hexdigest()[:16]) == ("13", "49b143e8908b1da5")
 
 
 def test_the_reference_cannot_change_what_the_kernel_receives() -> None:
@@ -231,7 +231,7 @@ SQUARE = Workload(
 
 def test_every_distribution_is_compared_but_those_on_which_float32_fails() -> None:
     cases = Cases(SQUARE, Hopeless(), 1)
-    assert list(cases.omissions) == ["near overflow", "denormals"]
+    assert list(cases.omissions) == ["near overflow", "denormals", "huge values"]
     assert "float32 itself is 100.0%" in cases.omissions["denormals"]
     assert "overflows in C" in cases.omissions["near overflow"]
     numbers = cases.compared(3)

@@ -19,7 +19,7 @@ FOLDER = Path(__file__).parent
 FAILURES = {
     "local_out_of_bounds": "scratchpad or accumulator rows that do not exist",
     "limit_exceeded": "rows, columns or strides over what a command may carry",
-    "uninitialised_read": "a local row was read before it was ever written",
+    "uninitialised_read": "a local row or an output was read before it was ever written",
     "unordered_dram_read": "DRAM was read after an accelerator store to it, without a fence",
     "unordered_dram_write": "DRAM was written after an accelerator access to it, without a fence",
     "raced_dram_access": "such an access overtook the earlier one in the modelled time",

@@ -112,7 +112,7 @@ class GemminiChecker:
     """Compares cases of every distribution, and at least `checks`, without timing.
 
     All but the first are compared in calls of one simulation: static variables keep between calls
-    what a kernel writes to them.
+    what a kernel writes to them. In the last call, a few elements differ from those of the first.
     """
 
     def __init__(self, simulator: Simulator, cases: Cases, checks: int) -> None:
@@ -137,12 +137,14 @@ class GemminiChecker:
             left += numbers[: 2 - len(left)]
         checks = list(passed.checks)
         for i in range(0, len(left), MOST_CALLS):
-            cases = [self._cases[number] for number in left[i : i + MOST_CALLS]]
+            called = left[i : i + MOST_CALLS]
+            cases = [self._cases[number] for number in called]
+            cases.append(self._cases.changed(called[0]))
             result = self._simulator.run(artifact, cases[0], "check", later=cases[1:])
             if isinstance(result, Failed):
                 return result
             outputs = self._simulator.outputs_of_calls(result)
-            for case, found in zip(cases, outputs, strict=True):
+            for case, found in zip(cases[:-1], outputs, strict=False):
                 if case.check.seed not in seeds:
                     seeds.add(case.check.seed)
                     checks.append(case.passed(found))

@@ -206,7 +206,7 @@ class Simulator:
         arrays = self._arrays(case)
         addresses = argument_addresses([array.nbytes for array in arrays])
         return [
-            self._sim.Region(address, array, a.is_written, a.name)
+            self._sim.Region(address, array, a.is_written, a.name, a.is_given)
             for a, array, address in zip(self._arguments, arrays, addresses, strict=True)
         ]
 

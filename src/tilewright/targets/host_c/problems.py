@@ -60,7 +60,10 @@ class AttentionProblem(FormulaProblem):
     """softmax(Q K^T / sqrt(D)) V for one head."""
 
     fingerprint = "host-c attention reference 3"
-    distributions = (*inputs.FLOAT_DISTRIBUTIONS, "peaked", "tiny values", "far below")
+    distributions = (
+        *(n for n in inputs.FLOAT_DISTRIBUTIONS if n != "huge values"),
+        *("peaked", "tiny values", "far below"),
+    )
     """`peaked`: one score of each row far above the others. `tiny values`: rows of V in float32's
     subnormal range. `far below`: scores near -200 or, in a quarter of the rows, near -12,000, where
     a maximum that was started at 0 or at -1e4 is wrong."""

@@ -6,7 +6,7 @@ def config_fields() -> list[str]: ...
 def run_kernel(
     config: dict[str, int],
     elf: bytes,
-    regions: list[tuple[int, Any, bool, str]],
+    regions: list[tuple[int, Any, bool, str, bool]],
     later: list[list[Any]],
     symbol: str,
     timing: bool,

@@ -31,13 +31,16 @@ Buffer: TypeAlias = Any
 class Region:
     """An array in simulated memory, copied in before the run.
 
-    A kernel that writes to a region that is not `writable` fails with `input_modified`.
+    A kernel that writes to a region that is not `writable` fails with `input_modified`. A kernel
+    that reads bytes of a region that is not `given` before it writes them fails with
+    `uninitialised_read`.
     """
 
     address: int
     data: Buffer
     writable: bool
     name: str
+    given: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +179,7 @@ def run_kernel(
         raw = _cosim.run_kernel(
             dict(config.parameters),
             elf,
-            [(r.address, r.data, r.writable, r.name) for r in regions],
+            [(r.address, r.data, r.writable, r.name, r.given) for r in regions],
             [list(call) for call in later],
             symbol,
             timing,

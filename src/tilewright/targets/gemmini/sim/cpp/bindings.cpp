@@ -117,7 +117,8 @@ nb::dict run_kernel_from_python(const nb::dict& config, const nb::bytes& elf,
   for (nb::handle item : regions) {
     const auto region = nb::cast<nb::tuple>(item);
     arguments.push_back({nb::cast<u64>(region[0]), copy_bytes(region[1]),
-                         nb::cast<bool>(region[2]), nb::cast<std::string>(region[3])});
+                         nb::cast<bool>(region[2]), nb::cast<std::string>(region[3]),
+                         nb::cast<bool>(region[4])});
   }
   std::vector<std::vector<std::vector<u8>>> calls;
   for (nb::handle call : later) {

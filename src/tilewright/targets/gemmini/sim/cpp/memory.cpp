@@ -63,6 +63,7 @@ Region* Memory::find(u64 address, u64 size) {
 const u8* Memory::read(u64 address, u64 size, u64 pc) {
   const Region* region = find(address, size);
   if (!region) throw_outside(address, size, Accessor::cpu_load);
+  require_written(*region, address, size, Accessor::cpu_load);
   check_order(*region, address, size, pc, Accessor::cpu_load);
   return region->bytes.data() + (address - region->base);
 }
@@ -76,6 +77,7 @@ u8* Memory::write(u64 address, u64 size, u64 pc) {
 const u8* Memory::load_row(u64 address, u64 size, u64 pc) {
   Region* region = find(address, size);
   if (!region) throw_outside(address, size, Accessor::mvin);
+  require_written(*region, address, size, Accessor::mvin);
   check_order(*region, address, size, pc, Accessor::mvin);
   loads_++;
   if (region->writable) {
@@ -115,7 +117,26 @@ Region& Memory::writable(u64 address, u64 size, Accessor accessor) {
                 static_cast<unsigned long long>(size), static_cast<unsigned long long>(address),
                 region->name.c_str());
   }
+  if (!region->written.empty()) {
+    std::fill_n(region->written.begin() + static_cast<std::ptrdiff_t>(address - region->base), size,
+                u8{1});
+  }
   return *region;
+}
+
+// A kernel whose result depends on the old contents of an output would be right by chance.
+void Memory::require_written(const Region& region, u64 address, u64 size, Accessor accessor) {
+  if (region.written.empty()) return;
+  const auto first = region.written.begin() + static_cast<std::ptrdiff_t>(address - region.base);
+  if (std::find(first, first + static_cast<std::ptrdiff_t>(size), u8{0}) ==
+      first + static_cast<std::ptrdiff_t>(size)) {
+    return;
+  }
+  throw_fault(FaultKind::uninitialised_read,
+              "%s %llu bytes at 0x%llx in %s that this call has not written: the contents of an "
+              "output before a call are arbitrary",
+              verb(accessor), static_cast<unsigned long long>(size),
+              static_cast<unsigned long long>(address), region.name.c_str());
 }
 
 // Everything behind a move-out to the same bytes, but another move-out; and a write behind a

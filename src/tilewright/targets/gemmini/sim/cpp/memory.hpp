@@ -24,6 +24,10 @@ struct Region {
   bool input = false;
   std::string name;
 
+  // For each byte, whether this call has written it. Empty for a region whose contents a kernel may
+  // read before.
+  std::vector<u8> written;
+
   // For each byte, 1 + the number of the row moved out to it, and in from it, last (0: none).
   // Allocated by the first such move.
   std::vector<u32> stored_rows;
@@ -72,6 +76,7 @@ class Memory {
 
  private:
   Region& writable(u64 address, u64 size, Accessor accessor);
+  void require_written(const Region& region, u64 address, u64 size, Accessor accessor);
   void check_order(const Region& region, u64 address, u64 size, u64 pc, Accessor accessor);
   void report(OpenOrder order, Accessor accessor, const Region& region);
   u64 settled_load(u64 row) const;

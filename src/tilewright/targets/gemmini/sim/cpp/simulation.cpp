@@ -153,6 +153,7 @@ Result run_kernel(const Config& config, const Elf& elf, std::vector<Argument> ar
     region.writable = argument.writable;
     region.input = !argument.writable;
     region.name = "argument " + argument.name;
+    if (!argument.given) region.written.resize(region.bytes.size(), 0);
     memory.add(std::move(region));
   }
   Hart::Start start;
@@ -167,11 +168,13 @@ Result run_kernel(const Config& config, const Elf& elf, std::vector<Argument> ar
   for (const auto& call : later) {
     memory.fence();
     for (std::size_t i = 0; i < call.size(); i++) {
-      std::vector<u8>& bytes = memory.find(addresses[i], 1)->bytes;
+      Region& region = *memory.find(addresses[i], 1);
+      std::vector<u8>& bytes = region.bytes;
       if (call[i].size() != bytes.size()) {
         throw std::invalid_argument("an argument of a later call has another size");
       }
       std::copy(call[i].begin(), call[i].end(), bytes.begin());
+      std::fill(region.written.begin(), region.written.end(), u8{0});
     }
     Result again = run(config, memory, start, addresses, Mode::functional, order, limits);
     if (again.status != "ok") {

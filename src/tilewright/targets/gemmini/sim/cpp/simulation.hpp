@@ -79,6 +79,7 @@ struct Argument {
   std::vector<u8> bytes;
   bool writable = false;
   std::string name;
+  bool given = true;  // the kernel may read the contents before the call
 };
 
 // Calls `symbol` with the arguments' addresses in a0..a7; an implicit fence ends the run.

@@ -1,0 +1,91 @@
+"""Structure in random inputs, for instance rows of zeros or equal rows, at random places.
+
+Values that are drawn one by one almost never contain such structure, so a kernel that is wrong only
+where a row is zero, or where two rows are equal, would pass every comparison.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+FEWEST = 4
+"""Minimum size of an axis whose slices get structure."""
+_END = 0.9  # probability that the first, or the last, slice along an axis is zero
+_BAND = 4  # a band of slices takes at most one in this many of an axis
+_ONE_SIGN = 0.75  # probability that whole numbers have one sign
+_WHOLE = 0.125  # probability of an array that is zero but for one element or a diagonal
+
+
+def structured(values: Array, rng: np.random.Generator) -> Array:
+    """`values`, changed in place: along each axis, a band holds copies of one slice; a block holds
+    one value; another band is zero, and so are, with a high probability, the first and the last
+    slices along each axis.
+    """
+    axes = [axis for axis, size in enumerate(values.shape) if size >= FEWEST]
+    if not axes:
+        return values
+    for axis in axes:
+        copied = _along(values, axis, 2, rng)
+        copied[:] = copied[:1].copy()
+    block = _block(values, rng)
+    values[block] = values[tuple(part.start for part in block)]
+    _along(values, int(rng.choice(axes)), 1, rng)[:] = 0
+    for axis in axes:
+        for place in (0, -1):
+            if rng.random() < _END:
+                np.moveaxis(values, axis, 0)[place] = 0
+    return values
+
+
+def structured_integers(values: Array, rng: np.random.Generator) -> Array:
+    """The same for whole numbers, whose results are exact whatever the inputs are.
+
+    Half of some axis may be zero, and most arrays have one sign. A few arrays are zero but for one
+    element, or for a diagonal.
+    """
+    values = structured(values, rng)
+    axes = [axis for axis, size in enumerate(values.shape) if size >= FEWEST]
+    if axes and rng.random() < 0.5:
+        halves = np.array_split(np.moveaxis(values, int(rng.choice(axes)), 0), 2)
+        halves[int(rng.integers(2))][:] = 0
+    if rng.random() < _ONE_SIGN:
+        np.copyto(values, np.where(values < 0, ~values, values))  # -128 has no negative
+        if rng.random() < 0.5 and np.dtype(values.dtype).kind == "i":
+            np.negative(values, out=values)
+    if rng.random() < _WHOLE:
+        kept = _one_or_diagonal(values.shape, rng)
+        values[~kept] = 0
+    return values
+
+
+def _along(values: Array, axis: int, least: int, rng: np.random.Generator) -> Array:
+    """A view of a band of at least `least` slices along an axis, which comes first."""
+    slices = np.moveaxis(values, axis, 0)
+    size = int(rng.integers(least, max(least, len(slices) // _BAND), endpoint=True))
+    first = int(rng.integers(len(slices) - size, endpoint=True))
+    return slices[first : first + size]
+
+
+def _block(values: Array, rng: np.random.Generator) -> tuple[slice, ...]:
+    """The places of a block, which takes at most half of each axis."""
+    block = []
+    for count in values.shape:
+        size = int(rng.integers(1, max(1, count // 2), endpoint=True))
+        first = int(rng.integers(count - size, endpoint=True))
+        block.append(slice(first, first + size))
+    return tuple(block)
+
+
+def _one_or_diagonal(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.bool_]:
+    kept = np.zeros(shape, np.bool_)
+    if rng.random() < 0.5:
+        kept.reshape(-1)[rng.integers(kept.size)] = True
+    else:
+        diagonal = np.arange(min(shape))
+        kept[(diagonal,) * len(shape)] = True
+    return kept
