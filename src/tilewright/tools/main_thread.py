@@ -74,16 +74,19 @@ class MainThread(Executor):
         if not future.set_running_or_notify_cancel():
             return
         try:
-            self._is_busy = self._over_s is None
-            if not self._is_busy:
-                raise _ending()
-            future.set_result(call())
+            try:
+                self._is_busy = self._over_s is None
+                if not self._is_busy:
+                    raise _ending()
+                result = call()
+            finally:
+                self._is_busy = False  # before the answer is told, which is not interrupted
         except KeyboardInterrupt:
             future.set_exception(_ending())
         except BaseException as error:
             future.set_exception(error)
-        finally:
-            self._is_busy = False
+        else:
+            future.set_result(result)
 
 
 def _ending() -> TilewrightError:
