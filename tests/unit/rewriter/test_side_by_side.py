@@ -145,7 +145,7 @@ def storing(found: Computation, array: int) -> Computation:
         lambda c: storing(c, FILTER),
         lambda c: storing(c, BIAS),
         lambda c: replace(c, kinds=[replace(c.kinds[0], transposed=(False, True))]),
-        lambda c: replace(c, kinds=[replace(c.kinds[0], apart=0)]),
+        lambda c: replace(line(32, 3, rows=200), kinds=[replace(c.kinds[0], apart=0)]),
         lambda c: replace(c, kinds=[replace(c.kinds[0], depth=17)]),
         lambda c: replace(c, stored=c.stored[:1]),
     ],
@@ -159,7 +159,13 @@ def test_other_sums_stay_as_they_are(machine: Machine, broken: object) -> None:
 
 def test_floats_stay_as_they_are() -> None:
     floats = Machine.of(create_fp32_target().brief())
-    found = line(32, 3)
+    found = of(
+        [
+            Stored(OUT + 512 * y, 4, 128, 0, HOW, ((IMAGE + 1024 * y, 4, FILTER, 0),), ())
+            for y in range(500)
+        ],
+        [kind(1, 4, 4)],
+    )
     assert side_by_side(found, 16, floats) is found
 
 
