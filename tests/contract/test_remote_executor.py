@@ -24,6 +24,7 @@ from tilewright.core.records import (
 )
 from tilewright.evaluation import remote_worker
 from tilewright.evaluation.local import LocalExecutor
+from tilewright.evaluation.replies import request_id
 from tilewright.evaluation.timeouts import StageTimeouts
 from tilewright.testing import scripted
 from tilewright.testing.executor import ExecutorContract, OpenExecutor
@@ -88,9 +89,13 @@ AT_THE_START = {
 }
 
 
+REQUEST = EvaluationRequest(Candidate("latency 1"))
+
+
 def answering(outcome: object) -> str:
-    """A worker that starts, and answers every request with this outcome."""
-    answer = shlex.quote(json.dumps({"outcome": outcome}))
+    """A worker that starts, and answers every request with this outcome, as if it were that of
+    `REQUEST`."""
+    answer = shlex.quote(json.dumps({"outcome": outcome, "request": request_id(REQUEST)}))
     return f"echo '{READY}'; read x; read x; echo {answer}; cat"
 
 
@@ -116,7 +121,7 @@ def test_a_worker_that_does_not_start_is_told_in_one_sentence(
 ) -> None:
     ssh(words)
     with opened() as executor, pytest.raises(HostError) as told:
-        executor.evaluate([EvaluationRequest(Candidate("latency 1"))])
+        executor.evaluate([REQUEST])
     assert AT_THE_START[words] in str(told.value)
     assert "\n" not in str(told.value)
 
@@ -128,6 +133,6 @@ def test_a_worker_that_dies_hangs_or_talks_nonsense_costs_one_candidate(
     monkeypatch.setattr(remote_worker, "WHOLE_S", 0.1)
     ssh(words)
     with opened() as executor:
-        (outcome,) = executor.evaluate([EvaluationRequest(Candidate("latency 1"))])
+        (outcome,) = executor.evaluate([REQUEST])
     assert isinstance(outcome, Failed)
     assert outcome.kind == LATER[words]

@@ -88,7 +88,10 @@ class DaskExecutor:
         self._description = description
         self._digest = description.digest
         self._cache = OutcomeCache(
-            description.context, lookup or (lambda key: None), store or (lambda key, outcome: None)
+            description.context,
+            description.latency,
+            lookup or (lambda key: None),
+            store or (lambda key, outcome: None),
         )
         self._alone_since: float | None = None
         self._waiting = deque[Job]()
@@ -255,7 +258,9 @@ class DaskExecutor:
     def _on_answer(self, jobs: Sequence[Job], answered: Answered, batch: Batch) -> None:
         host = self._hosts.of_worker(answered.worker)
         try:
-            answer = read_answer(answered.message, self._description, len(jobs))
+            answer = read_answer(
+                answered.message, self._description, [job.pending.request for job in jobs]
+            )
         except GarbageError as error:
             self._hosts.leave_out(host, f"sends messages that are not answers ({error})")
             self._again_or_raise(jobs, host, f"sends messages that are not answers ({error})")

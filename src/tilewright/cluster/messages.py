@@ -6,7 +6,8 @@ worker goes a list of them, and its answer is the list of the replies, in their 
 
     {"open": TaskDescription or its digest}     -> {"ready": context key, "versions": {...}},
                                                    {"ready": null}: it knows no such digest
-    {"evaluate": EvaluationRequest}             -> {"outcome": Outcome, "seconds": wall time}
+    {"evaluate": EvaluationRequest}             -> {"outcome": Outcome, "request": id of the
+                                                    request, "seconds": wall time}
 
 The task is described where a worker knows no such digest, and further requests name the digest.
 The list of replies ends early with an error, where the task is another one than described, and
@@ -23,6 +24,7 @@ from typing import NoReturn
 from tilewright.core.codec import from_json, to_json
 from tilewright.core.records import EvaluationRequest, LatencyKind, Outcome, content_id
 from tilewright.core.text import plain_text
+from tilewright.evaluation.replies import require_request
 from tilewright.evaluation.sent_outcome import MOST_BYTES, read_outcome
 
 MOST_SHOWN = 2000
@@ -114,8 +116,10 @@ def read_request(message: bytes) -> tuple[TaskDescription | str, list[Evaluation
     return opening, [from_json(one["evaluate"]) for one in rest]
 
 
-def read_answer(message: object, description: TaskDescription, requests: int) -> Answer:
-    """Parse the answer of a worker to this number of requests.
+def read_answer(
+    message: object, description: TaskDescription, requests: Sequence[EvaluationRequest]
+) -> Answer:
+    """Parse the answer of a worker to these requests.
 
     The versions in every answer are compared with those of the run. Raises `GarbageError` if the
     answer is not valid.
@@ -132,7 +136,9 @@ def read_answer(message: object, description: TaskDescription, requests: int) ->
         raise GarbageError(f"{type(error).__name__}: {str(error)[:300]}") from None
 
 
-def _answer(replies: object, description: TaskDescription, requests: int) -> Answer:
+def _answer(
+    replies: object, description: TaskDescription, requests: Sequence[EvaluationRequest]
+) -> Answer:
     match replies:
         case [{"ready": None}]:
             return Missing()
@@ -144,9 +150,10 @@ def _answer(replies: object, description: TaskDescription, requests: int) -> Ans
                 return Refused(differences)
             if not outcomes:
                 return Unwanted()
-            if len(outcomes) != requests:
-                raise ValueError(f"{len(outcomes)} outcomes of {requests} requests")
-            return Evaluated(tuple(_evaluated(o, description.latency) for o in outcomes))
+            if len(outcomes) != len(requests):
+                raise ValueError(f"{len(outcomes)} outcomes of {len(requests)} requests")
+            pairs = zip(outcomes, requests, strict=True)
+            return Evaluated(tuple(_evaluated(o, r, description.latency) for o, r in pairs))
     raise TypeError("it is not a list of replies")
 
 
@@ -167,11 +174,16 @@ def _differences(
     return found
 
 
-def _evaluated(reply: object, latency: LatencyKind) -> tuple[Outcome, float]:
+def _evaluated(
+    reply: object, request: EvaluationRequest, latency: LatencyKind
+) -> tuple[Outcome, float]:
     match reply:
-        case {"outcome": outcome, "seconds": float(took_s)} if 0 <= took_s <= LONGEST_S:
+        case {"outcome": outcome, "request": named, "seconds": float(took_s)} if (
+            0 <= took_s <= LONGEST_S
+        ):
+            require_request(named, request)
             return read_outcome(outcome, latency), took_s
-    raise TypeError("an outcome must contain its duration in seconds")
+    raise TypeError("an outcome must contain its request and its duration in seconds")
 
 
 def _shown(value: object) -> str:

@@ -17,12 +17,11 @@ from typing import Any
 
 from tilewright.cluster.folders import unpacked
 from tilewright.cluster.messages import TaskDescription, read_request
-from tilewright.core.codec import to_json
 from tilewright.core.plugins import load_target
 from tilewright.core.records import EvaluationRequest, Measured, Outcome
 from tilewright.core.tasks import target_versions
 from tilewright.evaluation.local import LocalExecutor
-from tilewright.evaluation.replies import error_reply, ready_reply
+from tilewright.evaluation.replies import error_reply, outcome_reply, ready_reply
 from tilewright.evaluation.timeouts import StageTimeouts
 
 MOST_OPEN = 4
@@ -78,8 +77,11 @@ def _replies(
         outcomes = executor.evaluate(requests, note, checkpoint=checkpoint)
     except _UnwantedError:
         return [ready]
-    plain = [to_json(_on(socket.gethostname(), outcome)) for outcome in outcomes]
-    return [ready, *({"outcome": o, "seconds": took_s[n]} for n, o in enumerate(plain))]
+    replies = [
+        {**outcome_reply(request, _on(socket.gethostname(), outcome)), "seconds": took_s[number]}
+        for number, (request, outcome) in enumerate(zip(requests, outcomes, strict=True))
+    ]
+    return [ready, *replies]
 
 
 def _on(host: str, outcome: Outcome) -> Outcome:

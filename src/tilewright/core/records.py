@@ -571,6 +571,10 @@ class Measured:
     phases: tuple[Mapping[str, float], ...] = ()
     gaps: tuple[Gap, ...] = ()
 
+    def is_of(self, kind: LatencyKind) -> bool:
+        """Whether the latency was obtained as `kind` says, and has its unit."""
+        return (self.quantity, self.unit) == (kind.quantity, kind.unit)
+
     def is_near_bound(self, share: float) -> bool:
         """Whether the latency is at most `share` above the bound, and does not refute it."""
         if self.bound is None or self.refutes_bound:

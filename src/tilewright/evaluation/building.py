@@ -6,10 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from typing import Any
 
 from tilewright.core.codec import from_json, to_json
 from tilewright.core.compiled_code import CompiledCode
-from tilewright.core.records import Candidate, Failed, Measured
+from tilewright.core.records import Candidate, Failed, LatencyKind, Measured
+from tilewright.core.tasks import target_for
 from tilewright.evaluation.local import CHECKPOINT_EVERY_S, START_TIMEOUT_S, readable
 from tilewright.evaluation.replies import raised
 from tilewright.evaluation.timeouts import Allowance, StageTimeouts, load_in_words
@@ -24,11 +27,18 @@ class Builds:
     """
 
     def __init__(self, task: str, settings: Mapping[str, object]) -> None:
-        self._open_message = {"open": {"task": task, "settings": dict(settings)}}
+        self._open_message: dict[str, dict[str, Any]] = {
+            "open": {"task": task, "settings": dict(settings)}
+        }
         self._timeout_s = StageTimeouts.from_settings(settings).build
         # A worker ends with the thread that started it, so this thread exists as long as `self`.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="build")
         self._worker: WorkerProcess | None = None
+
+    @cached_property
+    def _latency(self) -> LatencyKind:
+        message = self._open_message["open"]
+        return target_for(message["task"], message["settings"]).brief().latency
 
     def problem(self, source: str) -> Failed | None:
         """The failure of a kernel's build, or the rule that it breaks when it runs, if the target
@@ -50,10 +60,17 @@ class Builds:
     def modelled(self, source: str) -> Measured | Failed | None:
         """The modelled latency of a kernel whose results were not compared.
 
-        None if latencies are not modelled; raises the exceptions of the target.
+        None if latencies are not modelled; raises the exceptions of the target. A latency of
+        another kind than the target's is a failure of the process that sent it.
         """
         found = self._thread.submit(self._asked, {"model": source}, "modelled").result()
         assert found is None or isinstance(found, Measured | Failed)
+        if isinstance(found, Measured) and not found.is_of(self._latency):
+            text = (
+                f"the building process gave a latency in {found.quantity} {found.unit!r}, but the "
+                f"target's latencies are {self._latency}."
+            )
+            return Failed("measure", "crash", text)
         return found
 
     def close(self) -> None:

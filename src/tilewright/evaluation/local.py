@@ -191,7 +191,9 @@ class LocalExecutor:
         """Process the first reply of a worker; raises the error of the target."""
         if "error" in reply:
             raise raised(reply["error"])
-        self._cache = OutcomeCache(reply["ready"], self._lookup, self._store)
+        self._cache = OutcomeCache(
+            reply["ready"], self._target.brief().latency, self._lookup, self._store
+        )
 
     def _dispatch(self, waiting: deque[_Job]) -> None:
         """Give waiting jobs to idle workers and to new ones, which open the task first."""
@@ -247,7 +249,10 @@ class LocalExecutor:
             job.stage = reply["stage"]
             job.allowance = Allowance(self._timeouts.of(job.stage))
             return
-        outcome = None if "error" in reply else outcome_of(reply, self._target.brief().latency)
+        outcome = None
+        if "error" not in reply:
+            latency = self._target.brief().latency
+            outcome = outcome_of(reply, latency, job.pending.request)
         del self._busy[worker]
         if outcome is None:
             self._idle.append(worker)

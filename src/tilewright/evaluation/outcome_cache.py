@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tilewright.core.records import EvaluationRequest, Failed, Outcome, content_id
+from tilewright.core.records import (
+    EvaluationRequest,
+    Failed,
+    LatencyKind,
+    Measured,
+    Outcome,
+    content_id,
+)
 
 Lookup = Callable[[str], Outcome | None]
 """Outcome stored under a key, if any."""
@@ -17,11 +24,13 @@ _NOT_REPEATABLE = ("timeout", "crash")  # the machine, not the candidate, may ha
 
 class OutcomeCache:
     """Finds and stores outcomes; `context` is the hash of everything that determines an outcome,
-    except the request.
+    except the request. An outcome with a latency of another kind than `latency` is not used,
+    because the search would compare numbers that mean different things.
     """
 
-    def __init__(self, context: str, lookup: Lookup, store: Store) -> None:
+    def __init__(self, context: str, latency: LatencyKind, lookup: Lookup, store: Store) -> None:
         self.context = context
+        self._latency = latency
         self._lookup = lookup
         self._store = store
 
@@ -34,9 +43,9 @@ class OutcomeCache:
         found = self._lookup(self._key(request))
         if found is None and request.limit_latency is not None:
             found = self._lookup(self._limited_key(request))
-        if found is None or _answers(found, request.limit_latency):
-            return found
-        return None
+        if found is None or (isinstance(found, Measured) and not found.is_of(self._latency)):
+            return None
+        return found if _answers(found, request.limit_latency) else None
 
     def keep(self, request: EvaluationRequest, outcome: Outcome) -> None:
         """Store an outcome, unless another attempt could have a different outcome."""

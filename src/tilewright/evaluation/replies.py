@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilewright.core import errors
+from tilewright.core.codec import to_json
 from tilewright.core.errors import InternalError, TilewrightError
-from tilewright.core.records import LatencyKind, Outcome
+from tilewright.core.records import EvaluationRequest, LatencyKind, Outcome, content_id
 from tilewright.core.text import plain_text
 from tilewright.evaluation.sent_outcome import read_outcome
 
@@ -34,11 +35,35 @@ class ForgedError(Exception):
     """
 
 
-def outcome_of(reply: Mapping[str, Any], latency: LatencyKind) -> Outcome:
-    """The outcome in a reply; `ForgedError` if it contains none, or one whose latency is not of
-    the kind `latency`.
+def request_id(request: EvaluationRequest) -> str:
+    """The id that a reply to this request repeats, so that no outcome is taken for that of another
+    request.
+    """
+    limit = request.limit_latency
+    return content_id(
+        "request", request.candidate.source, "" if limit is None else repr(float(limit))
+    )
+
+
+def outcome_reply(request: EvaluationRequest, outcome: Outcome) -> dict[str, Any]:
+    """The reply with the outcome of a request."""
+    return {"outcome": to_json(outcome), "request": request_id(request)}
+
+
+def require_request(named: object, request: EvaluationRequest) -> None:
+    """Raise `ValueError` if the request that a reply names is not this one."""
+    if named != request_id(request):
+        raise ValueError("an outcome is not that of the request that it answers")
+
+
+def outcome_of(
+    reply: Mapping[str, Any], latency: LatencyKind, request: EvaluationRequest
+) -> Outcome:
+    """The outcome in a reply; `ForgedError` if it contains none, one of another request, or one
+    whose latency is not of the kind `latency`.
     """
     try:
+        require_request(reply.get("request"), request)
         return read_outcome(reply["outcome"], latency)
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise ForgedError(str(error)[:MOST_MESSAGE]) from None

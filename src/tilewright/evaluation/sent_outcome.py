@@ -71,7 +71,7 @@ def _failed(failed: Failed) -> Failed:
 def _measured(found: Measured, latency: LatencyKind) -> Measured:
     checks = found.verdict.checks
     _require(
-        (found.quantity, found.unit) == (latency.quantity, latency.unit),
+        found.is_of(latency),
         f"a latency is given in {found.quantity[:MOST_SHOWN]!r} {found.unit[:MOST_SHOWN]!r}, but "
         f"the target's latencies are {latency}",
     )

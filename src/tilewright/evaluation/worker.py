@@ -8,7 +8,8 @@ ends too.
 Messages to the worker::
 
     {"open": {"task": ..., "settings": {...}}}      -> {"ready": context key, "versions": {...}}
-    {"evaluate": EvaluationRequest}      -> {"stage": ...} per stage, then {"outcome": Outcome}
+    {"evaluate": EvaluationRequest}      -> {"stage": ...} per stage, then
+                                            {"outcome": Outcome, "request": id of the request}
     {"build": Candidate}                                            -> {"problem": Failed or null}
     {"code": source}                             -> {"code": CompiledCode, Failed or null: cannot}
     {"model": source}                      -> {"modelled": Measured, Failed or null: not modelled}
@@ -50,7 +51,7 @@ from tilewright.core.roles import Containable, ModelsLatency, ShowsCode, Task
 from tilewright.core.tasks import open_task, target_versions
 from tilewright.evaluation.disk import require_room
 from tilewright.evaluation.pipeline import context_key, evaluate, problem
-from tilewright.evaluation.replies import error_reply, ready_reply
+from tilewright.evaluation.replies import error_reply, outcome_reply, ready_reply
 from tilewright.parts.memory import keep_freed_memory
 from tilewright.sandbox import contain_this_process
 from tilewright.sandbox.child import Channel
@@ -124,7 +125,7 @@ class _Server:
                 self._reply({"problem": to_json(self._build(_record(message["build"], Candidate)))})
             elif "evaluate" in message:
                 request = _record(message["evaluate"], EvaluationRequest)
-                self._reply({"outcome": to_json(self._evaluate(request))})
+                self._reply(outcome_reply(request, self._evaluate(request)))
             else:
                 raise InputError(
                     f"a request contains {', '.join(map(repr, list(message)[:3])) or 'nothing'}. "

@@ -102,6 +102,12 @@ def _check_compiled(path: Path, target: str, description: WorkloadFile) -> None:
 
 def _read(folder: Path, name: str, files: tuple[str, ...]) -> str:
     try:
+        # Its contents would be shown to language models, and stored in bundles.
+        if not (folder / name).resolve().is_relative_to(folder):
+            raise WorkloadError(
+                f"{folder / name} is a link to a file outside its folder. Replace the link by the "
+                "file, or by a link to a file of the same folder."
+            )
         most = MAX_TOML_BYTES if name.endswith(".toml") else MAX_TEXT_BYTES
         return read_text(folder / name, most)
     except FileNotFoundError:

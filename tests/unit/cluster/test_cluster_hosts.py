@@ -16,7 +16,6 @@ from tilewright.cluster.connection import Answered, Lost, WorkerInfo
 from tilewright.cluster.executor import DaskExecutor
 from tilewright.cluster.hosts import Hosts
 from tilewright.cluster.messages import TaskDescription, read_request
-from tilewright.core.codec import to_json
 from tilewright.core.errors import ClusterError, WorkloadError
 from tilewright.core.records import (
     Candidate,
@@ -27,6 +26,7 @@ from tilewright.core.records import (
     Outcome,
     Verdict,
 )
+from tilewright.evaluation.replies import outcome_reply
 from tilewright.testing.toy import LATENCY
 
 DESCRIPTION = TaskDescription(
@@ -89,8 +89,8 @@ class Machines:
             described = not isinstance(opening, str)
             said = [self.behaviours[host](request, described) for request in requests]
             outcomes = [
-                {"outcome": to_json(o), "seconds": self.takes_s}
-                for o in said
+                {**outcome_reply(request, o), "seconds": self.takes_s}
+                for request, o in zip(requests, said, strict=True)
                 if isinstance(o, Measured | Failed)
             ]
             answer = next((a for a in said if not isinstance(a, Measured | Failed)), None)

@@ -29,6 +29,7 @@ from tilewright.core.records import (
     Plan,
     Verdict,
 )
+from tilewright.evaluation.replies import outcome_reply, request_id
 from tilewright.evaluation.sent_outcome import has_form
 from tilewright.testing.toy import LATENCY
 
@@ -59,15 +60,18 @@ READY = {"ready": "context", "versions": {"toy": "1"}}
 ERROR = {"type": "WorkloadError", "message": "no."}
 
 
-def outcome(record: Any, seconds: float = 1.0) -> dict[str, Any]:
-    return {"outcome": to_json(record), "seconds": seconds}
+REQUESTS = [EvaluationRequest(Candidate("first")), EvaluationRequest(Candidate("second"), 7.0)]
+
+
+def outcome(record: Any, seconds: float = 1.0, of: int = 0) -> dict[str, Any]:
+    return {**outcome_reply(REQUESTS[of], record), "seconds": seconds}
 
 
 @pytest.mark.parametrize(
     ("replies", "answer"),
     [
         (
-            [READY, outcome(MEASURED, 0.5), outcome(FAILED, 0.25)],
+            [READY, outcome(MEASURED, 0.5), outcome(FAILED, 0.25, of=1)],
             Evaluated(((MEASURED, 0.5), (FAILED, 0.25))),
         ),
         ([{"ready": None}], Missing()),
@@ -79,7 +83,7 @@ def outcome(record: Any, seconds: float = 1.0) -> dict[str, Any]:
     ],
 )
 def test_replies_are_read_as_they_are_meant(replies: list[Any], answer: Any) -> None:
-    assert read_answer(json.dumps(replies).encode(), DESCRIPTION, 2) == answer
+    assert read_answer(json.dumps(replies).encode(), DESCRIPTION, REQUESTS) == answer
 
 
 @pytest.mark.parametrize(
@@ -87,7 +91,7 @@ def test_replies_are_read_as_they_are_meant(replies: list[Any], answer: Any) -> 
 )
 def test_outcomes_under_other_conditions_are_not_read(field: str, other: object) -> None:
     replies = [{**READY, field: other}, outcome(MEASURED)]
-    assert isinstance(read_answer(json.dumps(replies).encode(), DESCRIPTION, 1), Refused)
+    assert isinstance(read_answer(json.dumps(replies).encode(), DESCRIPTION, REQUESTS[:1]), Refused)
 
 
 def test_requests_arrive_as_they_were() -> None:
@@ -109,7 +113,7 @@ def test_the_messages_are_those_of_an_evaluating_process() -> None:
 
 
 def changed(**fields: object) -> bytes:
-    forged = {"outcome": {**to_json(MEASURED), **fields}, "seconds": 1.0}
+    forged = {**outcome(MEASURED), "outcome": {**to_json(MEASURED), **fields}}
     return json.dumps([READY, forged]).encode()
 
 
@@ -126,12 +130,15 @@ def replied(*outcomes: object) -> bytes:
         b"[]",
         b"{}",
         json.dumps(READY).encode(),
-        replied({"outcome": {"type": "Measured"}, "seconds": 1.0}),
-        replied({"outcome": {"type": "Plan", "parent_id": "x"}, "seconds": 1.0}),
+        replied({**outcome(MEASURED), "outcome": {"type": "Measured"}}),
+        replied({**outcome(MEASURED), "outcome": {"type": "Plan", "parent_id": "x"}}),
         replied([]),
-        replied({"outcome": to_json(FAILED)}),
+        replied(outcome_reply(REQUESTS[0], FAILED)),
         replied(outcome(FAILED), outcome(FAILED)),
         replied(outcome(FAILED, -1.0)),
+        replied({"outcome": to_json(FAILED), "seconds": 1.0}),
+        replied({**outcome(FAILED), "request": None}),
+        replied(outcome(FAILED, of=1)),
         json.dumps([outcome(FAILED)]).encode(),
         json.dumps([{**READY, "versions": {"toy": 1}}]).encode(),
         json.dumps([{"ready": None}, outcome(FAILED)]).encode(),
@@ -156,4 +163,25 @@ def replied(*outcomes: object) -> bytes:
 )
 def test_anything_else_is_garbage(message: object) -> None:
     with pytest.raises(GarbageError):
-        read_answer(message, DESCRIPTION, 1)
+        read_answer(message, DESCRIPTION, REQUESTS[:1])
+
+
+def test_swapped_outcomes_of_two_requests_are_garbage() -> None:
+    swapped = replied(outcome(MEASURED, of=1), outcome(FAILED, of=0))
+    with pytest.raises(GarbageError, match="not that of the request"):
+        read_answer(swapped, DESCRIPTION, REQUESTS)
+    twice = replied(outcome(MEASURED, of=0), outcome(MEASURED, of=0))
+    with pytest.raises(GarbageError, match="not that of the request"):
+        read_answer(twice, DESCRIPTION, REQUESTS)
+
+
+def test_the_id_of_a_request_is_that_of_its_source_and_its_limit() -> None:
+    source = Candidate("source")
+    assert request_id(EvaluationRequest(source, 7)) == request_id(EvaluationRequest(source, 7.0))
+    different = {
+        request_id(EvaluationRequest(source)),
+        request_id(EvaluationRequest(source, 7.0)),
+        request_id(EvaluationRequest(source, 8.0)),
+        request_id(EvaluationRequest(Candidate("another"))),
+    }
+    assert len(different) == 4

@@ -80,7 +80,7 @@ def test_lines_are_those_of_the_answer() -> None:
     ("old", "new", "line", "says"),
     [
         ("out.view(rows, columns)", "torch.relu(out)", 23, "a call of torch.relu"),
-        ("out.view(rows, columns)", "out.sum(1)", 23, "a call of sum"),
+        ("out.view(rows, columns)", "out.sum(1)", 23, "sum is called"),
         ("out.view(rows, columns)", "out + x", 23, "not a number"),
         ("rows, columns = x.shape", "if x.is_cuda: x = 0", 21, "statement of forward"),
         ("self.conv.weight", "self.conv.bias2", 22, "self.conv.bias2"),

@@ -12,7 +12,7 @@ import pytest
 
 from tilewright.core.compiled_code import CompiledCode
 from tilewright.core.errors import InputError, ToolchainMissingError, WorkloadError
-from tilewright.core.records import Failed
+from tilewright.core.records import Failed, Measured, Quantity, Verdict
 from tilewright.evaluation.building import Builds
 from tilewright.evaluation.code_notes import CodeNotes
 from tilewright.testing import scripted
@@ -104,3 +104,24 @@ def test_a_task_that_does_not_open_is_the_users_error(
     with pytest.raises(WorkloadError):
         missing.problem("latency 50")
     missing.close()
+
+
+@pytest.mark.parametrize(
+    ("quantity", "unit", "is_read"),
+    [("modelled", "ns", True), ("modelled", "us", False), ("measured", "ns", False)],
+)
+def test_a_modelled_latency_has_the_kind_of_the_target(
+    quantity: Quantity, unit: str, is_read: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = Measured(5.0, unit, quantity, 0.5, Verdict(()))
+    monkeypatch.setattr(Builds, "_asked", lambda self, message, name: sent)
+    builds = Builds("trainium:rmsnorm-512x4096", {})
+    try:
+        found = builds.modelled("source")
+    finally:
+        builds.close()
+    if is_read:
+        assert found == sent
+    else:
+        assert isinstance(found, Failed)
+        assert f"a latency in {quantity} {unit!r}" in found.log

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from tilewright.core.records import Candidate, EvaluationRequest, Failed, Measured, Outcome, Verdict
+from tilewright.core.records import (
+    Candidate,
+    EvaluationRequest,
+    Failed,
+    LatencyKind,
+    Measured,
+    Outcome,
+    Verdict,
+)
 from tilewright.evaluation.outcome_cache import OutcomeCache
 
+LATENCY = LatencyKind("simulated", "cycles")
 MEASURED = Measured(100.0, "cycles", "simulated", 0.5, Verdict(()))
 
 
@@ -25,7 +34,7 @@ def kept() -> dict[str, Outcome]:
 
 @pytest.fixture
 def cache(kept: dict[str, Outcome]) -> OutcomeCache:
-    return OutcomeCache("context", kept.get, kept.setdefault)
+    return OutcomeCache("context", LATENCY, kept.get, kept.setdefault)
 
 
 def test_a_measurement_answers_every_limit(cache: OutcomeCache) -> None:
@@ -69,7 +78,19 @@ def test_what_the_machine_did_is_forgotten(
 
 
 def test_contexts_and_sources_do_not_mix(kept: dict[str, Outcome]) -> None:
-    first = OutcomeCache("one", kept.get, kept.setdefault)
+    first = OutcomeCache("one", LATENCY, kept.get, kept.setdefault)
     first.keep(request("a"), MEASURED)
     assert first.find(request("b")) is None
-    assert OutcomeCache("two", kept.get, kept.setdefault).find(request("a")) is None
+    assert OutcomeCache("two", LATENCY, kept.get, kept.setdefault).find(request("a")) is None
+
+
+@pytest.mark.parametrize(
+    "other", [LatencyKind("simulated", "ns"), LatencyKind("modelled", "cycles")]
+)
+def test_a_latency_of_another_kind_is_not_used(
+    kept: dict[str, Outcome], cache: OutcomeCache, other: LatencyKind
+) -> None:
+    """A cache that a stranger filled with other units would win every comparison."""
+    OutcomeCache("context", other, kept.get, kept.setdefault).keep(request(), MEASURED)
+    assert cache.find(request()) == MEASURED
+    assert OutcomeCache("context", other, kept.get, kept.setdefault).find(request()) is None

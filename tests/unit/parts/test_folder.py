@@ -119,3 +119,23 @@ def test_a_template_that_cannot_be_filled_in_is_one_sentence_with_its_file(folde
     (folder / "kernel.c").write_text("TUNE(TM, 4)\nTUNE_REQUIRE(TM > 4)\n")
     with pytest.raises(WorkloadError, match=r"kernel\.c: no combination of the template's values"):
         read_folder(folder, "host-c", C, 1 << 20, "the memory")
+
+
+@pytest.mark.parametrize("name", ["kernel.c", "reference.py", "workload.toml"])
+def test_a_link_out_of_the_folder_is_refused(folder: Path, tmp_path: Path, name: str) -> None:
+    """What it leads to would be shown to language models."""
+    outside = tmp_path.parent / f"{tmp_path.name}-outside"
+    outside.write_bytes((folder / name).read_bytes())
+    (folder / name).unlink()
+    (folder / name).symlink_to(outside)
+    with pytest.raises(WorkloadError, match="is a link to a file outside its folder"):
+        problem_of(folder)
+
+
+def test_a_link_within_the_folder_is_read(folder: Path) -> None:
+    (folder / "kernel.c").rename(folder / "fast.c")
+    (folder / "kernel.c").symlink_to("fast.c")
+    assert problem_of(folder) is not None
+    linked = folder.parent / f"{folder.name}-linked"
+    linked.symlink_to(folder)
+    assert problem_of(linked) is not None
