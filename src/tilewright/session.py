@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from time import monotonic
@@ -17,7 +17,6 @@ from tilewright.core.records import (
     Candidate,
     Failed,
     History,
-    Measured,
     RunRecord,
     Schedule,
     Trial,
@@ -34,6 +33,7 @@ from tilewright.core.roles import (
 from tilewright.core.run_notes import Baselines, Survey
 from tilewright.core.tasks import OpenTask
 from tilewright.evaluation.code_notes import CodeNotes
+from tilewright.evaluation.screening import ScreenedExecutor
 from tilewright.examining import Examination
 from tilewright.executors import (
     create_cluster_executor,
@@ -79,9 +79,6 @@ notes.
 """
 MOST_RESERVED = 0.4
 """Maximum share of the budget that is reserved."""
-NOTICEABLE = 0.97
-"""Share of the starting kernel's latency below which a kernel makes the search reserve this time.
-"""
 AGENT_SHARE = 16
 """Number of evaluations of one agent if the budget contains no number of evaluations."""
 CLOCK_EVERY_S = 1.0
@@ -146,8 +143,8 @@ class Session:
         self._reason = ""
         self._started, self._clocked = began, monotonic()
         self._reserved_s = 0.0
-        self._start_latency: float | None = None
-        self._found_faster = False
+        self._has_tried = False
+        self._is_holding: Callable[[], bool] = lambda: False
         self._compared = False
         self._has_baselines = bool(baselines(storage, run.id))
 
@@ -209,13 +206,14 @@ class Session:
         """Begin or resume: return the search, and a history with the measured starting kernel."""
         history = self._storage.history(self._run.id)
         self._hear(RunStarted(self._run, history))
-        for trial in history:
-            self._notice(trial)
+        self._has_tried = len(history) > 1
         evaluated = self._settings.evaluated_with(self._secret)
         if self._examination is not None:
             self._examination.begin(evaluated, self._storage)
         executor = self._executor(evaluated, workers)
         stack.enter_context(closing(executor))
+        if isinstance(executor, ScreenedExecutor):
+            self._is_holding = lambda: executor.is_holding
         search = self._assemble(executor, worker_count(self._opened, workers), stack)
         began = monotonic()
         if not history and self._examination is not None:
@@ -287,10 +285,13 @@ class Session:
     def _charged_s(self) -> float:
         """The wall-clock seconds that the search is charged.
 
-        They contain those that are reserved for the confirmation as soon as there is a kernel to
-        confirm: without one, a search on a busy machine would end before its first candidate.
+        They contain those that are reserved for the confirmation as soon as the first candidate has
+        been evaluated. Before that, a search on a busy machine would end without any candidate. It
+        does not matter whether the candidate is faster, because one that is found later also needs
+        time for its confirmation. A candidate whose outcome is held back counts: its confirmation
+        takes the place of the second evaluation if there is no time for both.
         """
-        return self._wall_s() + self._reserved_s * self._found_faster
+        return self._wall_s() + self._reserved_s * (self._has_tried or self._is_holding())
 
     def _evaluate_baselines(self, executor: Executor) -> None:
         """Evaluate the baselines once per run, with the executor and cache of the search. They are
@@ -364,19 +365,10 @@ class Session:
         if monotonic() - self._clocked >= CLOCK_EVERY_S:
             self._set("running", "")
 
-    def _notice(self, trial: Trial) -> None:
-        """Take note of a kernel that is faster than the starting kernel."""
-        if not isinstance(trial.outcome, Measured):
-            return
-        if trial.index == 0:
-            self._start_latency = trial.outcome.latency
-        elif self._start_latency is not None:
-            self._found_faster |= trial.outcome.latency < NOTICEABLE * self._start_latency
-
     def _tell(self, event: Event) -> None:
         """Write an event to the event log, and pass it to the listener."""
         if isinstance(event, Evaluated):
-            self._notice(event.trial)
+            self._has_tried |= event.trial.index > 0
         data: dict[str, object] | None = None
         if isinstance(event, RunStarted):
             data = {"process": os.getpid(), "trials": len(event.history)}

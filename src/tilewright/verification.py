@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from threading import Event
 
 from tilewright.core.config import Settings
 from tilewright.core.errors import (
@@ -182,7 +184,8 @@ def require_preflight(
     """Test a task with wrong kernels, once per project.
 
     `WorkloadError` if its check accepts a wrong kernel, or if its starting kernel is wrong for
-    inputs of any distribution. An exception from `checkpoint` ends the test.
+    inputs of any distribution. An exception from `checkpoint` ends the test. `checkpoint` may be
+    called from two threads at the same time.
     """
     from tilewright.storage.project import passed_preflight, remember_preflight
 
@@ -192,9 +195,36 @@ def require_preflight(
     key = content_id(opened.name, *rules, repr(sorted(versions.items())), repr(settings.checks))
     if passed_preflight(project, key):
         return
-    check_reference(opened, settings, checkpoint)
-    require_start(opened, settings, checkpoint)
+    _examine_both(opened, settings, checkpoint)
     remember_preflight(project, key)
+
+
+class _NotNeededError(Exception):
+    """Ends the evaluation of the starting kernel if the task is refused for another reason."""
+
+
+def _examine_both(opened: OpenTask, settings: Settings, checkpoint: Checkpoint | None) -> None:
+    """Test the check and the starting kernel at the same time, each with a process of its own.
+
+    A search cannot begin before both are done. If both refuse the task, the check's reason is
+    raised, because a wrong reference also makes the starting kernel look wrong.
+    """
+    refused = Event()
+
+    def while_needed() -> None:
+        if refused.is_set():
+            raise _NotNeededError
+        if checkpoint is not None:
+            checkpoint()
+
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        start = beside.submit(require_start, opened, settings, while_needed)
+        try:
+            check_reference(opened, settings, checkpoint)
+            start.result()
+        except BaseException:
+            refused.set()
+            raise
 
 
 _DONE: dict[Stage, str] = {"build": "built", "check": "checked", "measure": "measured"}

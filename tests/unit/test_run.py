@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from threading import Event as ThreadEvent
 from typing import Any
 
 import pytest
@@ -38,6 +39,7 @@ from tilewright.core.records import (
 from tilewright.core.roles import Checkpoint, Executor, More, OnOutcome, Storage
 from tilewright.core.run_notes import Rechecked, ReusedSchedule
 from tilewright.core.tasks import OpenTask
+from tilewright.evaluation.screening import ScreenedExecutor
 from tilewright.kept import baselines
 from tilewright.report.static import render_report
 from tilewright.search import reuse
@@ -111,9 +113,21 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     return made
 
 
-def test_time_is_reserved_for_a_confirmation_once_there_is_a_kernel_to_confirm(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+class StuckProposer(ToyProposer):
+    """Makes only kernels that compute wrong results."""
+
+    def implement(
+        self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int
+    ) -> list[Candidate]:
+        return [Candidate(f"toy -1 {plan.option[-1]}", parent.candidate.id, plan, self.name)]
+
+
+@pytest.mark.parametrize("proposer", [ToyProposer(), StuckProposer()])
+def test_time_for_a_confirmation_is_reserved_once_a_candidate_has_been_evaluated(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, proposer: ToyProposer
 ) -> None:
+    """A search that reserved it before would end without any candidate; one that reserved it only
+    for a faster kernel could find the first one when no time is left to confirm it."""
     assemble = session.Session._assemble
 
     def assembled(self: session.Session, *given: Any) -> Any:
@@ -121,11 +135,53 @@ def test_time_is_reserved_for_a_confirmation_once_there_is_a_kernel_to_confirm(
         return assemble(self, *given)
 
     monkeypatch.setattr(session.Session, "_assemble", assembled)
+    monkeypatch.setattr(plugins, "load_proposer", lambda name: proposer)
     summary = run.optimize("toy:digits", replace(QUICK, max_wall_s=1e5), project=tmp_path)
     assert summary.stop_reason == "the budget of 100000 s is spent"
-    assert summary.speedup > 1
+    assert summary.evaluations == 2, "the starting kernel and the first candidate"
     again = run.optimize("toy:digits", replace(QUICK, max_wall_s=1e7), project=tmp_path)
-    assert again.stop_reason == "all 3 iterations are done"
+    assert again.stop_reason.endswith("iterations are done")
+
+
+class JumpProposer(ToyProposer):
+    """Makes the fastest kernel at once."""
+
+    def implement(
+        self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int
+    ) -> list[Candidate]:
+        return [Candidate("toy 0 0 0 0 0", parent.candidate.id, plan, self.name)]
+
+
+def test_a_kernel_that_is_held_back_is_not_evaluated_twice_where_time_is_short(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The confirmation of the winner takes the place of the second evaluation."""
+    rechecked: list[str] = []
+
+    def recheck(candidate: Candidate, limit: float, checkpoint: Checkpoint) -> Outcome:
+        waiting = ThreadEvent()
+        for _ in range(2000):  # it is ended before, unless the rule is broken
+            checkpoint()
+            waiting.wait(0.01)
+        rechecked.append(candidate.source)
+        return toy_outcome(candidate.source)
+
+    def create(*_: object) -> ScreenedExecutor:
+        return ScreenedExecutor(ToyExecutor(), recheck=recheck, winner_is_confirmed=True)
+
+    assemble = session.Session._assemble
+
+    def assembled(self: session.Session, *given: Any) -> Any:
+        self._reserved_s = 1e6
+        return assemble(self, *given)
+
+    monkeypatch.setattr(session.Session, "_assemble", assembled)
+    monkeypatch.setattr(session, "create_executor", create)
+    monkeypatch.setattr(plugins, "load_proposer", lambda name: JumpProposer())
+    summary = run.optimize("toy:digits", replace(QUICK, max_wall_s=1e5), project=tmp_path)
+    assert summary.stop_reason == "the budget of 100000 s is spent"
+    assert summary.best_latency == 100, "it is the result, as it was measured"
+    assert rechecked == []
 
 
 def test_optimize_returns_and_stores_the_result(world: World, tmp_path: Path) -> None:

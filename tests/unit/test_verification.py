@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -137,6 +138,43 @@ def test_the_start_is_examined_before_a_budget_is_spent(
     for _ in range(2):  # what was refused is not remembered as sound
         with pytest.raises(WorkloadError, match="the start is wrong"):
             verification.require_preflight(opened, Settings(), tmp_path, {})
+
+
+def test_the_check_and_the_start_are_examined_at_the_same_time(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Each waits for the other to begin, so that one after the other would not pass."""
+    both = Barrier(2, timeout=60)
+
+    def attack(*_: object) -> list[AttackResult]:
+        both.wait()
+        return []
+
+    monkeypatch.setattr(verification, "attack", attack)
+    monkeypatch.setattr(verification, "require_start", lambda *_: both.wait())
+    opened = OpenTask("toy:digits", ToyTarget(), AttackableTask())
+    verification.require_preflight(opened, Settings(), tmp_path, {})
+
+
+@pytest.mark.parametrize("start_is_wrong", [False, True])
+def test_a_refused_check_ends_the_evaluation_of_the_start(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, start_is_wrong: bool
+) -> None:
+    """The start is evaluated until it is no longer needed, and the check's reason is the one that
+    counts."""
+
+    def require_start(opened: OpenTask, settings: Settings, checkpoint: Checkpoint) -> None:
+        if start_is_wrong:
+            raise WorkloadError("the start is wrong")
+        while True:
+            checkpoint()
+
+    accepted = AttackResult("zeros", "writes zeros", "accepted", remedy="narrow the tolerance")
+    monkeypatch.setattr(verification, "attack", lambda *_: [accepted])
+    monkeypatch.setattr(verification, "require_start", require_start)
+    opened = OpenTask("toy:digits", ToyTarget(), AttackableTask())
+    with pytest.raises(WorkloadError, match="accepts a wrong kernel, 'zeros'"):
+        verification.require_preflight(opened, Settings(), tmp_path, {})
 
 
 def test_a_run_that_checks_more_is_rechecked_as_often(

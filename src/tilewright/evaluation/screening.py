@@ -70,6 +70,12 @@ class ScreenedExecutor:
         self._floor = floor
         self._recheck = recheck
         self._best: float | None = None
+        self._held: list[_Held] = []
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether the outcome of a candidate is known and held back."""
+        return bool(self._held)
 
     def evaluate(
         self,
@@ -86,7 +92,7 @@ class ScreenedExecutor:
         """
         given = list(requests)
         outcomes: dict[int, Outcome] = {}
-        held: list[_Held] = []
+        held = self._held = []
 
         def tell(found: _Held) -> None:
             outcomes[found.position] = found.outcome

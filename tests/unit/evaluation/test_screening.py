@@ -334,3 +334,18 @@ def test_a_failed_outcome_is_passed_on() -> None:
         Failing(), floor=lambda outcome: (1e9, "x"), recheck=Rechecks(honest)
     )
     assert executor.evaluate(children(5)) == [WRONG]
+
+
+def test_an_executor_says_whether_it_holds_an_outcome_back() -> None:
+    seen: list[bool] = []
+
+    def again(candidate: Candidate) -> Outcome:
+        seen.append(executor.is_holding)
+        return honest(candidate)
+
+    executor = ScreenedExecutor(Inner(), recheck=Rechecks(again))
+    executor.evaluate([start(1000)])
+    assert not executor.is_holding
+    executor.evaluate(children(400))
+    assert seen == [True]
+    assert not executor.is_holding
