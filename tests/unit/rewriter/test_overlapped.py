@@ -8,7 +8,7 @@ from kernel_model import gemm, gemm_is_right, trace
 from test_legality import PRODUCT, assert_keeps, assert_refused, floats_kernel
 
 from tilewright.core.tasks import open_task
-from tilewright.proposers.rewriter.analysis.ranges import simplify
+from tilewright.proposers.rewriter.analysis.ranges import labelled_loops, simplify
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.estimate.cost import estimate
 from tilewright.proposers.rewriter.ir import Kernel, Loop, commands
@@ -33,7 +33,9 @@ def after(kernel: Kernel, machine: Machine, steps: str) -> Kernel:
 
 
 @pytest.mark.parametrize(
-    "shape", [(64, 128, 48), (40, 64, 80)], ids=["even tiles", "a short last tile"]
+    "shape",
+    [(64, 128, 48), (40, 64, 80), (250, 90, 24)],
+    ids=["even tiles", "a short last tile", "partial tiles in all three sizes"],
 )
 def test_a_product_stays_right(machine: Machine, shape: tuple[int, int, int]) -> None:
     kernel = simplify(lift(gemm(*shape), machine))
@@ -50,6 +52,34 @@ def test_a_result_that_fits_local_memory_stays_there(machine: Machine) -> None:
     assert [s.technique for s in steps][:3] == ["overwrite", "keep-operand", "retile"]
     assert gemm_is_right(result, 96, 112, 64)
     assert not any(isinstance(s, Loop) and stores_and_multiplies(s) for s in result.body)
+
+
+def test_partial_last_tiles_do_not_keep_the_loops_of_whole_tiles(machine: Machine) -> None:
+    """Only the loop over columns varies. The blocks of rows inside it become one body."""
+    kernel = simplify(lift(gemm(250, 330, 72), machine))
+    _, result = next(overlapped_sequences(kernel, machine, TECHNIQUES))
+    loops = [loop for _, loop, _ in labelled_loops(result.body) if multiplies(loop)]
+    innermost = [s for s in loops if not any(isinstance(t, Loop) for t in s.body)]
+    assert len(innermost) == 1
+    assert len(innermost[0].body) >= 2 * 8
+
+
+@pytest.mark.parametrize("shape", [(100, 300, 500), (333, 77, 130)])
+def test_moves_are_distributed_although_the_last_tile_is_partial(
+    machine: Machine, shape: tuple[int, int, int]
+) -> None:
+    """A whole tile has enough products between two moves, and most tiles are whole."""
+    kernel = simplify(lift(gemm(*shape), machine))
+    steps, _ = next(overlapped_sequences(kernel, machine, TECHNIQUES))
+    techniques = [s.technique for s in steps]
+    assert techniques[techniques.index("double-accumulator") + 1] == "interleave"
+    for number, technique in enumerate(techniques):
+        if technique.startswith("pipeline"):
+            assert techniques[number + 1] == "interleave"
+
+
+def multiplies(loop: Loop) -> bool:
+    return any("compute" in c.name for c in commands(loop.body))
 
 
 def test_a_result_that_does_not_fit_is_stored_tile_by_tile(machine: Machine) -> None:

@@ -290,8 +290,9 @@ def _distributed(made: Made, machine: Machine, variable: str) -> Made:
     iterations = 1.0
     while iterations < SPREAD:
         work = _work(made[1], machine, variable)
-        loop = next((s for found, s, _ in labelled_loops(made[1].body) if found == work), None)
-        if loop is None or _products(loop.body, machine) * _cycles(machine) < LEAST:
+        inside = (found for found in labelled_loops(made[1].body) if found[0] == work)
+        _, loop, above = next(inside, ("", None, ()))
+        if loop is None or _products(loop, above, machine) * _cycles(machine) < LEAST:
             break
         label = _label(made[1], machine, variable)
         made = _with((Step("interleave", (label,)),), made, machine)
@@ -300,9 +301,17 @@ def _distributed(made: Made, machine: Machine, variable: str) -> Made:
     return made
 
 
-def _products(body: Body, machine: Machine) -> float:
-    """Minimum number of products that a body issues."""
-    return _count(body, lambda name: machine.attribute(name, "uses") is not None)
+def _products(loop: Loop, above: Body, machine: Machine) -> float:
+    """Number of products in an iteration of a loop in a whole tile. Partial last tiles have
+    fewer."""
+
+    def iterations(inner: Loop, around: Body) -> float:
+        return trips(inner, env_of(around))[1]
+
+    def multiplies(name: str) -> bool:
+        return machine.attribute(name, "uses") is not None
+
+    return _count(loop.body, (*above, loop), multiplies, iterations)
 
 
 def _cycles(machine: Machine) -> int:
@@ -315,19 +324,27 @@ def _cycles(machine: Machine) -> int:
 
 def _issued(body: Body, machine: Machine, unit: str) -> float:
     """Minimum number of commands of a unit that a body issues."""
-    return _count(body, lambda name: machine.unit(name) == unit)
+    return _count(
+        body, (), lambda name: machine.unit(name) == unit, lambda loop, _: trips(loop, {})[0]
+    )
 
 
-def _count(body: Body, counts: Callable[[str], bool]) -> float:
-    """Minimum number of commands that a body issues and whose names count."""
+def _count(
+    body: Body,
+    above: Body,
+    counts: Callable[[str], bool],
+    iterations: Callable[[Loop, Body], float],
+) -> float:
+    """Number of commands that a body inside some loops issues and whose names count."""
     count = 0.0
     for stmt in body:
         if isinstance(stmt, Loop):
-            count += trips(stmt, {})[0] * _count(stmt.body, counts)
+            inside = _count(stmt.body, (*above, stmt), counts, iterations)
+            count += iterations(stmt, above) * inside
         elif isinstance(stmt, Command):
             count += counts(stmt.name)
         else:
-            count += _count(children(stmt), counts)
+            count += _count(children(stmt), above, counts, iterations)
     return count
 
 
@@ -344,8 +361,14 @@ def _resident(made: Made, machine: Machine) -> Made:
 
 def _unrolled(made: Made, machine: Machine, tile: str) -> Made:
     """Unrolls the loop around the products of a tile if the result fits, otherwise the inner
-    loops."""
+    loops.
+
+    Where partial last tiles have fewer products, the outer loop stays. Copies of it would only
+    repeat a loop that cannot be unrolled, and leave no room for unrolling the loops inside it.
+    """
     after = _whole(made, machine, tile)
+    if _has_varying_products(after[1], machine, tile):
+        after = made
     while after is made:
         whole = [(s,) for s in steps_for(made[1], machine, "unroll") if s.arguments[1] == "0"]
         made = _first(reversed(whole), made, machine)
@@ -355,13 +378,23 @@ def _unrolled(made: Made, machine: Machine, tile: str) -> Made:
     return _partly_unrolled(after, machine)
 
 
+def _has_varying_products(kernel: Kernel, machine: Machine, tile: str) -> bool:
+    """Whether a loop of products inside a tile has fewer iterations in some tiles."""
+    for _, loop, above in labelled_loops(kernel.body):
+        if _has(loop, machine, "execute") and any(s.var == tile for s in loops_in(above)):
+            fewest, most = trips(loop, env_of(above))
+            if fewest != most:
+                return True
+    return False
+
+
 def _partly_unrolled(made: Made, machine: Machine) -> Made:
     """Several iterations of the innermost loop of products as one, as many as fit."""
     loops = labelled_loops(made[1].body)
     inner = [
         label
         for label, loop, _ in loops
-        if _products(loop.body, machine) and not any(isinstance(s, Loop) for s in loop.body)
+        if _has(loop, machine, "execute") and not any(isinstance(s, Loop) for s in loop.body)
     ]
     steps = [s for s in steps_for(made[1], machine, "unroll") if s.arguments[0] in inner]
     return _first(((s,) for s in reversed(steps)), made, machine)

@@ -121,7 +121,10 @@ def _fused(kernel: Kernel, moves: Stmt, burst: Loop, work: Loop) -> Loop:
 
 
 def _shared_out(kernel: Kernel, loop: Loop, moves: Stmt, burst: Loop, work: Loop) -> Loop:
-    """The number of moves for each iteration of the computation, so that all are issued evenly."""
+    """The number of moves for each iteration of the computation, so that all are issued evenly.
+
+    If the computation has more iterations than the fewest, the last ones issue no moves.
+    """
     above = next(a for s, a in walk_paths(kernel.body) if s is loop)
     env = env_of((*above, loop))
     iterations = int(trips(work, {})[0])
@@ -141,11 +144,12 @@ def _shared_out(kernel: Kernel, loop: Loop, moves: Stmt, burst: Loop, work: Loop
         return burst.lower + done * burst.step
 
     last = first(turn + 1)
+    is_whole = fewest == most and trips(work, env)[1] == iterations
     name = burst.var if burst.var != work.var else fresh_name(kernel, burst.var)
     part = Loop(
         name,
         first(turn),
-        last if fewest == most else minimum(burst.upper, last),
+        last if is_whole else minimum(burst.upper, last),
         burst.step,
         at_value(burst.body, burst.var, var(name)),
     )
