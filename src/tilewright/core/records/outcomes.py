@@ -1,0 +1,227 @@
+"""What an evaluation receives and returns: requests, artifacts, checks, latencies and failures."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from tilewright.core.records.failures import FailureKind, Stage
+from tilewright.core.records.proposals import Candidate
+from tilewright.core.records.targets import LatencyKind
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationRequest:
+    """A candidate to evaluate. The measurement may stop when it exceeds `limit_latency`."""
+
+    candidate: Candidate
+    limit_latency: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """A built candidate: the exact bytes that are checked and measured, and what built them.
+
+    `source` is its text, for a runner that builds it again to examine it; otherwise it is empty.
+    """
+
+    candidate_id: str
+    binary: bytes
+    toolchain: str
+    source: str = ""
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the binary."""
+        return hashlib.sha256(self.binary).hexdigest()
+
+
+BOUND_ERROR = 0.01
+"""The share by which a latency may be below a bound because of the model's error."""
+PRECISIONS = ("exact", "float64", "float32", "tf32-like", "bf16-like", "coarser than bf16")
+"""Classes of precision, the finest first, found by comparison with a wider type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One passed comparison with the reference: its distribution, and a hash of its input seed.
+
+    `precision` is the class of the outputs; empty if the inputs cannot distinguish the classes.
+    """
+
+    seed: int
+    distribution: str
+    precision: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """All checks that a candidate passed. If a check does not pass, the outcome is a `Failed`
+    instead.
+    """
+
+    checks: tuple[Check, ...] = ()
+
+    @property
+    def precision(self) -> str:
+        """The coarsest class of precision of all checks; empty if no check shows one."""
+        seen = {check.precision for check in self.checks}
+        return next((name for name in reversed(PRECISIONS) if name in seen), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A period in which the machine did no useful work, in the unit of the latency.
+
+    `cause` is the name in the breakdown that explains most of it, at source line `line`, if known.
+    """
+
+    start: float
+    length: float
+    cause: str
+    line: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A correct, measured candidate.
+
+    - `latency`: the time of one call, in `unit` ("cycles" or "ns")
+    - `quantity`: how the latency was obtained: "simulated", "measured" or "modelled"
+    - `utilization`: the required operations divided by those that the hardware could perform in
+      the same time, from 0 to 1
+    - `breakdown`: the time by cause
+    - `details`: further numbers, such as instructions or kilobytes accessed
+    - `versions`: the versions of compiler, simulator and configuration, and a hash of the binary
+    - `feedback`: a text for the proposer of the next step, which says what costs most time
+    - `sandbox`: the sandbox of everything that was built or run natively, if the target names one
+    - `warnings`: sentences about differences that the kernel may show on hardware
+    - `noise`: half the interquartile range of the samples divided by their median; 0 if latencies
+      repeat exactly
+    - `samples`: the raw measurements in `unit`, by series and in the order of time, if any
+    - `bound`: a latency that no kernel of the workload can beat according to the target's model
+    - `by_line`: cycles by cause, and other counts, for each source line, if the target knows them
+    - `phases`: cycles by cause before the machine's first work, during its work (in parts with
+      equal work), and after its last work; empty if unknown
+    - `gaps`: the longest periods without work, in the order of time
+
+    >>> import tilewright as tw
+    >>> run = tw.open_run("latest")
+    >>> isinstance(run.best.outcome, tw.Measured), run.best.outcome.unit
+    (True, 'cycles')
+    """
+
+    latency: float
+    unit: str
+    quantity: str
+    utilization: float
+    verdict: Verdict
+    breakdown: Mapping[str, float] = field(default_factory=dict)
+    details: Mapping[str, float] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    artifact_digest: str = ""
+    feedback: str = ""
+    sandbox: str = ""
+    warnings: tuple[str, ...] = ()
+    noise: float = 0.0
+    samples: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    bound: float | None = None
+    by_line: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    phases: tuple[Mapping[str, float], ...] = ()
+    gaps: tuple[Gap, ...] = ()
+
+    def is_of(self, kind: LatencyKind) -> bool:
+        """Whether the latency was obtained as `kind` says, and has its unit."""
+        return (self.quantity, self.unit) == (kind.quantity, kind.unit)
+
+    def is_near_bound(self, share: float) -> bool:
+        """Whether the latency is at most `share` above the bound, and does not refute it."""
+        if self.bound is None or self.refutes_bound:
+            return False
+        return self.latency <= self.bound * (1 + share)
+
+    @property
+    def refutes_bound(self) -> bool:
+        """Whether the latency is clearly below the bound, which must then be wrong."""
+        return self.bound is not None and self.latency < self.bound * (1 - BOUND_ERROR)
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A candidate that failed: the stage, the kind of failure, the log and the source line.
+
+    `bound` is set for "slower_than_limit": the latency it is known to exceed. `sandbox` is that of
+    `Measured`.
+
+    >>> import tilewright as tw
+    >>> failed = tw.evaluate("int kernel", "gemmini:gemm-16x16x16").outcome
+    >>> isinstance(failed, tw.Failed), failed.stage, failed.kind
+    (True, 'build', 'compile_error')
+    """
+
+    stage: Stage
+    kind: FailureKind
+    log: str
+    line: int | None = None
+    bound: float | None = None
+    sandbox: str = ""
+
+
+Outcome: TypeAlias = Measured | Failed
+
+
+@dataclass(frozen=True, slots=True)
+class AttackResult:
+    """The verdict of a task's check on one deliberately wrong kernel, before a search.
+
+    `text` says what the kernel does, `log` how the check rejected it, and `remedy` what to change
+    in the task if the check accepted it. "not told apart" means that the kernel has a lower
+    precision that the task cannot distinguish reliably. The task is then accepted, but its results
+    have no precision class.
+    """
+
+    name: str
+    text: str
+    verdict: Literal["rejected", "accepted", "not told apart", "does not apply"]
+    log: str = ""
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalResult:
+    """A correct run of a kernel on an external simulator or on the chip.
+
+    `latency` is None if the simulator only checks results; `details` contains further numbers.
+    """
+
+    simulator: str
+    latency: float | None
+    instructions: float
+    wall_s: float
+    unit: str = "cycles"
+    versions: Mapping[str, str] = field(default_factory=dict)
+    details: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """A kernel that results are compared with. It is evaluated like a candidate of a run.
+
+    `name` is the target's name for it, such as "tuned"; `candidate_id` is the hash of its source.
+    """
+
+    name: str
+    candidate_id: str
+    outcome: Outcome
+
+    @property
+    def latency(self) -> float | None:
+        """Latency if measured, else None."""
+        return self.outcome.latency if isinstance(self.outcome, Measured) else None
+
+    @property
+    def utilization(self) -> float | None:
+        """Utilisation if measured, else None."""
+        return self.outcome.utilization if isinstance(self.outcome, Measured) else None

@@ -1,0 +1,215 @@
+"""What a target declares about itself: its menu, commands, kernel language, facts and latencies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from tilewright.core.records.failures import GENERAL_FAILURES
+from tilewright.core.records.workloads import Workload
+from tilewright.core.templates import TemplateNotation
+
+Quantity = Literal["simulated", "measured", "modelled"]
+"""How a latency was obtained."""
+
+
+@dataclass(frozen=True, slots=True)
+class MenuOption:
+    """One optimisation of a target's menu.
+
+    `id` is stable and appears in plans. `text` is the description that a proposer reads.
+    `technique` names the transformation of the built-in rewriter, and is empty if only a language
+    model can carry out the optimisation. `kinds` lists the workloads to which the option applies,
+    by the first word of their names; empty for all workloads. The option can help only a kernel
+    that has one of the facts in `needs` (see `proposers.rewriter.facts`) and that loses at least
+    the share `worth` of its time to the causes in `saves`. If these are empty, any kernel will do.
+    """
+
+    id: str
+    text: str
+    technique: str = ""
+    kinds: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    saves: tuple[str, ...] = ()
+    worth: float = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class CommandEffect:
+    """What one accelerator command reads, writes or configures, as the target declares it.
+
+    `operands` contains a role for each parameter of the macro, in order; docs/targets.md lists the
+    roles. The rewriter and the hazard checks know nothing else about commands.
+    """
+
+    name: str
+    operands: tuple[str, ...]
+    unit: str
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A worked example for language models, shown with plans on one of its menu options."""
+
+    name: str
+    options: tuple[str, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class KernelLanguage:
+    """The language in which the kernels of a target are written.
+
+    - `file`: the name of a kernel's file in folders and in messages
+    - `entry`: the function that a kernel defines
+    - `fence`: the tag of a fenced block in prompts
+    - `comment`: the characters that begin a comment up to the end of the line
+    - `lexer`: the name of the Pygments lexer that colours kernels
+    - `keywords`: names that no argument may have
+    - `normal_form`: a function that returns equal texts for two sources only if both have the same
+      tokens. It must be a function of a module, because it is sent to other processes.
+    - `templates`: how templates declare parameters; None if the language has no templates
+    - `plain`: a function that returns a workload's kernel in the newest version of the language,
+      or raises `InputError` if this is not possible; None if kernels are read as they are
+    - `constants`: a function that returns the arguments of a workload's kernels that are not
+      arrays, by name; None if there are none
+    """
+
+    name: str
+    file: str
+    fence: str
+    comment: str
+    lexer: str
+    normal_form: Callable[[str], str]
+    keywords: frozenset[str] = frozenset()
+    entry: str = "kernel"
+    templates: TemplateNotation | None = None
+    plain: Callable[[str, Workload], str] | None = None
+    constants: Callable[[Workload], Mapping[str, object]] | None = None
+
+    @property
+    def suffix(self) -> str:
+        """The suffix of kernel files, including the dot."""
+        return Path(self.file).suffix
+
+    def located(self, message: str, line: int | None) -> str:
+        """The message, preceded by the file and by the line of the kernel if it is known."""
+        return f"{self.file}:{line}: {message}" if line else message
+
+
+@dataclass(frozen=True, slots=True)
+class FolderTemplate:
+    """The content of a new kernel folder of a target (`tilewright init`).
+
+    `workload` is the name, without the target, of the workload from which the folder takes arrays,
+    operations and starting kernel. `reference` is the text of `reference.py`, and `reduction` the
+    number of products that each output sums. `skeleton` is a Jinja template of a kernel without a
+    body, for the user's own arrays. It can use `parameters`, the C declarations of the arguments,
+    and `inputs` and `outputs`. `tolerance` contains the absolute and the relative tolerance, and is
+    empty if the target's own rule applies. `inputs` is TOML text that describes the values of each
+    input, and is empty for the usual values.
+    """
+
+    workload: str
+    reduction: int
+    reference: str
+    skeleton: str
+    tolerance: tuple[float, ...] = ()
+    inputs: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineFact:
+    """One number or word about a machine, where it comes from, and what it means.
+
+    Facts that are `first` are shown at the beginning of the work on a kernel, others on request.
+    """
+
+    name: str
+    value: str
+    source: str
+    meaning: str = ""
+    first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """An entry of a breakdown, and what it counts.
+
+    Each cycle is counted for exactly one of a target's `exclusive` causes; other causes overlap.
+    """
+
+    name: str
+    meaning: str
+    exclusive: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyKind:
+    """How all latencies of a target are obtained, and their unit, such as "cycles" or "ns".
+
+    >>> str(LatencyKind("simulated", "cycles"))
+    'simulated cycles'
+    """
+
+    quantity: Quantity
+    unit: str
+
+    def __str__(self) -> str:
+        return f"{self.quantity} {self.unit}"
+
+
+@dataclass(frozen=True, slots=True)
+class TargetBrief:
+    """Everything that a proposer may know about a target. It has no access to the evaluator.
+
+    `latency` is the kind of its latencies; an outcome with a latency of another kind is refused.
+    `costs` states the costs of operations, and `plan_hints` says how detailed a plan must be. Only
+    language models read these two. `settings` lists the target's own settings by name, each with
+    its values, the default first. `failures` explains the kinds of failure that only this target
+    has. `causes` explains the entries that a breakdown may have. `facts` are shown only on request.
+    `model` returns the modelled latency of a workload's kernel in ns, or None if the kernel breaks
+    a rule. Only targets that model latencies without running kernels have it. It must be a function
+    of a module, because it is sent to other processes.
+    """
+
+    name: str
+    isa: str
+    rules: str
+    menu: tuple[MenuOption, ...]
+    commands: tuple[CommandEffect, ...]
+    limits: Mapping[str, int]
+    constants: Mapping[str, int]
+    language: KernelLanguage
+    latency: LatencyKind
+    examples: tuple[Example, ...] = ()
+    costs: str = ""
+    plan_hints: str = ""
+    settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    failures: Mapping[str, str] = field(default_factory=dict)
+    causes: tuple[Cause, ...] = ()
+    facts: tuple[MachineFact, ...] = ()
+    model: Callable[[str, Workload], float | None] | None = None
+
+    @property
+    def failure_kinds(self) -> frozenset[str]:
+        """Every kind of failure that a kernel of the target may have."""
+        return GENERAL_FAILURES.union(self.failures)
+
+    @property
+    def exclusive_causes(self) -> tuple[str, ...]:
+        """The causes of which every cycle has exactly one; empty where all causes may overlap."""
+        return tuple(cause.name for cause in self.causes if cause.exclusive)
+
+    def menu_for(self, workload: Workload) -> tuple[MenuOption, ...]:
+        """The options that apply to the kind of a workload; all options for a kernel folder.
+
+        The kind is the first word of a registered name: `gemm` of `gemm-512x512x512`.
+        """
+        if Path(workload.source).is_absolute():
+            return self.menu
+        kind = workload.source.partition("-")[0]
+        return tuple(o for o in self.menu if not o.kinds or kind in o.kinds)
