@@ -17,7 +17,7 @@ from tilewright.parts.differences import MOST_EXTREMES, beyond
 from tilewright.parts.float_error import FACTOR, deviations, error_of, follow
 from tilewright.parts.followed import Followed
 from tilewright.parts.problem import Array, ProductProblem, in_orders, products_of
-from tilewright.targets.trainium.problems import create_problem
+from tilewright.targets.trainium.problems.create import create_problem
 from tilewright.targets.trainium.shapes import parse_shape
 
 SIZE, COLUMNS, TERMS = 2048, 16, 512

@@ -9,7 +9,7 @@ import pytest
 
 from tilewright.parts.cases import Cases
 from tilewright.targets.trainium.machine import load_machine
-from tilewright.targets.trainium.problems import create_problem
+from tilewright.targets.trainium.problems.create import create_problem
 from tilewright.targets.trainium.program import Call, parse, run_program, trace_program
 from tilewright.targets.trainium.shapes import parse_shape
 

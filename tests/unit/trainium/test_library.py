@@ -14,7 +14,7 @@ from tilewright.parts.case import Case
 from tilewright.parts.cases import Cases
 from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.machine import load_machine
-from tilewright.targets.trainium.problems import create_problem
+from tilewright.targets.trainium.problems.create import create_problem
 from tilewright.targets.trainium.program import Call, parse, run_program
 from tilewright.targets.trainium.shapes import KINDS, REGISTERED, Shape, parse_shape
 

@@ -17,7 +17,7 @@ from tilewright.targets.trainium.evaluator import LATENCY, versions
 from tilewright.targets.trainium.latency.costs import CAUSES
 from tilewright.targets.trainium.machine import Machine, load_machine
 from tilewright.targets.trainium.modelling import modelled_ns
-from tilewright.targets.trainium.problems import create_problem
+from tilewright.targets.trainium.problems.create import create_problem
 from tilewright.targets.trainium.shapes import KINDS, MOST_BYTES, REGISTERED, parse_shape
 from tilewright.targets.trainium.task import TrainiumTask
 from tilewright.targets.trainium.translation.plain import constants_of, in_nki_2

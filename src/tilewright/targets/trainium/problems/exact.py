@@ -1,0 +1,60 @@
+"""The oracles of kernels that only move or compare values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from tilewright.core.records import Argument
+from tilewright.parts.inputs import Array
+from tilewright.targets.trainium.shapes import Shape
+
+
+class ExactProblem:
+    """Kernels that only move or compare values, whose results have no rounding errors."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.fingerprint = f"trainium {shape.kind} reference 1"
+        self.reduction = 1
+        self._shape = shape
+
+    def reference(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """`out` with the values of `x`."""
+        given = inputs["x"]
+        if self._shape.kind == "transpose":
+            return {"out": np.ascontiguousarray(given.swapaxes(1, 2))}
+        size = self._shape.sizes[2]
+        rows, columns = given.shape[0] - size + 1, given.shape[1] - size + 1
+        across = given[:, :columns]
+        for i in range(1, size):
+            across = np.maximum(across, given[:, i : i + columns])
+        found = across[:rows]
+        for i in range(1, size):
+            found = np.maximum(found, across[i : i + rows])
+        return {"out": found}
+
+
+class LargeExactProblem(ExactProblem):
+    """The same with hundreds of megabytes of inputs, which are drawn in a fraction of the time.
+
+    Three distributions show what the usual ones of large tasks show: rounded values, parts that are
+    far smaller or larger than others, and maxima that were started at 0.
+    """
+
+    distributions = ("small", "mixed scales", "shifted below")
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__(shape)
+        self.fingerprint += ", large"
+
+    def draw(self, argument: Argument, distribution: str, rng: np.random.Generator) -> Array:
+        """Values of the input; each row of `mixed scales` has a power of two as its scale."""
+        values = rng.random(argument.shape, np.float32)
+        values -= np.float32(0.5)
+        if distribution == "mixed scales":
+            powers = rng.integers(-20, 21, (*argument.shape[:-1], 1))
+            values *= np.ldexp(np.float32(1), powers).astype(np.float32)
+        if distribution == "shifted below":
+            values -= np.float32(1000)
+        return values

@@ -1,0 +1,71 @@
+"""The oracle of normalisations and running sums."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tilewright.parts.float_error import follow
+from tilewright.parts.followed import Followed
+from tilewright.parts.inputs import Array
+from tilewright.parts.problem import FormulaProblem, chosen, sampled_rows
+from tilewright.targets.trainium.shapes import Shape
+
+_IN_CACHE = 1 << 17  # elements of float64
+_ROWS = {"cumsum": "x", "rmsnorm": "a", "layernorm": "input_tensor"}
+
+
+class RowProblem(FormulaProblem):
+    """Normalisations and running sums, in which each output row depends on one input row."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.fingerprint = f"trainium {shape.kind} reference 1"
+        self.reduction = shape.sizes[1]
+        self._kind = shape.kind
+
+    def operands(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        """The inputs; for a running sum, also the last column that each output adds."""
+        if self._kind != "cumsum":
+            return inputs
+        return {**inputs, "ends": np.arange(inputs["x"].shape[1])}
+
+    def reference(self, inputs: Mapping[str, Array]) -> dict[str, Followed]:
+        """All outputs, computed for some rows at a time so that they stay in a processor's
+        cache."""
+        operands = self.operands(inputs)
+        name = _ROWS[self._kind]
+        rows = operands[name]
+        exact = np.empty(rows.shape)
+        deviation = np.empty(rows.shape)
+        step = max(1, _IN_CACHE // rows.shape[1])
+        for first in range(0, len(rows), step):
+            part = slice(first, first + step)
+            found = follow(self.formula, {**operands, name: rows[part]})["out"]
+            exact[part], deviation[part] = found.exact, found.deviation
+        return {"out": Followed(exact, deviation, [], ())}
+
+    def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:
+        """`out` from the rows and, for normalisations, their weights."""
+        if self._kind == "cumsum":
+            rows = operands["x"]
+            summed = np.arange(rows.shape[1])[:, None] <= operands["ends"]
+            return {"out": rows @ summed.astype(np.float64)}
+        if self._kind == "rmsnorm":
+            rows = operands["a"]
+            return {"out": rows / np.sqrt((rows * rows).mean(-1, keepdims=True)) * operands["g"]}
+        rows = operands["input_tensor"]
+        centred = rows - rows.mean(-1, keepdims=True)
+        spread = np.sqrt(rows.var(-1, keepdims=True) + 1e-5)
+        return {"out": centred / spread * operands["gamma_vector"] + operands["beta_vector"]}
+
+    def sample(
+        self, operands: Mapping[str, Array], rng: np.random.Generator
+    ) -> Mapping[str, Array]:
+        """Some rows; for a running sum, some columns."""
+        name = _ROWS[self._kind]
+        found = {**operands, name: sampled_rows(operands[name], rng)}
+        if self._kind == "cumsum":
+            found["ends"] = operands["ends"][chosen(len(operands["ends"]), 32, rng)]
+        return found
