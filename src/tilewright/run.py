@@ -95,7 +95,7 @@ def stepwise(
     on_event: OnEvent = lambda event: None,
     executor: str = LOCAL,
 ) -> Iterator[Stepwise]:
-    """The same run for a caller with a loop of their own, as a context manager that gives a
+    """Begin the run of `optimize` for a caller who has an own loop: a context manager that gives a
     `Stepwise`.
 
     Raises the exceptions of `optimize`. Leaving the block before the budget is spent interrupts the

@@ -352,6 +352,23 @@ def test_pages_fit_their_width_and_have_no_serious_fault_of_access(
     seen.errors[:] = [error for error in seen.errors if "404" not in error]  # of /runs/none
 
 
+def test_the_list_of_runs_is_not_cut_on_a_phone(
+    page: playwright.Page, serve: Callable[..., str], tmp_path: Path
+) -> None:
+    store(tmp_path, history(9, lines=8), task="gemmini:conv-56x56x128x128-k3-s1-and-a-long-name")
+    page.set_viewport_size({"width": 400, "height": 900})
+    opened(page, serve(tmp_path))
+    box = page.get_by_role("region", name="Table of runs")
+    assert box.evaluate("box => box.scrollWidth - box.clientWidth") == 0
+    assert page.get_by_role("columnheader").all_inner_texts() == [
+        "compare",
+        "run",
+        "workload",
+        "status",
+        "speedup",
+    ]
+
+
 def test_a_name_of_another_site_that_leads_here_is_refused(
     page: playwright.Page, serve: Callable[..., str], tmp_path: Path, seen: Seen
 ) -> None:

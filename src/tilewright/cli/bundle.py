@@ -13,7 +13,7 @@ from tilewright.cli.output import check_outputs, write_bytes, write_json
 from tilewright.cli.wrapping import between_words
 
 if TYPE_CHECKING:
-    from tilewright.bundles import Verification
+    from tilewright.bundles import Row, Verification
 
 EPILOG = """
 \b
@@ -114,6 +114,13 @@ def _as_json(found: Verification) -> dict[str, object]:
     }
 
 
+def _compared(row: Row) -> str:
+    """How the value on this machine compares with the bundle's, and the value if they differ."""
+    if not row.same:
+        return f"{row.here} (differs)"
+    return "the same" if row.recorded == row.here else f"{row.here} (the same within the noise)"
+
+
 def _print(found: Verification) -> None:
     from rich.table import Table
     from rich.text import Text
@@ -123,12 +130,9 @@ def _print(found: Verification) -> None:
     table = Table("", box=None, pad_edge=False)
     for heading in ("in the bundle", "here"):
         table.add_column(heading, overflow="fold")
-    table.add_column("")
     for row in found.rows:
         style = "green" if row.same else "bold red" if row.matters else "yellow"
-        equal = "same" if row.recorded == row.here else "same within the noise"
-        mark = Text(equal if row.same else "differs", style=style)
-        table.add_row(Text(row.name), Text(row.recorded), Text(row.here), mark)
+        table.add_row(Text(row.name), Text(row.recorded), Text(_compared(row), style=style))
     console = results()
     console.print(table)
     verdict = "confirmed" if found.confirmed else "not confirmed"

@@ -15,7 +15,7 @@ from rich.segment import Segment
 
 from tilewright.core.text import plain_text
 
-PLAIN_WIDTH = 120
+PLAIN_WIDTH = 80
 """Number of columns if the output is not a terminal (logs, pipes)."""
 
 

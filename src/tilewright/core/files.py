@@ -42,7 +42,9 @@ def read_bytes(path: Path, most: int) -> bytes:
 
 
 def read_text(path: Path, most: int) -> str:
-    """The same as UTF-8 text. Raises `OSError` also for a file that is not UTF-8 text."""
+    """The content of a file as UTF-8 text. Raises `OSError` as `read_bytes` does, and also if the
+    content is not UTF-8 text.
+    """
     try:
         return read_bytes(path, most).decode()
     except UnicodeDecodeError as error:

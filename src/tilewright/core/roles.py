@@ -423,8 +423,8 @@ class Task(Protocol):
 
 
 class CheckCase(Protocol):
-    """One comparison of a task's check, to which any outputs can be passed. Arrays are data by
-    name.
+    """One comparison of a task's check, to which any outputs can be passed. Arrays are
+    mappings from the names of arguments to data.
     """
 
     @property

@@ -130,7 +130,7 @@ def _template_in(folder: Path, target: Target) -> KernelTemplate | None:
 
 
 def open_workload(name: str, settings: Mapping[str, object]) -> OpenTask:
-    """The same for names "target:workload" only, without looking for a folder."""
+    """Open a workload by its name "target:workload"; folders are not looked up."""
     target = _target_named(name, settings)
     spec = name.partition(":")[2] if ":" in name else name
     _check_settings(target, settings)

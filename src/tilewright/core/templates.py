@@ -89,7 +89,7 @@ class ParameterSpace(Hashable, Protocol):
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """The axes."""
+        """The parameters, which are the axes of the points."""
         ...
 
     def points(self) -> tuple[Point, ...]:

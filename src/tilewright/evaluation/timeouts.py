@@ -59,7 +59,7 @@ def load() -> tuple[float, int]:
 
 
 def load_in_words() -> str:
-    """The same as part of a sentence."""
+    """The load and the number of cores as part of a sentence."""
     return "{:.1f} on {} cores".format(*load())
 
 

@@ -27,11 +27,15 @@ seed. It is part of every cache key.
 """
 
 DISTRIBUTIONS = ("small", "full-range", "sparse", "extremes", "structured")
-"""`small`: outputs spread over the whole int8 range, the strongest test of values.
-`full-range`: uniform over the type, outputs saturate. `sparse`: about four products of an output
-are not zero. `extremes`: the type's bounds, zero and one; for floats rows of denormals, of large
-and of small values. `structured`: `small` but for rows and blocks that are zero, equal or constant,
-and for whole numbers sometimes `extremes`, and arrays of one sign (`parts.structured`)."""
+"""The distributions of inputs of all types.
+
+`small`: outputs spread over the whole range of int8, which is the strongest test of values.
+`full-range`: uniform over the type; outputs saturate.
+`sparse`: about four products of each output are not zero.
+`extremes`: the bounds of the type, zero and one; for floats, rows of denormals, of large values and
+of small values.
+`structured`: like `small`, but with rows and blocks that are zero, equal or constant; for whole
+numbers sometimes like `extremes`, and sometimes with values of one sign (`parts.structured`)."""
 
 FLOAT_DISTRIBUTIONS = (
     *DISTRIBUTIONS,
@@ -44,21 +48,28 @@ FLOAT_DISTRIBUTIONS = (
     "shifted below",
     "huge values",
 )
-"""Those of tasks with arguments of floating point. `shifted mean`: 1000 with a deviation of 1.
-`shifted below`: -1000 with a deviation of 1, where a maximum that was started at 0 is wrong, and
-rows of the same values times a thousand or ten million, where one started at -1e4 or -1e9 is.
-`constant rows`: one value for all of a row. `mixed scales`: twelve orders of magnitude in a row.
-`near overflow`: sums of products reach 1e36. `denormals`: the first argument has them only.
-`outliers`: `small` but for one value in about a thousand, which is a thousand times one more than
-its size, so that a part of the inputs does not tell what the others are. `huge values`: the first
-argument reaches 1e36 divided by the terms of a sum. The numbers are those of float32; types of less
-range or fewer digits get what they can tell apart."""
+"""The distributions of tasks with floating-point arguments.
+
+`shifted mean`: 1000 with a standard deviation of 1.
+`shifted below`: -1000 with a standard deviation of 1, and rows of such values times a thousand or
+ten million. A running maximum that starts at 0, -1e4 or -1e9 is wrong on them.
+`constant rows`: all values of a row are equal.
+`mixed scales`: values of twelve orders of magnitude in a row.
+`near overflow`: sums of products reach 1e36.
+`denormals`: all values of the first argument are denormal.
+`outliers`: like `small`, but about one value in a thousand is about a thousand times as large, so
+that a part of the inputs does not determine the others.
+`huge values`: the first argument reaches 1e36 divided by the number of terms of a sum.
+
+These numbers are for float32. Types with a smaller range or fewer digits get values that they can
+represent."""
 
 OF_TIMED_INTEGERS = "mixed ranges"
-"""Of calls that are timed where all inputs are whole numbers: rows of `small` and of `full-range`
-values, in random order. Timed on `small` values alone, sums of 16 bits and skipped zeros would look
-fast that most inputs do not allow; on `full-range` values alone, most outputs saturate, and their
-sign would do."""
+"""The distribution of timed calls if all inputs are whole numbers: rows of `small` and of
+`full-range` values in random order. On `small` values alone, a kernel could gain time by sums of 16
+bits or by skipping zeros, which most inputs do not allow. On `full-range` values alone, most
+outputs saturate, so a kernel could compute only their signs.
+"""
 
 _OUTPUT_DEVIATION = 45.0  # of a sum of products, so that few outputs of int8 saturate
 _LIMIT_INT32 = 1 << 20  # biases of any distribution stay far from overflowing sums
@@ -114,20 +125,20 @@ def draw(
 
 
 FILLS = ("nan", "half nan", "numbers", "positive", "negative", "zeros", "one value")
-"""What an output contains before a call. A kernel must depend on none of it: neither on finding NaN
-nor on finding numbers, of whatever sign, or the same number everywhere. The first three differ only
-for floats; whole numbers are random.
+"""Kinds of contents that an output has before a call. The results of a kernel must not depend on
+them: on NaN, on numbers of any sign, or on the same number everywhere. The first three kinds are
+the same for whole numbers, which are then random.
 """
 _NAN_SHARES = {"nan": 1.0, "half nan": 0.5}
 
 
 def poison(argument: Argument, rng: np.random.Generator, fill: str = "nan") -> Array:
-    """Contents of an output before a call, so that elements that a kernel does not write are
-    detected, and kernels that read them.
+    """Contents of an output before a call. They reveal elements that a kernel does not write, and
+    kernels that read an output before they write it.
 
-    `fill` is one of `FILLS`. NaN have random digits. Numbers are like those of an earlier result:
-    of random bytes, half are floats so close to zero that they are right wherever a kernel should
-    write zero, for instance after a ReLU.
+    `fill` is one of `FILLS`. NaN have random digits. Numbers are as large as those of an earlier
+    result. Random bytes would not do: half of them are floats close to zero, which would be
+    accepted wherever a kernel should write zero, for instance after a ReLU.
     """
     if not is_float(argument.dtype):
         found = np.frombuffer(rng.bytes(bytes_of([argument])), argument.dtype)

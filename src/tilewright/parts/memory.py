@@ -17,8 +17,9 @@ _KEPT = 256 << 20
 def keep_freed_memory() -> None:
     """Let the C library reuse the memory of freed large arrays. Without glibc, this has no effect.
 
-    By default each is given back to the system and the next one is mapped anew, page by page:
-    that was half the CPU time of comparing a host-c kernel's outputs (docs/results/host-c.md).
+    By default, the library returns each large array to the system and maps the next one page by
+    page, which was half the CPU time of comparing a host-c kernel's outputs
+    (docs/results/host-c.md).
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:
@@ -28,8 +29,8 @@ def keep_freed_memory() -> None:
 
 @contextmanager
 def memory_limit(most: int) -> Iterator[None]:
-    """A context manager that limits further address space; without a limit if the system does not
-    report the present size.
+    """A context manager that limits the address space to the present size and `most` further bytes.
+    If the system does not report the present size, there is no limit.
     """
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[0])

@@ -57,8 +57,9 @@ def reference(NAMES):
 class Description:
     """The content of `workload.toml` besides the arguments.
 
-    `tolerance` is absolute and relative, empty for the target's own rule; `inputs` is TOML for the
-    `inputs` of arguments by name, without those of the usual ones; `operations_note` a comment.
+    `tolerance` contains the absolute and the relative error, or nothing if the target's rule
+    applies. `inputs` contains the TOML text of the field `inputs` for arguments that need one, by
+    name. `operations_note` is a comment on the number of operations.
     """
 
     name: str
@@ -147,9 +148,11 @@ def from_function(
 
 
 def _tolerance(outputs: Sequence[Argument], size: float) -> tuple[float, float]:
-    """Absolute and relative, for outputs that no rule covers and that are about as large as `size`.
+    """Absolute and relative tolerance for outputs that are about as large as `size`, if no rule of
+    the target covers them.
 
-    Elements far smaller than their neighbours are mostly what cancellation left of those.
+    The absolute error is needed for elements that are far smaller than their neighbours, because
+    most of these are the result of cancellation.
     """
     short = any(a.dtype in ("float16", "bfloat16") for a in outputs)
     absolute, relative = (1e-3, 1e-2) if short else (5e-4, 1e-4)
@@ -160,8 +163,8 @@ def _tolerance(outputs: Sequence[Argument], size: float) -> tuple[float, float]:
 class _Example:
     """The results of one call of a function.
 
-    `inputs` is TOML for the `inputs` of each argument whose values show what they look like. `size`
-    is the root mean square of the largest output, 1 where that is 0 or not finite.
+    `inputs` contains the TOML text of the field `inputs` for each argument with a usable range.
+    `size` is the root mean square of the largest output, or 1 if that is 0 or not finite.
     """
 
     arguments: tuple[Argument, ...]
@@ -210,7 +213,7 @@ def _called(file: Path, function: str) -> _Example:
 
 
 def _likeness(values: NDArray[Any]) -> str:
-    """TOML for random values like these; empty for whole numbers and for values all alike."""
+    """TOML for random values in the same range; empty for whole numbers and equal values."""
     if not is_float(values.dtype.name) or not values.size:
         return ""
     numbers = values.astype(np.float64)
@@ -221,7 +224,7 @@ def _likeness(values: NDArray[Any]) -> str:
 
 
 def _is_tensor(value: Any) -> bool:
-    """Whether the value is one of torch, which need not be installed."""
+    """Whether the value is a torch tensor; works without torch."""
     return type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach")
 
 

@@ -79,7 +79,7 @@ class ProductProblem(FormulaProblem):
     """The name of the output."""
 
     def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:
-        """The product."""
+        """The matrix product, by the name of the output."""
         return {self.output: operands["left"] @ operands["right"]}
 
     def sample(

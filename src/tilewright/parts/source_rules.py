@@ -1,8 +1,8 @@
-"""Refuses kernel sources that could reach beyond themselves while they are compiled.
+"""Refuses kernel sources that could misuse the compiler.
 
-A candidate is untrusted text that the compiler reads on this machine. What is refused here could
-pull other files into the artifact or emit instructions that are not in the C text; a sandbox around
-the compiler is a second wall, not a replacement.
+A candidate is untrusted text that the compiler reads on this machine. Constructs are refused if
+they could include other files in the artifact, or emit instructions that the C text does not
+contain. The compiler also runs in a sandbox, which does not replace these rules.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from tilewright.core.records import Failed, KernelLanguage
 
 MAX_SOURCE_BYTES = 1 << 20
-"""Far over any kernel a person or model writes; keeps a flood of text away from the compiler."""
+"""Maximum size of a source, far more than any kernel needs. Larger texts do not reach the compiler.
+"""
 
 _DIRECTIVES = {
     "define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif", "include", "pragma",
@@ -28,26 +29,30 @@ _COMPILERS_OWN = re.compile(
     r"always_inline|noinline|flatten|hot|cold|nothrow|may_alias|vector_size)__)",
     re.ASCII,
 )
-"""Names of the compiler's, with those of attributes and of questions to the compiler. Headers of
-the C library define others under which tokens are pasted or become text: `__CONCAT`, `__STRING`,
-`__REDIRECT`."""
+"""Names that the compiler defines, including attributes and tests such as `__has_builtin`. Headers
+of the C library define further names, which are refused because some of them join tokens or make
+text of them: `__CONCAT`, `__STRING`, `__REDIRECT`.
+"""
 _OF_ONE_BUILD = re.compile(
     r"\b__(?:DATE|TIME|TIMESTAMP|COUNTER|FILE|FILE_NAME|BASE_FILE|INCLUDE_LEVEL)__\b", re.ASCII
 )
-"""Macros by which a kernel that is built again could become another one, or learn where it is."""
+"""Macros whose value depends on the build. With them, a kernel could be different code when it is
+built again, or find out where it is built."""
 _RAW_STRING = re.compile(r"\b(?:u8|u|U|L)?R\"")
 _DIRECTIVE = re.compile(r"[ \t\f\v]*(?:#|%:)[ \t\f\v]*(\w*)(.*)")
 _INCLUDE = re.compile(r"""\s*(?:<([^>]*)>|"([^"]*)")\s*""")
 _PLAIN_TEXT = re.compile(r'"[\w.,=+/ -]*"', re.ASCII)
-"""Attributes hand their text to the assembler as it is: a quote, a line end or a semicolon in the
-name of a section begins another line there."""
+"""Strings that are allowed. The compiler passes the text of attributes to the assembler unchanged,
+so a quote, a line end or a semicolon in the name of a section would begin a new line of assembler.
+"""
 _UNROLL = re.compile(r"\s*(GCC\s+)?unroll\b.*")
 _TOKENS = re.compile(
     r"""//[^\n]*|/\*.*?(?:\*/|\Z)|(?P<open>["'])(?:\\[^\n]|(?!(?P=open))[^\\\n])*(?P<end>(?P=open))?""",
     re.DOTALL,
 )
-"""Comments, strings and characters. What is not closed ends with its line, so that every character
-is read once; `end` is then missing."""
+"""Comments, strings and character constants. A string that is not closed ends with its line, and
+the group `end` is then missing, so that every character is read once.
+"""
 
 
 def check_source(
@@ -60,10 +65,10 @@ def check_source(
 ) -> Failed | None:
     """A `compile_error` that names the line of the first forbidden construct, or None.
 
-    `language` is C, or one that has its preprocessor. Only `headers` may be included; beside
-    unrolling, `pragmas` are those allowed, as they are written ("omp ..." for any that begin so).
-    `instead_of_assembler` tells the author what to do
-    ("use the command macros"). `own_names` are further names of the language's that begin with two
+    `language` is C, or a language that uses the C preprocessor. Only `headers` may be included. The
+    allowed pragmas are those for unrolling and `pragmas`, in their exact text; "omp ..." allows all
+    that begin with "omp". `instead_of_assembler` tells the author what to use instead ("use the
+    command macros"). `own_names` matches further names of the language that begin with two
     underscores.
     """
     if len(source.encode()) > MAX_SOURCE_BYTES:
@@ -104,7 +109,7 @@ def _joined_lines(source: str) -> list[tuple[int, str]]:
 
 
 def _without_comments(match: re.Match[str]) -> str:
-    """Comments become white space and strings stay: an include's file name is one."""
+    """White space for a comment. Strings stay, because the file name of an include is a string."""
     token = match.group()
     return " " + _line_ends(match) if token.startswith(("//", "/*")) else token
 
@@ -114,16 +119,17 @@ def _line_ends(match: re.Match[str]) -> str:
 
 
 def _without_texts(match: re.Match[str]) -> str:
-    """Neither comments nor strings, but the quote of one that is not closed."""
+    """Nothing for comments and closed strings; the quote of a string that is not closed stays."""
     opened = match.group("open")
     return opened if opened and not match.group("end") else _line_ends(match)
 
 
 def _ambiguous(line: str) -> str | None:
-    """Text that a compiler may read as the beginning of something else than was read here.
+    """The reason to refuse a line that a compiler may read in another way than this module; or
+    None.
 
-    `line` has neither comments nor strings left. After an unclosed quote or in a raw string, what
-    looks like a comment here may be code to the compiler.
+    `line` contains no comments and no closed strings. After an unclosed quote or in a raw string,
+    text that looks like a comment here may be code for the compiler.
     """
     if re.search(r"['\"\\]", line):
         return "a quote is not closed, or there is a backslash outside a string"
@@ -131,21 +137,21 @@ def _ambiguous(line: str) -> str | None:
 
 
 def _made_text(code: str, bare: str) -> str | None:
-    """Text that may become more than a name where an attribute takes it.
+    """The reason to refuse a line whose text could become assembler through an attribute; or None.
 
-    `code` has no comments left, `bare` no strings either.
+    `code` contains no comments, and `bare` neither comments nor strings.
     """
     directive = _DIRECTIVE.match(bare)
     if directive is not None and directive.group(1) == "include":
         return None  # only the listed headers may be included
     rest = bare if directive is None else "".join(directive.groups())
     if "#" in rest or "%:" in rest:
-        return "# that joins tokens, or makes text of them, is not allowed in a kernel"
+        return "the operators # and ## are not allowed in a kernel"
     for token in _TOKENS.finditer(code):
         if token.group().startswith('"') and not _PLAIN_TEXT.fullmatch(token.group()):
             return (
                 f"the string {token.group()[:40]} is not allowed in a kernel: strings may contain "
-                "only letters, digits, spaces and _.,=+/- alone"
+                "only letters, digits, spaces and _.,=+/-"
             )
     return None
 
@@ -171,7 +177,7 @@ def _forbidden(
         if not is_own and not _COMPILERS_OWN.fullmatch(name):
             return (
                 f"{name} is not allowed in a kernel: of the names that begin with two underscores, "
-                "only the compiler's own are"
+                "only those of the compiler are allowed"
             )
     if _RAW_STRING.search(line):
         return "raw strings are not allowed in a kernel"

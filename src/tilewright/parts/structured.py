@@ -16,15 +16,17 @@ Array = NDArray[Any]
 FEWEST = 4
 """Minimum size of an axis whose slices get structure."""
 _END = 0.9  # probability that the first, or the last, slice along an axis is zero
-_BAND = 4  # a band of slices takes at most one in this many of an axis
+_BAND = 4  # a band has at most this fraction (1 / _BAND) of the slices of an axis
 _ONE_SIGN = 0.75  # probability that whole numbers have one sign
 _WHOLE = 0.125  # probability of an array that is zero but for one element or a diagonal
 
 
 def structured(values: Array, rng: np.random.Generator) -> Array:
-    """`values`, changed in place: along each axis, a band holds copies of one slice; a block holds
-    one value; another band is zero, and so are, with a high probability, the first and the last
-    slices along each axis.
+    """`values`, which are changed in place as follows.
+
+    Along each axis, a band of slices at a random place becomes copies of its first slice. A block
+    gets the same value everywhere, and a band along one axis becomes zero. With a high probability,
+    the first and the last slice along each axis become zero, too.
     """
     axes = [axis for axis, size in enumerate(values.shape) if size >= FEWEST]
     if not axes:
@@ -43,10 +45,11 @@ def structured(values: Array, rng: np.random.Generator) -> Array:
 
 
 def structured_integers(values: Array, rng: np.random.Generator) -> Array:
-    """The same for whole numbers, whose results are exact whatever the inputs are.
+    """`structured` for whole numbers, with further changes.
 
-    Half of some axis may be zero, and most arrays have one sign. A few arrays are zero but for one
-    element, or for a diagonal.
+    The results are exact for all inputs, so more of the values may be equal. Half of an axis may be
+    zero, and most arrays have values of one sign. In a few arrays, all values except one element or
+    a diagonal are zero.
     """
     values = structured(values, rng)
     axes = [axis for axis, size in enumerate(values.shape) if size >= FEWEST]
@@ -54,7 +57,9 @@ def structured_integers(values: Array, rng: np.random.Generator) -> Array:
         halves = np.array_split(np.moveaxis(values, int(rng.choice(axes)), 0), 2)
         halves[int(rng.integers(2))][:] = 0
     if rng.random() < _ONE_SIGN:
-        np.copyto(values, np.where(values < 0, ~values, values))  # -128 has no negative
+        np.copyto(
+            values, np.where(values < 0, ~values, values)
+        )  # ~, because -(-128) does not fit int8
         if rng.random() < 0.5 and np.dtype(values.dtype).kind == "i":
             np.negative(values, out=values)
     if rng.random() < _WHOLE:

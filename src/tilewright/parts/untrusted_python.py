@@ -10,7 +10,7 @@ from tilewright.parts.source_rules import MAX_SOURCE_BYTES
 
 
 class UnparsableError(Exception):
-    """A text that Python's parser gives up; its cause is what the parser raised."""
+    """A text that Python's parser cannot process. The cause is the exception of the parser."""
 
 
 class TooLongError(UnparsableError):
@@ -18,9 +18,9 @@ class TooLongError(UnparsableError):
 
 
 def parsed(source: str, file: str) -> ast.Module:
-    """The syntax tree of a file's text, silently.
+    """The syntax tree of a file's text. Warnings of the parser are not printed.
 
-    Raises `SyntaxError` where it is no Python, `TooLongError` and `UnparsableError`.
+    Raises `SyntaxError` if the text is not Python, `TooLongError` and `UnparsableError`.
     """
     if len(source.encode("utf-8", "replace")) > MAX_SOURCE_BYTES:
         raise TooLongError(f"the source is longer than {MAX_SOURCE_BYTES >> 10} KiB")
@@ -35,7 +35,7 @@ def parsed(source: str, file: str) -> ast.Module:
 
 
 def with_depths(tree: ast.AST) -> Iterator[tuple[ast.AST, int]]:
-    """All nodes, each with how deep it lies, without recursion: the tree may be of any depth."""
+    """All nodes with their depths. There is no recursion, because trees may be of any depth."""
     waiting = [(tree, 0)]
     while waiting:
         node, depth = waiting.pop()

@@ -120,7 +120,7 @@ def _time_limit(seconds: float) -> Iterator[None]:
 
 @contextmanager
 def _time_limit_of_thread(seconds: float) -> Iterator[None]:
-    """The same in another thread than the main one, which receives no signals."""
+    """`_time_limit` in a thread other than the main one. Only the main thread receives signals."""
     raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
     thread, inside = ctypes.c_ulong(threading.get_ident()), threading.Lock()
     ended = False

@@ -8,7 +8,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from tilewright.core.errors import WorkloadError
 from tilewright.core.files import read_toml
@@ -18,9 +25,21 @@ MAX_DIMENSIONS = 8
 MAX_CONSTANTS = 32
 MAX_CONSTANT_LENGTH = 256
 MAX_COUNT = 10**18
-"""Maximum number of operations and elements, which a machine would need years for."""
+"""Maximum number of operations and elements; a machine would need years for more."""
 
-_Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+def _not_bool(value: object) -> object:
+    """The value, unless it is true or false, which pydantic would read as 1 or 0."""
+    if isinstance(value, bool):
+        raise ValueError(f"give a number instead of {str(value).lower()}")
+    return value
+
+
+_NotBool = BeforeValidator(_not_bool)
+_Count = Annotated[int, Field(ge=0, le=MAX_COUNT), _NotBool]
+_Positive = Annotated[int, Field(gt=0, le=MAX_COUNT), _NotBool]
+_Finite = Annotated[float, Field(allow_inf_nan=False), _NotBool]
+_AtLeastZero = Annotated[float, Field(ge=0, allow_inf_nan=False), _NotBool]
 _Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=64)]
 _Number = (
     Annotated[bool, Field(strict=True)]
@@ -44,7 +63,7 @@ class Inputs(_Strict):
 
     range: tuple[_Finite, _Finite] | None = None
     """Uniform from the first number to the second."""
-    normal: tuple[_Finite, Annotated[float, Field(ge=0, allow_inf_nan=False)]] | None = None
+    normal: tuple[_Finite, _AtLeastZero] | None = None
     """Normally distributed: mean and standard deviation."""
     generator: _Name | None = None
     """A function of `reference.py`, called as `generator(rng, shape)` with a
@@ -72,7 +91,7 @@ class ArgumentTable(_Strict):
     name: _Name
     """The parameter's name; `reference` receives an input under the same name."""
     shape: Annotated[
-        tuple[Annotated[int, Field(gt=0, le=MAX_COUNT)], ...],
+        tuple[_Positive, ...],
         Field(min_length=1, max_length=MAX_DIMENSIONS),
     ]
     """Elements in each dimension."""
@@ -96,9 +115,9 @@ class ArgumentTable(_Strict):
 class ToleranceTable(_Strict):
     """Accepted is |got - expected| <= absolute + relative * |expected|; both 0 is bit-exact."""
 
-    absolute: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    absolute: _AtLeastZero = 0.0
     """Error allowed for every element."""
-    relative: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    relative: _AtLeastZero = 0.0
     """Further error allowed, as a share of the expected value."""
 
 
@@ -110,11 +129,10 @@ class WorkloadFile(_Strict):
     target: str
     """An installed target (`tilewright targets`), or the path of a .toml file that describes one,
     relative to this file."""
-    operations: Annotated[int, Field(ge=0, le=MAX_COUNT)]
-    """Multiply-adds that one call must perform. The utilisation is computed from this number. "
-    "Give 0
-    if a Trainium kernel only moves data."""
-    reduction: Annotated[int, Field(gt=0, le=MAX_COUNT)] = 64
+    operations: _Count
+    """Multiply-adds that one call must perform. The utilisation is computed from this number. Give
+    0 if a Trainium kernel only moves data."""
+    reduction: _Positive = 64
     """Number of products that each output sums. tilewright scales the inputs by this number, so
     that the outputs spread over their range."""
     tolerance: ToleranceTable | None = None

@@ -55,7 +55,7 @@ class BuiltinProposer:
     def each_plan(
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
     ) -> Iterator[Plan]:
-        """The same, each as soon as it is known if the target's rewriter tells."""
+        """The plans of `plan`, each as soon as it is known if the target's rewriter allows it."""
         rewriter = self._for(brief.target)
         told = rewriter.each_plan if isinstance(rewriter, StreamingPlanner) else rewriter.plan
         yield from told(brief, parent, history, count, seed)

@@ -120,13 +120,15 @@ def _parsed(text: str, notation: TemplateNotation | None) -> KernelTemplate | No
 
 
 class ParametersFirst:
-    """The `Proposer` that instances come from; all other kernels are another one's.
+    """A `Proposer` that proposes instances of templates. Another proposer makes all other kernels.
 
     Args:
-        others: who proposes for kernels that are no instances, and for settled templates.
-        search: chooses the points.
-        factors: who tells the numbers in the steps of kernels; None where they are not searched.
-        start: the template of the starting kernel, if it is one.
+        others: the proposer for kernels that are not instances of a template, and for templates
+            whose parameters were searched completely.
+        search: chooses the values of the parameters.
+        factors: finds the numbers in the steps of kernels that can be searched; None if they are
+            not searched.
+        start: the template of the starting kernel, if the starting kernel is a template.
         notation: how templates in candidates are written.
     """
 

@@ -44,7 +44,7 @@ class StepByStep:
 
     @property
     def at_work(self) -> bool:
-        """Nobody does."""
+        """False, because no step is in progress between two requests."""
         return False
 
     def end(self) -> None:

@@ -153,7 +153,7 @@ class ToyProposer:
 def whole_batch(
     requests: Sequence[EvaluationRequest], more: More | None
 ) -> list[EvaluationRequest]:
-    """The requests and all that `more` adds, for executors that evaluate nothing before."""
+    """The requests and all that `more` adds, for executors that first collect the batch."""
     found = list(requests)
     while more is not None and (part := more()) is not None:
         found += part
@@ -161,9 +161,9 @@ def whole_batch(
 
 
 class ToyExecutor:
-    """The `Executor` role: sleeps a little per kernel and finishes in an arbitrary order.
+    """The `Executor` role: sleeps briefly for each kernel, so that the order of results varies.
 
-    `on_evaluated` hears the source of every kernel that is evaluated rather than looked up.
+    `on_evaluated` is called with the source of every kernel that is evaluated, not for cached ones.
     """
 
     def __init__(
@@ -188,7 +188,7 @@ class ToyExecutor:
         more: More | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> list[Outcome]:
-        """Outcomes in the order of the requests, then of those that `more` adds."""
+        """Outcomes in the order of the requests; those that `more` adds come last."""
         outcomes: dict[int, Outcome] = {}
         futures: dict[Future[tuple[Outcome, float, bool]], int] = {}
         part: Sequence[EvaluationRequest] | None = requests
@@ -213,7 +213,7 @@ class ToyExecutor:
         return [outcomes[i] for i in range(len(futures))]
 
     def close(self) -> None:
-        """Nothing outlives `evaluate`."""
+        """There is nothing to close, because each call of `evaluate` ends its own threads."""
 
     def _one(self, request: EvaluationRequest) -> tuple[Outcome, float, bool]:
         started = time.monotonic()
@@ -229,7 +229,7 @@ class ToyExecutor:
 
 
 def _covers(outcome: Outcome, limit_latency: float | None) -> bool:
-    """Whether a cached outcome says all that is asked: a bound must reach the limit."""
+    """Whether a cached outcome answers the request: a lower bound must reach the limit."""
     if not isinstance(outcome, Failed) or outcome.bound is None:
         return True
     return limit_latency is not None and outcome.bound >= limit_latency

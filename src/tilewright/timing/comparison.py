@@ -27,14 +27,15 @@ Decision = Literal["faster", "slower", "same", "unsteady", "impossible"]
 class Comparison:
     """The result of one or more sessions.
 
-    `ratio`: baseline time over candidate time, the median over pairs; `low` and `high` its
-    bootstrap interval. `baseline_s`, `candidate_s`: median seconds. `drift`: the largest
-    relative change of the baseline within a session. `spread`: half the interquartile range of
-    the candidate's samples over their median.
+    `ratio`: the median over all pairs of the baseline's time divided by the candidate's time.
+    `low`, `high`: the ends of the bootstrap interval of `ratio`.
+    `baseline_s`, `candidate_s`: median times in seconds.
+    `drift`: the largest relative change of the baseline's time within a session.
+    `spread`: half the interquartile range of the candidate's samples, divided by their median.
 
-    `decision`: "faster" only if the whole interval lies above 1 + minimum effect, "slower" only
-    if it lies below 1 - minimum effect; "unsteady" if the baseline drifted beyond the limit;
-    "impossible" if the candidate's median undercuts the physical floor.
+    `decision`: "faster" if the whole interval lies above 1 + minimum effect, "slower" if it lies
+    below 1 - minimum effect, and "same" otherwise; "unsteady" if the baseline drifted beyond the
+    limit; "impossible" if the candidate's median is below the lower bound of the hardware.
     """
 
     ratio: float
@@ -52,8 +53,8 @@ class Comparison:
             "faster": "faster than the baseline",
             "slower": "slower than the baseline",
             "same": "not distinguishable from the baseline",
-            "unsteady": f"not decided: the baseline drifted by {self.drift:.1%} while timed",
-            "impossible": "refused: faster than the hardware can be",
+            "unsteady": f"not decided: the baseline's time drifted by {self.drift:.1%}",
+            "impossible": "refused: faster than the hardware allows",
         }[self.decision]
         return f"{what}; ratio {self.ratio:.3f}, interval {self.low:.3f} to {self.high:.3f}."
 

@@ -70,7 +70,7 @@ def _acquire(file: int, device: str, wait_s: float | None) -> None:
         if time.monotonic() >= end:
             holder = os.pread(file, 32, 0).decode(errors="replace") or "unknown"
             raise DeviceBusyError(
-                f"device {device} is being measured on by process {holder}. Wait for it or give a "
-                f"longer wait than {wait_s:g} s."
+                f"process {holder} still measures on device {device} after {wait_s:g} s. Wait for "
+                "it, or allow a longer wait."
             )
         time.sleep(_POLL_S)

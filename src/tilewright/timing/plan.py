@@ -14,17 +14,19 @@ CacheState = Literal["warm", "cold"]
 class TimingPlan:
     """The numbers of calls, the state of the caches, and the conditions for a decision.
 
-    `pairs`: timed calls of each variant; baseline and candidate are timed side by side.
-    `warmups`: untimed calls of each variant first (page faults, clock ramps, branch predictors).
-    `cache`: "warm", operands as the previous call left them, or "cold", evicted before each call.
-    `confidence`: of the two-sided bootstrap interval of the ratio.
-    `minimum_effect`: a smaller gain is never regarded as a speedup.
-    `drift_limit`: a session in which the baseline itself changed by more than this fraction from
-    first to last call says nothing.
-    `sessions`: fresh sessions in which a winner is measured again.
+    `pairs`: number of timed calls of each variant; baseline and candidate are timed alternately.
+    `warmups`: number of untimed calls of each variant before them (page faults, clock ramps, branch
+    predictors).
+    `cache`: "warm" leaves the operands in the caches between calls; "cold" evicts them before each
+    call.
+    `confidence`: confidence of the two-sided bootstrap interval of the ratio.
+    `minimum_effect`: a smaller relative gain is never regarded as a speedup.
+    `drift_limit`: a session decides nothing if the baseline changed by more than this fraction
+    between its first and its last call.
+    `sessions`: number of fresh sessions in which a winner is measured again.
 
-    The defaults are what `benchmarks/timing_decisions.py` was run with. Raises
-    `ConfigurationError` for values out of range.
+    `benchmarks/timing_decisions.py` was run with the default values. Raises `ConfigurationError`
+    for values out of range.
     """
 
     pairs: int = 40
@@ -40,7 +42,7 @@ class TimingPlan:
             raise ConfigurationError(f"timing: {name} = {value} must be {expected}.")
 
         if self.pairs < 10:
-            refuse("pairs", self.pairs, "at least 10: fewer give no interval")
+            refuse("pairs", self.pairs, "at least 10, because fewer give no confidence interval")
         if self.warmups < 0:
             refuse("warmups", self.warmups, "0 or more")
         if self.cache not in ("warm", "cold"):

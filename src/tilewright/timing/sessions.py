@@ -23,24 +23,27 @@ MISSED = 0.01
 Variant = Literal["baseline", "candidate"]
 
 TimeCall = Callable[[Variant, float], float]
-"""Runs one call of a variant and returns its duration in seconds, read from a clock out of the
-kernel's reach. The number is the probability with which outputs of this very call are checked; the
-target draws that, and fresh values and addresses, for every call and raises if a check fails."""
+"""Runs one call of a variant and returns its duration in seconds, from a clock that the kernel
+cannot change. The number is the probability with which the outputs of this call are checked. For
+each call, the target draws whether it is checked, and new values and addresses. It raises an
+exception if a check fails."""
 
 
 def share_checked(pairs: int) -> float:
     """The probability with which each call of a candidate is checked, for this number of pairs.
 
-    A median of which half of the calls are skipped is not a time of the kernel; with fewer than a
-    third it is at least the lower quartile of the honest times, inside the spread that is told
-    with it.
-    Calls are drawn one by one, so that no call tells a kernel anything about the next. One that
-    skips s of n calls is then missed with the probability (1 - p) ** s, and
+    If a kernel skips its work in half of its calls, the median is not a time of the kernel. If it
+    skips fewer than a third, the median is at least the lower quartile of the true times, which
+    lies within the reported spread. Therefore, skipping a third or more must be detected.
+
+    Each call is drawn independently, so that a kernel cannot predict whether the next one is
+    checked. A kernel that skips s of n calls remains undetected with the probability
+    (1 - p) ** s. This probability is `MISSED` for
 
         p = 1 - MISSED ** (1 / s) with s = NOTICEABLE * n
 
-    holds that at `MISSED` where it matters: p is 0.68 for 10 pairs, 0.48 for 20 and 0.28 for 40;
-    who skips six of 10 is missed once in a thousand. From 49 pairs on, p = `CHECKED` is enough.
+    For example, p is 0.68 for 10 pairs, 0.48 for 20 and 0.28 for 40. A kernel that skips six of 10
+    calls remains undetected once in a thousand sessions. From 49 pairs on, p is `CHECKED`.
     """
     return max(CHECKED, 1 - math.pow(MISSED, 1 / math.ceil(NOTICEABLE * pairs)))
 
@@ -49,7 +52,7 @@ def share_checked(pairs: int) -> float:
 class Session:
     """The raw samples of one session, in seconds; sample i of both variants is pair i.
 
-    `candidate_first[i]` tells the order within pair i.
+    `candidate_first[i]` is true if the candidate was called first in pair i.
     """
 
     baseline_s: tuple[float, ...]

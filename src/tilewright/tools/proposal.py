@@ -99,7 +99,7 @@ class ProposalBench:
 
     @property
     def target(self) -> TargetBrief:
-        """The machine."""
+        """The target of the kernels."""
         return self._proposal.brief.target
 
     @property

@@ -33,8 +33,9 @@ class Candidates:
         return Candidates(self.tiles[rows], self.knobs[rows])
 
     def row_keys(self) -> list[bytes]:
-        """One hashable key for each candidate. Equal candidates have equal keys, and others do
-        not."""
+        """One hashable key for each candidate. Two keys are equal only if the candidates are
+        equal.
+        """
         count = len(self)
         width = self.tiles[0].size if count else 0
         flat = np.concatenate([self.tiles.reshape(count, width), self.knobs], axis=1)

@@ -21,7 +21,9 @@ from tilewright.tuner.search import KnownPoints
 from tilewright.tuner.space import TileSpace, divisors, prime_factors
 
 TILES_PER_LEVEL = (5, 5, 2)
-"""Saturated tiles that are kept: in registers, for each of them in L1, for each of those in L2."""
+"""Number of largest tiles that are kept: in registers, in L1 for each register tile, and in L2 for
+each L1 tile.
+"""
 
 Tile = tuple[int, ...]
 """Consecutive iterations of each loop that a tile covers."""

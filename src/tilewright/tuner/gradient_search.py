@@ -37,7 +37,9 @@ class GradientSettings:
 
 
 PRETRAINED = GradientSettings(initial=16, pool=4096)
-"""For a model that knows other workloads: few starts, predicted, leave trials to the descent."""
+"""Parameters for a model that was trained on other workloads: a few predicted starting points,
+so that most trials are left for the descent.
+"""
 
 
 class GradientSearch:

@@ -95,7 +95,9 @@ def read_resources(report: str) -> KernelResources | Rejected:
 
 
 def misfit(source: str, device: GpuDevice) -> str | None:
-    """Why a kernel is not worth measuring on a device, by its registers and spills; None if it is.
+    """The reason why a kernel is not worth measuring on a device; None if it is worth it.
+
+    The reason is an error of the compiler, too many registers, or registers that spill.
 
     This part of a candidate's validity has no closed form.
     """

@@ -13,7 +13,7 @@ from tilewright.tuner.space import TileSpace
 
 
 class TileSearch(Protocol):
-    """Ask, measure, tell, until `ask` returns an empty batch.
+    """Call `ask`, measure the batch and call `tell`, until `ask` returns an empty batch.
 
     The candidates depend only on the seed and on the reported times, so a run is resumed by
     repeating the search with the stored times. The candidates that `upcoming` returns may be built

@@ -85,7 +85,7 @@ def cpu_structure(workload: TensorWorkload, *, restricted: bool = False) -> Stru
     Knobs: the unroll limit (`unroll`); after how many spatial bands the output's write cache is
     flushed (`write_cache`; 0 is not a write cache); and, where an input is padded, the loop band at
     which the padded tile is computed (`pad_band`: -2 inlined, -1 before the nest, b inside band b).
-    `restricted` freezes unrolling at 64 and leaves the rest.
+    With `restricted`, the unroll limit is always 64.
     """
     knobs = [
         Knob("unroll", (64,) if restricted else (0, 16, 64, 512)),

@@ -91,8 +91,8 @@ def read_training_set(file: Path) -> TrainingSet:
     expected = len(head) - 1
     if head[:1] != ["workload"] or head[-1] != "throughput" or numbers.shape[1:] != (expected,):
         raise ConfigurationError(
-            f"training set {file} needs rows under the columns workload, one for each feature, "
-            "and throughput. Write it again with benchmarks/pretraining.py."
+            f"training set {file} must have the columns workload, one for each feature, and "
+            "throughput, and at least one row. Write it again with benchmarks/pretraining.py."
         )
     return TrainingSet(
         names=tuple(head[1:-1]),

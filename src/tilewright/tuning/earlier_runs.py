@@ -44,7 +44,9 @@ def nearest_runs(
 
 
 def runs_again(storage: SqlTunings, counts: Mapping[str, int]) -> list[EarlierRun]:
-    """The same runs for a resumed run, without trials that were added to them since."""
+    """The earlier runs that a resumed run used before. `counts` is the number of trials of each run
+    at that time; later trials are left out.
+    """
     found = []
     for run_id, count in counts.items():
         record = storage.run(run_id)

@@ -9,6 +9,8 @@ import pytest
 from rich.table import Table
 from rich.text import Text
 
+from tilewright.bundles import Row, Verification
+from tilewright.cli.bundle import _print
 from tilewright.cli.console import PlainConsole, say, write_out
 from tilewright.cli.main import _complain
 from tilewright.core.records import Artifact, Candidate, EvaluationRequest, Failed
@@ -62,3 +64,25 @@ def test_a_log_is_plain_before_anybody_reads_it() -> None:
     outcome = evaluate((Builder(), None, None), EvaluationRequest(Candidate("x")))  # type: ignore[arg-type]
     assert isinstance(outcome, Failed)
     assert outcome.log == f"kernel.c:1: {PLAIN}"
+
+
+def test_the_table_of_verify_fits_a_pipe_and_keeps_words_whole(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    recorded, here = (f"riscv64-unknown-elf-gcc (Debian) {n}" for n in ("12.2.0-14+1", "13.1.0-2"))
+    rows = (
+        Row("simulator", "1.4", "1.4", True),
+        Row("compiler", recorded, here, False),
+        Row("starting kernel", "5432.1 us", "5433.2 us", True),
+        Row("starting kernel's binary", "0123456789abcdef", "fedcba9876543210", False),
+        Row("task", "gemm", "gemm", False, matters=True),
+    )
+    _print(Verification("host-c:gemm", rows, (), 2.0, 2.0))
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= 80
+    words = shown.split()
+    assert words.count("riscv64-unknown-elf-gcc") == 2
+    for word in ("12.2.0-14+1", "13.1.0-2", "(differs)", "0123456789abcdef", "5433.2"):
+        assert word in words
+    assert "1.4 the same" in " ".join(words)
+    assert "gemm (differs)" in " ".join(words)

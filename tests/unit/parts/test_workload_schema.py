@@ -69,6 +69,8 @@ def changed(**fields: Any) -> dict[str, Any]:
         changed(reduction=0),
         changed(shape=[]),
         changed(shape=[0]),
+        changed(shape=[True, 128]),
+        changed(operations=True),
         changed(dtype="int7"),
         changed(role="inputs"),
         changed(name="a b"),
@@ -92,3 +94,17 @@ def test_what_is_refused_is_invalid(document: dict[str, Any], tmp_path: Path) ->
     file.write_text("\n".join(lines))
     with pytest.raises(WorkloadError):
         read_workload_file(file)
+
+
+def test_a_shape_of_true_and_a_number_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "workload.toml"
+    file.write_text(
+        'target = "gemmini"\noperations = 1\n[[argument]]\n'
+        'name = "x"\nshape = [true, 128]\ndtype = "int8"\nrole = "output"\n'
+    )
+    with pytest.raises(WorkloadError) as raised:
+        read_workload_file(file)
+    assert str(raised.value) == (
+        f"{file}: field 'argument.0.shape.0': give a number instead of true "
+        "(see docs/targets.md for the format)."
+    )

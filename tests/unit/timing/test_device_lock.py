@@ -48,7 +48,7 @@ def holder(**environment: str) -> subprocess.Popen[str]:
 def test_another_process_is_named_and_its_death_frees_the_device() -> None:
     process = holder()
     try:
-        expected = f"device {DEVICE} is being measured on by process {process.pid}"
+        expected = f"process {process.pid} still measures on device {DEVICE}"
         with pytest.raises(DeviceBusyError, match=expected), exclusive(DEVICE, wait_s=0):
             pass
         with exclusive(f"other {DEVICE}", wait_s=0):

@@ -53,7 +53,7 @@ _NAMES_FILES = ("include", "include_next", "import", "embed")
 _DIRECTIVE = ("#", "%:")
 
 
-@lru_cache(maxsize=256)  # one parent's form is asked for with each of its children
+@lru_cache(maxsize=256)  # the form of a parent is needed for each of its children
 def normal_form(source: str) -> str:
     """The tokens of a C source, separated by spaces. Each directive is a line with its original
     spaces.
@@ -63,7 +63,7 @@ def normal_form(source: str) -> str:
 
 @lru_cache(maxsize=256)
 def normal_form_of_cuda(source: str) -> str:
-    """The same for CUDA C++."""
+    """The tokens of a CUDA C++ source, in the same form as those of `normal_form`."""
     return _form(source, _CUDA)
 
 

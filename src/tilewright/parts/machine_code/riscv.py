@@ -118,9 +118,11 @@ def _sets_frame(word: int) -> bool:
 
 
 def _extensions(raw: list[int]) -> Iterator[int]:
-    """Positions of what only extends: `sext.w`, `zext.b`, and shifts up and down again.
+    """Positions of instructions that only extend a number: `sext.w`, `zext.b`, and a left shift
+    with the right shift after it.
 
-    A shift down by less than the one up also scales: then the one up alone extends.
+    If the right shift is smaller than the left shift, it also scales the number, so only the left
+    shift is counted.
     """
     up: dict[int, tuple[int, int]] = {}  # register -> position and shift of the slli that set it
     for number, word in enumerate(raw):

@@ -78,7 +78,8 @@ def _loop(
 
 
 def _line_of(loop: Loop, lines: Sequence[int | None]) -> int | None:
-    """That of the jump back, which compilers give to the loop's condition; else the first one."""
+    """The source line of a loop: that of its jump back, which compilers assign to the condition, or
+    otherwise the first known one."""
     back = lines[loop.back]
     if back is not None:
         return back

@@ -75,7 +75,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Negative:
-    """-value."""
+    """The negation `-value`."""
 
     value: Expr
 
@@ -91,7 +91,7 @@ class Binary:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """(type)value."""
+    """The conversion `(type)value`."""
 
     type: Type
     value: Expr

@@ -67,7 +67,7 @@ class Region:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The counts."""
+        """The number of elements in each dimension."""
         return tuple(count for _, count in self.dims)
 
     @property

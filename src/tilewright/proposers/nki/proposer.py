@@ -47,7 +47,7 @@ class NkiProposer:
     def each_plan(
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
     ) -> Iterator[Plan]:
-        """The same plans. The first plan of a run is available long before the others."""
+        """The plans of `plan`. The first plan of a run is available long before the others."""
         try:
             kernel = _read(brief, parent)
         except (UnsupportedError, InputError):

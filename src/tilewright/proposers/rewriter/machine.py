@@ -59,8 +59,7 @@ class Machine:
 
     @cached_property
     def unpacked(self) -> tuple[str, ...]:
-        """The same commands as macros of commands without packed blocks, in the form of
-        `#define`."""
+        """The commands with packed blocks as `#define` macros of commands without packed blocks."""
         return tuple(e.attributes["definition"] for e in self.packed)
 
     @cached_property

@@ -97,7 +97,7 @@ class RowProblem(FormulaProblem):
         self._kind = shape.kind
 
     def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:
-        """`Y`."""
+        """The output `Y`, by name."""
         rows = operands["X"]
         if self._kind == "rowsum":
             return {"Y": rows.sum(-1)}
@@ -107,7 +107,7 @@ class RowProblem(FormulaProblem):
     def sample(
         self, operands: Mapping[str, Array], rng: np.random.Generator
     ) -> Mapping[str, Array]:
-        """Some rows."""
+        """The operands of a random sample of rows."""
         return {"X": sampled_rows(operands["X"], rng)}
 
 
@@ -120,7 +120,7 @@ class ElementProblem(FormulaProblem):
         self._kind = shape.kind
 
     def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:
-        """`Y`."""
+        """The output `Y`, by name."""
         X = operands["X"]
         if self._kind == "chain":
             scaled = X * operands["scale"] + operands["bias"]

@@ -163,7 +163,7 @@ class Simulator:
         return self._by_name(result.outputs)
 
     def outputs_of_calls(self, result: SimResult) -> list[dict[str, bytes]]:
-        """The same after each call that finished."""
+        """All arguments by name after each call that finished."""
         found = (result.outputs, *result.later_outputs)[: result.finished]
         return [self._by_name(outputs) for outputs in found]
 

@@ -52,7 +52,7 @@ class RowProblem(FormulaProblem):
     def sample(
         self, operands: Mapping[str, Array], rng: np.random.Generator
     ) -> Mapping[str, Array]:
-        """Some rows."""
+        """The operands of a random sample of rows."""
         return {**operands, "X": sampled_rows(operands["X"], rng)}
 
 

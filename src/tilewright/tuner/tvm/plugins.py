@@ -85,7 +85,7 @@ class TileSearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[m
         self.search.tell([None if gone else next(medians) for gone in self.missing])
 
     def clone(self) -> TileSearchStrategy:
-        """The same search, because it is called from one place only."""
+        """A strategy with the same search; MetaSchedule uses only one of the copies."""
         return TileSearchStrategy(self.search, self.template)
 
 
@@ -121,7 +121,7 @@ class _Finished(ms.runner.PyRunnerFuture):  # type: ignore[misc]
         self.answer = answer
 
     def done(self) -> bool:
-        """Always true."""
+        """True, because the result is available from the beginning."""
         return True
 
     def result(self) -> Any:

@@ -41,7 +41,7 @@ class AnthropicProvider:
         )
 
     def complete(self, request: Request) -> Reply:
-        """One attempt."""
+        """Send the request once, without a retry."""
         try:
             answer = self._client.messages.create(
                 extra_headers={"Idempotency-Key": request.key}, **self._arguments(request)

@@ -55,7 +55,7 @@ class BedrockProvider:
         )
 
     def complete(self, request: Request) -> Reply:
-        """One attempt."""
+        """Send the request once, without a retry."""
         try:
             answer = self._client.converse(**self._arguments(request))
         except self._errors.NoCredentialsError:

@@ -54,7 +54,7 @@ class GoogleProvider:
         )
 
     def complete(self, request: Request) -> Reply:
-        """One attempt."""
+        """Send the request once, without a retry."""
         try:
             answer = self._client.models.generate_content(
                 model=self._model.target,

@@ -51,7 +51,7 @@ class OpenAIProvider:
         self._create = client.chat.completions.with_raw_response.create
 
     def complete(self, request: Request) -> Reply:
-        """One attempt."""
+        """Send the request once, without a retry."""
         try:
             answer = self._create(
                 extra_headers={"Idempotency-Key": request.key}, **self._arguments(request)

@@ -231,8 +231,8 @@ class Whole:
         return self._in_tiles(kernel, steps, high=False)
 
     def tiled_high(self, kernel: Kernel, steps: Steps) -> Kernel:
-        """The same with as many rows as possible, so that less data is read from beyond the nearest
-        cache.
+        """Creates tiles as `tiled` does, but with as many rows as possible, so that less data is
+        read from beyond the nearest cache.
 
         Each loaded vector is used for every row of the tile.
         """

@@ -37,12 +37,12 @@ _FEWEST = 8
 
 
 def has_remainders(loop: For) -> bool:
-    """Whether expressions of a loop divide its variable, plus a number, by a number."""
+    """Whether the loop contains `(i + N) / M` or `(i + N) % M`, where `i` is its variable."""
     return any(True for _ in _divisors(loop))
 
 
 def nested(kernel: Kernel, number: int) -> Kernel:
-    """The kernel in which loop `number` is a loop in a loop. Raises `NotApplicableError`."""
+    """The kernel in which two nested loops replace loop `number`. Raises `NotApplicableError`."""
     loop = loops(kernel)[number]
     divisors = {*_divisors(loop)}
     width = min(divisors, default=1)

@@ -121,7 +121,7 @@ def _times(
 
 
 def _loop_times(loop: Loop, tensors: Mapping[str, Tensor]) -> tuple[float, float, dict[str, float]]:
-    """The same for a loop whose iterations overlap."""
+    """The times of `_times` for a loop whose iterations overlap."""
     first, inner = _path(loop.body, tensors)
     longest = max(inner.values(), default=0.0)
     busy = {engine: loop.trips * ns for engine, ns in inner.items()}

@@ -29,7 +29,7 @@ def cleaned(kernel: Kernel) -> Kernel:
 
 
 def _cleaned(body: Body, kept: set[str]) -> Body:
-    """The same, with every tensor created directly before its first use in the body."""
+    """The body with only the `kept` tensors, each created directly before its first use."""
     waiting = {s.tensor.name: s for s in body if isinstance(s, Alloc) and s.tensor.name in kept}
     found: list[Statement] = []
     for statement in body:

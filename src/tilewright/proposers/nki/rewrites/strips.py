@@ -78,7 +78,7 @@ class _Group:
     inside: list[Op] = field(default_factory=list)
     behind: list[Op] = field(default_factory=list)
     apart: list[Op] = field(default_factory=list)
-    """The same instructions without the numbers that scans pass from strip to strip."""
+    """The instructions of `inside` without the numbers that scans pass from strip to strip."""
     kind: str = "affine_range"
     done: set[str] = field(default_factory=set)
     """Columns that are complete only after the loop."""

@@ -126,10 +126,10 @@ def _range(region: Region, start: Expr, extent: Expr) -> tuple[float, float]:
 
 
 def never_in_turn(write: Region, read: Region, same: Sequence[Loop]) -> bool:
-    """Whether a conditional write and the read never happen in the same iteration, because of one
-    test.
+    """Whether the read happens only in iterations in which the conditional write does not.
 
-    The test contains only loops that have the `same` values in both.
+    This is the case if the write happens unless a test holds, and the read only if it holds. The
+    test may contain only the variables of `same`, the loops that both have in common.
     """
     if not read.when or read.when != write.unless:
         return False

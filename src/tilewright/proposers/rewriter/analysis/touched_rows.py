@@ -76,7 +76,7 @@ def touches(command: Command, machine: Machine) -> tuple[Touch, ...]:
 
 
 def touches_anywhere(command: Command, above: Body, machine: Machine) -> Sequence[Touch]:
-    """The same for a command in loops: at least the rows of all iterations."""
+    """The rows that a command in loops accesses in any iteration, or more."""
     env = env_of(above)
 
     def most(operand: Operand) -> Operand:

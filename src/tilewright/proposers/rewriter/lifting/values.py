@@ -98,7 +98,7 @@ class Reader:
         return value
 
     def value(self, node: Node) -> Value:
-        """Any value."""
+        """The value of an expression of any type."""
         match node.type:
             case "number_literal":
                 return literal(text_of(node))
@@ -173,7 +173,7 @@ class Reader:
         return value
 
     def pointee(self, node: Node) -> Pointer:
-        """A pointer."""
+        """The value of an expression whose type is a pointer."""
         value = self.value(node)
         if not isinstance(value, Pointer):
             raise NotModelled("a pointer does not point to an array element")

@@ -125,7 +125,7 @@ class Step:
         return result
 
     def carried_out(self, kernel: Kernel, machine: Machine) -> Kernel | None:
-        """The same kernel; None if the step is not possible or changes nothing."""
+        """The kernel after the step; None if the step is not possible or changes nothing."""
         try:
             after = self.apply(kernel, machine)
         except NotApplicable:

@@ -149,7 +149,7 @@ def loaded_in_loops(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
 
 
 def loaded_in_inner_loops(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
-    """The same for inner loops."""
+    """The arguments of `loaded_in_loops` whose loop is inside another loop."""
     inner = {label for label, _, above in labelled_loops(kernel.body) if above}
     yield from (found for found in loaded_in_loops(kernel, machine) if found[1] in inner)
 

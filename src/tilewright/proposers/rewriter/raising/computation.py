@@ -33,8 +33,8 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """How a sum is stored: with scale and activation, or unscaled according to a flag; its
-    columns."""
+    """How a row of sums is stored: the settings of the store, such as scale and activation, whether
+    the sums are stored `unscaled` instead, and the number of columns."""
 
     settings: Operands
     unscaled: bool

@@ -19,7 +19,7 @@ def setting(machine: Machine, name: str, given: Sequence[object]) -> Command:
 
 
 def written(value: object) -> Operand:
-    """A number."""
+    """A number of a recorded command as an operand."""
     return as_float(value) if isinstance(value, float) else Expr(int(str(value)))
 
 

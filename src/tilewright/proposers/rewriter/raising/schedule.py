@@ -93,7 +93,7 @@ def _singles(run: Run, machine: Machine) -> Iterator[Single]:
 
 
 def _products(singles: Iterator[Single], run: Run, machine: Machine) -> Iterator[Single]:
-    """The same, with each command that latches an operand and the next command as one element."""
+    """The elements, with each command that latches an operand joined to the next command."""
     latches = {n for n, c in enumerate(run.commands) if machine.attribute(c, "latches")}
     shapes: dict[tuple[object, ...], tuple[object, ...]] = {}
     for single in singles:

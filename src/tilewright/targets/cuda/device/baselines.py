@@ -120,11 +120,11 @@ class WithBaselines:
         return Artifact(candidate.id, script, toolchain, candidate.source)
 
     def check_first(self, artifact: Artifact) -> Verdict | Failed:
-        """The first case."""
+        """Check the first case."""
         return self._for(artifact)[0].check_first(artifact)
 
     def check(self, artifact: Artifact, passed: Verdict = NOTHING_CHECKED) -> Verdict | Failed:
-        """Every case."""
+        """Check all cases with the checker of the artifact's kind."""
         return self._for(artifact)[0].check(artifact, passed)
 
     def measure(

@@ -138,7 +138,7 @@ def _factors(begins: Product, host: Host) -> tuple[str, str, str, dict[str, int]
 def _patches(
     begins: Convolution, model: Recognised, host: Host
 ) -> tuple[str, str, str, dict[str, int]]:
-    """The same for filters and patches of images."""
+    """The left operand, C statements and loader for a product of filters and patches of images."""
     left, right = host.array(begins.filters), host.array(begins.images)
     window = [one for one, _ in begins.filters.shape[2:]]
     axes = len(window)

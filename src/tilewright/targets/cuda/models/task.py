@@ -128,12 +128,12 @@ class Reduced:
         self._checker, self._form, self._answers = checker, form, answers
 
     def check_first(self, artifact: Artifact) -> Verdict | Failed:
-        """The first case."""
+        """Check the first case."""
         reduced = self._reduced(artifact)
         return reduced if isinstance(reduced, Failed) else self._checker.check_first(reduced)
 
     def check(self, artifact: Artifact, passed: Verdict = NOTHING_CHECKED) -> Verdict | Failed:
-        """Every case."""
+        """Check all cases."""
         reduced = self._reduced(artifact)
         return reduced if isinstance(reduced, Failed) else self._checker.check(reduced, passed)
 
@@ -187,11 +187,11 @@ class ModelChecker:
         self._checker, self._reduced = checker, reduced
 
     def check_first(self, artifact: Artifact) -> Verdict | Failed:
-        """The first case."""
+        """Check the first case."""
         return self._located(self._checker.check_first(artifact))
 
     def check(self, artifact: Artifact, passed: Verdict = NOTHING_CHECKED) -> Verdict | Failed:
-        """Every case."""
+        """Check all cases."""
         return self._located(self._checker.check(artifact, passed))
 
     def _located(self, found: Verdict | Failed) -> Verdict | Failed:

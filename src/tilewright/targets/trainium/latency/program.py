@@ -147,7 +147,7 @@ class _Rows:
         self.ends.append(len(self.accesses))
 
     def finish(self) -> Program:
-        """The columns."""
+        """The recorded accesses as a `Program`, whose columns are arrays."""
         count, rows = len(self.accesses), len(self.lines)
         accesses = self.accesses
         tensor = np.fromiter([a.tensor.id for a in accesses], np.int64, count)

@@ -66,7 +66,7 @@ def ndarray(
 
 
 def declared(run: Execution, shape: object, dtype: object, buffer: object, name: str = "") -> View:
-    """A declared tensor, whose storage is created."""
+    """Create a tensor and its storage. `KernelError` if its shape, type or memory is not valid."""
     sizes = sizes_of(run, shape)
     if not isinstance(dtype, DType):
         raise KernelError("unsupported_dtype", f"{run.function}: {shown(dtype)} is not a type")

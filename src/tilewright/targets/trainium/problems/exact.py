@@ -36,10 +36,11 @@ class ExactProblem:
 
 
 class LargeExactProblem(ExactProblem):
-    """The same with hundreds of megabytes of inputs, which are drawn in a fraction of the time.
+    """An exact problem with hundreds of megabytes of inputs, drawn in a fraction of the time.
 
-    Three distributions show what the usual ones of large tasks show: rounded values, parts that are
-    far smaller or larger than others, and maxima that were started at 0.
+    Its three distributions detect the same errors as the usual ones of large tasks: values that are
+    rounded, wrong results where parts are far smaller or larger than others, and maxima that start
+    at 0.
     """
 
     distributions = ("small", "mixed scales", "shifted below")

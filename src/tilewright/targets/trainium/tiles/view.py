@@ -134,7 +134,7 @@ class View:
         return self.buffer.memory != "hbm"
 
     def masked(self, mask: Mask | bool) -> View:
-        """The same region with a mask."""
+        """This region with a mask, in addition to the one that it has."""
         if mask is True:
             return self
         found = Mask(1, False, lambda: np.zeros((1,), bool)) if mask is False else mask
