@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from typing import Any
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
+from rich.text import Text
 
 from tilewright.core.text import plain_text
 
 PLAIN_WIDTH = 80
-"""Number of columns if the output is not a terminal (logs, pipes)."""
+"""Number of columns of tables if the output is not a terminal (logs, pipes)."""
 
 
 class PlainConsole(Console):
@@ -33,6 +35,12 @@ class PlainConsole(Console):
                 yield segment
             else:
                 yield segment._replace(text=plain_text(segment.text))
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print objects. In logs and pipes, sentences are not wrapped, so that grep finds them."""
+        if not self.is_terminal and all(isinstance(one, (str, Text)) for one in objects):
+            options.setdefault("soft_wrap", True)
+        super().print(*objects, **options)
 
 
 def say(text: str, *, err: bool = False) -> None:

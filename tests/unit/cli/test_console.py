@@ -11,7 +11,7 @@ from rich.text import Text
 
 from tilewright.bundles import Row, Verification
 from tilewright.cli.bundle import _print
-from tilewright.cli.console import PlainConsole, say, write_out
+from tilewright.cli.console import PlainConsole, results, say, write_out
 from tilewright.cli.main import _complain
 from tilewright.core.records import Artifact, Candidate, EvaluationRequest, Failed
 from tilewright.evaluation.pipeline import evaluate
@@ -86,3 +86,9 @@ def test_the_table_of_verify_fits_a_pipe_and_keeps_words_whole(
         assert word in words
     assert "1.4 the same" in " ".join(words)
     assert "gemm (differs)" in " ".join(words)
+
+
+def test_sentences_are_not_wrapped_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    sentence = "a sentence of many words " * 8
+    results().print(Text(sentence))
+    assert capsys.readouterr().out == sentence + "\n"
