@@ -418,7 +418,7 @@ class Task(Protocol):
 
     @property
     def evaluator(self) -> tuple[Builder, Checker, Runner]:
-        """Constructed on first use, in the process that evaluates."""
+        """The builder, checker and runner, created on first use in the evaluating process."""
         ...
 
 

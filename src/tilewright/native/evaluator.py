@@ -174,7 +174,7 @@ class NativeEvaluation:
 
 
 class NativeBuilder:
-    """Compiles a source, after refusing sources that could reach beyond themselves."""
+    """Compiles a source; sources that could misuse the compiler are refused."""
 
     def __init__(self, evaluation: NativeEvaluation) -> None:
         self._evaluation = evaluation

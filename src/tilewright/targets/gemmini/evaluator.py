@@ -72,7 +72,7 @@ LOOPS = (
 
 
 class GemminiBuilder:
-    """Compiles a source, after refusing sources that could reach beyond themselves."""
+    """Compiles a source; sources that could misuse the compiler are refused."""
 
     def __init__(
         self,
