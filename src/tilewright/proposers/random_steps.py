@@ -135,7 +135,7 @@ def _read(brief: Brief, source: str) -> _Rewriter:
 
 def _of_commands(source: str, target: TargetBrief) -> _Rewriter:
     from tilewright.proposers.rewriter.machine import Machine
-    from tilewright.proposers.rewriter.planning.catalogue import steps_for
+    from tilewright.proposers.rewriter.planning.steps import steps_for
     from tilewright.proposers.rewriter.reading import read
 
     machine = Machine.of(target)

@@ -27,7 +27,8 @@ from tilewright.proposers.rewriter.ir import (
     Text,
 )
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planning.catalogue import CATALOGUE, steps_for
+from tilewright.proposers.rewriter.planning.catalogue import CATALOGUE
+from tilewright.proposers.rewriter.planning.steps import steps_for
 from tilewright.targets.gemmini import create_target
 from tilewright.targets.gemmini.gemm import Gemm
 from tilewright.targets.gemmini.naive import naive_gemm

@@ -12,7 +12,7 @@ from tilewright.proposers.rewriter.ir import Opaque, walk
 from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.planning.by_hand import applicable
-from tilewright.proposers.rewriter.planning.catalogue import Step
+from tilewright.proposers.rewriter.planning.steps import Step
 
 ON_THE_CORE = [
     "if (A[0][0] > 3) C[0][0] = 1;",

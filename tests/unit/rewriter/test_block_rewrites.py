@@ -18,7 +18,8 @@ from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.ir import Kernel, Loop, walk
 from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planning.catalogue import CATALOGUE, Step
+from tilewright.proposers.rewriter.planning.catalogue import CATALOGUE
+from tilewright.proposers.rewriter.planning.steps import Step
 from tilewright.proposers.rewriter.rewrites.roll import roll
 from tilewright.targets.gemmini import create_fp32_target
 from tilewright.targets.gemmini.tinympc import Direction, TinyMpc

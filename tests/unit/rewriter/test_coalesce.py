@@ -14,7 +14,7 @@ from tilewright.proposers.rewriter.expr import Expr, minimum, quotient, var
 from tilewright.proposers.rewriter.ir import Kernel, Loop
 from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planning.catalogue import Step
+from tilewright.proposers.rewriter.planning.steps import Step
 from tilewright.proposers.rewriter.reading import read
 
 SETTINGS = (

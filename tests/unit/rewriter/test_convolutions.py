@@ -16,7 +16,8 @@ from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.ir import Kernel
 from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planning.catalogue import CATALOGUE, Step, steps_for
+from tilewright.proposers.rewriter.planning.catalogue import CATALOGUE
+from tilewright.proposers.rewriter.planning.steps import Step, steps_for
 from tilewright.targets.gemmini import create_target
 from tilewright.targets.gemmini.convolution import Convolution, parse_convolution
 from tilewright.targets.gemmini.naive import naive_convolution

@@ -8,7 +8,7 @@ from kernel_model import gemm_is_right
 from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planning.catalogue import Step
+from tilewright.proposers.rewriter.planning.steps import Step
 from tilewright.proposers.rewriter.reading import read
 
 HEAD = """

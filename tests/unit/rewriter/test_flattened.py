@@ -11,7 +11,7 @@ from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.ir import Kernel, Loop, walk
 from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planning.catalogue import Step
+from tilewright.proposers.rewriter.planning.steps import Step
 from tilewright.proposers.rewriter.reading import read
 from tilewright.proposers.rewriter.rewrites.flattened import unflattened
 

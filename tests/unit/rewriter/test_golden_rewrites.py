@@ -13,8 +13,9 @@ from tilewright.proposers.rewriter.analysis.ranges import simplify
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planning import catalogue
-from tilewright.proposers.rewriter.planning.catalogue import CATALOGUE, Step
+from tilewright.proposers.rewriter.planning import catalogue, text_arguments
+from tilewright.proposers.rewriter.planning.catalogue import CATALOGUE
+from tilewright.proposers.rewriter.planning.steps import Step
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "rewriter"
 EXPERT = (
@@ -114,13 +115,16 @@ def test_every_technique_has_a_golden_case() -> None:
 
 
 def test_every_rewrite_shows_what_it_does() -> None:
-    rewrites = [
+    modules = (catalogue, text_arguments)
+    rewrites = {
         f
-        for f in vars(catalogue).values()
+        for module in modules
+        for f in vars(module).values()
         if inspect.isfunction(f)
         and list(inspect.signature(f).parameters)[:2] == ["kernel", "machine"]
-        if f.__module__ != catalogue.__name__ and inspect.signature(f).return_annotation == "Kernel"
-    ]
+        and f.__module__ not in {m.__name__ for m in modules}
+        and inspect.signature(f).return_annotation == "Kernel"
+    }
     assert len(rewrites) > 20
     for rewrite in rewrites:
         text = inspect.getdoc(rewrite) or ""

@@ -15,7 +15,7 @@ from tilewright.proposers.rewriter.analysis.ranges import simplify
 from tilewright.proposers.rewriter.ir import Kernel
 from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planning.catalogue import Step, steps_for
+from tilewright.proposers.rewriter.planning.steps import Step, steps_for
 from tilewright.targets.gemmini import create_fp32_target
 
 TECHNIQUES = [

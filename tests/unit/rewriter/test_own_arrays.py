@@ -13,7 +13,7 @@ from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.ir import Kernel, Opaque, walk
 from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planning.catalogue import Step
+from tilewright.proposers.rewriter.planning.steps import Step
 from tilewright.proposers.rewriter.raising.execute import NotRaised
 from tilewright.proposers.rewriter.raising.raised import raised
 from tilewright.proposers.rewriter.raising.schedule import scheduled

@@ -14,7 +14,7 @@ from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.estimate.cost import estimate
 from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planning.catalogue import Step
+from tilewright.proposers.rewriter.planning.steps import Step
 from tilewright.proposers.rewriter.raising.execute import executed
 
 PACK = Step("pack")

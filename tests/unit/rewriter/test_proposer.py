@@ -34,8 +34,8 @@ from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.estimate.cost import estimate
 from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planning.catalogue import Step
 from tilewright.proposers.rewriter.planning.planner import passes_through_memory, urgency
+from tilewright.proposers.rewriter.planning.steps import Step
 from tilewright.proposers.rewriter.proposer import _ancestors
 from tilewright.proposers.rewriter.raising.raised import raised
 from tilewright.proposers.rewriter.reading import read

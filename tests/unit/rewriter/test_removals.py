@@ -8,7 +8,7 @@ from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planning.catalogue import Step
+from tilewright.proposers.rewriter.planning.steps import Step
 
 LOAD = "mvin(&A[0][0], SPAD(0), 16, 16);"
 PRODUCT = "preload(SPAD({b}), ACC({c}), 16, 16, 16, 16); compute_preloaded(SPAD(64), NONE, 16, 16, 16, 16);"  # noqa: E501

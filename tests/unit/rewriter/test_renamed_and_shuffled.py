@@ -12,7 +12,7 @@ from test_proposer import RENAMED, renamed
 from tilewright.proposers.rewriter.estimate.cost import estimate
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.planning import by_hand
-from tilewright.proposers.rewriter.planning.catalogue import Step
+from tilewright.proposers.rewriter.planning.steps import Step
 from tilewright.proposers.rewriter.reading import read
 
 SHAPES = [(64, 128, 64), (40, 100, 72)]

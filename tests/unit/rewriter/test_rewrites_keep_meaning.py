@@ -14,7 +14,8 @@ from tilewright.proposers.rewriter.analysis.ranges import simplify
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planning.catalogue import CATALOGUE, Step, steps_for
+from tilewright.proposers.rewriter.planning.catalogue import CATALOGUE
+from tilewright.proposers.rewriter.planning.steps import Step, steps_for
 
 SHAPES = [(32, 64, 32), (48, 64, 64), (40, 100, 24), (17, 30, 70), (64, 128, 16), (16, 16, 48)]
 FIXTURE = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]

@@ -11,7 +11,7 @@ from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
 from tilewright.proposers.rewriter.ir import Loop, commands, walk
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.planning import by_hand
-from tilewright.proposers.rewriter.planning.catalogue import Step
+from tilewright.proposers.rewriter.planning.steps import Step
 from tilewright.proposers.rewriter.reading import read
 
 SHAPE = (48, 32, 64)

@@ -10,7 +10,7 @@ from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.ir import commands
 from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planning.catalogue import Step
+from tilewright.proposers.rewriter.planning.steps import Step
 from tilewright.proposers.rewriter.reading import read
 
 HEAD = (

@@ -12,7 +12,7 @@ from tilewright.proposers.rewriter.expr import Expr, minimum, var
 from tilewright.proposers.rewriter.ir import Loop
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.planning import whole
-from tilewright.proposers.rewriter.planning.catalogue import Step
+from tilewright.proposers.rewriter.planning.steps import Step
 from tilewright.proposers.rewriter.reading import read
 
 START = open_task("gemmini:gemm-64x128x64", {}).task.start

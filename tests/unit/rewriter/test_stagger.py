@@ -11,7 +11,7 @@ from tilewright.proposers.rewriter.analysis.ranges import simplify
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planning.catalogue import Step
+from tilewright.proposers.rewriter.planning.steps import Step
 from tilewright.targets.gemmini import create_target
 from tilewright.targets.gemmini.convolution import Convolution
 from tilewright.targets.gemmini.naive import naive_convolution

@@ -8,7 +8,7 @@ from tilewright.proposers.rewriter.analysis.buffers import NotApplicable, find_b
 from tilewright.proposers.rewriter.analysis.regions import reads
 from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planning.catalogue import Step
+from tilewright.proposers.rewriter.planning.steps import Step
 from tilewright.proposers.rewriter.reading import read
 
 

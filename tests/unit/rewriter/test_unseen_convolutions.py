@@ -13,7 +13,7 @@ from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.ir import Kernel
 from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planning.catalogue import Step
+from tilewright.proposers.rewriter.planning.steps import Step
 
 UNSEEN = Path(__file__).parents[2] / "golden" / "rewriter" / "unseen"
 

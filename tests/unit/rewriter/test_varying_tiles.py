@@ -7,7 +7,7 @@ from pathlib import Path
 from byte_model import same
 
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planning.catalogue import Step
+from tilewright.proposers.rewriter.planning.steps import Step
 from tilewright.proposers.rewriter.reading import read
 
 FOLDERS = Path(__file__).parents[2] / "fixtures" / "foreign_folders"

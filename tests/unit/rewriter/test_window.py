@@ -11,7 +11,7 @@ from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.ir import Kernel
 from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planning.catalogue import Step
+from tilewright.proposers.rewriter.planning.steps import Step
 
 TAPS, DEPTH, FILTERS = 3, 32, 32
 

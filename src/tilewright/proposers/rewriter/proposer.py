@@ -29,7 +29,7 @@ from tilewright.proposers.rewriter.estimate.expectation import changes, describe
 from tilewright.proposers.rewriter.ir import Kernel, same_kernel
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.planning.by_hand import left_alone
-from tilewright.proposers.rewriter.planning.catalogue import RAISE, Step
+from tilewright.proposers.rewriter.planning.catalogue import RAISE
 from tilewright.proposers.rewriter.planning.numbers import NumberedSteps
 from tilewright.proposers.rewriter.planning.planner import (
     LONGEST,
@@ -39,6 +39,7 @@ from tilewright.proposers.rewriter.planning.planner import (
     passes_through_memory,
 )
 from tilewright.proposers.rewriter.planning.reused_plans import plans_of_schedule
+from tilewright.proposers.rewriter.planning.steps import Step
 from tilewright.proposers.rewriter.planning.wander import is_stale, tried_from, wander
 from tilewright.proposers.rewriter.planning.whole import option_of, quick_drafts, whole_drafts
 from tilewright.proposers.rewriter.reading import read

@@ -14,7 +14,8 @@ from tilewright.proposers.rewriter.analysis.ranges import labelled_loops
 from tilewright.proposers.rewriter.estimate.cost import estimate
 from tilewright.proposers.rewriter.ir import Kernel, Opaque, commands, walk
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planning.catalogue import CATALOGUE, Step, steps_for
+from tilewright.proposers.rewriter.planning.catalogue import CATALOGUE
+from tilewright.proposers.rewriter.planning.steps import Step, steps_for
 from tilewright.proposers.rewriter.reading import understood
 
 

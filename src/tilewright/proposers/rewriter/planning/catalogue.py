@@ -1,24 +1,15 @@
-"""The techniques that a menu may name: where each can be applied, and its description.
-
-A step is a technique with its arguments, written `technique argument argument`. Buffers are given
-by name and loops by label, as in the kernel to which the step is applied.
-"""
+"""The techniques that a menu may name: where each can be applied, and its description."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
-from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
 from tilewright.proposers.rewriter.analysis.placement import spread
-from tilewright.proposers.rewriter.analysis.ranges import labelled_loops, simplify
-from tilewright.proposers.rewriter.emit import emit
-from tilewright.proposers.rewriter.ir import Kernel, Loop, same_kernel, walk
+from tilewright.proposers.rewriter.ir import Kernel
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.planning.sites import (
     Arguments,
-    SameBody,
     accumulator_sites,
     blocks,
     each_buffer,
@@ -36,13 +27,22 @@ from tilewright.proposers.rewriter.planning.sites import (
     tested_loops,
     tiled_loops,
 )
-from tilewright.proposers.rewriter.raising.execute import NotRaised
-from tilewright.proposers.rewriter.raising.raised import raised
+from tilewright.proposers.rewriter.planning.text_arguments import (
+    discard_schedule,
+    keep_operand,
+    keep_resident,
+    load_block,
+    loop_at,
+    on_loop,
+    on_loop_by,
+    on_slots,
+    peel_iteration,
+    use_accumulators,
+)
 from tilewright.proposers.rewriter.rewrites.coalesce import coalesce
 from tilewright.proposers.rewriter.rewrites.compact import roll_up
 from tilewright.proposers.rewriter.rewrites.dataflow import sum_in_memory
 from tilewright.proposers.rewriter.rewrites.dead import remove_dead_moves
-from tilewright.proposers.rewriter.rewrites.dependence import SettingsInside
 from tilewright.proposers.rewriter.rewrites.early import load_early
 from tilewright.proposers.rewriter.rewrites.fences import spare_fences
 from tilewright.proposers.rewriter.rewrites.forward import carry, forward, share
@@ -55,20 +55,13 @@ from tilewright.proposers.rewriter.rewrites.offload import offload
 from tilewright.proposers.rewriter.rewrites.overwrite import overwrite
 from tilewright.proposers.rewriter.rewrites.own_rows import give_own_rows
 from tilewright.proposers.rewriter.rewrites.packing import pack_blocks
-from tilewright.proposers.rewriter.rewrites.pipeline import (
-    delay_stores,
-    prefetch,
-    prefetch_in_nest,
-)
-from tilewright.proposers.rewriter.rewrites.promote import promote
+from tilewright.proposers.rewriter.rewrites.pipeline import prefetch, prefetch_in_nest
 from tilewright.proposers.rewriter.rewrites.remove import remove_settings
 from tilewright.proposers.rewriter.rewrites.retile import retile
 from tilewright.proposers.rewriter.rewrites.reuse import reuse_latched
-from tilewright.proposers.rewriter.rewrites.separate import separated
-from tilewright.proposers.rewriter.rewrites.settle import place_settings, with_forms_apart
 from tilewright.proposers.rewriter.rewrites.stagger import stagger
 from tilewright.proposers.rewriter.rewrites.strength import count_iterations
-from tilewright.proposers.rewriter.rewrites.structure import fuse, peel, split
+from tilewright.proposers.rewriter.rewrites.structure import fuse, split
 from tilewright.proposers.rewriter.rewrites.transpose import transpose
 from tilewright.proposers.rewriter.rewrites.widen import widened_everywhere
 from tilewright.proposers.rewriter.rewrites.written_out import write_moves_out
@@ -92,161 +85,8 @@ class Technique:
     relieves: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A technique at a place."""
-
-    technique: str
-    arguments: Arguments = ()
-
-    def __str__(self) -> str:
-        return " ".join((self.technique, *self.arguments))
-
-    @classmethod
-    def parse(cls, text: str) -> Step:
-        """Inverse of `str`."""
-        technique, *arguments = text.split()
-        return cls(technique, tuple(arguments))
-
-    @property
-    def sentence(self) -> str:
-        """A description of the step."""
-        words = (_PLACES.get(argument, argument) for argument in self.arguments)
-        sentence = CATALOGUE[self.technique].sentence
-        return sentence.format(*words) if isinstance(sentence, str) else sentence(*words)
-
-    def apply(self, kernel: Kernel, machine: Machine) -> Kernel:
-        """The rewritten and simplified kernel; `NotApplicable` if the step is not possible."""
-        if self.technique not in CATALOGUE:
-            raise NotApplicable(f"there is no technique {self.technique}")
-        result = _applied(self, SameBody(kernel), machine)
-        if isinstance(result, str):
-            raise NotApplicable(result)
-        return result
-
-    def carried_out(self, kernel: Kernel, machine: Machine) -> Kernel | None:
-        """The kernel after the step; None if the step is not possible or changes nothing."""
-        try:
-            after = self.apply(kernel, machine)
-        except NotApplicable:
-            return None
-        return None if same_kernel(after, kernel) else after
-
-
-@lru_cache(maxsize=1 << 13)
-def _applied(step: Step, body: SameBody, machine: Machine) -> Kernel | str:
-    """The kernel after a step, or the reason why it is not possible. Cached, because plans and
-    drafts ask again."""
-    rewrite, kernel = CATALOGUE[step.technique].apply, body.kernel
-    try:
-        try:
-            changed = rewrite(kernel, machine, *step.arguments)
-        except SettingsInside:
-            changed = rewrite(place_settings(kernel, machine), machine, *step.arguments)
-    except NotApplicable as refusal:
-        return str(refusal)
-    return simplify(changed)
-
-
-_PLACES = {
-    "before": "before the loop",
-    "at-first-use": "each part when it is first used",
-    "inside": "after swapping that loop with the one inside it",
-    "in-place": "not delayed",
-    "delayed": "delayed by one iteration",
-}
-"""Where a resident buffer is loaded, and when buffers are stored, in words."""
-
-
-def steps_for(kernel: Kernel, machine: Machine, technique: str) -> Iterator[Step]:
-    """Every place at which a technique may be tried, in the order of the text."""
-    if technique in CATALOGUE:
-        yield from _steps(technique, SameBody(kernel), machine)
-
-
-@lru_cache(maxsize=1 << 13)
-def _steps(technique: str, body: SameBody, machine: Machine) -> tuple[Step, ...]:
-    """The places of a technique, found once for each kernel, because many drafts start from the
-    same kernel."""
-    found = CATALOGUE[technique].sites(body.kernel, machine)
-    return tuple(Step(technique, arguments) for arguments in found)
-
-
-def _loop(kernel: Kernel, label: str) -> Loop:
-    for found, loop, _ in labelled_loops(kernel.body):
-        if found == label:
-            return loop
-    known = ", ".join(found for found, _, _ in labelled_loops(kernel.body)) or "none"
-    raise NotApplicable(f"there is no loop {label} (loops: {known})")
-
-
-def _resident(kernel: Kernel, machine: Machine, buffer: str, label: str, how: str) -> Kernel:
-    kernel = with_forms_apart(kernel, machine)
-    loop = _loop(kernel, label)
-    if how == "inside":
-        kernel = interchange(kernel, machine, loop)
-        work = set(walk(loop.body))
-        loop = next(
-            found
-            for _, found, _ in labelled_loops(kernel.body)
-            if found.var == loop.var and found.body[-1] in work
-        )
-    kernel = promote(kernel, machine, buffer, loop, at_first_use=how == "at-first-use")
-    return widened_everywhere(simplify(kernel), machine)
-
-
-def _block_load(kernel: Kernel, machine: Machine, buffer: str, label: str) -> Kernel:
-    kernel = with_forms_apart(kernel, machine)
-    kernel = promote(kernel, machine, buffer, _loop(kernel, label))
-    return widened_everywhere(simplify(kernel), machine)
-
-
-def _on_loop(rewrite: Callable[[Kernel, Machine, Loop], Kernel]) -> Callable[..., Kernel]:
-    def apply(kernel: Kernel, machine: Machine, label: str) -> Kernel:
-        return rewrite(kernel, machine, _loop(kernel, label))
-
-    return apply
-
-
-def _on_loop_by(rewrite: Callable[[Kernel, Machine, Loop, int], Kernel]) -> Callable[..., Kernel]:
-    def apply(kernel: Kernel, machine: Machine, label: str, number: str) -> Kernel:
-        return rewrite(kernel, machine, _loop(kernel, label), int(number))
-
-    return apply
-
-
-def _accumulator(
-    kernel: Kernel, machine: Machine, buffer: str, label: str, slots: str, how: str
-) -> Kernel:
-    rewrite = delay_stores if how == "delayed" else multibuffer
-    return rewrite(kernel, machine, buffer, _loop(kernel, label), int(slots))
-
-
-def _on_slots(
-    rewrite: Callable[[Kernel, Machine, str, Loop, int], Kernel],
-) -> Callable[..., Kernel]:
-    def apply(kernel: Kernel, machine: Machine, buffer: str, label: str, slots: str) -> Kernel:
-        return rewrite(kernel, machine, buffer, _loop(kernel, label), int(slots))
-
-    return apply
-
-
-def _kept(kernel: Kernel, machine: Machine, label: str, factor: str) -> Kernel:
-    """Processes several tiles of a loop in turn with each operand in the array.
-
-    Without this, `retile` is seldom useful for tiles that do not fill the array. Only if the
-    operand is kept does a product of few rows take only the time of its own rows.
-    """
-    kernel = simplify(retile(kernel, machine, _loop(kernel, label), int(factor)))
-    return reuse_latched(kernel, machine)
-
-
 def _unrolling(label: str, factor: str) -> str:
     return f"unroll loop {label} " + ("completely" if factor == "0" else f"by a factor of {factor}")
-
-
-def _peeled(kernel: Kernel, machine: Machine, label: str, which: str) -> Kernel:
-    return peel(kernel, machine, _loop(kernel, label), which)
 
 
 _LOADS = frozenset(("dma", "load"))
@@ -255,30 +95,22 @@ _STORES = frozenset(("store", "accumulator", "dependency"))
 _CORE = frozenset(("cpu", "command"))
 
 
-def _raise(kernel: Kernel, machine: Machine) -> Kernel:
-    try:
-        return separated(raised(emit(kernel), machine), machine)
-    except NotRaised as reason:
-        found = str(reason).rstrip(".")
-        raise NotApplicable(f"what the kernel computes could not be derived: {found}") from reason
-
-
 CATALOGUE: Mapping[str, Technique] = {
     RAISE: Technique(
         once,
-        _raise,
+        discard_schedule,
         "discard the schedule: derive what the kernel computes and write it as the naive loop nest",
     ),
     "resident": Technique(
         resident_sites,
-        _resident,
+        keep_resident,
         "keep {0} in local memory, so that each part that loop {1} uses is loaded once and not "
         "in every iteration ({2})",
         _LOADS | _CORE,
     ),
     "block-load": Technique(
         loads(varying=True),
-        _block_load,
+        load_block,
         "load the whole block of {0} before loop {1} instead of piece by piece inside it",
         _LOADS,
     ),
@@ -305,27 +137,27 @@ CATALOGUE: Mapping[str, Technique] = {
     ),
     "double-buffer": Technique(
         loaded_in_loops,
-        _on_slots(multibuffer),
+        on_slots(multibuffer),
         "give {0} {2} buffers that the iterations of loop {1} use in turn",
         _LOADS | {"dependency"},
     ),
     "double-accumulator": Technique(
         accumulator_sites,
-        _accumulator,
+        use_accumulators,
         "give {0} {2} buffers in different banks that the iterations of loop {1} use in turn "
         "(stores {3})",
         _STORES,
     ),
     "pipeline": Technique(
         loaded_in_loops,
-        _on_slots(prefetch),
+        on_slots(prefetch),
         "prefetch {0}: issue its loads for the next iteration of loop {1} before the products of "
         "the current one, into one of {2} buffers",
         _LOADS | _BANKS | {"dependency"},
     ),
     "pipeline-nest": Technique(
         loaded_in_inner_loops,
-        _on_slots(prefetch_in_nest),
+        on_slots(prefetch_in_nest),
         "prefetch {0}: issue its loads for the next iteration of loop {1}, or for the first one in "
         "the next iteration of the loops around it, before the products of the current one, into "
         "one of {2} buffers",
@@ -333,51 +165,51 @@ CATALOGUE: Mapping[str, Technique] = {
     ),
     "interleave": Technique(
         each_loop(),
-        _on_loop(interleave),
+        on_loop(interleave),
         "distribute loads ahead, or delayed stores, among the products of loop {0}",
         _LOADS | _STORES,
     ),
     "stagger": Technique(
         loops_of_loads,
-        _on_loop(stagger),
+        on_loop(stagger),
         "issue the loads of loop {0} in small portions inside the loop that uses them, one "
         "iteration ahead",
         _LOADS,
     ),
     "reorder": Technique(
-        each_loop(), _on_loop(interchange), "swap loop {0} with the loop inside it", _LOADS
+        each_loop(), on_loop(interchange), "swap loop {0} with the loop inside it", _LOADS
     ),
     "coalesce": Technique(
         each_loop(),
-        lambda kernel, machine, label: coalesce(kernel, _loop(kernel, label)),
+        lambda kernel, machine, label: coalesce(kernel, loop_at(kernel, label)),
         "run loop {0} and the loop inside it as one loop",
         _LOADS,
     ),
-    "unroll": Technique(product_loops, _on_loop_by(unroll), _unrolling, _CORE),
+    "unroll": Technique(product_loops, on_loop_by(unroll), _unrolling, _CORE),
     "roll": Technique(
         once, roll_up, "write commands that repeat with evenly growing operands as a loop", _CORE
     ),
     "retile": Technique(
         tiled_loops,
-        _on_loop_by(retile),
+        on_loop_by(retile),
         "work on {1} neighbouring tiles of loop {0} at once, sharing what they load",
         _LOADS | _CORE,
     ),
     "simplify": Technique(
         each_loop(),
-        _on_loop(split_tail),
+        on_loop(split_tail),
         "peel off the partial last iteration of loop {0}, so that the others have fixed sizes",
         _CORE,
     ),
     "tail-first": Technique(
         products_alone,
-        _on_loop(tail_first),
+        on_loop(tail_first),
         "peel off the partial last iteration of loop {0} and run it before the others",
         _CORE,
     ),
     "hoist": Technique(
         each_loop(),
-        _on_loop(hoist_configuration),
+        on_loop(hoist_configuration),
         "move commands that set the same values in every iteration out of loop {0}",
         _CORE | {"fence"},
     ),
@@ -389,7 +221,7 @@ CATALOGUE: Mapping[str, Technique] = {
     ),
     "keep-operand": Technique(
         tiled_loops,
-        _kept,
+        keep_operand,
         "work on {1} neighbouring tiles of loop {0} at once, all with one operand before the next "
         "is loaded into the array",
         _BANKS,
@@ -408,44 +240,44 @@ CATALOGUE: Mapping[str, Technique] = {
     ),
     "offload": Technique(
         blocks,
-        _on_loop(offload),
+        on_loop(offload),
         "let the accumulator add and negate what the core computes in loop {0}",
         _CORE | {"fence"},
     ),
     "share": Technique(
         blocks,
-        _on_loop(share),
+        on_loop(share),
         "load data that several products of an iteration of loop {0} use only once",
         _LOADS | _CORE,
     ),
     "forward": Technique(
         blocks,
-        _on_loop(forward),
+        on_loop(forward),
         "pass results through the array instead of memory to the products of loop {0} that use "
         "them",
         _LOADS | {"fence"},
     ),
     "carry": Technique(
         blocks,
-        _on_loop(carry),
+        on_loop(carry),
         "keep data that an iteration of loop {0} stores for the next one in local memory",
         _LOADS | {"fence"},
     ),
     "own-rows": Technique(
         blocks,
-        _on_loop(give_own_rows),
+        on_loop(give_own_rows),
         "give each iteration of loop {0} its own local rows for the values that it passes on",
         _STORES | _CORE,
     ),
     "hoist-loads": Technique(
         blocks,
-        _on_loop(hoist_loads),
+        on_loop(hoist_loads),
         "load data that each iteration of loop {0} uses before the loop, with wide moves",
         _LOADS | _CORE,
     ),
     "early-loads": Technique(
         blocks,
-        _on_loop(load_early),
+        on_loop(load_early),
         "issue all loads of an iteration of loop {0} before its products",
         _LOADS,
     ),
@@ -457,25 +289,25 @@ CATALOGUE: Mapping[str, Technique] = {
     ),
     "split": Technique(
         split_sites,
-        _on_loop_by(split),
+        on_loop_by(split),
         "split loop {0} into two: one over groups of {1} iterations, one within a group",
         _CORE,
     ),
     "fuse": Technique(
         each_loop(),
-        _on_loop(fuse),
+        on_loop(fuse),
         "fuse loop {0} with the loop after it",
         _CORE | {"dependency"},
     ),
     "peel": Technique(
         tested_loops,
-        _peeled,
+        peel_iteration,
         "peel off the {1} iteration of loop {0}, so that the others need no test for it",
         _CORE,
     ),
     "strength": Technique(
         each_loop(),
-        _on_loop(count_iterations),
+        on_loop(count_iterations),
         "let loop {0} count its iterations, so that addresses need no division",
         _CORE,
     ),

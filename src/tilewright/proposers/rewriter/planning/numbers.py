@@ -12,8 +12,8 @@ from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.estimate.cost import estimate
 from tilewright.proposers.rewriter.ir import Kernel
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planning.catalogue import Step
 from tilewright.proposers.rewriter.planning.parameters import all_tile_factors, all_unroll_factors
+from tilewright.proposers.rewriter.planning.steps import Step
 from tilewright.proposers.rewriter.reading import read
 
 SLOTS = (2, 3, 4, 6, MAX_SLOTS)

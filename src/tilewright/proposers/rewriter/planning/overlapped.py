@@ -32,7 +32,7 @@ from tilewright.proposers.rewriter.ir import (
     commands,
 )
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planning.catalogue import Step, steps_for
+from tilewright.proposers.rewriter.planning.steps import Step, steps_for
 
 Made: TypeAlias = "tuple[tuple[Step, ...], Kernel]"
 

@@ -21,7 +21,8 @@ from tilewright.proposers.rewriter.ir import (
     walk,
 )
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planning.catalogue import CATALOGUE, Step, steps_for
+from tilewright.proposers.rewriter.planning.catalogue import CATALOGUE
+from tilewright.proposers.rewriter.planning.steps import Step, steps_for
 
 FOLLOW_UPS: Mapping[str, float] = {
     "block-load": 3,

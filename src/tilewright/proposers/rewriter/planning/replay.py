@@ -8,7 +8,7 @@ from tilewright.core.records import Schedule
 from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
 from tilewright.proposers.rewriter.ir import Kernel, same_kernel
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planning.catalogue import Step
+from tilewright.proposers.rewriter.planning.steps import Step
 
 
 def replayed(

@@ -10,9 +10,9 @@ from tilewright.proposers.rewriter.estimate.cost import Cost, estimate
 from tilewright.proposers.rewriter.estimate.expectation import changes, described, gain
 from tilewright.proposers.rewriter.ir import Kernel
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planning.catalogue import Step
 from tilewright.proposers.rewriter.planning.planner import completed
 from tilewright.proposers.rewriter.planning.replay import replayed
+from tilewright.proposers.rewriter.planning.steps import Step
 
 MOST_COMPLETED = 4
 """Number of parts of a schedule, the longest ones, that are completed by the estimate."""

@@ -15,8 +15,8 @@ from tilewright.core.records import History, MenuOption, Trial
 from tilewright.proposers.rewriter.estimate.cost import estimate
 from tilewright.proposers.rewriter.ir import Kernel, same_kernel
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planning.catalogue import Step
 from tilewright.proposers.rewriter.planning.planner import POOL, Draft, shuffled
+from tilewright.proposers.rewriter.planning.steps import Step
 
 STALE = 4
 """Number of iterations without a better kernel before random sequences begin."""
