@@ -14,7 +14,10 @@ from tilewright.proposers.rewriter.estimate.cost import estimate
 from tilewright.proposers.rewriter.ir import Kernel, Loop, commands
 from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planning.overlapped import TECHNIQUES, overlapped_sequences
+from tilewright.proposers.rewriter.planning.overlapped.sequences import (
+    TECHNIQUES,
+    overlapped_sequences,
+)
 from tilewright.proposers.rewriter.planning.steps import Step
 from tilewright.proposers.rewriter.reading import read
 from tilewright.targets.gemmini import create_fp32_target, create_target

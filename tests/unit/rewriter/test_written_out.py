@@ -10,7 +10,10 @@ from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.expr import quotient, reduced, remainder, simplified, var
 from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planning.overlapped import TECHNIQUES, overlapped_sequences
+from tilewright.proposers.rewriter.planning.overlapped.sequences import (
+    TECHNIQUES,
+    overlapped_sequences,
+)
 from tilewright.proposers.rewriter.raising.execute import executed
 from tilewright.proposers.rewriter.reading import read
 from tilewright.proposers.rewriter.rewrites.written_out import write_moves_out

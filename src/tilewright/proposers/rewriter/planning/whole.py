@@ -19,7 +19,7 @@ from tilewright.proposers.rewriter.analysis.ranges import labelled_loops
 from tilewright.proposers.rewriter.estimate.cost import estimate
 from tilewright.proposers.rewriter.ir import Kernel, Loop, commands, same_kernel
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planning.overlapped import overlapped_sequences
+from tilewright.proposers.rewriter.planning.overlapped.sequences import overlapped_sequences
 from tilewright.proposers.rewriter.planning.planner import (
     FOLLOW_UPS,
     LONGEST,

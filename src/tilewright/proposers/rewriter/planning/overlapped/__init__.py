@@ -1,0 +1,1 @@
+"""Sequences of steps that overlap the moves of tiled products with the products."""

@@ -1,0 +1,141 @@
+"""Sequences that overlap all moves of a kernel of tiled products with its products.
+
+The steps of such a sequence are only useful together: what is loaded for a tile, when, and in which
+portions. Therefore, they are carried out wherever they apply, and the estimate only chooses the
+tiles. In the result, several products use one operand, loads stay in local memory or are issued
+ahead over all enclosing loops, and stores are delayed. Loads and stores are distributed among the
+products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Set
+
+from tilewright.proposers.rewriter.analysis.ranges import env_of, labelled_loops, trip_count
+from tilewright.proposers.rewriter.estimate.cost import estimate
+from tilewright.proposers.rewriter.ir import Kernel
+from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.planning.overlapped.loads import (
+    keep_resident,
+    load_wide,
+    share_loads,
+)
+from tilewright.proposers.rewriter.planning.overlapped.loops import (
+    merge_around_products,
+    merge_tile_loops,
+    unroll_products,
+)
+from tilewright.proposers.rewriter.planning.overlapped.made import (
+    Made,
+    each_place,
+    first_place,
+    with_steps,
+)
+from tilewright.proposers.rewriter.planning.overlapped.moves import delay_stores, load_ahead
+from tilewright.proposers.rewriter.planning.overlapped.queries import (
+    has_unit,
+    loaded_buffers,
+    loop_of_products,
+    tile_loops,
+    tile_variable,
+)
+from tilewright.proposers.rewriter.planning.steps import Step
+
+TECHNIQUES = frozenset(
+    (
+        *("keep-operand", "retile", "overwrite", "coalesce", "resident", "block-load"),
+        *("double-accumulator", "pipeline", "interleave", "split", "unroll", "pack"),
+    )
+)
+"""The techniques in these sequences. `pipeline-nest` belongs to `pipeline`."""
+FIRST_TILES = 4
+"""Ways to enlarge tiles that may be enlarged a second time."""
+TILES = 4
+"""Number of tilings with which a sequence continues."""
+WORTH = 0.005
+"""Minimum share of the time that code without short loops of moves must save, because it is
+longer."""
+
+
+def overlapped_sequences(kernel: Kernel, machine: Machine, offered: Set[str]) -> Iterator[Made]:
+    """The sequences, those with the best tiles first; none if one of their techniques is not
+    available."""
+    if not offered >= TECHNIQUES:
+        return
+    begun = first_place(((), kernel), machine, "overwrite")
+    tiled = [_overlapped(tiles, machine) for tiles in _tiled(begun, machine)[:1]]
+    yield from tiled
+    whole = _whole_result(begun, machine)
+    if whole is not None:
+        yield whole
+    for tiles in _tiled(begun, machine)[len(tiled) : TILES]:
+        yield _overlapped(tiles, machine)
+
+
+def _whole_result(made: Made, machine: Machine) -> Made | None:
+    """A product whose whole result stays in local memory; None if it does not fit.
+
+    Every operand is then loaded once, and the first products wait only for the first terms of the
+    sums. For a small product, this saves more than stores that overlap the products.
+    """
+    for technique in ("keep-operand", "retile"):
+        for label, loop, above in tile_loops(made[1], machine)[:1]:
+            count = str(trip_count(loop, env_of(above)))
+            made = with_steps((Step(technique, (label, count)),), made, machine)
+    outermost = [
+        (label, loop)
+        for label, loop, above in labelled_loops(made[1].body)
+        if not above and has_unit(loop, machine, "execute")
+    ]
+    if tile_loops(made[1], machine) or len(outermost) != 1:
+        return None
+    label, terms = outermost[0]
+    for name in loaded_buffers(made[1], machine):
+        made = with_steps((Step("pipeline", (name, label, "2")),), made, machine)
+    made = first_place(made, machine, "widen")
+    work = loop_of_products(made[1], machine, terms.var)
+    if work is not None:
+        made = with_steps((Step("unroll", (work, "0")),), made, machine)
+    return first_place(made, machine, "pack")
+
+
+def _tiled(start: Made, machine: Machine) -> list[Made]:
+    """Tiles that keep an operand in the array, enlarged in one or two dimensions, the best
+    first."""
+    once = _ranked(each_place(start, machine, ("keep-operand",)), machine)
+    twice = [
+        made
+        for first in once[:FIRST_TILES]
+        for made in each_place(first, machine, ("keep-operand", "retile"))
+        if made[0][-1].arguments[0] != first[0][-1].arguments[0]
+    ]
+    best = _ranked(twice, machine)
+    return [*once[:1], *best[: TILES - len(once[:1])], *once[1:], *best[TILES:]]
+
+
+def _overlapped(made: Made, machine: Machine) -> Made:
+    """The kernel with these tiles in which all moves overlap the products."""
+    made = merge_tile_loops(made, machine)
+    made = share_loads(made, machine)
+    made = keep_resident(made, machine)
+    tile = tile_variable(made[1], machine)
+    if tile is None:
+        return made
+    made = load_wide(made, machine, tile)
+    made = merge_around_products(made, machine, tile)
+    made = delay_stores(made, machine, tile)
+    for name in loaded_buffers(made[1], machine):
+        made = load_ahead(made, machine, name, tile)
+    made = unroll_products(made, machine, tile)
+    return first_place(_written_out(made, machine), machine, "pack")
+
+
+def _written_out(made: Made, machine: Machine) -> Made:
+    """Short loops of moves are written out if the time for their code is worth it."""
+    after = first_place(made, machine, "write-moves-out")
+    before = estimate(made[1], machine).total
+    return after if estimate(after[1], machine).total < (1 - WORTH) * before else made
+
+
+def _ranked(found: Iterable[Made], machine: Machine) -> list[Made]:
+    return sorted(found, key=lambda made: estimate(made[1], machine).total)
