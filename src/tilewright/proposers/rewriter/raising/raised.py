@@ -13,10 +13,12 @@ from tilewright.proposers.rewriter.raising.computation import Computation
 from tilewright.proposers.rewriter.raising.depth import deepened
 from tilewright.proposers.rewriter.raising.execute import NotRaised, executed
 from tilewright.proposers.rewriter.raising.flow import computation
-from tilewright.proposers.rewriter.raising.generate import AxisEnds, deepest, generated
+from tilewright.proposers.rewriter.raising.generate import generated
+from tilewright.proposers.rewriter.raising.isa import deepest
 from tilewright.proposers.rewriter.raising.merged_axes import with_merged_axis
 from tilewright.proposers.rewriter.raising.nests import nests
 from tilewright.proposers.rewriter.raising.own_arrays import names_in, numbered
+from tilewright.proposers.rewriter.raising.places import AxisEnds
 from tilewright.proposers.rewriter.raising.side_by_side import copied_arrays, side_by_side
 
 
