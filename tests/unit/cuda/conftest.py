@@ -17,7 +17,7 @@ from tilewright.targets.cuda import launches
 from tilewright.targets.cuda.cpu_program import EMULATOR
 from tilewright.targets.cuda.device.gpus import find_gpu
 from tilewright.targets.cuda.device.peaks import measured_peaks
-from tilewright.targets.cuda.evaluator import CudaEvaluation
+from tilewright.targets.cuda.evaluation import CudaEvaluation
 from tilewright.targets.cuda.models import oracle, problem_file
 from tilewright.targets.cuda.nvcc import Compiled, Nvcc, Resources, find_nvcc
 from tilewright.targets.cuda.other_python import FoundPython

@@ -17,7 +17,7 @@ from tilewright.parts.case import Case
 from tilewright.parts.cases import OF_LARGE
 from tilewright.parts.followed import Followed
 from tilewright.parts.problem import ProductProblem
-from tilewright.targets.cuda import create_target, evaluator, part
+from tilewright.targets.cuda import create_target, evaluation, part
 from tilewright.targets.cuda.cpu_program import find_cpu_compiler
 from tilewright.targets.cuda.emulation import Run, run_on_cpu
 from tilewright.targets.cuda.launcher import call
@@ -108,7 +108,7 @@ UNKNOWN = {
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A task whose operations are too many, so that a third of the blocks is run."""
-    monkeypatch.setattr(evaluator, "MOST_OPERATIONS", M * N * K // 2)
+    monkeypatch.setattr(evaluation, "MOST_OPERATIONS", M * N * K // 2)
     monkeypatch.setattr(part, "MOST_OF_A_RUN", M * N * K // 3)
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)

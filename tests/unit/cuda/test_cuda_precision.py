@@ -9,7 +9,8 @@ import pytest
 from tilewright.core.errors import UnknownNameError
 from tilewright.core.records import Artifact, Candidate, Failed
 from tilewright.targets.cuda import create_target
-from tilewright.targets.cuda.evaluator import CudaChecker, CudaEvaluation
+from tilewright.targets.cuda.checker import CudaChecker
+from tilewright.targets.cuda.evaluation import CudaEvaluation
 from tilewright.targets.cuda.nvcc import Compiled
 
 ROUNDED = {

@@ -11,7 +11,7 @@ from tilewright.core.records import Artifact, Candidate, Failed, Verdict
 from tilewright.core.templates import parse_template
 from tilewright.parts.languages import CUDA
 from tilewright.targets.cuda import create_target
-from tilewright.targets.cuda.evaluator import CudaEvaluation
+from tilewright.targets.cuda.evaluation import CudaEvaluation
 from tilewright.targets.cuda.nvcc import Compiled
 from tilewright.targets.cuda.shapes import KINDS
 from tilewright.targets.cuda.source import refused

@@ -10,7 +10,7 @@ import shutil
 import pytest
 
 from tilewright.core.records import Candidate, Failed, Verdict
-from tilewright.targets.cuda.evaluator import CudaEvaluation
+from tilewright.targets.cuda.evaluation import CudaEvaluation
 from tilewright.targets.cuda.models import create_target
 from tilewright.targets.cuda.models.task import ModelTask
 from tilewright.targets.cuda.nvcc import Compiled, Nvcc, Resources

@@ -17,7 +17,7 @@ import pytest
 from tilewright.core.errors import InputError, ToolchainMissingError
 from tilewright.core.records import Candidate, Failed, Verdict
 from tilewright.core.tasks import open_task
-from tilewright.targets.cuda.evaluator import CudaEvaluation
+from tilewright.targets.cuda.evaluation import CudaEvaluation
 from tilewright.targets.cuda.models import oracle
 from tilewright.targets.cuda.models.oracle import find_torch
 from tilewright.targets.cuda.models.task import ModelTask

@@ -13,6 +13,8 @@ from tilewright.parts import inputs
 from tilewright.parts.hostile import OpenCase
 from tilewright.parts.languages import CUDA
 from tilewright.parts.problem import Problem
+from tilewright.targets.cuda.builder import CudaBuilder
+from tilewright.targets.cuda.checker import CudaChecker
 from tilewright.targets.cuda.device.baselines import WAYS, WithBaselines
 from tilewright.targets.cuda.device.build import DeviceCompiler
 from tilewright.targets.cuda.device.evaluator import (
@@ -22,18 +24,12 @@ from tilewright.targets.cuda.device.evaluator import (
     DeviceRunner,
 )
 from tilewright.targets.cuda.device.gpus import Gpu
-from tilewright.targets.cuda.evaluator import (
-    NO_GPU,
-    CudaBuilder,
-    CudaChecker,
-    CudaEvaluation,
-    CudaRunner,
-    other_gpu,
-)
+from tilewright.targets.cuda.evaluation import CudaEvaluation
 from tilewright.targets.cuda.hostile import hostile_kernels
 from tilewright.targets.cuda.models.oracle import find_torch
 from tilewright.targets.cuda.occupancy import Architecture
 from tilewright.targets.cuda.source import refused
+from tilewright.targets.cuda.untimed import NO_GPU, CudaRunner, other_gpu
 
 
 class CudaTask:

@@ -11,7 +11,7 @@ from tilewright.targets.cuda.cpu_program import not_checked
 from tilewright.targets.cuda.device.build import LOADING
 from tilewright.targets.cuda.device.evaluator import DeviceEvaluation
 from tilewright.targets.cuda.emulation import Ran, Run
-from tilewright.targets.cuda.evaluator import MOST_OPERATIONS, CudaEvaluation
+from tilewright.targets.cuda.evaluation import MOST_OPERATIONS, CudaEvaluation
 from tilewright.targets.cuda.launcher import call
 from tilewright.targets.cuda.nvcc import Compiled, Nvcc, Resources, read_resources
 from tilewright.targets.cuda.occupancy import Architecture

@@ -1,0 +1,121 @@
+"""Runs kernels on the CPU at reduced sizes, and compares the results with the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tilewright.core.records import Artifact, Check, Failed, Verdict
+from tilewright.core.roles import NOTHING_CHECKED
+from tilewright.parts.case import Case
+from tilewright.parts.cases import Cases
+from tilewright.targets.cuda import part
+from tilewright.targets.cuda.cpu_program import not_checked
+from tilewright.targets.cuda.emulation import ORDERS, Ran, Run
+from tilewright.targets.cuda.evaluation import CudaEvaluation
+from tilewright.targets.cuda.nvcc import Compiled
+from tilewright.targets.cuda.resources import refused_launch
+
+
+class CudaChecker:
+    """Runs kernels on the CPU and compares the results. The first case is run with threads in every
+    order."""
+
+    def __init__(self, evaluation: CudaEvaluation) -> None:
+        self._evaluation = evaluation
+
+    def check_first(self, artifact: Artifact) -> Verdict | Failed:
+        """The first case with threads in every order."""
+        return self._checked(artifact, lambda cases: [cases.first], NOTHING_CHECKED)
+
+    def check(self, artifact: Artifact, passed: Verdict = NOTHING_CHECKED) -> Verdict | Failed:
+        """Every case, with the orders in turn."""
+        checks = self._evaluation.settings.checks
+        return self._checked(artifact, lambda cases: cases.compared(checks), passed)
+
+    def _checked(
+        self, artifact: Artifact, chosen: Callable[[Cases], Sequence[int]], passed: Verdict
+    ) -> Verdict | Failed:
+        evaluation, source = self._evaluation, artifact.source
+        reason = evaluation.only_a_gpu(source)
+        if reason is not None:
+            return not_checked(*reason)
+        if evaluation.share < 1:
+            refused_task = evaluation.refused_part()
+            if refused_task is not None:
+                return refused_task
+        program = evaluation.program(source)
+        if isinstance(program, Failed):
+            return program
+        seeds = {check.seed for check in passed.checks}
+        cases = [evaluation.cases[n] for n in chosen(evaluation.cases)]
+        cases = [case for case in cases if case.check.seed not in seeds]
+        runs = _turns(cases, evaluation.share)
+        ran = evaluation.ran(program, [run for _, run in runs])
+        evaluation.launches[source] = ran.launches
+        checks = _compared(runs, ran)
+        if isinstance(checks, tuple):
+            return evaluation.with_cause(checks[0], source, checks[1])
+        if ran.failed is not None:
+            failed = _of_part(ran.failed) if evaluation.share < 1 else ran.failed
+            if failed.kind == "illegal_address":
+                failed = evaluation.with_cause(failed, source, runs[len(ran.outputs)][1])
+            return failed
+        if evaluation.share < 1 and runs:
+            left_out = part.nothing_left_out(evaluation.compared.arguments, ran.part)
+            if left_out is not None:
+                return left_out
+            assert ran.part is not None
+            evaluation.parts[source] = ran.part
+        compiled = evaluation.compiled(source)
+        if isinstance(compiled, Compiled):
+            excess = refused_launch(compiled.functions, ran.launches, evaluation.architecture)
+            if excess is not None:
+                return excess
+        if not passed.checks and runs:
+            race = evaluation.race(source, runs[-1][1])
+            if race is not None:
+                return race
+        return Verdict((*passed.checks, *checks))
+
+
+def _turns(cases: Sequence[Case], share: float) -> list[tuple[Case, Run]]:
+    """The order of threads for each case. If only some blocks are run, the outputs also have
+    different contents before the call."""
+    first = [(case, i) for case in cases[:1] for i in range(len(ORDERS))]
+    turns = first + [(case, i % len(ORDERS)) for i, case in enumerate(cases[1:], 1)]
+    fills = part.FILLS if share < 1 else (0,)
+    return [
+        (case, Run(case.initial, ORDERS[i], case.seed, share, fills[i % len(fills)]))
+        for case, i in turns
+    ]
+
+
+def _compared(runs: Sequence[tuple[Case, Run]], ran: Ran) -> list[Check] | tuple[Failed, Run]:
+    """The checks of the completed runs, or how the first wrong run differs, with this run."""
+    checks = list[Check]()
+    ended = list(zip(runs, ran.outputs, strict=False))
+    for case in dict.fromkeys(case for (case, _), _ in ended):
+        own = [(run, outputs) for (other, run), outputs in ended if other is case]
+        only = None
+        if own[0][0].share < 1:
+            only = part.written_in_any(case, [(run.fill, outputs) for run, outputs in own])
+        found = [case.mismatch(outputs, only) for _, outputs in own]
+        wrong = next((i for i, mismatch in enumerate(found) if mismatch is not None), None)
+        if wrong is None:
+            checks.append(case.passed(own[0][1], only))
+        elif None in found:
+            log = (
+                f"the result depends on the order in which threads run: a barrier or an atomic "
+                f"operation is missing. With threads {own[wrong][0].order}, {found[wrong]}."
+            )
+            return Failed("check", "race", log), own[wrong][0]
+        else:
+            return Failed("check", "wrong_result", f"{found[wrong]}."), own[wrong][0]
+    return checks
+
+
+def _of_part(failed: Failed) -> Failed:
+    """A failure of some blocks may only mean that they wait for others, which are not run."""
+    if failed.kind != "timeout":
+        return failed
+    return not_checked("some of its blocks were run on the CPU and did not finish")
