@@ -12,8 +12,7 @@ import pytest
 
 from tilewright.core.errors import InternalError, WorkloadError
 from tilewright.core.records import Argument, AttackResult, Workload
-from tilewright.evaluation.preflight import attacks as attacks_module
-from tilewright.evaluation.preflight import session
+from tilewright.evaluation.preflight import guesses, session
 from tilewright.evaluation.preflight.examine import examine, refusal
 from tilewright.testing.scripted import ScriptedEvaluator
 
@@ -311,13 +310,13 @@ def test_a_process_that_ends_is_reported_with_its_last_output(
 
 def test_what_holds_of_all_comparisons_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The estimate is close in all comparisons but the last, so no comparison is left out."""
-    estimate, estimated, close = attacks_module._estimate, [], iter((True, True, True, False))
+    estimate, estimated, close = guesses._estimate, [], iter((True, True, True, False))
 
     def counted(array: np.ndarray) -> np.ndarray:
         estimated.append(array)
         return estimate(array)
 
-    monkeypatch.setattr(attacks_module, "_estimate", counted)
-    monkeypatch.setattr(attacks_module, "_is_close", lambda *_: next(close))
+    monkeypatch.setattr(guesses, "_estimate", counted)
+    monkeypatch.setattr(guesses, "_is_close", lambda *_: next(close))
     examine(World(absolute=1e9))
     assert len(estimated) == 4 + 3

@@ -11,7 +11,8 @@ from tilewright.core.records import AttackResult, Candidate, EvaluationRequest, 
 from tilewright.core.roles import Attackable, LeavesOut, PublishedRules, Task
 from tilewright.core.text import plain_text
 from tilewright.evaluation.pipeline import evaluate
-from tilewright.evaluation.preflight.attacks import TELLING, OutputAttack, View, attacks, is_same
+from tilewright.evaluation.preflight.attacks import TELLING, OutputAttack, attacks
+from tilewright.evaluation.preflight.views import View, is_same
 from tilewright.parts.element_types import is_float
 from tilewright.parts.hostile import data_of
 
