@@ -18,8 +18,8 @@ from loop_interpreter import Interpreter
 
 from tilewright.proposers.loops.analysis.changes import NotApplicableError
 from tilewright.proposers.loops.c_types import RANGES, is_whole
+from tilewright.proposers.loops.definitions import definitions, vector_types
 from tilewright.proposers.loops.emit import emit
-from tilewright.proposers.loops.functions import definitions, vector_types
 from tilewright.proposers.loops.ir import Kernel, loops
 from tilewright.proposers.loops.parsing.kernel import parse
 from tilewright.proposers.loops.parsing.syntax import UnsupportedError

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilewright.proposers.loops.functions import (
-    LOADS,
-    STORES,
-    definitions,
-    is_vector_function,
-    vector_types,
-)
+from tilewright.proposers.loops.definitions import definitions, is_vector_function, vector_types
+from tilewright.proposers.loops.functions import LOADS, STORES
 from tilewright.proposers.loops.ir import (
     INFINITY,
     Address,

@@ -20,15 +20,9 @@ from tilewright.proposers.c.syntax import parse as syntax_tree
 from tilewright.proposers.loops.analysis.changes import NotApplicableError
 from tilewright.proposers.loops.analysis.sharing import require_shareable
 from tilewright.proposers.loops.c_types import NAMES, limits
+from tilewright.proposers.loops.definitions import is_vector_function
 from tilewright.proposers.loops.emit import sharing_text
-from tilewright.proposers.loops.functions import (
-    LOADS,
-    MATHEMATICAL,
-    STORES,
-    TO_WHOLE,
-    is_vector_function,
-    type_of_call,
-)
+from tilewright.proposers.loops.functions import LOADS, MATHEMATICAL, STORES, TO_WHOLE, type_of_call
 from tilewright.proposers.loops.ir import (
     Assign,
     Call,

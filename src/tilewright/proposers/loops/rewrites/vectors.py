@@ -19,13 +19,7 @@ from functools import reduce
 from tilewright.proposers.loops.analysis.changes import NotApplicableError, array_types, coefficient
 from tilewright.proposers.loops.analysis.independence import is_inside
 from tilewright.proposers.loops.c_types import is_whole
-from tilewright.proposers.loops.functions import (
-    COMPARED,
-    CONVERTED,
-    MASKS,
-    VECTOR_OF,
-    type_of_call,
-)
+from tilewright.proposers.loops.functions import COMPARED, CONVERTED, MASKS, VECTOR_OF, type_of_call
 from tilewright.proposers.loops.ir import (
     INFINITY,
     Assign,
