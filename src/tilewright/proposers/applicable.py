@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.core.records import Measured, MenuOption, TargetBrief, Trial
+from tilewright.parts.languages import NKI
 from tilewright.proposers.builtin import has_local_memories
 
 
@@ -39,6 +40,10 @@ def _facts(target: TargetBrief, source: str) -> frozenset[str] | None:
         from tilewright.proposers.rewriter.facts import facts_of
 
         return facts_of(target, source)
+    if target.language.name == NKI.name:
+        from tilewright.proposers.nki import facts
+
+        return facts.facts_of(source)
     from tilewright.proposers.loops.facts import facts_in
 
     return facts_in(source)

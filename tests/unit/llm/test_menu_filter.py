@@ -17,6 +17,7 @@ from tilewright.core.plugins import load_target
 from tilewright.core.records import Candidate, Failed, Measured, MenuOption, Trial, Verdict
 from tilewright.proposers.applicable import applicable
 from tilewright.proposers.loops import facts as loop_facts
+from tilewright.proposers.nki import facts as nki_facts
 from tilewright.proposers.rewriter import facts as command_facts
 
 FILE = Path(__file__).parents[2] / "fixtures" / "menus" / "recorded_parents.json"
@@ -50,9 +51,9 @@ def test_what_cannot_help_is_left_out_and_nothing_else(parent: dict[str, Any]) -
     assert all(kept[option] for option in parent["won"])
 
 
-@pytest.mark.parametrize("name", ["gemmini", "gemmini-fp32-4x4", "host-c", "amx-int8"])
+@pytest.mark.parametrize("name", ["gemmini", "gemmini-fp32-4x4", "host-c", "amx-int8", "trainium"])
 def test_menus_name_facts_and_causes_that_exist(name: str) -> None:
-    known = command_facts.FACTS.keys() | loop_facts.FACTS.keys()
+    known = command_facts.FACTS.keys() | loop_facts.FACTS.keys() | nki_facts.FACTS.keys()
     for option in load_target(name).brief().menu:
         assert set(option.needs) <= known, option.id
         assert 0 < option.worth < 1
@@ -70,3 +71,39 @@ def test_a_menu_is_never_empty() -> None:
     start = load_target("gemmini").open("gemm-64x64x64", {}).start
     trial = Trial(0, 0, Candidate(start), Failed("measure", "timeout", ""))
     assert applicable(brief, trial, only) == only
+
+
+def of_nki(source: str, breakdown: dict[str, float] | None = None) -> set[str]:
+    """The ids that the filter keeps of the menu of trainium:conv1d for a kernel in NKI."""
+    target = load_target("trainium")
+    brief = target.brief()
+    menu = brief.menu_for(target.open("conv1d-1x128x1024-k3", {}).workload)
+    outcome = Measured(100.0, "ns", "modelled", 0.5, Verdict(()), breakdown or {})
+    return {o.id for o in applicable(brief, Trial(0, 0, Candidate(source), outcome), menu)}
+
+
+IDLE = {"all-partitions", "use-all-partitions", "iterations-on-partitions"}
+
+
+def test_what_a_kernel_in_nki_has_not_is_not_offered() -> None:
+    start = load_target("trainium").open("conv1d-1x128x1024-k3", {}).start
+    kept = of_nki(start)
+    gone = {*IDLE, "affine-ranges", "pe-transpose", "avoid-transposes", "bf16-tiles"}
+    assert not kept & gone
+    assert {"diagonal-products", "balance-engines", "taps-in-place", "column-operand"} <= kept
+
+
+def test_what_a_kernel_in_nki_may_have_is_offered() -> None:
+    start = load_target("trainium").open("conv1d-1x128x1024-k3", {}).start
+    assert of_nki(start.replace("(128, taps)", "(64, taps)")) >= IDLE
+    assert of_nki(start.replace("(128, taps)", "(rows, taps)")) >= IDLE
+    assert of_nki("import neuronxcc.nki.language as nl\nx = nl.load(a)\n") >= IDLE
+    assert "affine-ranges" in of_nki(start.replace("affine_range", "sequential_range"))
+    assert "pe-transpose" in of_nki(start + "# img.ap(pattern=[[1, 128]])\n")
+    assert of_nki("this is no Python {") >= {*IDLE, "affine-ranges", "pe-transpose"}
+
+
+def test_causes_of_lost_time_decide_for_nki_too() -> None:
+    start = load_target("trainium").open("conv1d-1x128x1024-k3", {}).start
+    assert "avoid-psum-conflicts" not in of_nki(start, {"DVE": 90.0, "DMA": 10.0})
+    assert "avoid-psum-conflicts" in of_nki(start, {"DVE": 90.0, "PSUM port": 10.0})

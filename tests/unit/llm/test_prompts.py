@@ -21,6 +21,7 @@ from tilewright.core.records import (
     MenuOption,
     Outcome,
     Schedule,
+    Tolerance,
     Trial,
 )
 from tilewright.proposers.llm.conversations import Terms
@@ -502,3 +503,21 @@ def test_notes_that_the_measurement_has_already_are_told_once() -> None:
     note = NOTED._notes(START)[0] if NOTED._notes else ""
     told = replace(PARENT, outcome=replace(PARENT.outcome, feedback=f"Slow.\n{note}"))
     assert text(NOTED.plan(BRIEF, told, HISTORY)).count(note) == 1
+
+
+def test_an_implementer_sees_the_lines_that_the_plan_names() -> None:
+    first = START.splitlines()[0].strip()
+    plan = replace(PLAN, text="Change line 1, then line 99, and line 1 again.")
+    shown = text(Prompts().implement(BRIEF, PARENT, plan))
+    assert f"- line 1: `{first}`" in shown
+    assert shown.count("- line ") == 1
+    assert "that the plan names" not in text(Prompts().implement(BRIEF, PARENT, PLAN))
+
+
+def test_every_prompt_states_a_tolerance_that_the_workload_gives() -> None:
+    workload = replace(BRIEF.workload, tolerance=Tolerance(0.5, 0.25))
+    brief = replace(BRIEF, workload=workload)
+    told = "differ from the reference by 0.5 + 0.25 times"
+    assert told in text(Prompts().plan(brief, PARENT, HISTORY))
+    assert told in text(Prompts().implement(brief, PARENT, PLAN))
+    assert "- tolerance:" not in text(Prompts().plan(BRIEF, PARENT, HISTORY))

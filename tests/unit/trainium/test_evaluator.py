@@ -281,6 +281,22 @@ def test_the_feedback_says_at_which_lines_an_engine_waits(task: TrainiumTask) ->
     assert re.search(r"waits most at line 9 \([\d.]+ us for results of DMA\)", found.feedback)
 
 
+def test_the_feedback_says_what_shortens_the_busiest_work_and_how_long_dma_is_idle(
+    task: TrainiumTask,
+) -> None:
+    computing = outcome(task, kernel(DOUBLED))
+    moving = task.modelled(kernel("    nl.store(out, nl.load(x))\n"))
+    assert isinstance(computing, Measured)
+    assert isinstance(moving, Measured)
+    assert "ACT works longest: shorten its work, or move some of it" in computing.feedback
+    assert "DMA works longest: only fewer bytes, or longer runs" in moving.feedback
+    for found in (computing, moving):
+        idle, finish = re.findall(r"DMA is idle for ([\d.]+) us of ([\d.]+) us", found.feedback)[0]
+        finish_ns = found.latency - found.details["launch_ns"]
+        assert float(finish) == pytest.approx(finish_ns / 1e3, abs=0.01)
+        assert float(idle) == pytest.approx((finish_ns - found.breakdown["DMA"]) / 1e3, abs=0.01)
+
+
 def test_the_brief_says_what_plans_asked_for() -> None:
     brief = create_target().brief()
     assert "never wait for a buffer of another declaration" in brief.costs

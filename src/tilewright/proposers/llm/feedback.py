@@ -255,6 +255,13 @@ def with_lines_marked(source: str, told: str, comment: str) -> str:
     )
 
 
+def lines_named(source: str, told: str) -> list[str]:
+    """The kernel's lines that `told` (a plan) mentions by number, each with its number."""
+    texts = source.splitlines()
+    named = sorted({int(number) for number in _NAMED_LINE.findall(told)})
+    return [f"line {n}: `{texts[n - 1].strip()}`" for n in named if 0 < n <= len(texts)]
+
+
 def _one_line(text: str) -> str:
     text = " ".join(text.split())
     return text if len(text) <= LONGEST_ATTEMPT else f"{text[: LONGEST_ATTEMPT - 3]}..."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilewright.core.records import Workload
-from tilewright.targets.trainium.latency.costs import DMA, ENGINES
+from tilewright.targets.trainium.latency.costs import DMA, ENGINES, PSUM_PORT
 from tilewright.targets.trainium.latency.model import NOTHING_LEFT, Estimate
 from tilewright.targets.trainium.machine import Machine
 from tilewright.targets.trainium.roofline import roofline_ns
@@ -27,7 +27,8 @@ def in_words(workload: Workload, machine: Machine, found: Estimate, source: str)
             f"{name} {_us(ns)} ({ns / total:.0%})"
             for name, ns in sorted(found.busy.items(), key=lambda item: -item[1])
         )
-        + f". {found.busiest} works longest: shorten its work, or move some of it elsewhere.",
+        + f". {_binding(found)}",
+        _transfers(found, machine),
         *_waits(found),
     ]
     parts.append(
@@ -41,6 +42,30 @@ def in_words(workload: Workload, machine: Machine, found: Estimate, source: str)
             f"{found.spilled / 1e6:.2f} MB to HBM and back."
         )
     return "\n".join([*parts, *_lines(found.lines, source)])
+
+
+def _binding(found: Estimate) -> str:
+    """Which engine or port works longest, and what can shorten its work."""
+    name = found.busiest
+    if name == ENGINES[DMA]:
+        return f"{name} works longest: only fewer bytes, or longer runs, shorten its work."
+    if name == PSUM_PORT:
+        return f"The {name} works longest: let DVE and ACT access PSUM less."
+    return f"{name} works longest: shorten its work, or move some of it elsewhere."
+
+
+def _transfers(found: Estimate, machine: Machine) -> str:
+    """The part of the time after the launch in which the DMA engines do not work."""
+    finish = found.latency_ns - machine.launch
+    works = found.busy.get(ENGINES[DMA], 0.0)
+    least = (found.bytes_read + found.bytes_written) / machine.dma.peak_bytes_per_ns
+    text = (
+        f"DMA is idle for {_us(max(0.0, finish - works))} of {_us(finish)} after the launch, at "
+        f"least {_us(machine.dma.fixed)} of them while the last transfer completes."
+    )
+    if not 0 < least < works:
+        return text
+    return f"{text} At full bandwidth, its transfers to and from HBM would take {_us(least)}."
 
 
 def _waits(found: Estimate) -> list[str]:

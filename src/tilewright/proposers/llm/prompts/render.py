@@ -24,6 +24,7 @@ from tilewright.proposers.llm.feedback import (
     describe_others,
     describe_schedule,
     describe_tried,
+    lines_named,
     with_lines_marked,
 )
 from tilewright.proposers.llm.messages import Message
@@ -155,6 +156,7 @@ class Prompts:
             brief,
             source=parent.candidate.source.rstrip(),
             plan=plan,
+            named=lines_named(parent.candidate.source, plan.text),
             option_text=next((o.text for o in brief.target.menu if o.id == plan.option), ""),
             examples=examples_of(brief.target.examples, plan.option),
         )
