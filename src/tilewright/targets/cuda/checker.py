@@ -105,8 +105,9 @@ def _compared(runs: Sequence[tuple[Case, Run]], ran: Ran) -> list[Check] | tuple
             checks.append(case.passed(own[0][1], only))
         elif None in found:
             log = (
-                f"the result depends on the order in which threads run: a barrier or an atomic "
-                f"operation is missing. With threads {own[wrong][0].order}, {found[wrong]}."
+                f"the result depends on the order in which threads run, because a barrier or an "
+                f"atomic operation is missing, or on the addresses of the arrays, which differ in "
+                f"every call. With threads {own[wrong][0].order}, {found[wrong]}."
             )
             return Failed("check", "race", log), own[wrong][0]
         else:

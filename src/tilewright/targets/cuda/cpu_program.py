@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 
 from elftools.common.exceptions import ELFError
+from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
@@ -47,10 +48,19 @@ _SHARED = """SECTIONS {
     *(tw_shared) *(.bss.*B9tw_shared*)
     __stop_tw_shared = .;
   }
+  tw_data : ALIGN(64) {
+    __start_tw_variables = .;
+    kernel.o(.data .data.*)
+  }
+  tw_bss : ALIGN(64) {
+    kernel.o(.bss .bss.*)
+    . = ALIGN(8);
+    __stop_tw_variables = .;
+  }
 } INSERT AFTER .data;
 """
 """A linker script that collects the variables that are reset for each block (`__shared__` in
-device.h)."""
+device.h), and those that a kernel may keep from one call to the next (state.h)."""
 _RACES = ("-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0")
 _HEADERS = {
     "cuda_runtime.h": "device.h", "cuda.h": "device.h", "cuda_pipeline.h": "device.h",
@@ -63,6 +73,9 @@ _OWN_CALLS = re.compile(
     r"tw_(?!call)\w+|threadIdx|blockIdx|blockDim|gridDim|__[at]san_\w+|__(?:start|stop)_tw_shared|"
     r"_GLOBAL_OFFSET_TABLE_|exp10f?|erfc?f|nearbyint|__cxa_atexit|__dso_handle"
 )
+_VARIABLES = re.compile(r"(\.data|\.bss)(\..*)?|tw_shared|\.(init|fini)_array(\..*)?", re.DOTALL)
+"""Sections of changeable data that an object file may have. Those of variables are collected by
+`_SHARED`; compilers make others for variables of a thread of the host."""
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b[^\n]*", re.MULTILINE)
 _ERROR = re.compile(r"^(?:\./)?kernel\.cu:(\d+):(?:\d+:)? (?:fatal )?error: (.*)", re.MULTILINE)
 _MOST_BYTES, _MOST_LOG = 16 << 20, 4000
@@ -199,11 +212,20 @@ def refused_symbol(data: bytes) -> Failed | None:
     not call.
     """
     try:
-        table = ELFFile(io.BytesIO(data)).get_section_by_name(".symtab")
+        file = ELFFile(io.BytesIO(data))
+        table = file.get_section_by_name(".symtab")
         symbols = list(table.iter_symbols()) if isinstance(table, SymbolTableSection) else []
+        changeable = [s.name for s in file.iter_sections() if s["sh_flags"] & SH_FLAGS.SHF_WRITE]
         names = [s.name for s in symbols if s["st_shndx"] == "SHN_UNDEF" and s.name]
     except (ELFError, UnicodeDecodeError, ValueError):
         return Failed("check", "forbidden_call", "the kernel's object file cannot be read.")
+    elsewhere = next((name for name in changeable if not _VARIABLES.fullmatch(name)), None)
+    if elsewhere is not None:
+        log = (
+            f"the kernel has variables in the section {elsewhere}: declare them without "
+            "`thread_local` and without a section."
+        )
+        return Failed("check", "keeps_state", log)
     for name in names:
         if _OWN_CALLS.fullmatch(name) is None and refused_call(name, 1) is not None:
             log = (

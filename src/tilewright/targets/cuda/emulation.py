@@ -13,6 +13,7 @@ from tilewright.parts.debug_lines import line_or_call
 from tilewright.parts.inputs import Array, bytes_of
 from tilewright.sandbox import Limits, Sandbox, open_folder, read_output
 from tilewright.targets.cuda.faults import failed_by, unset_by
+from tilewright.targets.cuda.variables import variable_at
 
 ORDERS = ("forward", "reversed", "shuffled")
 """The orders in which the threads of a block and the blocks of a launch can run."""
@@ -118,6 +119,10 @@ def run_on_cpu(
     def line_of(pc: int) -> int | None:
         return line_or_call(program, pc, "kernel.cu")
 
+    def name_of(address: int) -> str:
+        name = variable_at(program, address)
+        return f"the variable {name}" if name else "a variable"
+
     if finished.status is None:
         log = (
             f"the kernel was stopped after {timeout_s:g} s on the CPU, where a kernel that waits "
@@ -126,7 +131,7 @@ def run_on_cpu(
         failed = Failed("check", "timeout", log)
     elif not ended:
         said = finished.output.decode(errors="replace")[-500:]
-        failed = failed_by(report, arguments, line_of, said)
+        failed = failed_by(report, arguments, line_of, name_of, said)
     unset = unset_by(report, arguments, line_of)
     return Ran(tuple(outputs), _launches(report), failed, _part(report, arguments), unset)
 

@@ -17,6 +17,8 @@ KINDS = {
     "unfinished": "an output changed after the kernel had returned, or the default stream does not "
     "wait for work in another stream",
     "keeps_memory": "the kernel keeps memory of the device from one call to the next",
+    "keeps_state": "variables of the kernel still change after its first call, and the new values "
+    "depend on earlier calls",
     "race": "threads access the same element, and nothing orders the accesses",
 }
 """Kinds of failure that only this target has."""
@@ -91,6 +93,12 @@ _OF_THE_HOST: dict[str, tuple[str, str]] = {
         "keeps_memory",
         "the kernel returns without freeing {0} bytes that it has allocated on the device",
     ),
+    "keeps_state": (
+        "keeps_state",
+        "what a call leaves in {2} depends on earlier calls, as if the kernel counted its calls. "
+        "After the first call, variables that are not local may only hold what each call writes "
+        "anew; allocate memory for everything else with cudaMalloc in each call",
+    ),
     "copy_out_of_bounds": ("illegal_address", "host code copies beyond an array"),
     "input_modified": ("input_modified", "host code writes to an input"),
     "part_host_writes": (
@@ -136,13 +144,17 @@ def failed_by(
     report: Sequence[Sequence[str]],
     arguments: Sequence[Argument],
     line_of: Callable[[int], int | None],
+    name_of: Callable[[int], str],
     printed: str,
 ) -> Failed:
-    """The failure in a report; a crash if the report contains none."""
+    """The failure in a report; a crash if the report contains none.
+
+    `line_of` gives the source line of an instruction, `name_of` the variable at an address.
+    """
     for row in report:
         try:
             if row[0] == "failed":
-                return _broken_rule(row)
+                return _broken_rule(row, name_of)
             if row[0] == "race":
                 return _race(row, arguments, line_of)
             if row[0] == "fault":
@@ -154,11 +166,12 @@ def failed_by(
     )
 
 
-def _broken_rule(row: Sequence[str]) -> Failed:
+def _broken_rule(row: Sequence[str], name_of: Callable[[int], str]) -> Failed:
     kind, words = _AT_A_LINE.get(row[1]) or _OF_THE_HOST[row[1]]
     first, second = int(row[2]), int(row[3])
     line = first if row[1] in _AT_A_LINE and first > 0 else None
-    log = CUDA.located(f"{words.format(first, second)}{_where(row[4:])}.", line)
+    name = name_of(first) if row[1] == "keeps_state" else ""
+    log = CUDA.located(f"{words.format(first, second, name)}{_where(row[4:])}.", line)
     return Failed("check", kind, log, line)
 
 

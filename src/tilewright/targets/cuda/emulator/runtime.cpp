@@ -9,9 +9,12 @@
    of these, other threads also run before each atomicCAS and atomicExch. What
    lies in shared memory before a block begins is not a number in any type of floating point.
 
-   Arrays of the device end at pages that may not be touched; outside launches they may not be touched at all, so
+   Arrays of the device lie between pages that may not be touched; outside launches they may not be touched at all, so
    that host code which reads them is found. Inputs can only be read. With the address sanitizer, the bytes between
-   an array and its page's end, freed memory and what lies beside shared arrays are refused too.
+   an array and its first and last page's ends, freed memory and what lies beside shared arrays are refused too.
+   Arrays lie elsewhere in every run (`place`).
+
+   What a kernel keeps in its own variables from one run to the next is found by repeating runs (state.h).
 
    A run may be of some blocks only, chosen by its seed. Then a kernel is one launch whose blocks write different
    elements; for anything else, such a run tells nothing, and it ends. */
@@ -51,7 +54,7 @@ dim3 blockDim, gridDim;
 }
 
 enum { MOST_THREADS = 1024, WARP = 32, MOST_WARPS = MOST_THREADS / WARP, RING = 2048 };
-enum { STACK = 64 << 10, PAGE = 4096, MOST_ARRAYS = 64, GUARD = 1 << 20, ALIGNMENT = 256 };
+enum { STACK = 64 << 10, PAGE = 4096, MOST_ARRAYS = 64, GUARD = 1 << 20, ALIGNMENT = 256, BIG_PAGE = 2 << 20 };
 enum { DYNAMIC = 232 << 10, WITHOUT_ASKING = 48 << 10, SHARED_FUNCTIONS = 64 };
 
 /* ---- what is told ---- */
@@ -76,8 +79,8 @@ static void where(void) {
 /* ---- arrays of the device ---- */
 
 struct Array {
-  char *pages, *data;
-  size_t bytes, mapped;
+  char *reserved, *pages, *data;
+  size_t bytes, mapped, reserved_bytes;
   bool read_only, used;
 };
 static Array arrays[MOST_ARRAYS];
@@ -115,21 +118,44 @@ static void open_arrays(bool launched) {
     if (a.used) protect(a, launched ? a.read_only ? PROT_READ : PROT_READ | PROT_WRITE : PROT_NONE);
 }
 
+static uint64_t next_random(uint64_t &of) { return (of = of * 6364136223846793005ull + 1442695040888963407ull) >> 33; }
+
+/* Where the arrays of a run lie, so that a kernel cannot tell its calls here from those on a GPU by the addresses. Like
+   on a GPU, these are multiples of 256, of a page or of 2 MiB; which of these, and all higher bits, are drawn for each
+   run. Half of the runs use the part of the address space where GPUs have their arrays too. */
+static struct {
+  uint64_t random;
+  unsigned apart; /* addresses are multiples of this, and of no more than chance makes them */
+  bool high;
+} place = {1, ALIGNMENT, true};
+
+static void begin_place(uint64_t seed, int run) {
+  const unsigned choices[] = {ALIGNMENT, PAGE, BIG_PAGE};
+  place.random = seed + 0x9e3779b97f4a7c15ull * (run + 1);
+  next_random(place.random);
+  place.apart = choices[next_random(place.random) % 3];
+  place.high = next_random(place.random) % 2;
+}
+
 static Array *new_array(size_t bytes) {
   for (Array &a : arrays) {
     if (a.used) continue;
     size_t padded = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    a.mapped = (padded + PAGE - 1) / PAGE * PAGE + (padded == 0) * PAGE;
-    char *all = (char *)mmap(0, a.mapped + 2 * GUARD, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (all == MAP_FAILED) return nullptr;
-    a.pages = all + GUARD;
-    a.data = a.pages + a.mapped - padded;
+    uint64_t first = place.high ? 0x7e00ull << 32 : 0x2100ull << 32, size = place.high ? 0x180ull << 32 : 0x5c00ull << 32;
+    char *hint = (char *)(first + (next_random(place.random) << 16) % size / PAGE * PAGE);
+    a.reserved_bytes = padded + 2 * GUARD + 2 * BIG_PAGE + PAGE;
+    a.reserved = (char *)mmap(hint, a.reserved_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (a.reserved == MAP_FAILED) return nullptr;
+    uintptr_t big = ((uintptr_t)a.reserved + GUARD + BIG_PAGE - 1) / BIG_PAGE * BIG_PAGE;
+    a.data = (char *)big + next_random(place.random) % (BIG_PAGE / place.apart) * place.apart;
+    a.pages = (char *)((uintptr_t)a.data / PAGE * PAGE);
+    a.mapped = (a.data - a.pages + padded + PAGE - 1) / PAGE * PAGE + (padded == 0) * PAGE;
     a.bytes = bytes;
     a.used = true;
     a.read_only = false;
     protect(a, PROT_READ | PROT_WRITE);
     poison(a.pages, a.data - a.pages);
-    poison(a.data + bytes, padded - bytes);
+    poison(a.data + bytes, a.pages + a.mapped - a.data - bytes);
     watch_array(a);
     return &a;
   }
@@ -139,7 +165,7 @@ static Array *new_array(size_t bytes) {
 static void free_array(Array &a) {
   forget_array(a);
   unpoison(a.pages, a.mapped);
-  munmap(a.pages - GUARD, a.mapped + 2 * GUARD);
+  munmap(a.reserved, a.reserved_bytes);
   a.used = false;
 }
 
@@ -552,10 +578,7 @@ extern "C" void tw_allow_shared(const void *function, size_t bytes) {
     }
 }
 
-static unsigned drawn(unsigned below) {
-  state = state * 6364136223846793005ull + 1442695040888963407ull;
-  return (unsigned)((state >> 33) % below);
-}
+static unsigned drawn(unsigned below) { return (unsigned)(next_random(state) % below); }
 
 static void exchange(unsigned *items, unsigned i, unsigned j) {
   unsigned item = items[i];
@@ -771,6 +794,48 @@ __attribute__((constructor)) static void begin_to_serve(void) {
   forget_streams();
 }
 #else
+#include "state.h"
+
+struct Job {
+  int inputs;
+  long long offset; /* in the file of inputs */
+  const long *bytes;
+  const long long *sizes;
+  uint64_t seed;
+  int run, fill;
+};
+
+/* Afterwards, the arrays may be read. */
+static void call_kernel(const Job &job) {
+  state = job.seed;
+  launched = 0;
+  begin_place(job.seed, job.run);
+  if (lseek(job.inputs, job.offset, SEEK_SET) < 0) _exit(3);
+  void *pointers[MOST_ARRAYS];
+  for (int i = 0; i < arguments; i++) {
+    Array *a = new_array(job.bytes[i]);
+    if (!a) _exit(4);
+    read_whole(job.inputs, a->data, a->bytes);
+    a->read_only = !element_bytes[i];
+    for (long at = element_bytes[i]; at && job.fill && at <= job.bytes[i]; at += element_bytes[i])
+      a->data[at - 1] ^= job.fill;
+    pointers[i] = a->data;
+  }
+  open_arrays(false);
+  forget_streams();
+  forget_stacks();
+  tw_call(pointers, job.sizes);
+  if (int line = line_beside(clock_of(DEFAULT_STREAM))) fail("not_joined", line, 0);
+  for (const Array &a : arrays)
+    if (a.used && &a - arrays >= arguments) fail("keeps_memory", (long)a.bytes, 0);
+  open_arrays(true);
+}
+
+static void free_arrays(void) {
+  for (Array &a : arrays)
+    if (a.used) free_array(a);
+}
+
 int main(void) {
   report = fopen("report.txt", "w");
   FILE *job = fopen("job.txt", "r");
@@ -788,35 +853,28 @@ int main(void) {
 
   begin();
 
+  const char *kept = nullptr;
   for (int run = 0; run < runs; run++) {
-    long long offset = 0;
+    Job one = {inputs, 0, bytes, sizes, 0, run};
     int fill = 0;
-    if (fscanf(job, "%lld %d %llu %lf %d", &offset, &how, (unsigned long long *)&state, &share, &fill) != 5) _exit(3);
+    if (fscanf(job, "%lld %d %llu %lf %d", &one.offset, &how, (unsigned long long *)&one.seed, &share, &fill) != 5)
+      _exit(3);
+    one.fill = fill;
     counts_elements = run == 0;
-    launched = 0;
     fprintf(report, "run\t%d\n", run);
-    if (lseek(inputs, offset, SEEK_SET) < 0) _exit(3);
-    void *pointers[MOST_ARRAYS];
-    for (int i = 0; i < arguments; i++) {
-      Array *a = new_array(bytes[i]);
-      if (!a) _exit(4);
-      read_whole(inputs, a->data, a->bytes);
-      a->read_only = !element_bytes[i];
-      for (long at = element_bytes[i]; at && fill && at <= bytes[i]; at += element_bytes[i]) a->data[at - 1] ^= fill;
-      pointers[i] = a->data;
-    }
-    open_arrays(false);
-    forget_streams();
-    tw_call(pointers, sizes);
-    if (int line = line_beside(clock_of(DEFAULT_STREAM))) fail("not_joined", line, 0);
-    for (const Array &a : arrays)
-      if (a.used && &a - arrays >= arguments) fail("keeps_memory", (long)a.bytes, 0);
-    open_arrays(true);
+    variables.before_run(run);
+    call_kernel(one);
     for (int i = 0; i < arguments; i++)
       if (element_bytes[i]) write_whole(outputs, arrays[i].data, arrays[i].bytes);
-    for (Array &a : arrays)
-      if (a.used) free_array(a);
+    free_arrays();
+    variables.after_run(run);
+    if (kept || !variables.began_otherwise()) continue;
+    variables.begin_again();
+    call_kernel(one);
+    free_arrays();
+    kept = variables.kept();
   }
+  if (kept) fail("keeps_state", (long)kept, 0); /* after all runs: a wrong result says more */
   fprintf(report, "done\n");
   fclose(report);
   return 0;
