@@ -83,7 +83,7 @@ def test_an_answer_that_was_cut_off_is_not_carried_out_and_answered_call_by_call
     assert [c.source for made in found.rounds for c in made] == [FASTER]
     results = found.transport.sent[1].messages[-1].results
     assert len(results) == 2
-    assert all("truncated (none of its calls was carried out" in r.text for r in results)
+    assert all("truncated (none of the calls in it was carried out" in r.text for r in results)
     assert found.phases == ["turn 1", "turn 2"]  # it is not asked to go on
 
 
