@@ -94,7 +94,7 @@ def test_timing_is_refused_with_a_sentence() -> None:
     assert isinstance(built, Artifact)
     verdict = checker.check(built)
     assert isinstance(verdict, Verdict)
-    says = r"correct in 4 .* loads read 2,048 bytes, 0.0625 per .* no amx_tile: .* emulation"
+    says = r"correct in 5 .* loads read 2,048 bytes, 0.0625 per .* no amx_tile: .* emulation"
     with pytest.raises(ToolchainMissingError, match=says):
         runner.measure(built, verdict, None)
     assert create_int8_target().versions()["tiles"].startswith("emulated")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tilewright.cli import console
 from tilewright.cli.tune_compare import _arms, _trials, show
 from tilewright.core.errors import InputError, UnknownNameError
 from tilewright.tuning.comparison_plots import best_so_far, render_plots
@@ -106,7 +107,10 @@ def test_the_table_shows_what_is_missing_as_a_dash(capsys: pytest.CaptureFixture
     show([])
 
 
-def test_the_table_tells_how_much_each_row_is_over(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_tells_how_much_each_row_is_over(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console, "PLAIN_WIDTH", 120)  # each row on one line
     runs = []
     for n, workload in enumerate(("M0", "M1", "M2")):
         where = {"workload": workload, "session": workload, "load_average": 0.25 + n}
