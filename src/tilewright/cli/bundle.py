@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +9,7 @@ import typer
 
 from tilewright.cli.options import Json, NoColor, Project, RunName, UnusedProject, command_text
 from tilewright.cli.output import check_outputs, write_bytes, write_json
-from tilewright.cli.wrapping import between_words
+from tilewright.cli.wrapping import print_sentences
 
 if TYPE_CHECKING:
     from tilewright.bundles import Row, Verification
@@ -139,4 +138,4 @@ def _print(found: Verification) -> None:
     style = "bold green" if found.confirmed else "bold red"
     console.print(Text(f"{found.workload}: {verdict}", style=style))
     for reason in found.reasons:
-        console.print(Text(between_words(f"  {reason}", sys.stdout)), soft_wrap=True)
+        print_sentences(console, f"  {reason}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +10,7 @@ import typer
 from tilewright.cli import search_options as options
 from tilewright.cli.options import Json, NoColor, TargetName, UnusedProject
 from tilewright.cli.output import check_outputs, write_json
-from tilewright.cli.wrapping import between_words
+from tilewright.cli.wrapping import print_sentences
 from tilewright.core.config import Settings
 
 if TYPE_CHECKING:
@@ -267,13 +266,10 @@ def _print_measured(
         console.print(table)
     if outcome.feedback:
         console.print()
-        console.print(
-            Text(between_words("\n".join((outcome.feedback, *notes)), sys.stdout)), soft_wrap=True
-        )
+        print_sentences(console, "\n".join((outcome.feedback, *notes)))
     for warning in outcome.warnings:
         console.print()
-        told = between_words(f"warning: {warning}", sys.stdout)
-        console.print(Text(told, style="yellow"), soft_wrap=True)
+        print_sentences(console, f"warning: {warning}", style="yellow")
     if evaluation.baselines:
         console.print()
         console.print(comparison(evaluation.baselines, outcome))
@@ -289,4 +285,4 @@ def _print_failed(console: Console, evaluation: Evaluation, outcome: Failed, fil
     if outcome.line is not None and 0 < outcome.line <= len(lines):
         place = f"{file}:{outcome.line}: {lines[outcome.line - 1].strip()}"
         console.print(Text(place), soft_wrap=True)
-    console.print(Text(between_words(outcome.log.rstrip(), sys.stdout)), soft_wrap=True)
+    print_sentences(console, outcome.log.rstrip())

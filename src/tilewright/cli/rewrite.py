@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +10,7 @@ import typer
 
 from tilewright.cli.options import Json, NoColor, TargetName, UnusedProject
 from tilewright.cli.output import check_outputs, write_json, write_text
-from tilewright.cli.wrapping import between_words
+from tilewright.cli.wrapping import print_sentences
 
 if TYPE_CHECKING:
     from tilewright.core.tasks import OpenTask
@@ -147,8 +146,7 @@ def _print(found: Rewrites, with_left: bool) -> None:
         return
     console.print()
     for place in found.left_alone:
-        told = between_words(f"left alone: {place}", sys.stdout)
-        console.print(told, markup=False, highlight=False, soft_wrap=True)
+        print_sentences(console, f"left alone: {place}")
     if not found.left_alone:
         console.print("The rewriter understands the whole kernel.")
 

@@ -6,11 +6,14 @@ import re
 import shutil
 import sys
 import textwrap
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import typer
 
 from tilewright.core.text import plain_text
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _COLUMNS = re.compile(r"ok  \S+ +|(?:\S+(?: \S+){0,3}  +)+")
 """The columns of a row before its text: those of `check`, or any that two or more spaces end."""
@@ -19,6 +22,13 @@ _COLUMNS = re.compile(r"ok  \S+ +|(?:\S+(?: \S+){0,3}  +)+")
 def say_sentence(text: str) -> None:
     """Print a paragraph of plain text on stdout, wrapped between words on a terminal."""
     typer.echo(between_words(plain_text(text), sys.stdout))
+
+
+def print_sentences(console: Console, text: str, style: str = "") -> None:
+    """Print a text on a console for results, wrapped between words on a terminal."""
+    from rich.text import Text
+
+    console.print(Text(between_words(text, sys.stdout), style=style), soft_wrap=True)
 
 
 def between_words(text: str, stream: TextIO) -> str:

@@ -54,8 +54,6 @@ those of all cases are kept in memory.
 
 
 _LEFT_OUT_OF_LARGE = frozenset(inputs.FLOAT_DISTRIBUTIONS) - set(OF_LARGE)
-
-
 _OVER_OWN_TOLERANCE = "whether float32 overflows is not known of a task with its own tolerance"
 
 CHANGED = 8

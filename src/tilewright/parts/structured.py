@@ -57,9 +57,7 @@ def structured_integers(values: Array, rng: np.random.Generator) -> Array:
         halves = np.array_split(np.moveaxis(values, int(rng.choice(axes)), 0), 2)
         halves[int(rng.integers(2))][:] = 0
     if rng.random() < _ONE_SIGN:
-        np.copyto(
-            values, np.where(values < 0, ~values, values)
-        )  # ~, because -(-128) does not fit int8
+        np.invert(values, out=values, where=values < 0)  # -(-128) does not fit int8, ~(-128) does
         if rng.random() < 0.5 and np.dtype(values.dtype).kind == "i":
             np.negative(values, out=values)
     if rng.random() < _WHOLE:

@@ -32,7 +32,13 @@ from tilewright.targets.trainium.feedback import in_words
 from tilewright.targets.trainium.latency.capacity import examine
 from tilewright.targets.trainium.latency.model import MODEL_VERSION, estimate
 from tilewright.targets.trainium.machine import Machine
-from tilewright.targets.trainium.program import Call, Program, parse, trace_program
+from tilewright.targets.trainium.program import (
+    MOST_TRACE_BYTES,
+    Call,
+    Program,
+    parse,
+    trace_program,
+)
 from tilewright.targets.trainium.roofline import roofline_ns
 from tilewright.targets.trainium.trace import Trace
 
@@ -41,9 +47,6 @@ LATENCY = LatencyKind("modelled", "ns")
 INTERPRETER = "tilewright nki interpreter 4"
 """Increase this number whenever the interpreter's results may change; it is part of every cache
 key."""
-
-MOST_TRACE_BYTES = 3 << 30
-"""Maximum memory of a pass without data. A million instructions take 1 GB."""
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,8 @@ from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.latency.capacity import examine
 from tilewright.targets.trainium.latency.model import estimate
 from tilewright.targets.trainium.machine import load_machine
-from tilewright.targets.trainium.program import parse, trace_program
+from tilewright.targets.trainium.program import MOST_TRACE_BYTES, parse, trace_program
 from tilewright.targets.trainium.translation.plain import LIMITS, call_of
-
-MOST_BYTES = 3 << 30
-"""Maximum memory of a trace."""
 
 
 def modelled_ns(machine: str, source: str, workload: Workload) -> float | None:
@@ -22,7 +19,7 @@ def modelled_ns(machine: str, source: str, workload: Workload) -> float | None:
     """
     core = load_machine(machine)
     try:
-        with memory_limit(MOST_BYTES):
+        with memory_limit(MOST_TRACE_BYTES):
             trace = trace_program(parse(source), call_of(workload), core, LIMITS)
             if examine(trace, core).excess() is not None:
                 return None

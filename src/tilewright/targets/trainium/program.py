@@ -34,6 +34,8 @@ DEEPEST_SYNTAX = 100
 """Maximum nesting of expressions and statements; kernels have less than 30."""
 MOST_NODES = 200_000
 _MOST_MESSAGE = 300
+MOST_TRACE_BYTES = 3 << 30
+"""Maximum memory of a pass without data. A million instructions take 1 GB."""
 
 Array = NDArray[Any]
 Language = Literal[1, 2]

@@ -108,8 +108,13 @@ def declared_in(body: tuple[Statement, ...]) -> dict[str, Type]:
 def changed_by(loop: For) -> set[str]:
     """Variables whose values change while a loop runs: its own variable, and those that its body
     assigns."""
-    found = {loop.variable}
-    for statement in statements(loop.body):
+    return {loop.variable} | set_by(loop.body)
+
+
+def set_by(body: tuple[Statement, ...]) -> set[str]:
+    """Variables that statements declare or assign, at any depth."""
+    found: set[str] = set()
+    for statement in statements(body):
         if isinstance(statement, For):
             found.add(statement.variable)
         elif isinstance(statement, Declare):

@@ -15,6 +15,7 @@ statements are executed until it has its first value again.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -30,9 +31,8 @@ _LONGEST = 1 << 14
 """Maximum number of iterations until a counter begins again."""
 _LARGEST = (1 << 31) - 1
 _ARITHMETIC: Mapping[str, Callable[[int, int], int]] = {
-    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b,
-    "<": lambda a, b: int(a < b), "<=": lambda a, b: int(a <= b), ">": lambda a, b: int(a > b),
-    ">=": lambda a, b: int(a >= b), "==": lambda a, b: int(a == b), "!=": lambda a, b: int(a != b),
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "<": operator.lt, "<=": operator.le,
+    ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
 }  # fmt: skip
 
 
@@ -190,7 +190,7 @@ class _Execution:
             return left % right
         if sign not in _ARITHMETIC:
             raise _NotACounterError
-        return _ARITHMETIC[sign](left, right)
+        return int(_ARITHMETIC[sign](left, right))
 
     def _set(self, target: Node, value: int) -> None:
         if text_of(target) != self._name or not 0 <= value <= self._largest:

@@ -15,6 +15,7 @@ A compiler does not do this itself, because a vector may be stored anywhere in m
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from tilewright.proposers.loops.analysis.changes import changed_by, fresh
 from tilewright.proposers.loops.ir import (
@@ -69,4 +70,4 @@ def moved_out(
             search(statement.value)
     body = tuple(changed_in(s, lambda e: found.get(e, e)) for s in loop.body)
     declared: list[Statement] = [Declare("float", v.name, (), e) for e, v in found.items()]
-    return declared, For(loop.variable, loop.first, loop.last, loop.step, body, loop.threads)
+    return declared, replace(loop, body=body)

@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from tilewright.proposers.loops.analysis.changes import (
     NotApplicableError,
-    changed_by,
+    set_by,
     visible_types,
 )
 from tilewright.proposers.loops.analysis.independence import linear
@@ -33,7 +33,6 @@ from tilewright.proposers.loops.ir import (
     For,
     Kernel,
     Number,
-    Statement,
     Type,
     Var,
     changed,
@@ -137,8 +136,7 @@ def _values_before(loop: For, kernel: Kernel) -> Mapping[str, Expr]:
     body = path[-2].body if len(path) > 1 else kernel.body
     found: dict[str, Expr] = {}
     for statement in body[: next(i for i, s in enumerate(body) if s is loop)]:
-        inner: tuple[Statement, ...] = (statement,)
-        for name in changed_by(For("", 0, 1, 1, inner)):
+        for name in set_by((statement,)):
             found.pop(name, None)
         if isinstance(statement, Declare) and statement.value is not None:
             found[statement.name] = statement.value

@@ -22,12 +22,8 @@ def tile_loops(kernel: Kernel, machine: Machine) -> list[tuple[str, Loop, Body]]
 
 def tile_variable(kernel: Kernel, machine: Machine) -> str | None:
     """The variable of the innermost loop around products and stores, whose iterations are tiles."""
-    found = [
-        loop.var
-        for _, loop, _ in labelled_loops(kernel.body)
-        if has_unit(loop, machine, "execute") and has_unit(loop, machine, "store")
-    ]
-    return found[-1] if found else None
+    found = tile_loops(kernel, machine)
+    return found[-1][1].var if found else None
 
 
 def label_around_products(kernel: Kernel, machine: Machine, variable: str) -> str:
