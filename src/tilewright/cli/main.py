@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -71,6 +72,7 @@ _PLAIN = {
     "Input should be less than or equal to": "give a number of at most",
     "Value error, ": "",
 }
+_SURPLUS = re.compile(r"^Got unexpected extra argument\(s\) \((.*)\)$", re.DOTALL)
 _MAX_NAME = 100
 _OF_NAMES = (errno.ENAMETOOLONG, errno.ELOOP)
 """System errors for names that are too long, and for links that refer to one another."""
@@ -198,6 +200,9 @@ def _as_sentence(error: TyperException) -> str:
     message = error.format_message()
     for theirs, ours in _PLAIN.items():
         message = message.replace(theirs, ours)
+    message = _SURPLUS.sub(
+        r"the command does not accept '\1' here. Remove it, or write an option before it.", message
+    )
     return message if message.endswith(("?", ".")) else f"{message}."
 
 

@@ -122,3 +122,8 @@ def test_targets_that_can_build_nothing_check_nothing(
 def test_targets_that_only_lack_what_is_not_needed_are_ready(cli: Cli) -> None:
     lines = cli("targets").out.splitlines()
     assert next(line for line in lines if line.startswith("trainium ")).split()[1] == "yes"
+
+def test_a_surplus_argument_is_named(cli: Cli) -> None:
+    refused = cli("workloads", "cuda")
+    assert refused.code == 2
+    assert "the command does not accept 'cuda' here" in " ".join(refused.err.split())
