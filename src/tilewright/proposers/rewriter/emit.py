@@ -58,7 +58,6 @@ def emit(kernel: Kernel) -> str:
     printer = _Printer(kernel.names, taken, kernel.words)
     here = [a for a in kernel.arrays if a.local and not a.outside]
     lines = [_declaration(a) for a in here if _mentions(kernel.body, a.name)]
-    lines += printer.bases(kernel.body)
     lines += printer.block(kernel.body, 1, frozenset(), {})
     return "\n".join([f"{kernel.before}{kernel.signature} {{", *lines, "}"]) + kernel.after
 
@@ -75,17 +74,21 @@ class _Printer:
     words: Words | None = None
     known: dict[Packed, str] = field(default_factory=dict)
 
-    def bases(self, body: Body) -> list[str]:
-        """Lines that pack each kind of block once, if blocks are packed."""
+    def _bases(self, body: Body, depth: int, scope: frozenset[str], text: _Text) -> list[str]:
+        """Lines that pack each kind of block in a body, once its sizes are known."""
         if self.words is None:
             return []
         lines = []
         for base in bases(body, self.words):
+            word = Packed(Share(base), 0)
+            if word in self.known or not base.varying <= scope:
+                continue
             local = base.memory if base.absent else f"{base.memory}(0)"
-            name = self._fresh(base.memory.lower())
-            block = f"{self.words.macro}({local}, {base.columns}, {base.rows})"
-            lines.append(f"  const uint64_t {name} = {block};")
-            self.known[Packed(Share(base), 0)] = name
+            sizes = f"{text.expr(base.columns)}, {text.expr(base.rows)}"
+            self.known[word] = self._fresh(base.memory.lower())
+            pad = "  " * depth
+            value = f"{self.words.macro}({local}, {sizes})"
+            lines.append(f"{pad}const uint64_t {self.known[word]} = {value};")
         return lines
 
     def _shared(self, body: Body, depth: int, text: _Text) -> list[str]:
@@ -118,6 +121,7 @@ class _Printer:
                 value = _Text(known).atom(atom)
                 known[atom] = inner._name(atom)
                 lines.append(f"{pad}const int {known[atom]} = {value};")
+        lines += inner._bases(body, depth, scope, _Text(known))
         lines += inner._shared(body, depth, _Text(known))
         for stmt in body:
             lines.extend(inner._statement(stmt, depth, scope, known))

@@ -2,9 +2,10 @@
 
 For `preload(SPAD(4 * k + 16), ..)`, the core computes a row, converts it to 32 bits, and inserts
 the sizes in the upper bits, at every use. With a packed word, the next block needs only one
-addition. Each kind of block (memory and sizes) has a base, which is packed once. The common part of
-the operands in a block of statements is added to it once. Only constants remain to be added at each
-use.
+addition. Each kind of block (memory and sizes) has a base. A base is packed once, or if its sizes
+vary, as those of partial tiles do, in the outermost block of statements in which its sizes are
+known. The common part of the operands in a block of statements is added to it once. Only constants
+remain to be added at each use.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tilewright.proposers.rewriter.ir import (
     Command,
     Flag,
     Local,
+    Loop,
     Operand,
     Text,
     Words,
@@ -27,8 +29,9 @@ from tilewright.proposers.rewriter.ir import (
 
 REACH = 2048
 """Constants below this number are added with one instruction."""
-ADDRESS, SHARED = 1.5, 2.0
-"""Number of instructions for an array address, and for the common part of a block's words."""
+ADDRESS, SHARED, SIZES = 1.5, 2.0, 4.0
+"""Number of instructions for an array address, for the common part of a block's words, and for a
+base with sizes that vary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +40,13 @@ class Base:
 
     memory: str
     absent: bool
-    columns: int
-    rows: int
+    columns: Expr
+    rows: Expr
+
+    @property
+    def varying(self) -> frozenset[str]:
+        """The variables on which the sizes depend."""
+        return self.columns.names() | self.rows.names()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +83,8 @@ def packed(command: Command, words: Words) -> tuple[Operand | Packed, ...] | Non
             result.append(command.operands[positions[0]])
             continue
         local, *extents = (command.operands[at] for at in positions)
-        columns, rows = (e.const if isinstance(e, Expr) and e.is_const else 0 for e in extents)
-        if not (columns > 0 and rows > 0):
+        columns, rows = (e if isinstance(e, Expr) else Expr() for e in extents)
+        if any(e.is_const and e.const <= 0 for e in (columns, rows)):
             return None
         if isinstance(local, Local):
             base = Base(local.space, False, columns, rows)
@@ -127,17 +135,21 @@ def bases(body: Body, words: Words) -> list[Base]:
     return list(found)
 
 
-def core_time(body: Body, words: Words) -> Mapping[Command, float]:
+def core_time(
+    body: Body, words: Words, own: frozenset[str] = frozenset()
+) -> Mapping[Command, float]:
     """Number of instructions of the core for each command that takes packed blocks, without its
     loops.
 
     These are the command itself, each word that no earlier command in its block used, and
-    addresses.
+    addresses. `own` is the variable of the loop around the body: bases whose sizes depend on it
+    are packed in each iteration.
     """
     result: dict[Command, float] = {}
-    starts, seen = windows(body, words), set[Packed]()
+    starts, seen, sized = windows(body, words), set[Packed](), set[Base]()
     for stmt in body:
-        result |= core_time(children(stmt), words)
+        inside = frozenset((stmt.var,)) if isinstance(stmt, Loop) else own
+        result |= core_time(children(stmt), words, inside)
         operands = packed(stmt, words) if isinstance(stmt, Command) else None
         if not isinstance(stmt, Command) or operands is None:
             continue
@@ -146,9 +158,12 @@ def core_time(body: Body, words: Words) -> Mapping[Command, float]:
             if not isinstance(operand, Packed):
                 result[stmt] += ADDRESS
                 continue
-            start = starts[operand]
+            start, base = starts[operand], operand.share.base
             given = start in seen or (start.share.is_base and not start.rows)
             result[stmt] += 0.0 if given else SHARED
             result[stmt] += operand not in seen and operand != start
+            if base not in sized and base.varying & own:
+                result[stmt] += SIZES
             seen |= {operand, start}
+            sized.add(base)
     return result

@@ -26,5 +26,5 @@ def pack_blocks(kernel: Kernel, machine: Machine) -> Kernel:
     if names & set(re.findall(r"\w+", kernel.before + kernel.after)):
         raise NotApplicable("the file defines names that are needed for packed blocks")
     if not bases(kernel.body, words):
-        raise NotApplicable("no block has a constant size")
+        raise NotApplicable("no command takes a packed block")
     return replace(kernel, words=words)
