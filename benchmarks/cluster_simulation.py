@@ -56,10 +56,10 @@ from tilewright.core.records import (
 )
 from tilewright.evaluation.replies import ready_reply
 from tilewright.search.beam import BeamSearch
+from tilewright.search.in_process import StepByStep
 from tilewright.search.loop import Search
 from tilewright.search.proposing import Batches
 from tilewright.search.steps import SearchTask
-from tilewright.search.ways import StepByStep
 from tilewright.testing.toy import LATENCY, ToyProposer, ToyTarget, ToyTask, digits_of
 
 NETWORK_S = 0.0005

@@ -33,10 +33,10 @@ from tilewright.core.records import (
     Trial,
 )
 from tilewright.core.roles import Checkpoint, More, OnOutcome
+from tilewright.search.in_process import StepByStep
 from tilewright.search.loop import Search
 from tilewright.search.proposing import Batches
 from tilewright.search.steps import SearchTask
-from tilewright.search.ways import StepByStep
 from tilewright.testing.toy import (
     DIGITS,
     ToyProposer,

@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing
 from typing import NamedTuple
 
 from tilewright.agents.bench import Machine
-from tilewright.agents.kept_back import kept_back
+from tilewright.agents.hidden_files import hidden_from_agents
 from tilewright.agents.names import is_agent_name, parse_agent
 from tilewright.agents.proposer import AgentProposer
 from tilewright.core.config import Settings
@@ -24,9 +24,9 @@ from tilewright.core.tasks import OpenTask
 from tilewright.evaluation.building import Builds
 from tilewright.evaluation.code_notes import CodeNotes
 from tilewright.models import Models
-from tilewright.proposers.begun_anew import TemplateProposer
 from tilewright.proposers.mixed import Member, MixedProposer
 from tilewright.proposers.parameters import ParametersFirst
+from tilewright.proposers.template_proposer import TemplateProposer
 from tilewright.search.events import AgentEnded, Called, OnEvent
 from tilewright.tools.copies import Copies
 from tilewright.tools.records import Fact
@@ -134,7 +134,7 @@ class Authors:
         proposer = AgentProposer(
             parse_agent(name),
             self._settings.proposal_share(1) or AGENT_SHARE,
-            Machine(self.builds(stack), facts, copies, kept_back(self._models.store)),
+            Machine(self.builds(stack), facts, copies, hidden_from_agents(self._models.store)),
             storage.kept(run.id, AgentWork),
             keep,
         )

@@ -21,13 +21,13 @@ from tilewright.core.config import Settings
 from tilewright.core.errors import InputError
 from tilewright.core.files import read_bytes, read_text, require_inside
 from tilewright.core.records import Candidate, Failed, Outcome, RunRecord, Workload
-from tilewright.core.roles import Attackable, Floored
+from tilewright.core.roles import Attackable, HasLatencyFloor
 from tilewright.core.tasks import OpenTask, open_task, open_workload
 from tilewright.evaluation.preflight.examine import refusal
 from tilewright.evaluation.screening import allowed_difference, below_floor
-from tilewright.kept import baselines
 from tilewright.proposers.llm.models import public_name
 from tilewright.run import open_project
+from tilewright.run_metadata import baselines
 from tilewright.storage.bundle_file import MAX_BYTES, pack, unpack
 from tilewright.storage.evidence import (
     MAX_FILES_BYTES,
@@ -188,7 +188,8 @@ def _opened(evidence: Evidence, folder: Path) -> tuple[OpenTask, Mapping[str, ob
 
 def _measured_again(opened: OpenTask, settings: Mapping[str, object], source: str) -> Outcome:
     outcome = recheck(opened.name, as_winner(settings), Candidate(source))
-    return below_floor(outcome, opened.task.floor if isinstance(opened.task, Floored) else None)
+    task = opened.task
+    return below_floor(outcome, task.floor if isinstance(task, HasLatencyFloor) else None)
 
 
 def _compare(

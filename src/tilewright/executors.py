@@ -7,7 +7,14 @@ from collections.abc import Mapping
 
 from tilewright.cluster.address import Place
 from tilewright.core.records import Baseline, Candidate, EvaluationRequest
-from tilewright.core.roles import Attackable, Checkpoint, Executor, Floored, Storage, TakesTurns
+from tilewright.core.roles import (
+    Attackable,
+    Checkpoint,
+    Executor,
+    HasLatencyFloor,
+    LimitsWorkers,
+    Storage,
+)
 from tilewright.core.run_notes import MeasuredOn
 from tilewright.core.tasks import OpenTask
 from tilewright.evaluation.screening import ScreenedExecutor
@@ -36,7 +43,7 @@ def worker_count(opened: OpenTask, wanted: int | None) -> int:
     """
     cores = len(os.sched_getaffinity(0))
     task = opened.task
-    if not isinstance(task, TakesTurns):
+    if not isinstance(task, LimitsWorkers):
         return wanted or cores
     return min(wanted or cores + 1, task.most_workers)
 
@@ -101,7 +108,7 @@ def _screened(
     task = opened.task
     return ScreenedExecutor(
         executor,
-        floor=task.floor if isinstance(task, Floored) else None,
+        floor=task.floor if isinstance(task, HasLatencyFloor) else None,
         recheck=lambda candidate, limit, checkpoint: recheck(
             opened.name, settings, candidate, limit, checkpoint
         ),

@@ -17,7 +17,7 @@ from tilewright.core.transcripts import Transcript
 from tilewright.proposers.applicable import applicable
 from tilewright.proposers.llm.allocation import AdaptiveShares
 from tilewright.proposers.llm.branches import Branches
-from tilewright.proposers.llm.dispatch import CourierTransport
+from tilewright.proposers.llm.dispatch import ProcessTransport
 from tilewright.proposers.llm.forecast import forecast
 from tilewright.proposers.llm.ledger import Ledger
 from tilewright.proposers.llm.models import is_model_name, parse_model
@@ -92,7 +92,7 @@ class Models:
         if self._replay is not None:
             stack.callback(self._note_replay, storage, run.id, self._replay)
         prices = self._prices(storage, run)
-        transport = self._replay or CourierTransport(spool_folder(self._project, run.id), Backoff())
+        transport = self._replay or ProcessTransport(spool_folder(self._project, run.id), Backoff())
         stack.callback(transport.close)
         return create_llm_proposer(
             self.asked,

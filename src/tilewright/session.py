@@ -25,10 +25,10 @@ from tilewright.core.roles import (
     Attackable,
     Executor,
     ExplainsCode,
+    FindsUnsupportedCode,
     Proposer,
     SearchStrategy,
     Storage,
-    Surveyor,
 )
 from tilewright.core.run_notes import Baselines, Survey
 from tilewright.core.tasks import OpenTask
@@ -41,8 +41,8 @@ from tilewright.executors import (
     evaluate_baselines,
     worker_count,
 )
-from tilewright.kept import baselines, summary_of
 from tilewright.models import Models
+from tilewright.run_metadata import baselines, summary_of
 from tilewright.search.events import (
     Evaluated,
     EvaluationStarted,
@@ -56,6 +56,7 @@ from tilewright.search.events import (
     SchedulesReused,
     Stopped,
 )
+from tilewright.search.in_process import ManyThreads, OneThread
 from tilewright.search.loop import Search
 from tilewright.search.processes import Processes
 from tilewright.search.proposing import Batches, Way
@@ -63,7 +64,6 @@ from tilewright.search.reuse import ReuseFirst, reused_schedules
 from tilewright.search.steps import SearchTask
 from tilewright.search.stepwise import Stepwise
 from tilewright.search.summary import Summary
-from tilewright.search.ways import ManyThreads, OneThread
 from tilewright.stopping import StopRequests
 from tilewright.verification import start_error
 
@@ -312,7 +312,7 @@ class Session:
         parts = (
             part
             for proposer in self._parts.others
-            if isinstance(proposer, Surveyor)
+            if isinstance(proposer, FindsUnsupportedCode)
             for part in proposer.left_alone(brief, source)
         )
         self._storage.keep(self._run.id, Survey(tuple(parts)))

@@ -13,10 +13,10 @@ from tilewright.proposers.loops.planning.by_hand import carried_out
 from tilewright.targets.host_c import create_target
 from tilewright.targets.host_c.instance import Instance
 from tilewright.targets.host_c.target import HostTarget
-from tilewright.testing.proposer import SurveyorContract
+from tilewright.testing.proposer import FindsUnsupportedCodeContract
 
 
-class TestBuiltinOnLoops(SurveyorContract):
+class TestBuiltinOnLoops(FindsUnsupportedCodeContract):
     @pytest.fixture
     def proposer(self) -> Proposer:
         return load_proposer("builtin")

@@ -8,10 +8,10 @@ from tilewright.core.plugins import load_proposer
 from tilewright.core.records import Brief, Candidate, Measured, Trial, Verdict
 from tilewright.core.roles import Proposer, Task
 from tilewright.targets.gemmini import create_target
-from tilewright.testing.proposer import StreamingPlannerContract, SurveyorContract
+from tilewright.testing.proposer import FindsUnsupportedCodeContract, StreamingPlannerContract
 
 
-class TestBuiltinProposer(SurveyorContract, StreamingPlannerContract):
+class TestBuiltinProposer(FindsUnsupportedCodeContract, StreamingPlannerContract):
     @pytest.fixture
     def proposer(self) -> Proposer:
         return load_proposer("builtin")

@@ -10,9 +10,9 @@ pytest.importorskip("distributed", reason="needs dask.distributed: install the e
 
 from tilewright.cluster.address import Place, parse_address
 from tilewright.cluster.executor import DaskExecutor
-from tilewright.cluster.offers import offered
+from tilewright.cluster.local_workers import LocalCluster
 from tilewright.cluster.opening import open_executor as open_on
-from tilewright.cluster.serving import LocalCluster
+from tilewright.cluster.resources import offered
 from tilewright.core import plugins
 from tilewright.core.records import Outcome
 from tilewright.core.tasks import open_task

@@ -12,7 +12,7 @@ import pytest
 from tilewright.core.budget import Budget
 from tilewright.core.records import Brief, Candidate, RunRecord, Trial
 from tilewright.core.roles import Proposer
-from tilewright.proposers.llm.dispatch import CourierTransport
+from tilewright.proposers.llm.dispatch import ProcessTransport
 from tilewright.proposers.llm.retry import Backoff
 from tilewright.proposers.llm.setup import create_llm_proposer
 from tilewright.proposers.mixed import Member, MixedProposer
@@ -42,7 +42,7 @@ def models(tmp_path: Path) -> Iterator[Proposer]:
     storage.create_run(RunRecord("run", "toy", "toy", {}, {}, "2026-11-21"))
     storage.close()
     store = open_calls(tmp_path)
-    transport = CourierTransport(tmp_path / "calls", Backoff())
+    transport = ProcessTransport(tmp_path / "calls", Backoff())
     with ModelServer(answer=answer) as server:
         made, _ = create_llm_proposer(
             [f"openai/a@{server.url}", f"openai/b@{server.url}"],

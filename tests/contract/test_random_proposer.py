@@ -10,12 +10,12 @@ from tilewright.core.roles import Proposer, Target, Task
 from tilewright.targets.gemmini import create_target as gemmini
 from tilewright.targets.host_c import create_target as host_c
 from tilewright.targets.trainium import create_target as trainium
-from tilewright.testing.proposer import SurveyorContract
+from tilewright.testing.proposer import FindsUnsupportedCodeContract
 
 KERNELS = [(gemmini, "gemm-32x48x32"), (host_c, "softmax-16x100"), (trainium, "gemm-128x512x128")]
 
 
-class TestRandomProposer(SurveyorContract):
+class TestRandomProposer(FindsUnsupportedCodeContract):
     @pytest.fixture
     def proposer(self) -> Proposer:
         return load_proposer("random")

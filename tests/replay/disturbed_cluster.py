@@ -19,7 +19,7 @@ import time
 from contextlib import closing, suppress
 from pathlib import Path
 
-from tilewright.cluster.serving import Workers
+from tilewright.cluster.local_workers import Workers
 
 CLOCK = """import os, time as _time
 _real, _file = _time.time, os.path.join(os.path.dirname(__file__), "clock")

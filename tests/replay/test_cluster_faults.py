@@ -26,7 +26,7 @@ pytest.importorskip("distributed", reason="needs dask.distributed: install the e
 
 from disturbed_cluster import DisturbedCluster
 
-from tilewright.cluster.pace import MOST_AHEAD
+from tilewright.cluster.message_sizes import MOST_AHEAD
 from tilewright.storage.project import open_project
 
 pytestmark = [
@@ -101,7 +101,7 @@ def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def cluster(plugins: Path) -> Iterator[DisturbedCluster]:
     from importlib.metadata import version
 
-    from tilewright.cluster.offers import stamp
+    from tilewright.cluster.resources import stamp
 
     versions = {"tilewright": version("tilewright"), "toy": "1"}
     offers = {"cpu": {}, stamp(cluster_digits.create_target(), versions): versions}

@@ -9,7 +9,7 @@ from threading import Event
 
 import pytest
 
-from tilewright import examining, kept, run, session
+from tilewright import examining, run, run_metadata, session
 from tilewright.core import plugins, tasks
 from tilewright.core.config import Settings
 from tilewright.core.errors import WorkloadError
@@ -124,7 +124,7 @@ def test_the_search_begins_before_its_start_has_been_compared(world: World, tmp_
     assert world.examined == 1
     with closing(run.open_project(tmp_path)) as storage:
         start = storage.history(summary.run_id)[0].outcome
-        kernels = kept.baselines(storage, summary.run_id)
+        kernels = run_metadata.baselines(storage, summary.run_id)
     assert start == world.start, "what the comparison found takes the place of the modelled start"
     assert [kernel.name for kernel in kernels] == ["naive", "tuned"]
 

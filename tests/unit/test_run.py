@@ -40,8 +40,8 @@ from tilewright.core.roles import Checkpoint, Executor, More, OnOutcome, Storage
 from tilewright.core.run_notes import Rechecked, ReusedSchedule
 from tilewright.core.tasks import OpenTask
 from tilewright.evaluation.screening import ScreenedExecutor
-from tilewright.kept import baselines
 from tilewright.report.static import render_report
+from tilewright.run_metadata import baselines
 from tilewright.search import reuse
 from tilewright.search.events import Evaluated, Event, RunStarted, SchedulesReused, Stopped
 from tilewright.testing.toy import (

@@ -18,7 +18,7 @@ from tilewright.core.records import (
     content_id,
 )
 from tilewright.core.run_notes import AgentWork
-from tilewright.tools.shares import share_of
+from tilewright.tools.evaluation_shares import share_of
 
 OWN_CHOICE = "other"
 """The option of agents' plans, because agents choose their changes themselves."""

@@ -1,8 +1,8 @@
 """The work of one agent on one kernel, from its start to the end of all its processes.
 
 Kernels that the agent wants evaluated are candidates of the search like all others. `work` returns
-them in a thread of the search, and `told` receives their outcomes. The `Door` receives the agent's
-calls in separate threads, which wait for outcomes; the search never waits for them.
+them in a thread of the search, and `told` receives their outcomes. The `CallSocket` receives the
+agent's calls in separate threads, which wait for outcomes; the search never waits for them.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from typing import Any
 
 from tilewright.agents import folder as folders
 from tilewright.agents.bench import AgentBench, Machine
-from tilewright.agents.door import Door
-from tilewright.agents.ending import Ended, ended_by
-from tilewright.agents.keeper import Start
+from tilewright.agents.call_socket import CallSocket
 from tilewright.agents.names import AgentName
 from tilewright.agents.protocol import SOCKET_VARIABLE
+from tilewright.agents.supervisor import Start
+from tilewright.agents.termination import Termination, terminated
 from tilewright.core.errors import InputError, TilewrightError
 from tilewright.core.records import Brief, Candidate, History, Plan, Trial
 from tilewright.core.run_notes import AgentWork
@@ -109,10 +109,10 @@ class AgentSession:
         with (
             folders.temporary() as folder,
             tempfile.TemporaryDirectory(prefix="tilewright-task-") as apart,
-            closing(Door(self._use, described)) as door,
+            closing(CallSocket(self._use, described)) as calls,
         ):
-            keeper = self._start(folder, Path(apart), door.path)
-            ended: Ended | None = None
+            supervisor = self._start(folder, Path(apart), calls.path)
+            ended: Termination | None = None
             try:
                 used_s, last = 0.0, time.monotonic()
                 while ended is None:
@@ -121,10 +121,10 @@ class AgentSession:
                     now = time.monotonic()
                     used_s += 0.0 if self._waits else now - last
                     last = now
-                    ended = self._look(keeper, used_s)
+                    ended = self._look(supervisor, used_s)
             finally:
                 self._stop()
-                ended = ended_by(keeper, door.path, ended)
+                ended = terminated(supervisor, calls.path, ended)
             while not self._wanted.empty() and not self._given_up():
                 yield self._wanted.get()
         self.record = self._recorded(ended, time.monotonic() - began)
@@ -156,8 +156,8 @@ class AgentSession:
         environment = without_secrets(os.environ)
         if agent.key_env in os.environ:
             environment[agent.key_env] = os.environ[agent.key_env]
-        keeper = Child(
-            "tilewright.agents.keeper",
+        supervisor = Child(
+            "tilewright.agents.supervisor",
             environment={
                 **environment,
                 SOCKET_VARIABLE: socket,
@@ -176,19 +176,19 @@ class AgentSession:
             str(empty),
             str(nothing),
         )
-        keeper.send_json(start.message())
-        return keeper
+        supervisor.send_json(start.message())
+        return supervisor
 
-    def _look(self, keeper: Child, used_s: float) -> Ended | None:
+    def _look(self, supervisor: Child, used_s: float) -> Termination | None:
         """How the agent's work is over, if it is."""
-        if keeper.has_message(0.0):
-            return Ended.received(keeper)
+        if supervisor.has_message(0.0):
+            return Termination.received(supervisor)
         if self._given_up():
-            return Ended("given up", "the search ended")
+            return Termination("given up", "the search ended")
         if self._submitted_at and time.monotonic() - self._submitted_at > AFTER_SUBMIT_S:
-            return Ended("submitted")
+            return Termination("submitted")
         if used_s > self._given.agent.timeout_s:
-            return Ended("timed out", f"it took more than {self._given.agent.timeout_s} s")
+            return Termination("timed out", f"it took more than {self._given.agent.timeout_s} s")
         return None
 
     def _stop(self) -> None:
@@ -203,7 +203,7 @@ class AgentSession:
         return len(self._outcomes) < len(self._asked)
 
     def _use(self, tool: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Carry out one call; the `Door` makes one at a time."""
+        """Carry out one call; the `CallSocket` makes one at a time."""
         self._calls += 1
         if self._calls > MOST_CALLS:
             answer: Any = Refused(
@@ -258,7 +258,7 @@ class AgentSession:
             raise InputError("the kernel was not evaluated, because the work on it has ended.")
         return found
 
-    def _recorded(self, ended: Ended, wall_s: float) -> AgentWork:
+    def _recorded(self, ended: Termination, wall_s: float) -> AgentWork:
         asked = tuple(self._asked.values())
         how = "submitted" if self._submitted and ended.how in ("exited", "ended") else ended.how
         return AgentWork(

@@ -11,8 +11,8 @@ from tilewright.api.html import run_html
 from tilewright.core.errors import ConfigurationError
 from tilewright.core.records import Candidate, History, Trial
 from tilewright.core.roles import Storage
-from tilewright.kept import summary_of
 from tilewright.run import open_project
+from tilewright.run_metadata import summary_of
 from tilewright.search.event_records import trial_record
 from tilewright.search.stepwise import Stepwise
 from tilewright.search.summary import Summary

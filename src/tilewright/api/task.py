@@ -111,7 +111,7 @@ def _results(task: Task, inputs: Mapping[str, Any], source: str) -> list[Any]:
     """The outputs for the example inputs; the reference's source must give the same by itself."""
     import numpy as np
 
-    from tilewright.parts.users_code import users_code
+    from tilewright.parts.user_code import users_code
 
     alone: dict[str, Any] = {"__name__": "tilewright_reference"}
     found = []

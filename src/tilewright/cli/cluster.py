@@ -48,8 +48,8 @@ def worker(
     """
     from tilewright.cli.console import say
     from tilewright.cluster.address import parse_address
-    from tilewright.cluster.offers import offered
-    from tilewright.cluster.serving import serve
+    from tilewright.cluster.local_workers import serve
+    from tilewright.cluster.resources import offered
     from tilewright.cluster.settings import require_distributed, url
 
     check_outputs(json=json)
@@ -78,10 +78,10 @@ def status(
 
     from tilewright.cli.console import results, say
     from tilewright.cluster.address import parse_address
-    from tilewright.cluster.status import look
+    from tilewright.cluster.status import read_hosts
 
     check_outputs(json=json)
-    found = look(parse_address(scheduler))
+    found = read_hosts(parse_address(scheduler))
     table = Table(
         "host",
         "workers",

@@ -69,7 +69,7 @@ def init(
     which describes shapes and types. Without --from-function, these files describe a small matrix
     product, which you can optimise before you replace it with a kernel of your own.
     """
-    from tilewright.cli.abilities import uncheckable, untimed
+    from tilewright.cli.capabilities import uncheckable, untimed
     from tilewright.core.plugins import load_target
 
     check_outputs(json=json)
@@ -128,11 +128,11 @@ def _new_folder(name: str, target: str) -> Path:
 
 def _files(folder: Path, target: str, from_function: str) -> Mapping[str, str]:
     from tilewright.core.plugins import load_target
-    from tilewright.core.roles import Templated
+    from tilewright.core.roles import ProvidesFolderTemplate
     from tilewright.parts import new_folder
 
     chosen = load_target(target)
-    if not isinstance(chosen, Templated):
+    if not isinstance(chosen, ProvidesFolderTemplate):
         raise InputError(
             f"target {chosen.name} has no example kernel to begin with. Write workload.toml, "
             "reference.py and the kernel by hand, as docs/targets.md explains."

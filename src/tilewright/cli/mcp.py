@@ -76,8 +76,8 @@ def mcp(
     from tilewright.core.errors import InputError
     from tilewright.core.tasks import open_task
     from tilewright.tools.main_thread import MainThread
-    from tilewright.tools.mcp_ending import Ending
     from tilewright.tools.mcp_server import create_server, require_sdk, serve, target_texts
+    from tilewright.tools.mcp_shutdown import Ending
     from tilewright.tools.text import said
     from tilewright.workbench import workbench
 

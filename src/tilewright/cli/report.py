@@ -43,10 +43,10 @@ def report(
     from tilewright.core.records import History
     from tilewright.core.run_notes import AgentWork
     from tilewright.core.tasks import brief_of
-    from tilewright.kept import baselines, left_alone
     from tilewright.models import model_calls, turns_taken
     from tilewright.report.static import render_report
     from tilewright.run import open_project
+    from tilewright.run_metadata import baselines, left_alone
     from tilewright.storage.project import open_overview
 
     check_outputs(output=output, json=json)

@@ -31,9 +31,9 @@ def list_runs(project: Project = Path(), json: Json = None, no_color: NoColor = 
     from rich.table import Table
 
     from tilewright.cli.console import results
-    from tilewright.kept import label_of
     from tilewright.report.text import duration, moment, ratio
     from tilewright.run import open_project, standing
+    from tilewright.run_metadata import label_of
     from tilewright.search.summary import summarize
 
     check_outputs(json=json)
@@ -112,8 +112,8 @@ def show(
     """Show the result of a run and the steps that led to it."""
     from tilewright.cli.console import results, say
     from tilewright.cli.summary_table import trial_table
-    from tilewright.kept import label_of, summary_of
     from tilewright.run import open_project
+    from tilewright.run_metadata import label_of, summary_of
 
     outputs = Outputs(json)
     outputs.check()

@@ -99,8 +99,8 @@ def _label(project: Path, run: str, json: Path | None, **changes: object) -> Non
     """Store a new label, which is the run's last label with the given changes."""
     from dataclasses import replace
 
-    from tilewright.kept import label_of
     from tilewright.run import open_project
+    from tilewright.run_metadata import label_of
 
     check_outputs(json=json)
     with closing(open_project(project)) as storage:

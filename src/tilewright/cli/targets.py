@@ -31,7 +31,7 @@ def list_targets(
     """List the accelerators that kernels can be made for."""
     from rich.table import Table
 
-    from tilewright.cli.abilities import uncheckable, untimed
+    from tilewright.cli.capabilities import uncheckable, untimed
     from tilewright.cli.console import results
     from tilewright.core.errors import ToolchainMissingError
     from tilewright.core.plugins import load_target, target_names

@@ -11,7 +11,9 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 
 from tilewright.cluster.connection import Answered, Connection, Lost
+from tilewright.cluster.host_outcomes import Job
 from tilewright.cluster.hosts import Hosts
+from tilewright.cluster.message_sizes import Pace
 from tilewright.cluster.messages import (
     Evaluated,
     GarbageError,
@@ -23,15 +25,13 @@ from tilewright.cluster.messages import (
     read_answer,
     request_bytes,
 )
-from tilewright.cluster.opinions import Job
-from tilewright.cluster.pace import Pace
-from tilewright.cluster.under_way import UnderWay, apart
+from tilewright.cluster.pending_messages import UnderWay, apart
 from tilewright.core.errors import ClusterError, DiskFullError, InternalError, TilewrightError
 from tilewright.core.records import EvaluationRequest, Failed, Measured, Outcome
 from tilewright.core.roles import Checkpoint, More, OnOutcome
 from tilewright.evaluation.batch import Batch
 from tilewright.evaluation.outcome_cache import Lookup, OutcomeCache, Store
-from tilewright.evaluation.replies import is_ours, raised
+from tilewright.evaluation.replies import is_tilewright_error, raised
 
 CHECKPOINT_EVERY_S = 0.1
 """Maximum number of seconds between two calls of a batch's checkpoint."""
@@ -287,7 +287,7 @@ class DaskExecutor:
                 if isinstance(theirs, DiskFullError):
                     self._hosts.leave_out(host, f"has no space left on its disk ({theirs})")
                     self._waiting.extendleft(reversed(jobs))
-                elif not is_ours(reported) and not self._hosts.has_others((host,)):
+                elif not is_tilewright_error(reported) and not self._hosts.has_others((host,)):
                     self._again_or_raise(jobs, host, f"fails ({reported['type']}: {theirs})")
                 elif self._is_doubted(theirs, host):
                     self._hosts.leave_out(host, f"reports an error ({theirs})")

@@ -14,11 +14,11 @@ from tilewright.cluster.connection import Connection
 from tilewright.cluster.executor import DaskExecutor
 from tilewright.cluster.folders import packed
 from tilewright.cluster.hosts import Hosts
+from tilewright.cluster.local_workers import LocalCluster
 from tilewright.cluster.messages import TaskDescription
-from tilewright.cluster.offers import needed, offered
-from tilewright.cluster.serving import LocalCluster
+from tilewright.cluster.resources import needed, offered
 from tilewright.cluster.settings import require_distributed, url
-from tilewright.core.roles import TakesTurns
+from tilewright.core.roles import LimitsWorkers
 from tilewright.core.tasks import OpenTask, open_task, target_of, target_versions
 from tilewright.evaluation.outcome_cache import Lookup, Store
 from tilewright.evaluation.pipeline import context_key
@@ -64,7 +64,7 @@ def open_executor(
             needs,
             shown,
             repeats=elsewhere,
-            stays=isinstance(opened.task, TakesTurns),
+            stays=isinstance(opened.task, LimitsWorkers),
             home=home,
             on_home=on_home,
         )

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tilewright.cluster.address import Address
-from tilewright.cluster.offers import offered
+from tilewright.cluster.resources import offered
 from tilewright.cluster.settings import require_distributed, require_listener, security, url
 from tilewright.core.errors import ClusterError
 from tilewright.core.text import plain_text
@@ -46,7 +46,7 @@ class Host:
         return asdict(self)
 
 
-def look(address: Address) -> list[Host]:
+def read_hosts(address: Address) -> list[Host]:
     """The hosts of the cluster at `address`, by name; `ClusterError` if no scheduler answers."""
     require_distributed()
     where = url(address)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilewright.core import compiled_code, records
-from tilewright.core.typed import require_types
+from tilewright.core.field_types import require_types
 
 _TYPES: dict[str, type] = {
     cls.__name__: cls

@@ -382,7 +382,7 @@ class OffersFactors(Protocol):
 
 
 @runtime_checkable
-class Surveyor(Protocol):
+class FindsUnsupportedCode(Protocol):
     """A proposer that changes only the parts of a kernel it understands, and can list the rest."""
 
     def left_alone(self, target: TargetBrief, source: str) -> list[LeftAlone]:
@@ -496,7 +496,7 @@ class OffersTemplates(Protocol):
 
 
 @runtime_checkable
-class LeavesOut(Protocol):
+class SkipsDistributions(Protocol):
     """A task that skips distributions of inputs on which its own arithmetic fails."""
 
     def omissions(self) -> Mapping[str, str]:
@@ -537,14 +537,14 @@ class ExplainsCode(Protocol):
 
 
 @runtime_checkable
-class TakesTurns(Protocol):
+class LimitsWorkers(Protocol):
     """A task whose measurements cannot run at the same time, so further workers would only wait."""
 
     most_workers: int
 
 
 @runtime_checkable
-class OnMachine(Protocol):
+class NeedsResource(Protocol):
     """A target whose kernels can be evaluated only on machines that have a certain resource.
 
     Kernels of targets without this role can be evaluated on any machine with their toolchain.
@@ -603,7 +603,7 @@ class DerivesKernels(Protocol):
 
 
 @runtime_checkable
-class Floored(Protocol):
+class HasLatencyFloor(Protocol):
     """A task that knows a lower bound on the latency of its kernels."""
 
     def floor(self, measured: Measured) -> tuple[float, str]:
@@ -638,7 +638,7 @@ class Configurable(Protocol):
 
 
 @runtime_checkable
-class Templated(Protocol):
+class ProvidesFolderTemplate(Protocol):
     """A target that provides the files of a new kernel folder."""
 
     def template(self) -> FolderTemplate:

@@ -69,7 +69,7 @@ def outcome_of(
         raise ForgedError(str(error)[:MOST_MESSAGE]) from None
 
 
-def is_ours(error: Mapping[str, Any]) -> bool:
+def is_tilewright_error(error: Mapping[str, Any]) -> bool:
     """Whether the worker's exception is a `TilewrightError`. Any other exception is a fault of the
     worker.
     """
@@ -81,7 +81,7 @@ def raised(error: Mapping[str, Any]) -> TilewrightError:
     """The worker's exception, of the same class if it can be constructed from a message, without
     control characters.
     """
-    kind = getattr(errors, str(error["type"])) if is_ours(error) else InternalError
+    kind = getattr(errors, str(error["type"])) if is_tilewright_error(error) else InternalError
     if kind is errors.UnknownNameError:
         kind = errors.InputError
     text = plain_text(str(error["message"])[:MOST_MESSAGE])

@@ -20,9 +20,9 @@ from tilewright.core.budget import Budget
 from tilewright.core.config import Settings
 from tilewright.core.records import Measured, RunRecord
 from tilewright.experiments.definition import Cell, Experiment
-from tilewright.kept import summary_of
 from tilewright.models import model_calls
 from tilewright.run import finished_run, open_project, optimize
+from tilewright.run_metadata import summary_of
 from tilewright.search.events import Called, Evaluated, Event, RunStarted
 from tilewright.tuning.json_lines import append, read_lines
 

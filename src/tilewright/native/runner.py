@@ -10,22 +10,22 @@ import numpy as np
 from tilewright.core.errors import NotTimedError
 from tilewright.core.records import Artifact, Failed, Measured, Verdict
 from tilewright.native.calls import CallFailedError, FreshValues, OtherValues, TimedKernel
-from tilewright.native.census import counted
-from tilewright.native.evaluator import NativeEvaluation
-from tilewright.native.machine import on_measuring_cores
-from tilewright.native.plausible import (
-    beyond_belief,
-    refuted_by_the_wall,
-    times_the_peak,
-    wall_s,
-)
-from tilewright.native.settings import LATENCY
-from tilewright.native.timed import (
+from tilewright.native.candidate_timing import (
     OpenKernel,
     Timed,
     confirm_against,
     time_against,
 )
+from tilewright.native.evaluator import NativeEvaluation
+from tilewright.native.machine import on_measuring_cores
+from tilewright.native.operation_counts import counted
+from tilewright.native.plausibility import (
+    implausible,
+    refuted_by_wall_clock,
+    times_the_peak,
+    wall_s,
+)
+from tilewright.native.settings import LATENCY
 from tilewright.parts.case import Case
 
 
@@ -90,13 +90,13 @@ class NativeRunner:
         excess = times_the_peak(evaluation.workload, latency_s, evaluation.peak_per_s)
         if excess <= 1:
             return None
-        refused = beyond_belief(evaluation.workload, excess, evaluation.shortcut)
+        refused = implausible(evaluation.workload, excess, evaluation.shortcut)
         if refused is not None:
             return refused
         case = self._case(evaluation.settings.sessions)
         try:
             with self._kernels([artifact.binary], case) as (candidate, _):
-                return refuted_by_the_wall(latency_s, wall_s(candidate), excess)
+                return refuted_by_wall_clock(latency_s, wall_s(candidate), excess)
         except CallFailedError as failure:
             return failure.failed
 

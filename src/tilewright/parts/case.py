@@ -14,6 +14,7 @@ from tilewright.core.records import PRECISIONS, Argument, Check, Tolerance, Work
 from tilewright.core.roles import Data
 from tilewright.parts import inputs
 from tilewright.parts.arithmetic import ALL, COARSER, Arithmetic, careless_ways, honest_ways
+from tilewright.parts.case_arguments import CaseArguments
 from tilewright.parts.differences import (
     MOST_EXTREMES,
     Differing,
@@ -23,7 +24,7 @@ from tilewright.parts.differences import (
     exact_values,
     sentence,
 )
-from tilewright.parts.drawn import Drawn
+from tilewright.parts.error_tracking import TrackedArray
 from tilewright.parts.float_error import (
     FACTOR,
     Error,
@@ -35,7 +36,6 @@ from tilewright.parts.float_error import (
     follow,
     honest_errors,
 )
-from tilewright.parts.followed import Followed
 from tilewright.parts.inputs import Array
 from tilewright.parts.problem import (
     DrawsInputs,
@@ -130,7 +130,7 @@ class Case:
         """
         if isinstance(self.problem, MeasuresErrors):
             return {}
-        if not any(isinstance(expected, Followed) for expected in self.expected.values()):
+        if not any(isinstance(expected, TrackedArray) for expected in self.expected.values()):
             return {}
         problem = cast(FormulaProblem, self.problem)
         sample = problem.sample(
@@ -158,7 +158,7 @@ class Case:
 
     def forget_inputs(self) -> None:
         """Free the arguments, which are drawn again on the next access, if that is possible."""
-        if isinstance(self.initial, Drawn):
+        if isinstance(self.initial, CaseArguments):
             self.initial.forget()
 
     def redrawn(self, rng: np.random.Generator, only: Container[str] | None = None) -> Case:
@@ -194,7 +194,7 @@ class Case:
         """
         for argument, got in self._written(outputs, only):
             expected = self.expected[argument.name]
-            if isinstance(expected, Followed) and self.is_automatic:
+            if isinstance(expected, TrackedArray) and self.is_automatic:
                 error, honest = self._error(argument, got, expected), self.honest[argument.name]
                 if only is not None:
                     error = _of_part(error, only[argument.name])
@@ -215,7 +215,7 @@ class Case:
         self,
         argument: Argument,
         got: Array,
-        expected: Followed,
+        expected: TrackedArray,
         error: Error,
         allowed: Error,
         kind: str,
@@ -308,7 +308,7 @@ class Case:
 
     def _precision(self, argument: Argument, got: Array, only: Only | None) -> str:
         expected = self.expected[argument.name]
-        if not isinstance(expected, Followed):
+        if not isinstance(expected, TrackedArray):
             return "exact" if self.is_automatic else ""
         if only is not None and not self.is_automatic:
             return ""  # honest errors of all outputs take too long, and nothing else needs them
@@ -324,7 +324,7 @@ class Case:
         found = honest.precision(error)
         return "exact" if found and _equal(got, expected.exact) else found
 
-    def _error(self, argument: Argument, got: Array, expected: Followed) -> Error:
+    def _error(self, argument: Argument, got: Array, expected: TrackedArray) -> Error:
         """The error of an output, which is computed once for each call of the kernel."""
         known = self._errors.get(argument.name)
         if known is None or not _equal(_bytes(got), _bytes(known[0])):
@@ -332,7 +332,7 @@ class Case:
         return known[1]
 
     def _excess(self, name: str, got: Array, expected: Expected, only: Only | None = None) -> float:
-        if isinstance(expected, Followed) and self.is_automatic:
+        if isinstance(expected, TrackedArray) and self.is_automatic:
             error = error_between(got, expected)
             if only is not None:
                 error = _of_part(error, only[name])

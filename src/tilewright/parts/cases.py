@@ -13,7 +13,7 @@ from tilewright.core.errors import WorkloadError
 from tilewright.core.records import Check, Tolerance, Workload
 from tilewright.parts import inputs
 from tilewright.parts.case import Case, drawn
-from tilewright.parts.drawn import Drawn
+from tilewright.parts.case_arguments import CaseArguments
 from tilewright.parts.float_error import (
     NOT_FINITE,
     HopelessError,
@@ -217,7 +217,7 @@ class Cases:
         check = Check(inputs.shown_seed(seed), distribution)
         arguments = self.workload.arguments
         names = [a.name for a in arguments if a.is_given or self._poisoned]
-        initial = Drawn(names, partial(self._values, number, seed, check))
+        initial = CaseArguments(names, partial(self._values, number, seed, check))
         if self._bytes <= MOST_KEPT:  # mistakes of a generator of the user are found here
             for name in names:
                 _ = initial[name]

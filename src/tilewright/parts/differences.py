@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.core.records import Argument, Tolerance
+from tilewright.parts.error_tracking import TrackedArray
 from tilewright.parts.float_error import (
     blocks,
 )
-from tilewright.parts.followed import Followed
 from tilewright.parts.inputs import Array
 from tilewright.parts.problem import (
     Expected,
@@ -43,7 +43,7 @@ class Differing:
             count += found.size
         return cls(count, np.concatenate(places)[:MOST_EXTREMES])
 
-    def first_of(self, expected: Followed) -> tuple[Any, Any]:
+    def first_of(self, expected: TrackedArray) -> tuple[Any, Any]:
         """The exact value and the deviation of the first element that differs."""
         first = int(self.places[0])
         found = expected.reshape(-1)[first : first + 1]
@@ -52,7 +52,7 @@ class Differing:
 
 def exact_values(expected: Expected) -> Array:
     """The expected values without the deviations that belong to them."""
-    return expected.exact if isinstance(expected, Followed) else expected
+    return expected.exact if isinstance(expected, TrackedArray) else expected
 
 
 def difference(

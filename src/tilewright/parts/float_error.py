@@ -18,7 +18,7 @@ import numpy as np
 from tilewright.core.records import PRECISIONS
 from tilewright.parts.arithmetic import SINGLE, Array, Format, coarser_ways, honest_ways
 from tilewright.parts.element_types import is_float
-from tilewright.parts.followed import Followed
+from tilewright.parts.error_tracking import TrackedArray
 
 FACTOR = 4.0
 """The allowed error divided by the honest error."""
@@ -36,7 +36,7 @@ _BLOCK = 1 << 17  # elements; float64 blocks of this size stay in a processor's 
 _FEW = 256  # elements of an output, from which on one draw says how large honest errors are
 
 Formula = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-Outputs = Mapping[str, Followed]
+Outputs = Mapping[str, TrackedArray]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,18 +108,18 @@ def follow(
     ways: Sequence[Any] = (),
     numbers: Format = SINGLE,
 ) -> Outputs:
-    """The outputs of a formula for `Followed` operands. Only floating-point operands are
+    """The outputs of a formula for `TrackedArray` operands. Only floating-point operands are
     followed.
     """
     with np.errstate(all="ignore"):
         given = {
-            name: Followed.given(array, ways, numbers) if is_float(array.dtype.name) else array
+            name: TrackedArray.given(array, ways, numbers) if is_float(array.dtype.name) else array
             for name, array in operands.items()
         }
         return formula(given)
 
 
-def deviations(got: Array, expected: Followed) -> Array:
+def deviations(got: Array, expected: TrackedArray) -> Array:
     """The error of each element in its deviation; infinite for NaN."""
     with np.errstate(all="ignore"):
         error = np.abs(got.astype(expected.exact.dtype) - expected.exact)
@@ -142,7 +142,7 @@ def blocks(size: int) -> Iterator[slice]:
         yield slice(first, min(first + _BLOCK, size))
 
 
-def deviations_by_block(got: Array, expected: Followed) -> Iterator[tuple[int, Array]]:
+def deviations_by_block(got: Array, expected: TrackedArray) -> Iterator[tuple[int, Array]]:
     """For each block in row-major order, the number of its first element and the deviations.
 
     Large outputs are compared in blocks, because whole arrays in float64 would take gigabytes.
@@ -152,7 +152,7 @@ def deviations_by_block(got: Array, expected: Followed) -> Iterator[tuple[int, A
         yield part.start, deviations(flat[part], wanted[part])
 
 
-def error_between(got: Array, expected: Followed) -> Error:
+def error_between(got: Array, expected: TrackedArray) -> Error:
     """The error of an output, which is infinite if an element is NaN."""
     squares, largest = 0.0, 0.0
     for _, off in deviations_by_block(got, expected):
@@ -187,7 +187,7 @@ def honest_errors(
 
 
 def errors_of(
-    name: str, draws: Sequence[Followed], honest: Sequence[str], coarser: Sequence[str]
+    name: str, draws: Sequence[TrackedArray], honest: Sequence[str], coarser: Sequence[str]
 ) -> HonestError:
     """The errors of an output, from its honest results and its results in lower precision classes.
 
@@ -209,7 +209,7 @@ def errors_of(
     return HonestError(worst, {way: errors[way] for way in coarser}, numbers.name)
 
 
-def _require_digits(name: str, draws: Sequence[Followed], honest: Sequence[str]) -> None:
+def _require_digits(name: str, draws: Sequence[TrackedArray], honest: Sequence[str]) -> None:
     """Honest results must be finite and differ from one another by more than their errors."""
     exact, deviation, size, spread = _sizes(draws)
     of = draws[0].format
@@ -236,7 +236,7 @@ def _require_digits(name: str, draws: Sequence[Followed], honest: Sequence[str])
             )
 
 
-def _require_differences(name: str, draws: Sequence[Followed], allowed: float) -> None:
+def _require_differences(name: str, draws: Sequence[TrackedArray], allowed: float) -> None:
     """The allowed error must be less than the differences between elements, or all are equal."""
     _, deviation, size, spread = _sizes(draws)
     of = draws[0].format
@@ -247,7 +247,7 @@ def _require_differences(name: str, draws: Sequence[Followed], allowed: float) -
         )
 
 
-def _sizes(draws: Sequence[Followed]) -> tuple[Array, Array, float, float]:
+def _sizes(draws: Sequence[TrackedArray]) -> tuple[Array, Array, float, float]:
     """Exact elements and their deviations over all draws; root mean square and spread."""
     exact = np.concatenate([d.exact.ravel() for d in draws])
     deviation = np.concatenate([np.ravel(d.deviation) for d in draws])

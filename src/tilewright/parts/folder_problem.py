@@ -17,10 +17,10 @@ import numpy as np
 from tilewright.core.errors import WorkloadError
 from tilewright.core.records import Argument, Workload
 from tilewright.parts.differences import exact_values
-from tilewright.parts.followed import Followed, stored
+from tilewright.parts.error_tracking import TrackedArray, stored
 from tilewright.parts.inputs import Array, distributions, draw
 from tilewright.parts.problem import Expected, FormulaProblem
-from tilewright.parts.users_code import import_file, users_code
+from tilewright.parts.user_code import import_file, users_code
 from tilewright.parts.workload_file import Inputs
 
 
@@ -200,7 +200,7 @@ class FloatFolderProblem(FolderProblem, FormulaProblem):
     _called_with_numbers = False
 
     def formula(self, operands: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The user's reference, called with `Followed` arrays.
+        """The user's reference, called with `TrackedArray` arrays.
 
         `WorkloadError` says whether the reference itself fails, or only cannot be followed.
         """
@@ -215,7 +215,7 @@ class FloatFolderProblem(FolderProblem, FormulaProblem):
         )
         values = self._called(operands, lambda value: value, remedy, what)
         for argument, value in zip(self._outputs, values, strict=True):
-            if not isinstance(value, Followed) or value.shape != argument.shape:
+            if not isinstance(value, TrackedArray) or value.shape != argument.shape:
                 raise WorkloadError(
                     f"{self._path}: reference returns values for {argument.name} that it does not "
                     "compute from its inputs by numpy operations on whole arrays, so tilewright "

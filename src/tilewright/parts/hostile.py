@@ -13,7 +13,7 @@ from tilewright.core.roles import Data
 from tilewright.parts import inputs
 from tilewright.parts.case import Case
 from tilewright.parts.element_types import c_type
-from tilewright.parts.followed import Followed
+from tilewright.parts.error_tracking import TrackedArray
 from tilewright.parts.inputs import Array
 from tilewright.parts.problem import Expected
 
@@ -73,7 +73,7 @@ class OpenCase:
         return {
             name: data_of(
                 np.asarray(
-                    found.exact if isinstance(found, Followed) else found,
+                    found.exact if isinstance(found, TrackedArray) else found,
                     self._arguments[name].dtype,
                 )
             )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tilewright.core.records import Argument, content_id
 from tilewright.parts.element_types import is_float, limits
-from tilewright.parts.structured import structured, structured_integers
+from tilewright.parts.structured_inputs import structured, structured_integers
 
 Array = NDArray[Any]
 """The values of an argument."""

@@ -19,7 +19,7 @@ from tilewright.core.errors import WorkloadError
 from tilewright.core.files import MAX_TEXT_BYTES, read_text
 from tilewright.core.records import Argument, FolderTemplate, KernelLanguage, Workload
 from tilewright.parts.element_types import ElementType, c_type, is_float
-from tilewright.parts.users_code import import_file, users_code
+from tilewright.parts.user_code import import_file, users_code
 
 EXAMPLES = "example_inputs"
 """The function of a user's file that returns the inputs from which shapes and types are taken."""

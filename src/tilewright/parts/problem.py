@@ -10,11 +10,11 @@ import numpy as np
 
 from tilewright.core.records import Argument
 from tilewright.parts.arithmetic import SINGLE, Format
+from tilewright.parts.error_tracking import TrackedArray
 from tilewright.parts.float_error import HonestError, follow
-from tilewright.parts.followed import Followed
 from tilewright.parts.inputs import Array
 
-Expected: TypeAlias = Array | Followed
+Expected: TypeAlias = Array | TrackedArray
 
 
 class Problem(Protocol):
@@ -33,9 +33,9 @@ class Problem(Protocol):
     def reference(self, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
         """Expected outputs by argument name, with as many elements as the arguments.
 
-        An array has the argument's dtype, and the workload's tolerance applies to it. A `Followed`
-        array contains the information from which the allowed error is computed; only a
-        `FormulaProblem` returns it.
+        An array has the argument's dtype, and the workload's tolerance applies to it. A
+        `TrackedArray` array contains the information from which the allowed error is computed; only
+        a `FormulaProblem` returns it.
         """
         ...
 
@@ -53,7 +53,7 @@ class FormulaProblem(ABC):
 
     @abstractmethod
     def formula(self, operands: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Outputs by name; operands are numpy arrays or `Followed` ones."""
+        """Outputs by name; operands are numpy arrays or `TrackedArray` ones."""
 
     def operands(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
         """The operands of the formula, which by default are the inputs."""
@@ -65,7 +65,7 @@ class FormulaProblem(ABC):
         """Operands of a part of the outputs, on which honest errors are computed."""
         return operands
 
-    def reference(self, inputs: Mapping[str, Array]) -> Mapping[str, Followed]:
+    def reference(self, inputs: Mapping[str, Array]) -> Mapping[str, TrackedArray]:
         """All outputs, with exact values and deviations."""
         return follow(self.formula, self.operands(inputs), (), self.numbers)
 
@@ -148,7 +148,7 @@ class MeasuresErrors(Protocol):
     """A problem without a formula for numpy arrays that can nevertheless compute the error of
     float32 arithmetic.
 
-    Its reference returns `Followed` outputs.
+    Its reference returns `TrackedArray` outputs.
     """
 
     def honest(self, inputs: Mapping[str, Array]) -> Mapping[str, HonestError]:

@@ -26,10 +26,10 @@ from tilewright.core.records import (
 from tilewright.core.roles import StreamingPlanner
 
 if TYPE_CHECKING:
-    from tilewright.proposers.begun_anew import TemplateProposer
     from tilewright.proposers.loops.proposer import LoopProposer
     from tilewright.proposers.nki.proposer import NkiProposer
     from tilewright.proposers.rewriter.proposer import RewriterProposer
+    from tilewright.proposers.template_proposer import TemplateProposer
 
 NAME = "builtin"
 REWRITTEN = ("C", "NKI")
@@ -99,7 +99,7 @@ class BuiltinProposer:
 
     @cached_property
     def _of_templates(self) -> TemplateProposer:
-        from tilewright.proposers.begun_anew import TemplateProposer
+        from tilewright.proposers.template_proposer import TemplateProposer
 
         return TemplateProposer(NAME)
 

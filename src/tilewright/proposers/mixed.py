@@ -10,7 +10,7 @@ from itertools import chain
 
 from tilewright.core.records import Brief, Candidate, History, Plan, TargetBrief, Trial
 from tilewright.core.roles import LiveProposer, Proposer, Responder, StreamingPlanner
-from tilewright.proposers.dealing import plan_slots
+from tilewright.proposers.model_shares import plan_slots
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,8 +149,8 @@ def _of_commands(source: str, target: TargetBrief) -> _Rewriter:
 def _of_loops(source: str, target: TargetBrief) -> _Rewriter:
     from tilewright.proposers.loops.analysis.changes import NotApplicableError
     from tilewright.proposers.loops.ir import loops
+    from tilewright.proposers.loops.planning.full_sequences import MOST_LOOPS, MOST_UNROLLED, length
     from tilewright.proposers.loops.planning.steps import possible
-    from tilewright.proposers.loops.planning.whole import MOST_LOOPS, MOST_UNROLLED, length
     from tilewright.proposers.loops.reading import lanes_of, read_kernel, threads_of
 
     lanes, threads = lanes_of(target), threads_of(target)

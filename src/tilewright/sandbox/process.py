@@ -22,7 +22,7 @@ from tilewright.sandbox import confine, limits
 from tilewright.sandbox.confine import Level
 from tilewright.sandbox.control_group import ControlGroup, control_group
 from tilewright.sandbox.limits import Limits
-from tilewright.sandbox.watch import EVERY_S, Watch
+from tilewright.sandbox.total_limits import EVERY_S, Watch
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from typing import Self
 
 from tilewright.core.config import Settings
 from tilewright.core.records import History, Trial
+from tilewright.search.parameter_iterations import values_only
 from tilewright.search.ranking import Ranking, begins_anew
-from tilewright.search.values_only import values_only
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ class _Archipelago:
     """A ranking for each island."""
 
     def __init__(self, count: int) -> None:
-        self.islands = [Ranking(what_binds) for _ in range(count)]
+        self.islands = [Ranking(largest_cause) for _ in range(count)]
         self._home: dict[str, int] = {}  # kernel -> its island; the starting kernel has none
         self._dealt = 0
         self._iteration = 0
@@ -87,7 +87,7 @@ class _Archipelago:
         return (home + exchanged) % len(self.islands)
 
 
-def what_binds(trial: Trial) -> str:
+def largest_cause(trial: Trial) -> str:
     """The cause in the breakdown on which a measured kernel spends most of its time; "" if
     unknown.
     """

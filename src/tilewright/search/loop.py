@@ -21,8 +21,8 @@ from tilewright.search.events import (
     Stopped,
 )
 from tilewright.search.near_bound import near_bound
+from tilewright.search.parameter_iterations import values_only
 from tilewright.search.proposing import Batches
-from tilewright.search.values_only import values_only
 
 
 class BudgetSpentError(Exception):

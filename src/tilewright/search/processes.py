@@ -17,9 +17,9 @@ from typing import Self
 from tilewright.core.errors import InputError, InternalError
 from tilewright.core.records import History, Trial
 from tilewright.sandbox.child import Child
+from tilewright.search.in_process import Answers, Lazy
 from tilewright.search.proposing import Arrival, Stream
 from tilewright.search.steps import Expansion, Message, SearchTask
-from tilewright.search.ways import Answers, Lazy
 
 
 @dataclass(frozen=True, slots=True)

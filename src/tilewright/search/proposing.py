@@ -1,9 +1,9 @@
 """Makes one batch of new candidates per iteration by merging the candidates of all parents in a
 fixed order.
 
-A `Way` (`ways.py`, `processes.py`) determines where and when a proposer works: step by step, on a
-thread, on many threads or in processes. Candidates are always in the order of the parents and their
-plans, so the same history gives the same batch with every way.
+A `Way` (`in_process.py`, `processes.py`) determines where and when a proposer works: step by step,
+on a thread, on many threads or in processes. Candidates are always in the order of the parents and
+their plans, so the same history gives the same batch with every way.
 """
 
 from __future__ import annotations

@@ -28,9 +28,9 @@ from tilewright.core.records import (
 )
 from tilewright.core.roles import LiveProposer, Proposer, Responder, StreamingPlanner
 from tilewright.search.events import Planned, ProposalFailed
+from tilewright.search.parameter_iterations import values_only
 from tilewright.search.reuse import ReusePhase
 from tilewright.search.step_limit import STEP_LIMIT_S, StepTooLongError, place_of
-from tilewright.search.values_only import values_only
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from starlette.routing import Route
 
 from tilewright.core.errors import StorageUnavailableError, TilewrightError, UnknownNameError
 from tilewright.serve import actions, assets, pages
+from tilewright.serve.access_control import Access, Guard
 from tilewright.serve.changes import Changes, run_stream, runs_stream
-from tilewright.serve.guard import Access, Guard
 from tilewright.serve.project import ServedProject
 from tilewright.serve.site import Site
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tilewright.core.errors import StorageUnavailableError, TilewrightError
-from tilewright.serve.news import Told, run_news
+from tilewright.serve.run_updates import PageState, run_update
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -124,7 +124,7 @@ async def run_stream(site: Site, changes: Changes, request: Request) -> Streamin
 
     run_id = request.path_params["run"]
     known = request.query_params.get("after", "")
-    has = Told(trials=int(known) + 1 if known.isdecimal() and len(known) < 10 else 0)
+    has = PageState(trials=int(known) + 1 if known.isdecimal() and len(known) < 10 else 0)
 
     async def stream() -> AsyncIterator[str]:
         number, told = -1, ""
@@ -137,7 +137,7 @@ async def run_stream(site: Site, changes: Changes, request: Request) -> Streamin
             if found != number:
                 number = found
                 try:
-                    news = await asyncio.to_thread(run_news, site, run_id, has)
+                    news = await asyncio.to_thread(run_update, site, run_id, has)
                 except StorageUnavailableError as error:
                     changes.tell(str(error))  # the next query of the database corrects it
                     continue

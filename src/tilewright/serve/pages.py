@@ -22,7 +22,7 @@ from tilewright.search.event_records import spreadsheet_row, trial_record
 from tilewright.serve.curves import curve_charts, curve_colours
 from tilewright.serve.experiments import arms_of
 from tilewright.serve.log import sentence
-from tilewright.serve.news import axes_after, rows_after, where_it_is
+from tilewright.serve.run_updates import axes_after, progress_text, rows_after
 from tilewright.serve.trials import LiveTrials, option_rows
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def run_page(site: Site, request: Request) -> Response:
         "run.html.j2",
         label=site.project.overview.label(run.id),
         run=run,
-        news=where_it_is(site, run, trials),
+        news=progress_text(site, run, trials),
         unit=_unit(trials, site, run),
         parts=dict.fromkeys(PARTS, ""),
     )

@@ -8,9 +8,9 @@ from pathlib import Path
 import uvicorn
 
 from tilewright.core.errors import InputError
+from tilewright.serve.access_control import Access
 from tilewright.serve.app import create_app
 from tilewright.serve.changes import Changes
-from tilewright.serve.guard import Access
 from tilewright.serve.project import ServedProject
 from tilewright.storage.project import open_overview
 

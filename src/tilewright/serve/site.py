@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tilewright.serve.guard import Access
+    from tilewright.serve.access_control import Access
     from tilewright.serve.project import ServedProject
 
 

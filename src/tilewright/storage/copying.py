@@ -11,7 +11,7 @@ from sqlalchemy.exc import ArgumentError
 
 from tilewright.core.errors import ConfigurationError, StorageError
 from tilewright.storage.database import Database
-from tilewright.storage.place import server_of
+from tilewright.storage.location import server_of
 from tilewright.storage.schema import metadata
 
 _ROWS = 500

@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from tilewright.core.errors import StorageError, StorageUnavailableError
 from tilewright.storage.migrate import HEAD, migrate, require_current, schema_version
 from tilewright.storage.sqlite import SqliteFile
-from tilewright.storage.unsent import Rows, Unsent
+from tilewright.storage.unsent_results import Rows, UnsentResults
 from tilewright.storage.upserts import OUTCOME, TUNING_TRIAL, Upsert
 
 _KEPT = {upsert.table.name: upsert for upsert in (OUTCOME, TUNING_TRIAL)}
@@ -62,7 +62,7 @@ class Database:
         """
         self._backend = _backend(place)
         self.name = self._backend.name
-        self._unsent = Unsent(unsent) if unsent is not None else None
+        self._unsent = UnsentResults(unsent) if unsent is not None else None
         self.is_new = False
         try:
             with self.read() as connection:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from tilewright.core.errors import StorageError
 from tilewright.storage.calls import SqlCalls
 from tilewright.storage.database import Database
+from tilewright.storage.location import server_of
 from tilewright.storage.lock import RunLock
 from tilewright.storage.overview import SqlOverview
-from tilewright.storage.place import server_of
 from tilewright.storage.sql import SqlStorage
 from tilewright.storage.tunings import SqlTunings
 

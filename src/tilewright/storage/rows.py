@@ -14,9 +14,9 @@ from sqlalchemy import Row
 
 from tilewright.core.codec import from_json, outcome_from_json
 from tilewright.core.errors import StorageError
+from tilewright.core.field_types import require_types
 from tilewright.core.records import Candidate, Outcome, Plan, RunRecord, Trial
 from tilewright.core.run_notes import Note
-from tilewright.core.typed import require_types
 
 MAX_ARTIFACT = 64 << 20
 """Maximum number of bytes of one uncompressed artifact, which is the limit for an object file. A

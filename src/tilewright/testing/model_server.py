@@ -22,14 +22,14 @@ THOUGHT, SIGNATURE = "a thought of its own", "c2lnbmVk"
 
 
 @dataclass(frozen=True)
-class Said:
+class ScriptedReply:
     """The answer of a function that calls tools through the provider's protocol."""
 
     text: str
     calls: tuple[Call, ...] = ()
 
 
-Answer = Callable[[str, str], str | Said]
+Answer = Callable[[str, str], str | ScriptedReply]
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def _handler(server: ModelServer) -> type[BaseHTTPRequestHandler]:
             text = behaviour.text
             if server.answer is not None:
                 said = server.answer(prompt_of(body), key)
-                said = Said(said) if isinstance(said, str) else said
+                said = ScriptedReply(said) if isinstance(said, str) else said
                 text, behaviour = said.text, replace(behaviour, calls=said.calls)
             document = _protocol(self.path)(behaviour, body, text)
             data = json.dumps(document).encode()

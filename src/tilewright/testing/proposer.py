@@ -2,7 +2,8 @@
 
 Subclass one of them in a test module and define the fixtures `proposer`, `brief` and `parent` (a
 measured trial that the proposer can improve). `StreamingPlannerContract`, `ResponderContract` and
-`SurveyorContract` include the tests of all proposers. Pytest collects the inherited tests.
+`FindsUnsupportedCodeContract` include the tests of all proposers. Pytest collects the inherited
+tests.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from itertools import islice
 import pytest
 
 from tilewright.core.records import Brief, Candidate, Failed, History, Trial
-from tilewright.core.roles import Proposer, Responder, StreamingPlanner, Surveyor
+from tilewright.core.roles import FindsUnsupportedCode, Proposer, Responder, StreamingPlanner
 
 
 class ProposerContract:
@@ -164,7 +165,7 @@ class ResponderContract(ProposerContract):
         assert proposer.respond(brief, parent, trials, history, seed=1) == []
 
 
-class SurveyorContract(ProposerContract):
+class FindsUnsupportedCodeContract(ProposerContract):
     """Tests for proposers that list the code that they will not change."""
 
     def test_what_is_left_alone_is_a_line_of_the_kernel(
@@ -172,7 +173,7 @@ class SurveyorContract(ProposerContract):
     ) -> None:
         """Each entry names a line of the kernel and the reason, in the order of the text, and is
         always the same."""
-        assert isinstance(proposer, Surveyor)
+        assert isinstance(proposer, FindsUnsupportedCode)
         source = parent.candidate.source
         found = proposer.left_alone(brief.target, source)
         assert proposer.left_alone(brief.target, source) == found
@@ -188,6 +189,6 @@ class SurveyorContract(ProposerContract):
     ) -> None:
         """If the proposer does not understand a text, it reports this and never raises an
         exception."""
-        assert isinstance(proposer, Surveyor)
+        assert isinstance(proposer, FindsUnsupportedCode)
         for part in proposer.left_alone(brief.target, source):
             assert part.reason.strip()

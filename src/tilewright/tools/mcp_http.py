@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from tilewright.core.errors import ConfigurationError, InputError
-from tilewright.tools.mcp_ending import Ending
+from tilewright.tools.mcp_shutdown import Ending
 
 HOST = "127.0.0.1"
 TOKEN_VARIABLE = "TILEWRIGHT_MCP_TOKEN"

@@ -19,7 +19,7 @@ from typing import Any
 from tilewright.core.errors import ConfigurationError, TilewrightError
 from tilewright.core.records import TargetBrief
 from tilewright.core.text import plain_text
-from tilewright.tools.mcp_ending import Ending, end_of_input
+from tilewright.tools.mcp_shutdown import Ending, end_of_input
 from tilewright.tools.records import Refused
 from tilewright.tools.schemas import output_schema
 from tilewright.tools.text import said

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from tilewright.tools.formatting import block, number, phrase, words
 from tilewright.tools.records import Profiled, ProfiledGap, ProfiledLine, ProfiledPhase
-from tilewright.tools.words import block, number, phrase, words
 
 TOLD_SHARE = 2e-4
 """Share of the latency below which a cause at a source line is left out."""

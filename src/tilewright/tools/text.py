@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.tools.assembly import FETCHED_BYTES
+from tilewright.tools.formatting import block, lines, number, table, words
 from tilewright.tools.profile_text import profile_text
 from tilewright.tools.records import (
     Answer,
@@ -26,7 +27,6 @@ from tilewright.tools.records import (
     Tried,
     answer_json,
 )
-from tilewright.tools.words import block, lines, number, table, words
 
 MOST_CAUSES = 6
 """Number of causes of a difference that are shown, the largest ones."""

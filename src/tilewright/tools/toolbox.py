@@ -23,7 +23,7 @@ from tilewright.tools.arguments import (
 )
 from tilewright.tools.assembly import assembly
 from tilewright.tools.bench import Bench
-from tilewright.tools.named import known_trial, source_of
+from tilewright.tools.kernel_lookup import known_trial, source_of
 from tilewright.tools.records import (
     Answer,
     Assembly,

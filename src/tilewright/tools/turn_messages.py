@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.proposers.llm.messages import Message, NativeCall, ToolResult
+from tilewright.tools.answer_summaries import LONGEST_GIST
 from tilewright.tools.folding import folded_replies
-from tilewright.tools.gists import LONGEST_GIST
 from tilewright.tools.proposal import Proposal, Turn
 
 LONGEST_ANSWERS = 24_000

@@ -36,10 +36,10 @@ from tilewright.proposers.llm.replies import (
     read_headings,
     read_plan,
 )
-from tilewright.tools.gists import gist_of
+from tilewright.tools.answer_summaries import gist_of
+from tilewright.tools.evaluation_shares import share_of
 from tilewright.tools.proposal import MOST_EVALUATED, Compiler, Proposal, ProposalBench, Turn
 from tilewright.tools.records import Fact, Shown
-from tilewright.tools.shares import share_of
 from tilewright.tools.text import answer_text
 from tilewright.tools.toolbox import TOOLS, call, tool_named
 from tilewright.tools.turn_messages import (

@@ -43,7 +43,7 @@ def nearest_runs(
     return found
 
 
-def runs_again(storage: SqlTunings, counts: Mapping[str, int]) -> list[EarlierRun]:
+def recorded_runs(storage: SqlTunings, counts: Mapping[str, int]) -> list[EarlierRun]:
     """The earlier runs that a resumed run used before. `counts` is the number of trials of each run
     at that time; later trials are left out.
     """
@@ -55,7 +55,7 @@ def runs_again(storage: SqlTunings, counts: Mapping[str, int]) -> list[EarlierRu
     return found
 
 
-def lesson(
+def training_set_of(
     runs: list[EarlierRun], space: TileSpace, target: TuningTarget, method: Method
 ) -> TrainingSet | None:
     """Features and throughput of the candidates that are points of a space like `space`.

@@ -21,7 +21,7 @@ from tilewright.tuner.tvm.setup import Earlier, open_search
 from tilewright.tuner.tvm.targets import TuningTarget
 from tilewright.tuner.tvm.task_files import task_files
 from tilewright.tuner.tvm.trials import Ledger, Trial
-from tilewright.tuning.earlier_runs import lesson, nearest_runs, runs_again
+from tilewright.tuning.earlier_runs import nearest_runs, recorded_runs, training_set_of
 from tilewright.tuning.stored import (
     TuneSettings,
     family_of,
@@ -105,8 +105,10 @@ def _tune(
             if settings.method.pretrained:
                 runs = nearest_runs(storage, family, target, extents)
                 counts.update((run.record.id, len(run.trials)) for run in runs)
-        runs = runs_again(storage, counts)
-        return Earlier(points_of(space, starts), lesson(runs, space, target, settings.method))
+        runs = recorded_runs(storage, counts)
+        return Earlier(
+            points_of(space, starts), training_set_of(runs, space, target, settings.method)
+        )
 
     search = open_search(program, target, settings.method, settings.trials, settings.seed, known)
     record = earlier or storage.start(

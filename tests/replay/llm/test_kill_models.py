@@ -109,7 +109,7 @@ def check_calls(project: Path, calls: int) -> None:
     storage.close()
     assert Counter(call.state for call in records) == {"replied": calls}
     assert sum(call.usd or 0 for call in records) == pytest.approx(calls * 0.0012)
-    # Couriers of killed sessions end by themselves.
+    # Call processes of killed sessions end by themselves.
     deadline = time.monotonic() + 120
     while list((project / ".tilewright" / "calls").glob("*/*.claim")):
         assert time.monotonic() < deadline

@@ -18,7 +18,7 @@ from tilewright.core.records import MenuOption, TargetBrief
 from tilewright.core.roles import Executor, Storage
 from tilewright.core.tasks import OpenTask
 from tilewright.proposers.llm.messages import Reply
-from tilewright.testing.model_server import Said
+from tilewright.testing.model_server import ScriptedReply
 from tilewright.testing.toy import (
     DIGITS,
     LANGUAGE,
@@ -82,14 +82,14 @@ def answer_in_turns(prompt: str, rng: random.Random) -> str:
     return f"{said}{blocks}```json\n{call}\n```"
 
 
-def answer_natively(prompt: str, key: str) -> Said:
+def answer_natively(prompt: str, key: str) -> ScriptedReply:
     """The same in turns by calls of the provider's protocol, as far as they can be read."""
     text = answer(prompt, key)
     read = read_turn(Reply(text), LANGUAGE)
     if not isinstance(read, Calls):
-        return Said(text)
+        return ScriptedReply(text)
     calls = tuple((call.tool, dict(call.arguments)) for call in read.calls)  # type: ignore[call-overload]
-    return Said("OPTION: lower-1\nCHANGE: two digits", calls)
+    return ScriptedReply("OPTION: lower-1\nCHANGE: two digits", calls)
 
 
 class ModelToyTarget(ToyTarget):

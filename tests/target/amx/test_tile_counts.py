@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from tilewright.core.records import Argument
-from tilewright.native.census import counted
 from tilewright.native.evaluator import NativeEvaluation
+from tilewright.native.operation_counts import counted
 from tilewright.targets.amx import create_bf16_target, create_int8_target
 from tilewright.targets.amx.target import AmxTarget
 

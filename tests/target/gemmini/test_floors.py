@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tilewright.core.records import Candidate, EvaluationRequest, Failed, Measured
-from tilewright.core.roles import Floored
+from tilewright.core.roles import HasLatencyFloor
 from tilewright.core.tasks import open_task
 from tilewright.evaluation.pipeline import evaluate
 from tilewright.evaluation.screening import below_floor
@@ -31,7 +31,7 @@ WORKLOADS = [
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_no_kernel_there_is_lies_below(name: str) -> None:
     task = open_task(name, {"input_seed": 2}).task
-    assert isinstance(task, Floored)
+    assert isinstance(task, HasLatencyFloor)
     for source in {task.start, *task.baselines.values()}:
         outcome = evaluate(task.evaluator, EvaluationRequest(Candidate(source)))
         assert isinstance(outcome, Measured), outcome
@@ -41,7 +41,7 @@ def test_no_kernel_there_is_lies_below(name: str) -> None:
 def test_the_best_utilisation_known_is_possible() -> None:
     """99.6 % of the array's peak was measured; the floor leaves room up to 100 % and a little."""
     task = open_task("gemmini:gemm-12544x64x256", {}).task
-    assert isinstance(task, Floored)
+    assert isinstance(task, HasLatencyFloor)
     peak = task.workload.operations / 256
     counts = {"instructions": 0.3 * peak, "macs": float(task.workload.operations)}
     for utilization in (0.996, 1.0):
@@ -60,7 +60,7 @@ def test_the_best_utilisation_known_is_possible() -> None:
 )
 def test_impossible_cycles_are_invalid(cycles: float, counts: dict[str, float], bound: str) -> None:
     task = open_task("gemmini:gemm-16x16x16", {}).task
-    assert isinstance(task, Floored)
+    assert isinstance(task, HasLatencyFloor)
     failed = below_floor(_measured(cycles, counts), task.floor)
     assert isinstance(failed, Failed)
     assert failed.kind == "invalid"
@@ -69,7 +69,7 @@ def test_impossible_cycles_are_invalid(cycles: float, counts: dict[str, float], 
 
 def test_outputs_have_to_be_written() -> None:
     task = open_task("gemmini-fp32-4x4:gemm-64x64x1", {}).task
-    assert isinstance(task, Floored)
+    assert isinstance(task, HasLatencyFloor)
     kernel = _measured(600.0, {"instructions": 1.0, "macs": 0.0})
     failed = below_floor(kernel, task.floor)
     assert isinstance(failed, Failed)
@@ -79,7 +79,7 @@ def test_outputs_have_to_be_written() -> None:
 
 def test_a_small_kernel_by_hand() -> None:
     task = open_task("gemmini:gemm-16x16x16", {}).task
-    assert isinstance(task, Floored)
+    assert isinstance(task, HasLatencyFloor)
     outcome = evaluate(task.evaluator, EvaluationRequest(Candidate(GOOD)))
     assert isinstance(outcome, Measured)
     assert below_floor(outcome, task.floor) == outcome

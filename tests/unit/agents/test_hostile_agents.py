@@ -19,7 +19,7 @@ import pytest
 
 from tilewright import run, session
 from tilewright.agents.folder import task_text
-from tilewright.agents.kept_back import kept_back
+from tilewright.agents.hidden_files import hidden_from_agents
 from tilewright.core import tasks
 from tilewright.core.config import Settings
 from tilewright.core.errors import TilewrightError
@@ -27,13 +27,13 @@ from tilewright.core.records import Brief, Candidate, History, Trial
 from tilewright.core.roles import Executor, Storage
 from tilewright.core.run_notes import AgentWork
 from tilewright.core.tasks import OpenTask
-from tilewright.sandbox.hidden import why_not
-from tilewright.sandbox.watch import disk_bytes
+from tilewright.sandbox.hidden_paths import why_not
+from tilewright.sandbox.total_limits import disk_bytes
 from tilewright.search.events import AgentEnded, Event
 from tilewright.testing.runs import measured
 from tilewright.testing.toy import ToyExecutor, ToyTarget, ToyTask
+from tilewright.tools.evaluation_shares import share_of
 from tilewright.tools.findings import findings
-from tilewright.tools.shares import share_of
 
 SCRIPT = Path(__file__).with_name("hostile_agent.py")
 TUNED = "toy 1 1 1 1 1"
@@ -278,7 +278,7 @@ def test_tuned_kernels_and_project_files_cannot_be_read(ran: Run, tmp_path: Path
 
 
 def test_every_tuned_kernel_of_the_targets_is_kept_back() -> None:
-    hidden = kept_back(Path("/store"))
+    hidden = hidden_from_agents(Path("/store"))
     assert Path("/store") in hidden
     makers = [
         path

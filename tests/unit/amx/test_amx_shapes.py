@@ -10,7 +10,7 @@ import pytest
 
 from tilewright.core.errors import UnknownNameError, WorkloadError
 from tilewright.native.calibration import Peaks
-from tilewright.parts.followed import Followed
+from tilewright.parts.error_tracking import TrackedArray
 from tilewright.targets.amx import create_bf16_target, create_int8_target
 from tilewright.targets.amx.elements import BF16, INT8, bf16_bits, bf16_values
 from tilewright.targets.amx.performance import certain_operations, described
@@ -65,8 +65,8 @@ def test_packed_and_plain_operands_give_the_same(element: object) -> None:
     flat = {**given, "B": unpacked(given["B"])}
     expected = create_problem(plain, element).reference(flat)["C"]  # type: ignore[arg-type]
     got = problem.reference(given)["C"]
-    if isinstance(got, Followed):
-        assert isinstance(expected, Followed)
+    if isinstance(got, TrackedArray):
+        assert isinstance(expected, TrackedArray)
         assert (got.exact == expected.exact).all()
         assert (got.deviation > 0).all()
     else:

@@ -123,6 +123,7 @@ def test_targets_that_only_lack_what_is_not_needed_are_ready(cli: Cli) -> None:
     lines = cli("targets").out.splitlines()
     assert next(line for line in lines if line.startswith("trainium ")).split()[1] == "yes"
 
+
 def test_a_surplus_argument_is_named(cli: Cli) -> None:
     refused = cli("workloads", "cuda")
     assert refused.code == 2

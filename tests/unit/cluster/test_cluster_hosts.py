@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tilewright.cluster import executor as module
-from tilewright.cluster import pace
+from tilewright.cluster import message_sizes
 from tilewright.cluster.connection import Answered, Lost, WorkerInfo
 from tilewright.cluster.executor import DaskExecutor
 from tilewright.cluster.hosts import Hosts
@@ -231,9 +231,9 @@ def test_short_evaluations_share_messages_and_long_ones_do_not() -> None:
     for machines in (long, short):
         assert evaluated(machines, range(1, 401)) == [measured(float(n)) for n in range(1, 401)]
     assert set(long.sizes) == {1}
-    assert max(short.sizes) == pace.MOST_IN_MESSAGE
+    assert max(short.sizes) == message_sizes.MOST_IN_MESSAGE
     assert len(short.sizes) < 40
-    assert short.sizes[-1] < pace.MOST_IN_MESSAGE  # the last ones are shared among workers
+    assert short.sizes[-1] < message_sizes.MOST_IN_MESSAGE  # the last ones are shared among workers
 
 
 def test_a_worker_that_cannot_work() -> None:
@@ -356,7 +356,7 @@ class Held(Machines):
 def test_the_last_requests_of_a_batch_are_sent_a_second_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pace, "MESSAGE_S", 0.0)
+    monkeypatch.setattr(message_sizes, "MESSAGE_S", 0.0)
     machines = Held(8)
     machines.takes_s = 0.001
     assert evaluated(machines, range(1, 61), repeats=False) == [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tilewright.cluster.pace import AHEAD, LEAST_S, MESSAGE_S, MOST_IN_MESSAGE, Pace
+from tilewright.cluster.message_sizes import AHEAD, LEAST_S, MESSAGE_S, MOST_IN_MESSAGE, Pace
 
 
 def pace_of(evaluation_s: float) -> Pace:

@@ -16,7 +16,7 @@ import pytest
 
 from tilewright.core.records import Argument, Failed
 from tilewright.targets.cuda.cpu_program import find_cpu_compiler
-from tilewright.targets.cuda.emulation import ORDERS, Ran, Run, run_on_cpu
+from tilewright.targets.cuda.emulation import ORDERS, Run, RunResult, run_on_cpu
 from tilewright.targets.cuda.launcher import call
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++ on PATH")
@@ -162,7 +162,7 @@ def inputs() -> dict[str, Array]:
     return {**values, "C": np.full(N, 7.0, np.float32)}
 
 
-def ran(which: int) -> Ran:
+def ran(which: int) -> RunResult:
     runs = [Run(inputs(), order, 5) for order in ORDERS]
     return run_on_cpu(program(), find_cpu_compiler().sandbox, ARGUMENTS, (which,), runs, 60.0)
 

@@ -15,9 +15,9 @@ from tilewright.core.errors import NotTimedError
 from tilewright.core.records import Argument, Candidate, Check, Failed, Tolerance, Verdict, Workload
 from tilewright.parts.case import Case
 from tilewright.parts.cases import OF_LARGE
-from tilewright.parts.followed import Followed
+from tilewright.parts.error_tracking import TrackedArray
 from tilewright.parts.problem import ProductProblem
-from tilewright.targets.cuda import create_target, evaluation, part
+from tilewright.targets.cuda import create_target, evaluation, partial_runs
 from tilewright.targets.cuda.cpu_program import find_cpu_compiler
 from tilewright.targets.cuda.emulation import Run, run_on_cpu
 from tilewright.targets.cuda.launcher import call
@@ -109,7 +109,7 @@ UNKNOWN = {
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A task whose operations are too many, so that a third of the blocks is run."""
     monkeypatch.setattr(evaluation, "MOST_OPERATIONS", M * N * K // 2)
-    monkeypatch.setattr(part, "MOST_OF_A_RUN", M * N * K // 3)
+    monkeypatch.setattr(partial_runs, "MOST_OF_A_RUN", M * N * K // 3)
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "kernel.cu").write_text(RIGHT)
@@ -161,7 +161,7 @@ def test_what_some_blocks_cannot_tell_is_not_checked(folder: Path, case: str) ->
 def test_a_block_that_is_too_large_is_not_run(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(part, "MOST_OF_A_RUN", M * N * K // 100)
+    monkeypatch.setattr(partial_runs, "MOST_OF_A_RUN", M * N * K // 100)
     found = checked(folder, RIGHT)
     assert isinstance(found, Failed)
     assert found.kind == "not_checked"
@@ -171,7 +171,7 @@ def test_a_block_that_is_too_large_is_not_run(
 def test_a_task_whose_reference_takes_too_long_is_refused_at_once(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(part, "MOST_OF_A_REFERENCE", M * N * K - 1)
+    monkeypatch.setattr(partial_runs, "MOST_OF_A_REFERENCE", M * N * K - 1)
     found = checked(folder, RIGHT)
     assert isinstance(found, Failed)
     assert found.kind == "not_checked"
@@ -229,7 +229,7 @@ def test_all_orders_of_one_set_of_inputs_run_the_same_blocks() -> None:
     initial = {"C": np.zeros(100, np.int8)}
     runs = [
         Run(initial, order, 5, 0.2, fill)
-        for order, fill in zip(("forward", "reversed", "shuffled"), part.FILLS, strict=True)
+        for order, fill in zip(("forward", "reversed", "shuffled"), partial_runs.FILLS, strict=True)
     ]
     ran = run_on_cpu(program, compiler.sandbox, arguments, (), runs, 60.0)
     written = [
@@ -241,7 +241,7 @@ def test_all_orders_of_one_set_of_inputs_run_the_same_blocks() -> None:
     check = Check(5, "small")
     task = Workload("cuda:t", "cuda", arguments, 100, Tolerance())
     case = Case(5, check, task, initial, None)  # type: ignore[arg-type]
-    found = part.written_in_any(
+    found = partial_runs.written_in_any(
         case, [(run.fill, o) for run, o in zip(runs, ran.outputs, strict=True)]
     )
     assert set(np.flatnonzero(found["C"])) == written[0]
@@ -261,7 +261,7 @@ def test_the_error_of_a_part_is_not_diluted_by_the_rest() -> None:
     problem = Product()
     case = Case(1, Check(1, "small"), task, {**initial, "C": np.zeros((64, 64))}, problem)
     expected, allowed = case.expected["C"], case.honest["C"].allowed
-    assert isinstance(expected, Followed)
+    assert isinstance(expected, TrackedArray)
     off = expected.exact + 1.5 * allowed.rms * expected.deviation
     marked = np.zeros((64, 64), bool)
     marked[:16, :32] = True

@@ -10,7 +10,7 @@ import pytest
 
 from tilewright.core.records import Argument, Failed
 from tilewright.targets.cuda.cpu_program import find_cpu_compiler
-from tilewright.targets.cuda.emulation import ORDERS, Ran, Run, run_on_cpu
+from tilewright.targets.cuda.emulation import ORDERS, Run, RunResult, run_on_cpu
 from tilewright.targets.cuda.launcher import call
 from tilewright.targets.cuda.variables import plain
 
@@ -95,7 +95,7 @@ void kernel(const float *X, float *Y) { twice<<<1, 64>>>(X, Y); }
 }
 
 
-def ran(source: str, arguments: Sequence[Argument], count: int) -> Ran:
+def ran(source: str, arguments: Sequence[Argument], count: int) -> RunResult:
     compiler = find_cpu_compiler()
     program = compiler.compile(source, call(arguments, ()), 60.0)
     assert isinstance(program, bytes), program

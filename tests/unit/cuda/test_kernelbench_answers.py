@@ -9,7 +9,7 @@ import pytest
 from tilewright.core.errors import WorkloadError
 from tilewright.core.records import Argument, Candidate, Failed, Measured, Verdict
 from tilewright.targets.cuda.models import create_target
-from tilewright.targets.cuda.models.form import Form
+from tilewright.targets.cuda.models.answer_arguments import Form
 from tilewright.targets.cuda.models.task import _of_the_header
 from tilewright.targets.cuda.models.translation import translate
 

@@ -11,8 +11,8 @@ from tilewright.core.errors import ToolchainMissingError
 from tilewright.core.records import Argument, Artifact, Candidate, Failed, Measured, Verdict
 from tilewright.targets.cuda.device import baselines as module
 from tilewright.targets.cuda.device.baselines import WAYS
+from tilewright.targets.cuda.models.answer_arguments import Form
 from tilewright.targets.cuda.models.baselines import baselines_of_model
-from tilewright.targets.cuda.models.form import Form
 from tilewright.targets.cuda.models.oracle import find_torch
 from tilewright.targets.cuda.models.target import KernelBenchTarget
 from tilewright.targets.cuda.models.task import ModelBuilder

@@ -16,8 +16,8 @@ from tilewright.core.errors import WorkloadError
 from tilewright.core.records import Argument, Tolerance, Workload
 from tilewright.parts import case as case_module
 from tilewright.parts.cases import Cases
+from tilewright.parts.error_tracking import TrackedArray
 from tilewright.parts.float_error import Error, error_between
-from tilewright.parts.followed import Followed
 from tilewright.parts.inputs import FLOAT_DISTRIBUTIONS, VERSION, draw
 from tilewright.parts.problem import FormulaProblem
 from tilewright.targets.gemmini import create_target
@@ -322,7 +322,7 @@ def test_an_integer_result_is_exact_or_wrong() -> None:
 def test_the_error_of_an_output_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     counted = []
 
-    def count(got: np.ndarray, expected: Followed) -> Error:
+    def count(got: np.ndarray, expected: TrackedArray) -> Error:
         counted.append(got.copy())
         return error_between(got, expected)
 

@@ -15,8 +15,8 @@ from tilewright.targets.gemmini import create_fp32_target, create_target
 from tilewright.targets.gemmini.brief import load_brief
 from tilewright.targets.gemmini.instance import Instance
 from tilewright.targets.gemmini.kernel_types import check_types
+from tilewright.targets.gemmini.parameter_ranges import ARRAY_SIZES, dotted, impossible
 from tilewright.targets.gemmini.parameters import CONFIGURATIONS, SimConfig
-from tilewright.targets.gemmini.possible import ARRAY_SIZES, dotted, impossible
 
 BASE = 'target = "gemmini"\nbase = "gemmini-int8-16x16"\n'
 INT8 = create_target().instance

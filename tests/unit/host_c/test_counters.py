@@ -14,8 +14,8 @@ import pytest
 
 from tilewright.native import counters
 from tilewright.native.calls import TimedKernel
+from tilewright.native.candidate_timing import counted
 from tilewright.native.counters import Counters, availability, why_not
-from tilewright.native.timed import counted
 
 CPU_TIME = {"nanoseconds": (1, 1)}
 """PERF_COUNT_SW_TASK_CLOCK: counted by the operating system on any processor."""

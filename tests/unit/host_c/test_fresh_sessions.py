@@ -12,7 +12,7 @@ import pytest
 
 from tilewright.core.records import Failed
 from tilewright.native.calls import CallFailedError, TimedKernel
-from tilewright.native.timed import (
+from tilewright.native.candidate_timing import (
     FEWEST_PAIRS,
     PROBES,
     RANKING,

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from world import HISTORY, PARENT, PLAN, MemoryCalls, child
 
 from tilewright.core.records import CallRecord, Candidate, History, Trial
-from tilewright.proposers.dealing import implementer, planner
 from tilewright.proposers.llm.allocation import (
     FLOOR,
     AdaptiveShares,
@@ -19,6 +18,7 @@ from tilewright.proposers.llm.allocation import (
     shares_of,
 )
 from tilewright.proposers.llm.prices import Price
+from tilewright.proposers.model_shares import implementer, planner
 
 MODELS = ("a", "b")
 PRICES = {"a": Price(1.0, 10.0, 0.5, 1.0), "b": Price(2.0, 20.0, 1.0, 2.0)}

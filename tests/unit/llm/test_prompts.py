@@ -30,9 +30,9 @@ from tilewright.proposers.llm.messages import Message, Reply, Request
 from tilewright.proposers.llm.prompts.render import COMPONENTS, Prompts
 from tilewright.proposers.llm.proposer import LLMProposer
 from tilewright.search.beam import BeamSearch
+from tilewright.search.in_process import StepByStep
 from tilewright.search.proposing import Batches
 from tilewright.search.steps import SearchTask
-from tilewright.search.ways import StepByStep
 from tilewright.tools import toolbox
 
 SAMPLED_PLANS = 3

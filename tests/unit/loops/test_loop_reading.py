@@ -14,8 +14,8 @@ from c_programs import Program, built, random_arrays, results
 from tilewright.proposers.loops.emit import emit
 from tilewright.proposers.loops.parsing.kernel import parse
 from tilewright.proposers.loops.parsing.syntax import UnsupportedError
+from tilewright.proposers.loops.planning.full_sequences import Whole
 from tilewright.proposers.loops.planning.steps import Step, steps_of
-from tilewright.proposers.loops.planning.whole import Whole
 
 FIXTURES = sorted((Path(__file__).parents[2] / "fixtures" / "plain_c").glob("*.c"))
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler for this machine")

@@ -16,10 +16,10 @@ from tilewright.proposers.loops.parsing.kernel import parse
 from tilewright.proposers.loops.parsing.syntax import UnsupportedError
 from tilewright.proposers.loops.planning.steps import TECHNIQUES, steps_of
 from tilewright.proposers.loops.rewrites.interleave import interleave
-from tilewright.proposers.loops.rewrites.jam import jam
 from tilewright.proposers.loops.rewrites.order import block, exchange
 from tilewright.proposers.loops.rewrites.registers import shared
 from tilewright.proposers.loops.rewrites.stage import stage
+from tilewright.proposers.loops.rewrites.unroll_and_jam import jam
 from tilewright.proposers.loops.rewrites.vectorise import vectorise
 
 COMMANDS = (

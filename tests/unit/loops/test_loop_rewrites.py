@@ -24,10 +24,10 @@ from tilewright.proposers.loops.ir import Kernel, loops
 from tilewright.proposers.loops.parsing.kernel import parse
 from tilewright.proposers.loops.parsing.syntax import UnsupportedError
 from tilewright.proposers.loops.planning.steps import TECHNIQUES, Step, steps_of
-from tilewright.proposers.loops.rewrites.jam import jam
 from tilewright.proposers.loops.rewrites.pack import pack
 from tilewright.proposers.loops.rewrites.reciprocal import reciprocal
 from tilewright.proposers.loops.rewrites.unroll import unroll
+from tilewright.proposers.loops.rewrites.unroll_and_jam import jam
 from tilewright.proposers.loops.rewrites.vectorise import vectorise
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "loops"

@@ -8,7 +8,7 @@ from tilewright.proposers.loops.analysis.changes import NotApplicableError
 from tilewright.proposers.loops.emit import emit
 from tilewright.proposers.loops.ir import Kernel, loops
 from tilewright.proposers.loops.parsing.kernel import parse
-from tilewright.proposers.loops.planning.whole import Whole
+from tilewright.proposers.loops.planning.full_sequences import Whole
 from tilewright.proposers.loops.rewrites.roll import roll
 
 HEAD = "void kernel(const float X[64], const float Y[64], float Z[64], const int8_t *A)"

@@ -12,7 +12,7 @@ from tilewright.proposers.loops.analysis.changes import NotApplicableError
 from tilewright.proposers.loops.emit import emit
 from tilewright.proposers.loops.ir import For, Kernel, loops
 from tilewright.proposers.loops.parsing.kernel import parse
-from tilewright.proposers.loops.planning.whole import Whole
+from tilewright.proposers.loops.planning.full_sequences import Whole
 from tilewright.proposers.loops.rewrites.unroll import unroll
 
 HEAD = (

@@ -34,10 +34,10 @@ from tilewright.proposers.loops.ir import Assign, Binary, Declare, For, Number, 
 from tilewright.proposers.loops.parsing.kernel import parse
 from tilewright.proposers.loops.parsing.syntax import UnsupportedError
 from tilewright.proposers.loops.planning.by_hand import applicable, carried_out
+from tilewright.proposers.loops.planning.full_sequences import Whole
 from tilewright.proposers.loops.planning.steps import Step
-from tilewright.proposers.loops.planning.whole import Whole
-from tilewright.proposers.loops.rewrites.jam import jam
-from tilewright.proposers.loops.rewrites.share import share
+from tilewright.proposers.loops.rewrites.parallelise import share
+from tilewright.proposers.loops.rewrites.unroll_and_jam import jam
 from tilewright.proposers.loops.rewrites.vectorise import vectorise
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "loops"

@@ -10,10 +10,10 @@ from tilewright.proposers.loops.analysis.changes import NotApplicableError
 from tilewright.proposers.loops.emit import emit
 from tilewright.proposers.loops.ir import Kernel
 from tilewright.proposers.loops.parsing.kernel import parse
-from tilewright.proposers.loops.planning.whole import Whole
-from tilewright.proposers.loops.rewrites.jam import jam
+from tilewright.proposers.loops.planning.full_sequences import Whole
 from tilewright.proposers.loops.rewrites.pack import pack
 from tilewright.proposers.loops.rewrites.split import split
+from tilewright.proposers.loops.rewrites.unroll_and_jam import jam
 from tilewright.proposers.loops.rewrites.vectorise import vectorise
 
 HEAD = "void kernel(const float X[9], const float *P, float Y[9], float Z[9])"

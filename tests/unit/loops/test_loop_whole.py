@@ -10,11 +10,11 @@ from tilewright.proposers.loops.analysis.changes import NotApplicableError
 from tilewright.proposers.loops.emit import emit
 from tilewright.proposers.loops.ir import Element, Load, expressions, loops
 from tilewright.proposers.loops.parsing.kernel import parse
+from tilewright.proposers.loops.planning.full_sequences import MOST_UNROLLED, Whole, length
 from tilewright.proposers.loops.planning.steps import Step
-from tilewright.proposers.loops.planning.whole import MOST_UNROLLED, Whole, length
-from tilewright.proposers.loops.rewrites.keep import keep
 from tilewright.proposers.loops.rewrites.order import exchange
 from tilewright.proposers.loops.rewrites.pack import pack
+from tilewright.proposers.loops.rewrites.scalar_replacement import keep
 from tilewright.proposers.loops.rewrites.vectorise import vectorise
 
 ALL = frozenset({"accumulators", "vectorise", "reciprocal", "pack", "keep", "exchange", "jam"})

@@ -16,7 +16,7 @@ from tilewright.proposers.nki.planning import planner as planning
 from tilewright.proposers.nki.planning.moves import cost_of
 from tilewright.proposers.nki.planning.planner import complete_sequences, draw, varied
 from tilewright.proposers.nki.planning.steps import Step
-from tilewright.proposers.nki.rewrites.jam import jam
+from tilewright.proposers.nki.rewrites.unroll_and_jam import jam
 
 
 def test_a_complete_sequence_stands_under_the_first_technique_that_is_offered() -> None:

@@ -10,10 +10,10 @@ import pytest
 from test_nki_legality import read as read_body
 
 from tilewright.proposers.nki.ir import Kernel, size_of
+from tilewright.proposers.nki.planning.everywhere import is_large, swept
 from tilewright.proposers.nki.planning.moves import cost_of
 from tilewright.proposers.nki.planning.planner import complete_sequences
 from tilewright.proposers.nki.planning.steps import TECHNIQUES
-from tilewright.proposers.nki.planning.sweeping import is_large, swept
 from tilewright.proposers.nki.printing import print_kernel
 from tilewright.proposers.nki.reading.kernel import read
 

@@ -11,7 +11,7 @@ from tilewright.core.errors import InputError
 from tilewright.core.records import LeftAlone
 from tilewright.parts.languages import PYTHON
 from tilewright.proposers.builtin import create_proposer
-from tilewright.proposers.nki.reading.unread import unread
+from tilewright.proposers.nki.reading.ignored_code import unread
 from tilewright.tools.rewriting import require_readable, rewrites
 
 SOURCE = """import nki.isa as nisa

@@ -14,8 +14,8 @@ from tilewright.parts.arithmetic import SINGLE, honest_ways
 from tilewright.parts.case import Case
 from tilewright.parts.cases import Cases
 from tilewright.parts.differences import MOST_EXTREMES, beyond
+from tilewright.parts.error_tracking import TrackedArray
 from tilewright.parts.float_error import FACTOR, deviations, error_of, follow
-from tilewright.parts.followed import Followed
 from tilewright.parts.problem import Array, ProductProblem, in_orders, products_of
 from tilewright.targets.trainium.problems.create import create_problem
 from tilewright.targets.trainium.shapes import parse_shape
@@ -79,7 +79,7 @@ def test_orders_that_are_exact_by_chance_do_not_decide(case: Case) -> None:
     initial = {**case.initial, "left": left, "right": np.ones((TERMS, COLUMNS), np.float32)}
     lucky = Case(3, case.check, case.workload, initial, Product())
     expected = lucky.expected["out"]
-    assert isinstance(expected, Followed)
+    assert isinstance(expected, TrackedArray)
     got = expected.exact.astype(np.float32)
     apart = np.concatenate([terms[:128], terms[256:], terms[128:256]])
     got[ROW] = np.cumsum(apart, dtype=np.float32)[-1]
@@ -133,7 +133,7 @@ def test_products_know_the_operands_of_single_elements(name: str) -> None:
 def test_a_root_mean_square_beyond_its_limit_is_wrong(case: Case) -> None:
     """Where no element is beyond the limit of elements, and where an honest row is."""
     expected, allowed = case.expected["out"], case.honest["out"].allowed
-    assert isinstance(expected, Followed)
+    assert isinstance(expected, TrackedArray)
     got = (expected.exact + 0.8 * allowed.largest * expected.deviation).astype(np.float32)
     off = deviations(got, expected)
     got = np.where(off < allowed.largest, got, expected.exact).astype(np.float32)

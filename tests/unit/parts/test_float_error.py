@@ -14,6 +14,7 @@ from tilewright.core.records import Argument
 from tilewright.core.tasks import open_task
 from tilewright.parts import float_error, inputs
 from tilewright.parts.arithmetic import CARELESS, HONEST
+from tilewright.parts.error_tracking import narrowed
 from tilewright.parts.float_error import (
     FACTOR,
     MARGIN,
@@ -25,7 +26,6 @@ from tilewright.parts.float_error import (
     follow,
     honest_errors,
 )
-from tilewright.parts.followed import narrowed
 
 
 def data(seed: int, *shape: int) -> np.ndarray:

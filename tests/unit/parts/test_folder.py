@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tilewright.core.errors import WorkloadError
-from tilewright.parts import users_code
+from tilewright.parts import user_code
 from tilewright.parts.folder import read_folder
 from tilewright.parts.folder_problem import FolderProblem
 from tilewright.parts.inputs import Array
@@ -100,7 +100,7 @@ def test_a_module_that_a_reference_lacks_is_to_be_installed(folder: Path) -> Non
 def test_a_reference_that_never_returns_is_one_sentence(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(users_code, "REFERENCE_TIMEOUT_S", 1)
+    monkeypatch.setattr(user_code, "REFERENCE_TIMEOUT_S", 1)
     (folder / "reference.py").write_text(
         "import time\n\n\ndef reference(X):\n    time.sleep(30)\n    return X\n"
     )

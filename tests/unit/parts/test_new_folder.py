@@ -12,7 +12,7 @@ import pytest
 
 from tilewright.core.errors import WorkloadError
 from tilewright.core.plugins import load_target, target_names
-from tilewright.core.roles import Templated
+from tilewright.core.roles import ProvidesFolderTemplate
 from tilewright.parts.folder import read_folder
 from tilewright.parts.languages import C
 from tilewright.parts.new_folder import from_function, from_template
@@ -32,7 +32,7 @@ def example_inputs():
 @pytest.mark.parametrize("name", target_names())
 def test_every_target_offers_a_folder_whose_reference_fits(name: str, tmp_path: Path) -> None:
     target = load_target(name)
-    assert isinstance(target, Templated)
+    assert isinstance(target, ProvidesFolderTemplate)
     template, language = target.template(), target.brief().language
     task = target.open(template.workload, {})
     files = from_template("mine", name, task.workload, task.start, language, template)
@@ -53,7 +53,7 @@ def test_every_target_offers_a_folder_whose_reference_fits(name: str, tmp_path: 
 @pytest.mark.parametrize("name", target_names())
 def test_shapes_and_types_come_from_a_function(name: str, tmp_path: Path) -> None:
     target = load_target(name)
-    assert isinstance(target, Templated)
+    assert isinstance(target, ProvidesFolderTemplate)
     language = target.brief().language
     folder = tmp_path / "mine"
     folder.mkdir()
@@ -102,7 +102,7 @@ def _from(folder: Path, text: str, target: str) -> dict[str, str]:
     file = folder / "function.py"
     file.write_text(text)
     opened = load_target(target)
-    assert isinstance(opened, Templated)
+    assert isinstance(opened, ProvidesFolderTemplate)
     skeleton = opened.template().skeleton
     return dict(from_function("mine", target, file, "scaled", opened.brief().language, skeleton))
 
@@ -215,7 +215,7 @@ def test_a_torch_function_is_called_with_tensors(
     file = tmp_path / "f.py"
     file.write_text(TORCH_FUNCTION.replace("CAST", cast))
     target = load_target("host-c")
-    assert isinstance(target, Templated)
+    assert isinstance(target, ProvidesFolderTemplate)
     language, skeleton = target.brief().language, target.template().skeleton
     files = from_function("mine", "host-c", file, "scaled", language, skeleton)
     written = tmp_path / "folder"

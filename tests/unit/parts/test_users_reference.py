@@ -15,7 +15,7 @@ import pytest
 from tilewright.core.errors import WorkloadError
 from tilewright.core.files import read_bytes, read_text, read_toml
 from tilewright.core.records import Argument, Workload
-from tilewright.parts import users_code
+from tilewright.parts import user_code
 from tilewright.parts.folder_problem import FolderProblem
 
 ARGUMENTS = (Argument("A", (2,), "float32", "input"), Argument("C", (2,), "float32", "output"))
@@ -40,7 +40,7 @@ def reference(folder: Path, body: str) -> Mapping[str, np.ndarray]:
 def test_one_that_does_not_return_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str
 ) -> None:
-    monkeypatch.setattr(users_code, "REFERENCE_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(user_code, "REFERENCE_TIMEOUT_S", 0.2)
     before = signal.getsignal(signal.SIGALRM)
     with pytest.raises(WorkloadError, match=r"took more than 0\.2 s; it must"):
         reference(tmp_path, body)
@@ -89,7 +89,7 @@ def test_a_text_that_was_just_changed_counts(
 
 
 def test_its_memory_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(users_code, "most_reference_bytes", lambda: 1 << 28)
+    monkeypatch.setattr(user_code, "most_reference_bytes", lambda: 1 << 28)
     before = resource.getrlimit(resource.RLIMIT_AS)
     body = (
         "import numpy as np\ndef reference(A):\n    return np.empty(1 << SIZE, np.int8)[:2] + A\n"

@@ -11,7 +11,7 @@ import pytest
 
 from tilewright.core.errors import WorkloadError
 from tilewright.core.plugins import load_target, target_names
-from tilewright.core.roles import Templated
+from tilewright.core.roles import ProvidesFolderTemplate
 from tilewright.parts.new_folder import from_template
 from tilewright.parts.workload_file import read_workload_file, schema
 
@@ -39,7 +39,7 @@ def test_examples_are_valid(file: Path) -> None:
 @pytest.mark.parametrize("name", sorted(target_names()))
 def test_new_folders_are_valid(name: str) -> None:
     target = load_target(name)
-    if not isinstance(target, Templated):
+    if not isinstance(target, ProvidesFolderTemplate):
         pytest.skip("it offers no template")
     template = target.template()
     task = target.open(template.workload, {})

@@ -11,7 +11,7 @@ from kernel_model import gemm
 from tilewright.cli.main import main
 from tilewright.core.errors import InputError
 from tilewright.core.records import TargetBrief
-from tilewright.proposers.nesting import DEEPEST
+from tilewright.proposers.nesting_limit import DEEPEST
 from tilewright.proposers.rewriter import create_proposer
 from tilewright.proposers.rewriter.ir import Command, walk
 from tilewright.proposers.rewriter.lifting.kernel import lift

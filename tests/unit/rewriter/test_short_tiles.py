@@ -11,7 +11,7 @@ from tilewright.proposers.rewriter.estimate.cost import _takes_turns, estimate
 from tilewright.proposers.rewriter.expr import Expr, minimum, var
 from tilewright.proposers.rewriter.ir import Loop
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planning import whole
+from tilewright.proposers.rewriter.planning import full_sequences
 from tilewright.proposers.rewriter.planning.steps import Step
 from tilewright.proposers.rewriter.reading import read
 
@@ -58,9 +58,9 @@ def test_a_prefetch_is_tried_with_its_loads_distributed_too(machine: Machine) ->
     kernel = read(open_task("gemmini:conv-1x16x32x16x16-k3s1", {}).task.start, machine)
     kernel = Step.parse("block-load input x").apply(kernel, machine)
     step, other = Step.parse("pipeline input y 2"), Step.parse("retile y 2")
-    found = [steps for steps, _ in whole._with_interleaved(step, kernel, machine)]
+    found = [steps for steps, _ in full_sequences._with_interleaved(step, kernel, machine)]
     assert found == [(step,), (step, Step.parse("interleave y"))]
-    assert [s for s, _ in whole._with_interleaved(other, kernel, machine)] == [(other,)]
+    assert [s for s, _ in full_sequences._with_interleaved(other, kernel, machine)] == [(other,)]
 
 
 def test_an_unrolled_loop_is_described_by_what_is_done_to_it() -> None:

@@ -11,7 +11,7 @@ from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.planning.steps import Step
 from tilewright.proposers.rewriter.reading import read
-from tilewright.proposers.rewriter.rewrites.undo import loaded_in_turn
+from tilewright.proposers.rewriter.rewrites.plain_buffers import loaded_in_turn
 
 SHAPE = (32, 64, 80)
 HEAD = """

@@ -12,7 +12,7 @@ from tilewright.proposers.rewriter.analysis.ranges import simplify
 from tilewright.proposers.rewriter.ir import Assign, Command, Loop, commands, walk
 from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planning.whole import RECURRENCE, sequences
+from tilewright.proposers.rewriter.planning.full_sequences import RECURRENCE, sequences
 from tilewright.targets.gemmini import create_fp32_target
 from tilewright.targets.gemmini.tinympc import Direction, TinyMpc
 from tilewright.targets.gemmini.tinympc_naive import naive_tinympc

@@ -11,9 +11,9 @@ from tilewright.core.config import Settings
 from tilewright.core.records import Brief, Candidate, EvaluationRequest, History, Plan, Trial
 from tilewright.search.beam import BeamSearch
 from tilewright.search.events import Event, Implemented, Planned
+from tilewright.search.in_process import OneThread, StepByStep
 from tilewright.search.proposing import Batches, Way
 from tilewright.search.steps import SearchTask
-from tilewright.search.ways import OneThread, StepByStep
 from tilewright.testing.search import toy_history
 from tilewright.testing.toy import ToyProposer, ToyTarget, ToyTask
 

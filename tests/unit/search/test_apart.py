@@ -19,10 +19,10 @@ from tilewright.core.errors import InputError, InternalError, WorkloadError
 from tilewright.core.records import Brief, Candidate, EvaluationRequest, History, Plan, Trial
 from tilewright.search.beam import BeamSearch
 from tilewright.search.events import Event, ProposalFailed
+from tilewright.search.in_process import StepByStep
 from tilewright.search.processes import Processes
 from tilewright.search.proposing import Batches
 from tilewright.search.steps import SearchTask
-from tilewright.search.ways import StepByStep
 from tilewright.testing.search import toy_history
 from tilewright.testing.toy import ToyProposer, ToyTarget, ToyTask, normal_form
 

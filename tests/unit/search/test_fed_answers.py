@@ -18,10 +18,10 @@ from tilewright.core.records import (
 )
 from tilewright.core.roles import Checkpoint, More, OnOutcome
 from tilewright.search.beam import BeamSearch
+from tilewright.search.in_process import ManyThreads
 from tilewright.search.loop import Search
 from tilewright.search.proposing import Batches
 from tilewright.search.steps import SearchTask
-from tilewright.search.ways import ManyThreads
 from tilewright.testing.toy import (
     START,
     ToyProposer,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.core.records import Candidate, History, Measured, Trial, Verdict
 from tilewright.search.beam import BeamSearch
-from tilewright.search.islands import EXCHANGE_EVERY, ISLANDS, Islands, what_binds
+from tilewright.search.islands import EXCHANGE_EVERY, ISLANDS, Islands, largest_cause
 
 WIDTH = 2 * ISLANDS
 
@@ -24,7 +24,7 @@ def selected(trials: list[Trial], width: int = WIDTH) -> set[int]:
 
 
 def test_what_takes_most_time_binds() -> None:
-    assert what_binds(trial(0, 10.0, None, 0, "dma")) == "dma"
+    assert largest_cause(trial(0, 10.0, None, 0, "dma")) == "dma"
 
 
 def test_descendants_of_a_slower_child_survive_on_an_island_of_their_own() -> None:

@@ -25,10 +25,10 @@ from tilewright.search.events import (
     IterationStarted,
     Stopped,
 )
+from tilewright.search.in_process import StepByStep
 from tilewright.search.loop import Search
 from tilewright.search.proposing import Batches, Parts
 from tilewright.search.steps import SearchTask
-from tilewright.search.ways import StepByStep
 from tilewright.testing.toy import (
     START,
     ToyExecutor,

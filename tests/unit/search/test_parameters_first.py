@@ -31,8 +31,8 @@ from tilewright.core.templates import (
     parse_template,
 )
 from tilewright.parts.languages import C
-from tilewright.proposers.begun_anew import TemplateProposer
 from tilewright.proposers.parameters import ENOUGH, NAME, ParametersFirst
+from tilewright.proposers.template_proposer import TemplateProposer
 from tilewright.search.beam import BeamSearch
 
 TEXT = "TUNE(A, 1, 2, 4, 8, 16, 32)\nTUNE(B, 1, 2, 4, 8, 16)\nvoid kernel(void) {}\n"

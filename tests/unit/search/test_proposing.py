@@ -22,9 +22,9 @@ from tilewright.core.records import (
 )
 from tilewright.search.beam import BeamSearch
 from tilewright.search.events import Event, Implemented, Planned, ProposalFailed
+from tilewright.search.in_process import StepByStep
 from tilewright.search.proposing import MEASURED_BEYOND, Batches
 from tilewright.search.steps import Children, Expansion, SearchTask, Steps, derived_seed
-from tilewright.search.ways import StepByStep
 from tilewright.testing.search import toy_history
 from tilewright.testing.toy import START, ToyProposer, ToyTarget, ToyTask, normal_form, toy_outcome
 

@@ -23,10 +23,10 @@ from tilewright.core.records import (
 from tilewright.core.roles import Checkpoint, More, OnOutcome
 from tilewright.search.beam import BeamSearch
 from tilewright.search.events import Event, OnEvent, ProposalFailed
+from tilewright.search.in_process import ManyThreads
 from tilewright.search.loop import Search
 from tilewright.search.proposing import Batches
 from tilewright.search.steps import SearchTask
-from tilewright.search.ways import ManyThreads
 from tilewright.testing.search import toy_history
 from tilewright.testing.toy import (
     START,

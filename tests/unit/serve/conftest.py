@@ -14,9 +14,9 @@ from tilewright.testing.runs import history, run_record
 
 pytest.importorskip("starlette", reason="the extra `serve` is not installed")
 
+from tilewright.serve.access_control import Access
 from tilewright.serve.app import create_app
 from tilewright.serve.changes import Changes
-from tilewright.serve.guard import Access
 from tilewright.serve.project import ServedProject
 
 TOKEN = "a-token-of-the-test"

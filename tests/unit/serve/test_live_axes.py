@@ -12,8 +12,8 @@ import pytest
 from tilewright.core.records import CallRecord, Failed
 from tilewright.core.run_notes import Rechecked
 from tilewright.serve.axes import LiveAxes
-from tilewright.serve.news import Told, axes_after, rows_after
 from tilewright.serve.project import LiveRun
+from tilewright.serve.run_updates import PageState, axes_after, rows_after
 from tilewright.storage.overview import Event, Payment
 from tilewright.storage.project import open_calls, open_overview, open_project
 from tilewright.testing.runs import history
@@ -83,7 +83,7 @@ def split(events: list[Event], chance: random.Random) -> tuple[Sequence[Event], 
 def test_what_other_processes_write_is_taken_in(tmp_path: Path) -> None:
     trials = history(30, lines=8)
     run = store(tmp_path, trials[:20])  # type: ignore[arg-type]
-    live, told = LiveRun(), Told()
+    live, told = LiveRun(), PageState()
     with (
         closing(open_overview(tmp_path)) as overview,
         closing(open_project(tmp_path)) as storage,

@@ -34,7 +34,7 @@ def test_a_page_rests_after_an_update(
         made.append(len(made))
         return {"number": made[-1]}
 
-    monkeypatch.setattr(changes, "run_news", news)
+    monkeypatch.setattr(changes, "run_update", news)
     monkeypatch.setattr(changes, "REST_S", rest_s)
 
     async def asked() -> str:

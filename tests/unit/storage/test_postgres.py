@@ -33,7 +33,7 @@ from tilewright.core.tuning_records import TunedTrial, TuningRecord
 from tilewright.storage import database as database_module
 from tilewright.storage import migrate
 from tilewright.storage.database import Database
-from tilewright.storage.place import VARIABLE, server_of
+from tilewright.storage.location import VARIABLE, server_of
 from tilewright.storage.postgres import engine, error_of, shown
 from tilewright.storage.project import (
     describe_server,

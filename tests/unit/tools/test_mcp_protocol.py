@@ -15,9 +15,9 @@ import pytest
 from tilewright.core.errors import ConfigurationError, InputError
 from tilewright.testing.toy import ToyTarget
 from tilewright.tools import mcp_server
-from tilewright.tools.mcp_ending import Ending
 from tilewright.tools.mcp_http import bound, require_token, serve_http, with_token
 from tilewright.tools.mcp_server import create_server, target_texts
+from tilewright.tools.mcp_shutdown import Ending
 from tilewright.tools.records import (
     Assembly,
     Checked,

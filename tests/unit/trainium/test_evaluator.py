@@ -27,8 +27,8 @@ from tilewright.evaluation.pipeline import evaluate
 from tilewright.evaluation.screening import below_floor
 from tilewright.sandbox import call_contained
 from tilewright.targets.trainium import create_target, create_trn2_target, evaluator
-from tilewright.targets.trainium.contained import Interpretation
 from tilewright.targets.trainium.interpreter import _limit
+from tilewright.targets.trainium.interpreter_process import Interpretation
 from tilewright.targets.trainium.machine import load_machine
 from tilewright.targets.trainium.program import Call, parse, trace_program
 from tilewright.targets.trainium.roofline import roofline_ns

@@ -12,11 +12,11 @@ import pytest
 from tilewright.core.records import Artifact, Failed, Verdict
 from tilewright.parts import cases as cases_module
 from tilewright.parts import float_error
-from tilewright.parts.followed import Followed
+from tilewright.parts.error_tracking import TrackedArray
 from tilewright.parts.problem import Expected
 from tilewright.targets.trainium import create_target
-from tilewright.targets.trainium.contained import Interpretation
 from tilewright.targets.trainium.evaluator import Evaluation
+from tilewright.targets.trainium.interpreter_process import Interpretation
 from tilewright.targets.trainium.task import TrainiumTask
 
 OUTPUT_BYTES = 8 * 512 * 16 * 32 * 4
@@ -80,7 +80,7 @@ def rounded(task: TrainiumTask) -> list[np.ndarray]:
     for number in task._cases.compared(2):
         case = task._cases[number]
         expected = case.expected["out"]
-        assert isinstance(expected, Followed)
+        assert isinstance(expected, TrackedArray)
         assert case.honest  # of a sample, whose size does not depend on the workload's
         found.append(expected.exact.astype(np.float32))
         case.forget_expected()

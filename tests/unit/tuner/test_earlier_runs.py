@@ -22,7 +22,7 @@ from tilewright.tuner.tvm.setup import Method
 from tilewright.tuner.tvm.targets import TuningTarget, parse_target
 from tilewright.tuner.workload import matmul
 from tilewright.tuning import earlier_runs
-from tilewright.tuning.earlier_runs import EarlierRun, lesson, nearest_runs, runs_again
+from tilewright.tuning.earlier_runs import EarlierRun, nearest_runs, recorded_runs, training_set_of
 from tilewright.tuning.stored import learned_from
 
 WORKLOAD = matmul(32, 16, 24)
@@ -57,7 +57,7 @@ def test_candidates_of_another_size_teach_by_the_features_of_that_size(
     again = EarlierRun(
         replace(RUN, id="b2"), [trial("d", 1.0), replace(trial("e", 1.0), point=None)]
     )
-    learned = lesson([run, again], SPACE, target, METHOD)
+    learned = training_set_of([run, again], SPACE, target, METHOD)
     assert learned is not None
     size = WORKLOAD.resized((64, 16, 8))
     assert set(learned.workloads) == {size.signature}
@@ -74,11 +74,11 @@ def test_each_size_is_relative_to_its_own_best(target: TuningTarget) -> None:
         EarlierRun(replace(RUN, id="b2", extents=(32, 16, 8)), [trial("b", 1.0, other)]),
         EarlierRun(replace(RUN, id="c3", extents=(8, 16, 8)), [trial("c", None)]),
     ]
-    learned = lesson(runs, SPACE, target, METHOD)
+    learned = training_set_of(runs, SPACE, target, METHOD)
     assert learned is not None
     assert learned.throughput.tolist() == [1.0, 1.0]
-    assert lesson(runs[2:], SPACE, target, METHOD) is None
-    assert lesson([], SPACE, target, METHOD) is None
+    assert training_set_of(runs[2:], SPACE, target, METHOD) is None
+    assert training_set_of([], SPACE, target, METHOD) is None
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_point_outside_its_space_is_a_broken_store(
     target: TuningTarget, broken: dict[str, object]
 ) -> None:
     with pytest.raises(StorageError, match="not one of its run's space"):
-        lesson([EarlierRun(RUN, [trial("a", 1.0, broken)])], SPACE, target, METHOD)
+        training_set_of([EarlierRun(RUN, [trial("a", 1.0, broken)])], SPACE, target, METHOD)
 
 
 def test_the_nearest_runs_are_read_until_there_are_enough_candidates(
@@ -117,7 +117,7 @@ def test_the_nearest_runs_are_read_until_there_are_enough_candidates(
 def test_a_run_that_goes_on_learns_what_it_learned_before(store: SqlTunings) -> None:
     store.start(RUN)
     store.add("a1", [trial("a", 1.0), trial("b", 2.0)])
-    (again,) = runs_again(store, {"a1": 1, "gone": 5})
+    (again,) = recorded_runs(store, {"a1": 1, "gone": 5})
     assert (again.record.id, [t.key for t in again.trials]) == ("a1", ["a"])
 
 

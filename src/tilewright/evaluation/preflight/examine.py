@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewright.core.errors import InternalError, WorkloadError
 from tilewright.core.records import AttackResult, Candidate, EvaluationRequest, Failed, Workload
-from tilewright.core.roles import Attackable, LeavesOut, PublishedRules, Task
+from tilewright.core.roles import Attackable, PublishedRules, SkipsDistributions, Task
 from tilewright.core.text import plain_text
 from tilewright.evaluation.pipeline import evaluate
 from tilewright.evaluation.preflight.attacks import TELLING, OutputAttack, attacks
@@ -55,7 +55,7 @@ def examine(task: Task, kinds: Collection[str] | None = None) -> list[AttackResu
     views = [View(case, case.arguments) for case in task.check_cases()]
     drawn = [view.case.distribution for view in views]
     found = _try_outputs(task.workload, list(attacks(views[0].arguments, drawn)), views)
-    omitted = task.omissions() if isinstance(task, LeavesOut) else {}
+    omitted = task.omissions() if isinstance(task, SkipsDistributions) else {}
     found += [
         AttackResult(f"inputs: {name}", "are not drawn", "does not apply", f"left out: {reason}")
         for name, reason in omitted.items()

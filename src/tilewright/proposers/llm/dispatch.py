@@ -1,4 +1,4 @@
-"""Sends calls to the courier process and hands out futures of their replies."""
+"""Sends calls to the call process and hands out futures of their replies."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Transport(Protocol):
         ...
 
 
-class CourierTransport:
-    """A transport that uses one courier process, which is started with the first call.
+class ProcessTransport:
+    """A transport that uses one call process, which is started with the first call.
 
     Args:
         folder: the run's spool, which contains replies until they are settled.
@@ -86,11 +86,11 @@ class CourierTransport:
 
     @property
     def process_id(self) -> int | None:
-        """The process id of the courier, if it is running."""
+        """The process id of the call process, if it is running."""
         return self._process.pid if self._process is not None else None
 
     def close(self) -> None:
-        """Close the courier's input. The courier then finishes the calls in progress.
+        """Close the input of the call process, which then finishes the calls in progress.
 
         Callers that wait for a reply get an exception now; the reply will be in the spool.
         """
@@ -105,7 +105,7 @@ class CourierTransport:
     def _start(self) -> Child:
         self._folder.mkdir(parents=True, exist_ok=True)
         process = Child(
-            "tilewright.proposers.llm.courier",
+            "tilewright.proposers.llm.call_process",
             str(self._folder),
             environment=without_secrets(os.environ),
             output=subprocess.DEVNULL,

@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from typing import Any, Literal
 
+from tilewright.core.field_types import require_types
 from tilewright.core.records import content_id
 from tilewright.core.text import plain_text
-from tilewright.core.typed import require_types
 
 Role = Literal["user", "assistant"]
 Phase = str

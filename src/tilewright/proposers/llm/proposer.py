@@ -17,7 +17,6 @@ from tilewright.core.records import (
     content_id,
 )
 from tilewright.core.templates import without_template
-from tilewright.proposers.dealing import implementer, plan_slots, planner
 from tilewright.proposers.llm.allocation import AdaptiveShares
 from tilewright.proposers.llm.branches import Branches
 from tilewright.proposers.llm.caller import Caller, Pending
@@ -33,6 +32,7 @@ from tilewright.proposers.llm.replies import (
     read_headings,
     read_plan,
 )
+from tilewright.proposers.model_shares import implementer, plan_slots, planner
 
 NOT_REPAIRED = ("slower_than_limit", "crash")
 """Failures that contain no information with which a model could correct the kernel."""

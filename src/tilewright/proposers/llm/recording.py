@@ -17,9 +17,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from tilewright.core.errors import InputError
+from tilewright.core.field_types import require_types
 from tilewright.core.files import read_text
 from tilewright.core.run_notes import Prices
-from tilewright.core.typed import require_types
 from tilewright.proposers.llm.failures import ModelError
 from tilewright.proposers.llm.messages import Reply, Request, reply_from_json, request_from_json
 

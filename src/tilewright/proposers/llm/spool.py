@@ -1,8 +1,8 @@
 """A folder for calls that continue after the process which started them has ended.
 
-`KEY.claim` says that a call has begun, and in which courier; `KEY.reply` contains its reply. If a
-run was killed, the resumed run finds the replies in this folder. If a call is still in progress in
-an earlier courier, the run waits for it instead of making the call again.
+`KEY.claim` says that a call has begun, and in which call process; `KEY.reply` contains its reply.
+If a run was killed, the resumed run finds the replies in this folder. If a call is still in
+progress in an earlier call process, the run waits for it instead of making the call again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOST_BYTES = 64 << 20
 
 
 class Spool:
-    """One folder, which the couriers of all sessions of a run use."""
+    """One folder, which the call processes of all sessions of a run use."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -35,23 +35,23 @@ class Spool:
         self._stopped = threading.Event()
 
     def enter(self) -> None:
-        """Register this process as a courier, with a lock that it holds until it ends for any
+        """Register this process as a call process, with a lock that it holds until it ends for any
         reason.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._alive = (self._folder / f"{self._name}.courier").open("w")
+        self._alive = (self._folder / f"{self._name}.process").open("w")
         fcntl.flock(self._alive, fcntl.LOCK_EX)
 
     def leave(self) -> None:
         """Undo `enter`."""
         if self._alive is not None:
-            (self._folder / f"{self._name}.courier").unlink(missing_ok=True)
+            (self._folder / f"{self._name}.process").unlink(missing_ok=True)
             self._alive.close()
 
     def stop(self) -> None:
-        """Start no more calls, and drop calls that wait for another courier.
+        """Start no more calls, and drop calls that wait for another call process.
 
-        The run has ended. If such a call were made after the other courier's call was settled, it
+        The run has ended. If such a call were made after the other process's call was settled, it
         would be billed twice.
         """
         self._stopped.set()
@@ -96,7 +96,7 @@ class Spool:
         self._claimed(key).unlink(missing_ok=True)
 
     def _claim(self, key: str) -> bool:
-        """Whether the call is now this courier's; the claim appears whole or not at all."""
+        """Whether the call is now this process's; the claim appears whole or not at all."""
         draft = self._folder / f"{key}.{self._name}"
         draft.write_text(self._name)
         try:
@@ -108,10 +108,10 @@ class Spool:
         return True
 
     def _owner_lives(self, key: str) -> bool:
-        """Whether the courier that claimed the call still runs: nobody else can take its lock."""
+        """Whether the process that claimed the call still runs: nobody else can take its lock."""
         try:
             owner = self._claimed(key).read_text()
-            with (self._folder / f"{owner}.courier").open() as lock:
+            with (self._folder / f"{owner}.process").open() as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return True

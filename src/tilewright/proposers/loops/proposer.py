@@ -23,9 +23,14 @@ from tilewright.proposers.loops.emit import emit
 from tilewright.proposers.loops.estimate import estimate
 from tilewright.proposers.loops.ir import Kernel, loops
 from tilewright.proposers.loops.parsing.syntax import UnsupportedError
+from tilewright.proposers.loops.planning.full_sequences import (
+    MOST_LOOPS,
+    MOST_UNROLLED,
+    Whole,
+    length,
+)
 from tilewright.proposers.loops.planning.replay import replayed
 from tilewright.proposers.loops.planning.steps import TECHNIQUES, Step, possible, steps_of
-from tilewright.proposers.loops.planning.whole import MOST_LOOPS, MOST_UNROLLED, Whole, length
 from tilewright.proposers.loops.reading import lanes_of, read_kernel, threads_of
 
 _FOLLOW_UPS: Mapping[str, float] = {
@@ -222,7 +227,7 @@ class _Drawing:
         return None
 
     def whole(self, kernel: Kernel, menu: Sequence[MenuOption]) -> list[_Begun]:
-        """Sequences that combine all helpful rewrites: see `whole.py`.
+        """Sequences that combine all helpful rewrites: see `full_sequences.py`.
 
         They are not used after a random step, because an unrolled loop can no longer be vectorised.
         """

@@ -24,8 +24,8 @@ from tilewright.proposers.nki.planning.planner import Draft, draw, extended, var
 from tilewright.proposers.nki.planning.polishing import Latency
 from tilewright.proposers.nki.planning.steps import Step
 from tilewright.proposers.nki.printing import print_kernel
+from tilewright.proposers.nki.reading.ignored_code import unread
 from tilewright.proposers.nki.reading.kernel import read
-from tilewright.proposers.nki.reading.unread import unread
 from tilewright.proposers.nki.reading.values import UnsupportedError
 
 

@@ -21,7 +21,7 @@ from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
 from tilewright.proposers.rewriter.ir import has_opaque
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.reading import read
-from tilewright.proposers.rewriter.rewrites.dead import remove_dead_moves
+from tilewright.proposers.rewriter.rewrites.dead_moves import remove_dead_moves
 
 FACTS = {
     "ragged": "the size of a move or a product varies",

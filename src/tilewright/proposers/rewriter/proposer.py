@@ -30,6 +30,11 @@ from tilewright.proposers.rewriter.ir import Kernel, same_kernel
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.planning.by_hand import left_alone
 from tilewright.proposers.rewriter.planning.catalogue import RAISE
+from tilewright.proposers.rewriter.planning.full_sequences import (
+    option_of,
+    quick_drafts,
+    whole_drafts,
+)
 from tilewright.proposers.rewriter.planning.numbers import NumberedSteps
 from tilewright.proposers.rewriter.planning.planner import (
     LONGEST,
@@ -38,10 +43,9 @@ from tilewright.proposers.rewriter.planning.planner import (
     extended,
     passes_through_memory,
 )
+from tilewright.proposers.rewriter.planning.random_walk import is_stale, random_walk, tried_from
 from tilewright.proposers.rewriter.planning.reused_plans import plans_of_schedule
 from tilewright.proposers.rewriter.planning.steps import Step
-from tilewright.proposers.rewriter.planning.wander import is_stale, tried_from, wander
-from tilewright.proposers.rewriter.planning.whole import option_of, quick_drafts, whole_drafts
 from tilewright.proposers.rewriter.reading import read
 
 NAME = "builtin"
@@ -108,7 +112,7 @@ class RewriterProposer:
                 count -= 1
         if is_stale(parent, history, brief.iteration):
             tried = tried_from(parent, history)  # the whole menu: no dropout is needed
-            walks = wander(kernel, machine, menu, tried, count, rng)
+            walks = random_walk(kernel, machine, menu, tried, count, rng)
             yield from (_plan(parent, draft, before) for draft in walks)
             return
         plans = self._plans_from_ancestor(brief, parent, history, count // 3, before, rng)

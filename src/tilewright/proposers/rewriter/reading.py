@@ -11,7 +11,7 @@ from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.raising.execute import NotRaised
 from tilewright.proposers.rewriter.raising.schedule import scheduled
 from tilewright.proposers.rewriter.rewrites.flattened import unflattened
-from tilewright.proposers.rewriter.rewrites.separate import separated
+from tilewright.proposers.rewriter.rewrites.separate_rows import separated
 
 
 def read(source: str, machine: Machine) -> Kernel:

@@ -8,9 +8,9 @@ from tilewright.core.records import Artifact, Check, Failed, Verdict
 from tilewright.core.roles import NOTHING_CHECKED
 from tilewright.parts.case import Case
 from tilewright.parts.cases import Cases
-from tilewright.targets.cuda import part
+from tilewright.targets.cuda import partial_runs
 from tilewright.targets.cuda.cpu_program import not_checked
-from tilewright.targets.cuda.emulation import ORDERS, Ran, Run
+from tilewright.targets.cuda.emulation import ORDERS, Run, RunResult
 from tilewright.targets.cuda.evaluation import CudaEvaluation
 from tilewright.targets.cuda.nvcc import Compiled
 from tilewright.targets.cuda.resources import refused_launch
@@ -61,7 +61,7 @@ class CudaChecker:
                 failed = evaluation.with_cause(failed, source, runs[len(ran.outputs)][1])
             return failed
         if evaluation.share < 1 and runs:
-            left_out = part.nothing_left_out(evaluation.compared.arguments, ran.part)
+            left_out = partial_runs.nothing_left_out(evaluation.compared.arguments, ran.part)
             if left_out is not None:
                 return left_out
             assert ran.part is not None
@@ -83,14 +83,14 @@ def _turns(cases: Sequence[Case], share: float) -> list[tuple[Case, Run]]:
     different contents before the call."""
     first = [(case, i) for case in cases[:1] for i in range(len(ORDERS))]
     turns = first + [(case, i % len(ORDERS)) for i, case in enumerate(cases[1:], 1)]
-    fills = part.FILLS if share < 1 else (0,)
+    fills = partial_runs.FILLS if share < 1 else (0,)
     return [
         (case, Run(case.initial, ORDERS[i], case.seed, share, fills[i % len(fills)]))
         for case, i in turns
     ]
 
 
-def _compared(runs: Sequence[tuple[Case, Run]], ran: Ran) -> list[Check] | tuple[Failed, Run]:
+def _compared(runs: Sequence[tuple[Case, Run]], ran: RunResult) -> list[Check] | tuple[Failed, Run]:
     """The checks of the completed runs, or how the first wrong run differs, with this run."""
     checks = list[Check]()
     ended = list(zip(runs, ran.outputs, strict=False))
@@ -98,7 +98,7 @@ def _compared(runs: Sequence[tuple[Case, Run]], ran: Ran) -> list[Check] | tuple
         own = [(run, outputs) for (other, run), outputs in ended if other is case]
         only = None
         if own[0][0].share < 1:
-            only = part.written_in_any(case, [(run.fill, outputs) for run, outputs in own])
+            only = partial_runs.written_in_any(case, [(run.fill, outputs) for run, outputs in own])
         found = [case.mismatch(outputs, only) for _, outputs in own]
         wrong = next((i for i, mismatch in enumerate(found) if mismatch is not None), None)
         if wrong is None:

@@ -66,7 +66,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class RunResult:
     """Outputs of every completed run by name, the launches of the first run, and the failure.
 
     `failed` is None if all runs were completed, and `part` is None if the first run had all blocks.
@@ -87,7 +87,7 @@ def run_on_cpu(
     sizes: Sequence[int],
     runs: Sequence[Run],
     timeout_s: float,
-) -> Ran:
+) -> RunResult:
     """Execute all runs in one process, one after the other."""
     with open_folder("tilewright-cuda-") as name:
         folder = Path(name)
@@ -133,7 +133,7 @@ def run_on_cpu(
         said = finished.output.decode(errors="replace")[-500:]
         failed = failed_by(report, arguments, line_of, name_of, said)
     unset = unset_by(report, arguments, line_of)
-    return Ran(tuple(outputs), _launches(report), failed, _part(report, arguments), unset)
+    return RunResult(tuple(outputs), _launches(report), failed, _part(report, arguments), unset)
 
 
 def _itemsize(argument: Argument) -> int:

@@ -11,9 +11,9 @@ from tilewright.native.settings import EvaluationSettings
 from tilewright.parts.cases import Cases
 from tilewright.parts.problem import Problem
 from tilewright.sandbox import Sandbox, find_sandbox
-from tilewright.targets.cuda import part
+from tilewright.targets.cuda import partial_runs
 from tilewright.targets.cuda.cpu_program import CpuCompiler, find_cpu_compiler
-from tilewright.targets.cuda.emulation import Launch, Part, Ran, Run, run_on_cpu
+from tilewright.targets.cuda.emulation import Launch, Part, Run, RunResult, run_on_cpu
 from tilewright.targets.cuda.launcher import call
 from tilewright.targets.cuda.nvcc import Compiled, Nvcc, find_nvcc
 from tilewright.targets.cuda.occupancy import Architecture
@@ -57,7 +57,7 @@ class CudaEvaluation:
     def share(self) -> float:
         """Share of the blocks that a run on the CPU executes; 1 for all."""
         operations = self.compared.operations
-        return part.share_of(operations) if operations > MOST_OPERATIONS else 1.0
+        return partial_runs.share_of(operations) if operations > MOST_OPERATIONS else 1.0
 
     @cached_property
     def nvcc(self) -> Nvcc:
@@ -112,12 +112,12 @@ class CudaEvaluation:
         kind = "race" if cause.kind == "race" else wrong.kind
         return replace(cause, kind=kind, log=f"{cause.log} {_capital(wrong.log)}")
 
-    def _watched(self, source: str, run: Run) -> Ran | Failed:
+    def _watched(self, source: str, run: Run) -> RunResult | Failed:
         """The result of a run in which every access to memory is recorded."""
         program = self.cpu_compiler.compile(source, self._call, self._compile_s, races=True)
         return program if isinstance(program, Failed) else self.ran(program, [run])
 
-    def ran(self, program: bytes, runs: Sequence[Run]) -> Ran:
+    def ran(self, program: bytes, runs: Sequence[Run]) -> RunResult:
         """The results of runs on the CPU."""
         return run_on_cpu(
             program,
@@ -130,7 +130,7 @@ class CudaEvaluation:
 
     def refused_part(self) -> Failed | None:
         """Why running only some of a kernel's blocks would show nothing, or None."""
-        return part.refused_task(self.compared)
+        return partial_runs.refused_task(self.compared)
 
     def only_a_gpu(self, source: str) -> tuple[str, int] | None:
         """The part of a source that the CPU cannot run, with its line; None if no such part is

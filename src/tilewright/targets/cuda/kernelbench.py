@@ -14,7 +14,7 @@ import numpy as np
 
 from tilewright.core.records import AttackResult
 from tilewright.parts.case import Case
-from tilewright.parts.followed import Followed
+from tilewright.parts.error_tracking import TrackedArray
 from tilewright.parts.inputs import Array
 from tilewright.targets.cuda.shapes import Shape
 
@@ -89,4 +89,4 @@ def wrong_products(shape: Shape, seed: int) -> list[AttackResult]:
 
 def _values(case: Case, name: str) -> Array:
     expected = case.expected[name]
-    return expected.exact if isinstance(expected, Followed) else expected
+    return expected.exact if isinstance(expected, TrackedArray) else expected

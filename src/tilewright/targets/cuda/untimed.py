@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tilewright.core.errors import NotTimedError
 from tilewright.core.records import Artifact, Failed, Measured, Verdict
-from tilewright.targets.cuda import part
+from tilewright.targets.cuda import partial_runs
 from tilewright.targets.cuda.device.gpus import HOW_TO_GET, Gpu
 from tilewright.targets.cuda.evaluation import CudaEvaluation
 from tilewright.targets.cuda.occupancy import Architecture, architectures
@@ -57,6 +57,6 @@ class CudaRunner:
     def _at(self, source: str) -> str:
         some = self._evaluation.parts.get(source)
         if some is not None:
-            return f" of {part.in_words(some)}"
+            return f" of {partial_runs.in_words(some)}"
         sizes = ", ".join(f"{name} = {size}" for name, size in self._evaluation.sizes.items())
         return f" ({sizes})" if sizes else ""

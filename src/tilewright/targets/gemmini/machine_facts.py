@@ -9,12 +9,12 @@ from functools import cache
 
 from tilewright.core.records import MachineFact
 from tilewright.targets.gemmini.instance import Instance
+from tilewright.targets.gemmini.parameter_ranges import dotted
 from tilewright.targets.gemmini.parameters import (
     CONFIGURATIONS,
     ELEMENT_TYPES,
     load_config,
 )
-from tilewright.targets.gemmini.possible import dotted
 from tilewright.targets.gemmini.toolchain import COMPILE_FLAGS, compiler_family
 
 STANDARD = CONFIGURATIONS["gemmini-int8-16x16"]

@@ -13,7 +13,7 @@ from typing import Any
 
 from tilewright.core.errors import ConfigurationError
 from tilewright.core.files import read_toml
-from tilewright.targets.gemmini.possible import dotted, impossible
+from tilewright.targets.gemmini.parameter_ranges import dotted, impossible
 
 _FOLDER = Path(__file__).parent
 CONFIGURATIONS: Mapping[str, Path] = {

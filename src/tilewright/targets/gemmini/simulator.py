@@ -66,7 +66,7 @@ def versions(instance: Instance) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Feedback:
     """Feedback in words, its table by line, the longest gaps, and a bound in cycles."""
 
     feedback: str
@@ -192,12 +192,12 @@ class Simulator:
         )
         return result
 
-    def told(self, artifact: Artifact, result: SimResult) -> Told:
+    def told(self, artifact: Artifact, result: SimResult) -> Feedback:
         """The feedback of a timed run for proposers."""
         by_line = cycles_by_line(result, artifact.binary)
         text = describe(self._workload, self._config, result, artifact.binary, by_line)
         gaps = longest_gaps(result, artifact.binary)
-        return Told(text, by_line, gaps, least_latency(self._workload, self._config))
+        return Feedback(text, by_line, gaps, least_latency(self._workload, self._config))
 
     def _arrays(self, case: Case) -> list[Array]:
         return [np.ascontiguousarray(case.initial[a.name]) for a in self._arguments]

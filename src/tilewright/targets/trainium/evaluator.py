@@ -26,9 +26,9 @@ from tilewright.parts.cases import Cases
 from tilewright.parts.float_error import blocks
 from tilewright.parts.memory import memory_limit
 from tilewright.parts.problem import Problem
-from tilewright.targets.trainium.contained import Interpretation, failed_by
 from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.feedback import in_words
+from tilewright.targets.trainium.interpreter_process import Interpretation, failed_by
 from tilewright.targets.trainium.latency.capacity import examine
 from tilewright.targets.trainium.latency.model import MODEL_VERSION, estimate
 from tilewright.targets.trainium.machine import Machine

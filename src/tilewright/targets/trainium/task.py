@@ -105,7 +105,7 @@ class TrainiumTask:
 
     def external(self, simulator: str) -> ExternalRun:
         """Runs a kernel on a NeuronCore with the AWS SDK, on the inputs of the timed run."""
-        from tilewright.targets.trainium.contained import failed_by
+        from tilewright.targets.trainium.interpreter_process import failed_by
         from tilewright.targets.trainium.neuron.sdk import find_sdk, run_on_device
 
         sdk = find_sdk(simulator)

@@ -53,7 +53,7 @@ from tilewright.proposers.loops.parsing.syntax import (
     operator_of,
 )
 from tilewright.proposers.loops.parsing.tables import is_table
-from tilewright.proposers.nesting import DEEPEST, nested_beyond
+from tilewright.proposers.nesting_limit import DEEPEST, nested_beyond
 
 _VECTOR_SIZE = re.compile(r"\bvector_size\s*\(\s*([1-9]\d*)\s*\)")
 _SHARING = re.compile(

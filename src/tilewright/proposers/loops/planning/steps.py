@@ -11,16 +11,16 @@ from tilewright.proposers.loops.analysis.changes import NotApplicableError
 from tilewright.proposers.loops.analysis.sharing import require_sharing
 from tilewright.proposers.loops.ir import Kernel, loops
 from tilewright.proposers.loops.rewrites.interleave import interleave
-from tilewright.proposers.loops.rewrites.jam import jam
-from tilewright.proposers.loops.rewrites.keep import keep
 from tilewright.proposers.loops.rewrites.order import block, exchange
 from tilewright.proposers.loops.rewrites.pack import pack
+from tilewright.proposers.loops.rewrites.parallelise import share
 from tilewright.proposers.loops.rewrites.reciprocal import reciprocal
 from tilewright.proposers.loops.rewrites.roll import roll
-from tilewright.proposers.loops.rewrites.share import share
+from tilewright.proposers.loops.rewrites.scalar_replacement import keep
 from tilewright.proposers.loops.rewrites.split import split
 from tilewright.proposers.loops.rewrites.stage import stage
 from tilewright.proposers.loops.rewrites.unroll import unroll
+from tilewright.proposers.loops.rewrites.unroll_and_jam import jam
 from tilewright.proposers.loops.rewrites.vectorise import vectorise
 
 _APPLY: Mapping[str, Callable[[Kernel, int, int], Kernel]] = {

@@ -53,8 +53,8 @@ from tilewright.proposers.loops.ir import (
     statements,
     with_loop,
 )
-from tilewright.proposers.loops.rewrites.searching import is_search, searching
-from tilewright.proposers.loops.rewrites.tables import tables
+from tilewright.proposers.loops.rewrites.argmax import is_search, searching
+from tilewright.proposers.loops.rewrites.table_copies import tables
 
 _FUNCTIONS = {
     ("most", "float"): "fmaxf", ("least", "float"): "fminf",

@@ -65,9 +65,9 @@ from tilewright.proposers.loops.ir import (
     statements,
     with_loop,
 )
+from tilewright.proposers.loops.rewrites.exact_scans import sums_whole_numbers, whole_scan
 from tilewright.proposers.loops.rewrites.invariants import moved_out
 from tilewright.proposers.loops.rewrites.vectors import Converter
-from tilewright.proposers.loops.rewrites.whole_scans import sums_whole_numbers, whole_scan
 
 COMBINED = {"sum": "v_sum", "most": "v_most", "least": "v_least"}
 SCALAR = {"most": "fmaxf", "least": "fminf"}

@@ -42,7 +42,7 @@ from tilewright.proposers.loops.ir import (
     statements,
     walk,
 )
-from tilewright.proposers.loops.rewrites.whole_numbers import WholeNumbers
+from tilewright.proposers.loops.rewrites.exact_integers import WholeNumbers
 
 RUNNING = ("v_running", "v_running_most", "v_running_least")
 """Functions that combine each lane with all earlier ones."""

@@ -28,14 +28,14 @@ class NotApplicableError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class KernelFacts:
     """Facts about the whole kernel: its tensors, and how often each loop runs."""
 
     tensors: Mapping[str, Tensor]
     trips: Mapping[str, int]
 
     @classmethod
-    def of(cls, kernel: Kernel) -> World:
+    def of(cls, kernel: Kernel) -> KernelFacts:
         """The facts about a kernel."""
         return cls(kernel.tensors(), kernel.trips())
 
@@ -43,7 +43,7 @@ class World:
 def may_meet(
     one: Region,
     other: Region,
-    world: World,
+    world: KernelFacts,
     loop: str | None,
     inner: frozenset[str],
     later: bool | None = None,
@@ -63,7 +63,7 @@ def may_meet(
     )
 
 
-def _boxes(region: Region, world: World) -> list[Extent] | None:
+def _boxes(region: Region, world: KernelFacts) -> list[Extent] | None:
     return extents(region, world.tensors[region.tensor], world.trips)
 
 
@@ -72,7 +72,7 @@ def _line(region: Region) -> Extent:
 
 
 def _apart(
-    one: Extent, other: Extent, world: World, loop: str | None, inner: frozenset[str],
+    one: Extent, other: Extent, world: KernelFacts, loop: str | None, inner: frozenset[str],
     later: bool | None,
 ) -> bool:  # fmt: skip
     """Whether the indices of one axis never overlap."""
@@ -114,7 +114,9 @@ def _same_side(step: int, low: int, high: int, after: int, before: int, trips: i
     )
 
 
-def _difference(one: Linear, other: Linear, world: World, inner: frozenset[str]) -> tuple[int, int]:
+def _difference(
+    one: Linear, other: Linear, world: KernelFacts, inner: frozenset[str]
+) -> tuple[int, int]:
     """Bounds of the difference, where `inner` variables are independent on each side."""
     low = high = one.constant - other.constant
     outer: dict[str, int] = {}
@@ -143,7 +145,7 @@ class Conflict:
     dependence."""
 
 
-def conflicts(body: Body, loop: Loop, world: World) -> Iterator[Conflict]:
+def conflicts(body: Body, loop: Loop, world: KernelFacts) -> Iterator[Conflict]:
     """Dependences between different iterations of a loop with this body.
 
     Sums of products into the same place can be computed in any order.

@@ -17,9 +17,9 @@ from tilewright.proposers.nki.analysis.hidden_columns import (
     FAR,
     KEPT,
     Action,
-    Followed,
     Run,
     Span,
+    TrackedArray,
     cut,
     mask_start,
 )
@@ -47,9 +47,9 @@ class Follower:
     _places: dict[str, Linear] = field(default_factory=dict)
     _runs: int = 0
 
-    def followed(self, body: Body) -> tuple[Followed, ...]:
+    def followed(self, body: Body) -> tuple[TrackedArray, ...]:
         """The action for each statement; `NotApplicableError` if it is not known."""
-        found: list[Followed] = []
+        found: list[TrackedArray] = []
         for statement in body:
             if isinstance(statement, Loop):
                 found.append(self._loop(statement))

@@ -37,10 +37,10 @@ class Run:
 
     start: int
     stop: int
-    inner: tuple[Followed, ...]
+    inner: tuple[TrackedArray, ...]
 
 
-Followed: TypeAlias = Action | tuple[Run, ...]
+TrackedArray: TypeAlias = Action | tuple[Run, ...]
 """The action for a statement; a loop is divided into runs."""
 KEPT, DROPPED = Action(), Action(live=(0, 0))
 

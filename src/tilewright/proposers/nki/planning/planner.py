@@ -12,11 +12,11 @@ from tilewright.proposers.descent import descended
 from tilewright.proposers.learning import Evidence, evidence
 from tilewright.proposers.nki.estimate.cost import CHAINED
 from tilewright.proposers.nki.ir import Kernel, Op, size_of, walk
+from tilewright.proposers.nki.planning.everywhere import is_large, swept
 from tilewright.proposers.nki.planning.masked_plans import MASKED, masked_sequences
 from tilewright.proposers.nki.planning.moves import DOES_NOT_FIT, Moves, carried_out, cost_of
 from tilewright.proposers.nki.planning.polishing import Latency, polished
 from tilewright.proposers.nki.planning.steps import FACTORS, Step, possible
-from tilewright.proposers.nki.planning.sweeping import is_large, swept
 from tilewright.proposers.nki.rewrites.precision import operands_by_product
 
 POOL = 2

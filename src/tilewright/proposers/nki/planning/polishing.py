@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from tilewright.proposers.nki.ir import Body, Kernel, Loop, Op, size_of
+from tilewright.proposers.nki.planning.everywhere import Made, is_large, swept
 from tilewright.proposers.nki.planning.masked_plans import MASKED
 from tilewright.proposers.nki.planning.moves import Moves, cost_of
 from tilewright.proposers.nki.planning.steps import Step
-from tilewright.proposers.nki.planning.sweeping import Made, is_large, swept
 
 Latency: TypeAlias = Callable[[Kernel], float | None]
 """The modelled latency of a kernel in ns; None if the kernel cannot be modelled."""

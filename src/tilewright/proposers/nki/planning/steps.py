@@ -10,35 +10,35 @@ from typing import Self
 from tilewright.proposers.nki.analysis.dependence import NotApplicableError, allocated
 from tilewright.proposers.nki.ir import Kernel, Loop, Op, Path, at, ops, walk
 from tilewright.proposers.nki.rewrites.accumulate import accumulate
-from tilewright.proposers.nki.rewrites.adjacent import adjacent
-from tilewright.proposers.nki.rewrites.along import along, folded
+from tilewright.proposers.nki.rewrites.adjacent_rows import adjacent
 from tilewright.proposers.nki.rewrites.bands import bands
+from tilewright.proposers.nki.rewrites.broadcast_rows import spread
 from tilewright.proposers.nki.rewrites.chains import early, stay
 from tilewright.proposers.nki.rewrites.cleaning import cleaned
-from tilewright.proposers.nki.rewrites.copies import forward, land, skip_copy, take_over
-from tilewright.proposers.nki.rewrites.defer import defer
+from tilewright.proposers.nki.rewrites.contiguous_loads import runs
+from tilewright.proposers.nki.rewrites.copies import forward, land, replace_original, skip_copy
+from tilewright.proposers.nki.rewrites.defer_scaling import defer
 from tilewright.proposers.nki.rewrites.engines import ENGINES, move
+from tilewright.proposers.nki.rewrites.fused_reduction import along, folded
 from tilewright.proposers.nki.rewrites.hoist import hoist
-from tilewright.proposers.nki.rewrites.jam import jam
-from tilewright.proposers.nki.rewrites.join import join
+from tilewright.proposers.nki.rewrites.join_windows import join
+from tilewright.proposers.nki.rewrites.load_types import stored_type
 from tilewright.proposers.nki.rewrites.masked import skip_masked
 from tilewright.proposers.nki.rewrites.memory import place
 from tilewright.proposers.nki.rewrites.merging import merge
 from tilewright.proposers.nki.rewrites.order import exchange, fuse
-from tilewright.proposers.nki.rewrites.pairs import pairs
-from tilewright.proposers.nki.rewrites.pieces import pieces
+from tilewright.proposers.nki.rewrites.pe_transpose import turn
 from tilewright.proposers.nki.rewrites.precision import narrow
 from tilewright.proposers.nki.rewrites.regroup import regroup, regrouped
 from tilewright.proposers.nki.rewrites.reuse import reuse
-from tilewright.proposers.nki.rewrites.runs import runs
-from tilewright.proposers.nki.rewrites.separate import separate
-from tilewright.proposers.nki.rewrites.spread import spread
-from tilewright.proposers.nki.rewrites.stack import fold, stack
-from tilewright.proposers.nki.rewrites.stored import stored_type
+from tilewright.proposers.nki.rewrites.separable_windows import separate
+from tilewright.proposers.nki.rewrites.split_transfers import pieces
+from tilewright.proposers.nki.rewrites.stack_partitions import fold, stack
 from tilewright.proposers.nki.rewrites.strips import strip
-from tilewright.proposers.nki.rewrites.turn import turn
-from tilewright.proposers.nki.rewrites.unfold import unfold
+from tilewright.proposers.nki.rewrites.unfold_reduction import unfold
+from tilewright.proposers.nki.rewrites.unroll_and_jam import jam
 from tilewright.proposers.nki.rewrites.window import window
+from tilewright.proposers.nki.rewrites.window_pairs import pairs
 
 FACTORS = (2, 4, 8, 16, 0)
 _COUNTED: Mapping[str, tuple[int, ...]] = {"bands": (3, 4, 8, 16), "stack": (2, 4)}
@@ -93,7 +93,7 @@ _APPLY: Mapping[str, Callable[..., Kernel]] = {
     "engine": lambda k, number, engine: move(k, _op(k, number), engine),
     "narrow": narrow,
     "stay": lambda k, loop: _at_loop(k, stay, loop),
-    "take-over": lambda k, number: _at_op(k, take_over, number),
+    "take-over": lambda k, number: _at_op(k, replace_original, number),
     "defer": lambda k, number: _at_op(k, defer, number),
     "reuse": lambda k, number: _at_op(k, reuse, number),
     "window": lambda k, number: _at_op(k, window, number),

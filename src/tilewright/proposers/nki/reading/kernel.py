@@ -21,7 +21,7 @@ from tilewright.proposers.nki.reading.walking import Reader
 
 Constants: TypeAlias = tuple[tuple[str, object], ...]
 NONE: Mapping[str, object] = MappingProxyType({})
-Unread: TypeAlias = tuple[str, int]
+NotRead: TypeAlias = tuple[str, int]
 """Why a kernel cannot be read, and the line; 0 if there is no line."""
 
 
@@ -56,7 +56,7 @@ def read_kernel(
 @lru_cache(maxsize=128)
 def _kernel_or_reason(
     source: str, arguments: tuple[Argument, ...], constants: Constants
-) -> Kernel | Unread:
+) -> Kernel | NotRead:
     """The kernel, or the reason why there is none. Both are cached."""
     try:
         tree = ast.parse(source)

@@ -22,8 +22,8 @@ from dataclasses import replace
 from functools import partial
 
 from tilewright.proposers.nki.analysis.dependence import (
+    KernelFacts,
     NotApplicableError,
-    World,
     allocated,
     touches,
 )
@@ -44,8 +44,8 @@ from tilewright.proposers.nki.ir import (
 )
 from tilewright.proposers.nki.linear import Linear, variable
 from tilewright.proposers.nki.names import Names
-from tilewright.proposers.nki.rewrites.jam import is_parallel
 from tilewright.proposers.nki.rewrites.renaming import copied
+from tilewright.proposers.nki.rewrites.unroll_and_jam import is_parallel
 from tilewright.proposers.nki.rewrites.uses import BY_PARTITION
 from tilewright.proposers.nki.rewrites.window import window
 
@@ -55,7 +55,7 @@ def bands(kernel: Kernel, path: Path, height: int) -> Kernel:
     loop = at(kernel.body, path)
     if not isinstance(loop, Loop) or not 2 <= height <= loop.trips:
         raise NotApplicableError(f"the loop has fewer than {height} iterations")
-    if not is_parallel(loop, World.of(kernel)):
+    if not is_parallel(loop, KernelFacts.of(kernel)):
         raise NotApplicableError("the iterations of the loop depend on one another")
     rows, names = _rows(loop, kernel), Names(kernel)
     groups, left = divmod(loop.trips, height)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tilewright.proposers.nki.analysis.dependence import NotApplicableError, World, may_meet
+from tilewright.proposers.nki.analysis.dependence import KernelFacts, NotApplicableError, may_meet
 from tilewright.proposers.nki.analysis.places import extents
 from tilewright.proposers.nki.ir import (
     CHANGES,
@@ -112,7 +112,7 @@ def skip_copy(kernel: Kernel, path: Path) -> Kernel:
 
         changed_op = mapped_regions(reader, changed)
         if origin.memory == "psum":
-            changed_op = off_pool(changed_op)
+            changed_op = without_pool(changed_op)
         if origin.memory == "psum" and not may_read_psum(changed_op, tensors):
             raise NotApplicableError(f"{reader.name} does not read PSUM")
         if origin.dtype != tile.dtype and reader.name in ("nc_matmul", "nc_transpose"):
@@ -142,7 +142,7 @@ def _require_unchanged(
         raise NotApplicableError("the copy is used elsewhere")
 
 
-def off_pool(op: Op) -> Op:
+def without_pool(op: Op) -> Op:
     """The instruction without the request to run on Pool, which cannot access PSUM."""
     return op.having(engine=None) if "gpsimd" in str(op.get("engine")) else op
 
@@ -184,7 +184,7 @@ def land(kernel: Kernel, path: Path) -> Kernel:
         )
     if target.shape != source.shape and target.columns != source.columns:
         raise NotApplicableError("the shapes differ")
-    world = World.of(kernel)
+    world = KernelFacts.of(kernel)
     inner = frozenset(world.trips) - enclosing(kernel, path)
     for op in between(kernel, place, path):
         for _, region in op.regions:
@@ -197,7 +197,7 @@ def land(kernel: Kernel, path: Path) -> Kernel:
     return replace(made, body=spliced(made.body, place, (landed,)))
 
 
-def take_over(kernel: Kernel, path: Path) -> Kernel:
+def replace_original(kernel: Kernel, path: Path) -> Kernel:
     """A copy replaces the original tile if nothing uses the original any more."""
     copy = op_at(kernel, path)
     if copy.name != "tensor_copy":

@@ -8,7 +8,13 @@ from functools import partial
 
 from tilewright.proposers.nki.analysis.dependence import NotApplicableError, has_hidden_state
 from tilewright.proposers.nki.analysis.hidden import Follower
-from tilewright.proposers.nki.analysis.hidden_columns import KEPT, Action, Followed, cut, mask_start
+from tilewright.proposers.nki.analysis.hidden_columns import (
+    KEPT,
+    Action,
+    TrackedArray,
+    cut,
+    mask_start,
+)
 from tilewright.proposers.nki.ir import (
     Body,
     Kernel,
@@ -23,8 +29,8 @@ from tilewright.proposers.nki.ir import (
 )
 from tilewright.proposers.nki.linear import Linear, variable
 from tilewright.proposers.nki.names import Names
-from tilewright.proposers.nki.rewrites.needed import only_needed_columns
 from tilewright.proposers.nki.rewrites.renaming import copied
+from tilewright.proposers.nki.rewrites.unused_columns import only_needed_columns
 from tilewright.proposers.nki.rewrites.uses import body_of, op_at
 
 
@@ -107,14 +113,14 @@ def _without_hidden(kernel: Kernel, body: Body, names: Names) -> tuple[Body, boo
     return tuple(_emitted(body, found, names)), _changes(found)
 
 
-def _changes(followed: Sequence[Followed]) -> bool:
+def _changes(followed: Sequence[TrackedArray]) -> bool:
     return any(
         any(_changes(run.inner) for run in found) if isinstance(found, tuple) else found != KEPT
         for found in followed
     )
 
 
-def _emitted(body: Body, followed: Sequence[Followed], names: Names) -> Iterator[Statement]:
+def _emitted(body: Body, followed: Sequence[TrackedArray], names: Names) -> Iterator[Statement]:
     for statement, found in zip(body, followed, strict=True):
         if isinstance(statement, Loop):
             assert isinstance(found, tuple)

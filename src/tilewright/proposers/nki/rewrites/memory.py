@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tilewright.proposers.nki.analysis.dependence import NotApplicableError
 from tilewright.proposers.nki.ir import Kernel, Memory, Tensor, mapped_ops, ops, with_tensor
-from tilewright.proposers.nki.rewrites.copies import may_read_psum, off_pool
+from tilewright.proposers.nki.rewrites.copies import may_read_psum, without_pool
 
 _PSUM_BYTES = 8 << 10
 """Maximum size of a tile that is moved to PSUM, which is half of it."""
@@ -39,11 +39,11 @@ def place(kernel: Kernel, name: str, memory: Memory) -> Kernel:
         tile = op.name == "scalar_tensor_tensor"
         if memory == "psum" and any(k in _COLUMNS and not (tile and k == "operand1") for k in keys):
             raise NotApplicableError("operands that are columns must be in SBUF")
-        if not may_read_psum(off_pool(op), tensors):
+        if not may_read_psum(without_pool(op), tensors):
             raise NotApplicableError(f"{op.name} does not read these operands from PSUM")
     body = with_tensor(kernel.body, tensors[name])
     if memory == "psum":
         body = mapped_ops(
-            body, lambda op: off_pool(op) if name in {r.tensor for _, r in op.regions} else op
+            body, lambda op: without_pool(op) if name in {r.tensor for _, r in op.regions} else op
         )
     return replace(kernel, body=body)

@@ -19,8 +19,13 @@ from tilewright.proposers.nki.ir import (
 )
 from tilewright.proposers.nki.linear import Linear
 from tilewright.proposers.nki.names import Names
-from tilewright.proposers.nki.rewrites.along import beside, coarsen, reduces_rows, with_sum
 from tilewright.proposers.nki.rewrites.copies import may_read_psum
+from tilewright.proposers.nki.rewrites.fused_reduction import (
+    beside,
+    coarsen,
+    reduces_rows,
+    with_sum,
+)
 from tilewright.proposers.nki.rewrites.uses import (
     between,
     body_of,

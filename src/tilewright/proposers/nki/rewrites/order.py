@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import partial
 
 from tilewright.proposers.nki.analysis.dependence import (
+    KernelFacts,
     NotApplicableError,
-    World,
     has_hidden_state,
     may_meet,
     meeting,
@@ -25,7 +25,7 @@ from tilewright.proposers.nki.ir import (
     trips_of,
 )
 from tilewright.proposers.nki.linear import variable
-from tilewright.proposers.nki.rewrites.jam import is_parallel
+from tilewright.proposers.nki.rewrites.unroll_and_jam import is_parallel
 
 
 def exchange(kernel: Kernel, path: Path) -> Kernel:
@@ -33,7 +33,7 @@ def exchange(kernel: Kernel, path: Path) -> Kernel:
     outer = at(kernel.body, path)
     if not isinstance(outer, Loop) or len(outer.body) != 1 or not isinstance(outer.body[0], Loop):
         raise NotApplicableError("the body of the loop is not a single loop")
-    if not is_parallel(outer, World.of(kernel)):
+    if not is_parallel(outer, KernelFacts.of(kernel)):
         raise NotApplicableError("the iterations of the loops depend on one another")
     inner = outer.body[0]
     swapped = replace(inner, body=(replace(outer, body=inner.body),))
@@ -58,7 +58,7 @@ def fuse(kernel: Kernel, path: Path) -> Kernel:
         raise NotApplicableError("sums are kept in the accumulator of ACT")
     same = {second.variable: variable(first.variable)}
     moved = mapped_ops(second.body, partial(substituted, values=same))
-    world = World.of(kernel)
+    world = KernelFacts.of(kernel)
     inner = frozenset({*trips_of(first.body), *trips_of(moved)})
     for one in ops(first.body):
         for other in ops(moved):

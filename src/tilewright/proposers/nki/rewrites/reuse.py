@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from tilewright.proposers.nki.analysis.dependence import NotApplicableError, World, may_meet
+from tilewright.proposers.nki.analysis.dependence import KernelFacts, NotApplicableError, may_meet
 from tilewright.proposers.nki.ir import (
     CHANGES,
     WRITTEN,
@@ -83,7 +83,7 @@ def _earlier(kernel: Kernel, path: Path) -> Iterator[_Pair]:
         return
     if later.get("reduce_cmd") is not None or later.get("reduce_res") is not None:
         return
-    world = World.of(kernel)
+    world = KernelFacts.of(kernel)
     for place, op in walk(kernel.body):
         if place >= path:
             return
@@ -101,7 +101,7 @@ def _loops(kernel: Kernel, path: Path, depth: int) -> tuple[Loop, ...]:
     return tuple(loop for loop in around if isinstance(loop, Loop))
 
 
-def _computes_same(kernel: Kernel, pair: _Pair, world: World) -> bool:
+def _computes_same(kernel: Kernel, pair: _Pair, world: KernelFacts) -> bool:
     first, second = op_at(kernel, pair.first), op_at(kernel, pair.second)
     if [loop.trips for loop in pair.loops] != [loop.trips for loop in pair.again]:
         return False
@@ -119,7 +119,7 @@ def _names(old: tuple[Loop, ...], new: tuple[Loop, ...]) -> dict[str, Linear]:
     return {a.variable: variable(b.variable) for a, b in zip(old, new, strict=True)}
 
 
-def _lasts(kernel: Kernel, region: Region, pair: _Pair, world: World) -> bool:
+def _lasts(kernel: Kernel, region: Region, pair: _Pair, world: KernelFacts) -> bool:
     """Whether the inputs of the first instruction are unchanged when the second one runs."""
     tensor = world.tensors[region.tensor]
     if tensor.on_chip and len(uses(kernel, tensor.name).home) > pair.depth + 1:
@@ -218,7 +218,7 @@ def _widened(kernel: Kernel, path: Path, pair: _Pair, name: str) -> Kernel:
     op, tensor = op_at(kernel, path), kernel.tensors()[name]
     if len(home) <= pair.depth + 1:
         # It is used after the loops, so each iteration must have a separate part of it.
-        world, region = World.of(kernel), op.region("dst")
+        world, region = KernelFacts.of(kernel), op.region("dst")
         own = frozenset(loop.variable for loop in pair.loops)
         for changing in own:
             if may_meet(region, region, world, changing, own - {changing}):

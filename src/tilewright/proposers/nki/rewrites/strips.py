@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from tilewright.proposers.nki.analysis.dependence import NotApplicableError, World, conflicts
+from tilewright.proposers.nki.analysis.dependence import KernelFacts, NotApplicableError, conflicts
 from tilewright.proposers.nki.estimate.cost import estimate
 from tilewright.proposers.nki.ir import (
     Alloc,
@@ -95,7 +95,7 @@ class _Group:
             return False
         loop = Loop(self.loop, self.columns // self.width, self.kind, (*self.apart, found))
         trips = {**self.kernel.trips(), self.loop: loop.trips}
-        world = World({**self.kernel.tensors(), **self._partials()}, trips)
+        world = KernelFacts({**self.kernel.tensors(), **self._partials()}, trips)
         if any(not c.forward or c.first == c.second for c in conflicts(loop.body, loop, world)):
             self.done -= {region.tensor for region in statement.writes}
             self.behind = [op for op in self.behind if op.region("dst").tensor not in

@@ -7,7 +7,12 @@ from tilewright.proposers.rewriter.ir import (
     Local,
     Text,
 )
-from tilewright.proposers.rewriter.lifting.kinds import NotModelled, Table, Value, is_marked
+from tilewright.proposers.rewriter.lifting.symbolic_values import (
+    NotModelled,
+    Table,
+    Value,
+    is_marked,
+)
 
 _WORD = 64
 """Number of bits of the widest integer. C does not define a shift by this number or more."""

@@ -6,8 +6,8 @@ from tree_sitter import Node
 
 from tilewright.proposers.c.syntax import text_of
 from tilewright.proposers.rewriter.expr import Expr
-from tilewright.proposers.rewriter.lifting.kinds import NotModelled, Record, Table, Value
-from tilewright.proposers.rewriter.lifting.narrow import stored
+from tilewright.proposers.rewriter.lifting.narrow_integers import stored
+from tilewright.proposers.rewriter.lifting.symbolic_values import NotModelled, Record, Table, Value
 from tilewright.proposers.rewriter.lifting.values import Reader
 
 ENTRIES = "[]"

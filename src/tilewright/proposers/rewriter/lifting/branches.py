@@ -20,9 +20,9 @@ from tilewright.proposers.rewriter.ir import (
     Stmt,
 )
 from tilewright.proposers.rewriter.lifting.choice import choice, decided, negated
-from tilewright.proposers.rewriter.lifting.kinds import NotModelled
 from tilewright.proposers.rewriter.lifting.scope import Scope
 from tilewright.proposers.rewriter.lifting.state import Lifting
+from tilewright.proposers.rewriter.lifting.symbolic_values import NotModelled
 
 
 class Branches(Lifting):

@@ -23,7 +23,10 @@ from tilewright.proposers.rewriter.ir import (
 )
 from tilewright.proposers.rewriter.lifting.branches import parts_of_if
 from tilewright.proposers.rewriter.lifting.choice import choice
-from tilewright.proposers.rewriter.lifting.kinds import (
+from tilewright.proposers.rewriter.lifting.narrow_integers import stored
+from tilewright.proposers.rewriter.lifting.scope import Scope
+from tilewright.proposers.rewriter.lifting.state import Lifting, fits
+from tilewright.proposers.rewriter.lifting.symbolic_values import (
     NotModelled,
     Pointer,
     Reference,
@@ -31,9 +34,6 @@ from tilewright.proposers.rewriter.lifting.kinds import (
     Value,
     Word,
 )
-from tilewright.proposers.rewriter.lifting.narrow import stored
-from tilewright.proposers.rewriter.lifting.scope import Scope
-from tilewright.proposers.rewriter.lifting.state import Lifting, fits
 from tilewright.proposers.rewriter.lifting.values import Reader
 
 _ADDRESSES = {"dram_read": Dram, "dram_write": Dram, "local_read": Local, "local_write": Local}

@@ -11,7 +11,7 @@ from tilewright.proposers.rewriter.expr import (
     remainder,
 )
 from tilewright.proposers.rewriter.ir import Compare, Condition, Flag, Local, Text
-from tilewright.proposers.rewriter.lifting.kinds import (
+from tilewright.proposers.rewriter.lifting.symbolic_values import (
     Either,
     Flags,
     NotModelled,

@@ -8,8 +8,8 @@ from tilewright.proposers.c.syntax import pointer_levels, text_of
 from tilewright.proposers.rewriter.c_types import INTEGER_TYPES
 from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.lifting.braces import ENTRIES, initial
-from tilewright.proposers.rewriter.lifting.kinds import NotModelled
-from tilewright.proposers.rewriter.lifting.narrow import is_narrow
+from tilewright.proposers.rewriter.lifting.narrow_integers import is_narrow
+from tilewright.proposers.rewriter.lifting.symbolic_values import NotModelled
 from tilewright.proposers.rewriter.lifting.values import Reader
 
 

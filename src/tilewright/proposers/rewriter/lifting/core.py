@@ -7,7 +7,7 @@ from tree_sitter import Node
 from tilewright.proposers.c.syntax import identifiers, text_of
 from tilewright.proposers.rewriter.c_types import array_of
 from tilewright.proposers.rewriter.ir import Array, Assign, Dram
-from tilewright.proposers.rewriter.lifting.kinds import NotModelled, Pointer
+from tilewright.proposers.rewriter.lifting.symbolic_values import NotModelled, Pointer
 from tilewright.proposers.rewriter.lifting.values import Reader
 
 _Sum = tuple[tuple[tuple[float, Dram], ...], float]

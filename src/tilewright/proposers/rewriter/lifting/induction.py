@@ -23,7 +23,7 @@ from tilewright.proposers.rewriter.expr import (
 )
 from tilewright.proposers.rewriter.ir import Compare, Condition, Local
 from tilewright.proposers.rewriter.lifting.choice import choice
-from tilewright.proposers.rewriter.lifting.kinds import (
+from tilewright.proposers.rewriter.lifting.symbolic_values import (
     MARK,
     Flags,
     NotModelled,

@@ -20,14 +20,14 @@ from tilewright.proposers.c.syntax import (
     pointer_levels,
     text_of,
 )
-from tilewright.proposers.nesting import DEEPEST, nested_beyond
+from tilewright.proposers.nesting_limit import DEEPEST, nested_beyond
 from tilewright.proposers.rewriter.c_types import SIZES, array_of
 from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.ir import Array, Kernel, Opaque, walk
 from tilewright.proposers.rewriter.lifting.constants import declare_constants, structures
-from tilewright.proposers.rewriter.lifting.kinds import NotModelled
 from tilewright.proposers.rewriter.lifting.scope import Scope
 from tilewright.proposers.rewriter.lifting.statements import Lifter
+from tilewright.proposers.rewriter.lifting.symbolic_values import NotModelled
 from tilewright.proposers.rewriter.lifting.values import Reader
 from tilewright.proposers.rewriter.machine import Machine
 

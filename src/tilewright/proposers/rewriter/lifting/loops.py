@@ -25,7 +25,6 @@ from tilewright.proposers.rewriter.ir import (
 )
 from tilewright.proposers.rewriter.lifting.branches import Branches
 from tilewright.proposers.rewriter.lifting.choice import decided
-from tilewright.proposers.rewriter.lifting.forms import Form, form_of, never_again
 from tilewright.proposers.rewriter.lifting.induction import (
     Count,
     Marked,
@@ -34,9 +33,10 @@ from tilewright.proposers.rewriter.lifting.induction import (
     counted,
     mark_of,
 )
-from tilewright.proposers.rewriter.lifting.kinds import NotModelled, Value
+from tilewright.proposers.rewriter.lifting.loop_forms import Form, form_of, never_again
+from tilewright.proposers.rewriter.lifting.remaining_amounts import behind_last, steady
 from tilewright.proposers.rewriter.lifting.scope import Scope
-from tilewright.proposers.rewriter.lifting.steady import behind_last, steady
+from tilewright.proposers.rewriter.lifting.symbolic_values import NotModelled, Value
 
 MOST_LISTED = 16
 """Maximum number of iterations of a loop that may be written out."""

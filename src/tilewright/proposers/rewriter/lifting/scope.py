@@ -14,8 +14,8 @@ from tree_sitter import Node
 from tilewright.proposers.rewriter.expr import Bounds
 from tilewright.proposers.rewriter.ir import Array, Condition
 from tilewright.proposers.rewriter.lifting.choice import choice
-from tilewright.proposers.rewriter.lifting.kinds import NotModelled, Value
-from tilewright.proposers.rewriter.lifting.narrow import is_narrow, stored
+from tilewright.proposers.rewriter.lifting.narrow_integers import is_narrow, stored
+from tilewright.proposers.rewriter.lifting.symbolic_values import NotModelled, Value
 
 
 @dataclass

@@ -12,8 +12,8 @@ from tilewright.proposers.c.syntax import assigned, calls, identifiers, text_of
 from tilewright.proposers.rewriter.expr import Atom, Expr
 from tilewright.proposers.rewriter.ir import Body, Opaque
 from tilewright.proposers.rewriter.lifting.braces import initial
-from tilewright.proposers.rewriter.lifting.kinds import NotModelled, Pointer, Value
 from tilewright.proposers.rewriter.lifting.scope import Scope
+from tilewright.proposers.rewriter.lifting.symbolic_values import NotModelled, Pointer, Value
 from tilewright.proposers.rewriter.lifting.values import Reader
 from tilewright.proposers.rewriter.machine import Machine
 

@@ -23,9 +23,9 @@ from tilewright.proposers.rewriter.analysis.ranges import with_notes
 from tilewright.proposers.rewriter.ir import Body, Command, Opaque, Stmt
 from tilewright.proposers.rewriter.lifting.calls import Calls
 from tilewright.proposers.rewriter.lifting.constants import declare_enumerators
-from tilewright.proposers.rewriter.lifting.kinds import NotModelled
 from tilewright.proposers.rewriter.lifting.loops import Loops
 from tilewright.proposers.rewriter.lifting.scope import Scope
+from tilewright.proposers.rewriter.lifting.symbolic_values import NotModelled
 from tilewright.proposers.rewriter.lifting.variables import Variables
 
 

@@ -28,7 +28,9 @@ from tilewright.proposers.rewriter.lifting.arithmetic import (
     looked_up,
 )
 from tilewright.proposers.rewriter.lifting.choice import as_number, choice, decided, negated
-from tilewright.proposers.rewriter.lifting.kinds import (
+from tilewright.proposers.rewriter.lifting.narrow_integers import stored
+from tilewright.proposers.rewriter.lifting.scope import Scope
+from tilewright.proposers.rewriter.lifting.symbolic_values import (
     Either,
     Flags,
     NotModelled,
@@ -40,8 +42,6 @@ from tilewright.proposers.rewriter.lifting.kinds import (
     Value,
     Word,
 )
-from tilewright.proposers.rewriter.lifting.narrow import stored
-from tilewright.proposers.rewriter.lifting.scope import Scope
 from tilewright.proposers.rewriter.machine import Machine
 
 _POINTER = 8

@@ -20,7 +20,10 @@ from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.ir import Body, Text
 from tilewright.proposers.rewriter.lifting.braces import initial, length, unset
 from tilewright.proposers.rewriter.lifting.core import assignment, local_array
-from tilewright.proposers.rewriter.lifting.kinds import (
+from tilewright.proposers.rewriter.lifting.narrow_integers import stored
+from tilewright.proposers.rewriter.lifting.scope import Scope
+from tilewright.proposers.rewriter.lifting.state import Lifting, fits
+from tilewright.proposers.rewriter.lifting.symbolic_values import (
     NotModelled,
     Pointer,
     Record,
@@ -28,9 +31,6 @@ from tilewright.proposers.rewriter.lifting.kinds import (
     Table,
     Value,
 )
-from tilewright.proposers.rewriter.lifting.narrow import stored
-from tilewright.proposers.rewriter.lifting.scope import Scope
-from tilewright.proposers.rewriter.lifting.state import Lifting, fits
 
 
 class Variables(Lifting):

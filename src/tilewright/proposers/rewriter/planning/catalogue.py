@@ -42,10 +42,9 @@ from tilewright.proposers.rewriter.planning.text_arguments import (
 from tilewright.proposers.rewriter.rewrites.coalesce import coalesce
 from tilewright.proposers.rewriter.rewrites.compact import roll_up
 from tilewright.proposers.rewriter.rewrites.dataflow import sum_in_memory
-from tilewright.proposers.rewriter.rewrites.dead import remove_dead_moves
-from tilewright.proposers.rewriter.rewrites.early import load_early
+from tilewright.proposers.rewriter.rewrites.dead_moves import remove_dead_moves
+from tilewright.proposers.rewriter.rewrites.early_loads import load_early
 from tilewright.proposers.rewriter.rewrites.fences import spare_fences
-from tilewright.proposers.rewriter.rewrites.forward import carry, forward, share
 from tilewright.proposers.rewriter.rewrites.hoist import hoist_configuration
 from tilewright.proposers.rewriter.rewrites.interleave import interleave
 from tilewright.proposers.rewriter.rewrites.invariant import hoist_loads
@@ -53,18 +52,19 @@ from tilewright.proposers.rewriter.rewrites.loops import interchange, split_tail
 from tilewright.proposers.rewriter.rewrites.multibuffer import multibuffer
 from tilewright.proposers.rewriter.rewrites.offload import offload
 from tilewright.proposers.rewriter.rewrites.overwrite import overwrite
-from tilewright.proposers.rewriter.rewrites.own_rows import give_own_rows
 from tilewright.proposers.rewriter.rewrites.packing import pack_blocks
 from tilewright.proposers.rewriter.rewrites.pipeline import prefetch, prefetch_in_nest
-from tilewright.proposers.rewriter.rewrites.remove import remove_settings
+from tilewright.proposers.rewriter.rewrites.private_rows import give_own_rows
+from tilewright.proposers.rewriter.rewrites.redundant_commands import remove_settings
 from tilewright.proposers.rewriter.rewrites.retile import retile
 from tilewright.proposers.rewriter.rewrites.reuse import reuse_latched
 from tilewright.proposers.rewriter.rewrites.stagger import stagger
-from tilewright.proposers.rewriter.rewrites.strength import count_iterations
+from tilewright.proposers.rewriter.rewrites.store_forwarding import carry, forward, share
+from tilewright.proposers.rewriter.rewrites.strength_reduction import count_iterations
 from tilewright.proposers.rewriter.rewrites.structure import fuse, split
 from tilewright.proposers.rewriter.rewrites.transpose import transpose
+from tilewright.proposers.rewriter.rewrites.unrolled_moves import write_moves_out
 from tilewright.proposers.rewriter.rewrites.widen import widened_everywhere
-from tilewright.proposers.rewriter.rewrites.written_out import write_moves_out
 
 RAISE = "raise"
 """The technique that discards the schedule. Plans that return to the computation use it."""

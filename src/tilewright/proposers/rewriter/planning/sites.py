@@ -17,8 +17,8 @@ from tilewright.proposers.rewriter.planning.parameters import (
     unroll_factors,
 )
 from tilewright.proposers.rewriter.rewrites.promote import depends_on
-from tilewright.proposers.rewriter.rewrites.straight import block_loops
-from tilewright.proposers.rewriter.rewrites.strength import divided_by
+from tilewright.proposers.rewriter.rewrites.straight_line import block_loops
+from tilewright.proposers.rewriter.rewrites.strength_reduction import divided_by
 
 Arguments: TypeAlias = tuple[str, ...]
 

@@ -17,7 +17,7 @@ from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.planning.catalogue import CATALOGUE
 from tilewright.proposers.rewriter.planning.sites import Arguments, SameBody
 from tilewright.proposers.rewriter.rewrites.dependence import SettingsInside
-from tilewright.proposers.rewriter.rewrites.settle import place_settings
+from tilewright.proposers.rewriter.rewrites.place_settings import place_settings
 
 
 @dataclass(frozen=True, slots=True)

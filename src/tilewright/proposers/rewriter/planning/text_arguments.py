@@ -17,11 +17,11 @@ from tilewright.proposers.rewriter.raising.raised import raised
 from tilewright.proposers.rewriter.rewrites.loops import interchange
 from tilewright.proposers.rewriter.rewrites.multibuffer import multibuffer
 from tilewright.proposers.rewriter.rewrites.pipeline import delay_stores
+from tilewright.proposers.rewriter.rewrites.place_settings import with_forms_apart
 from tilewright.proposers.rewriter.rewrites.promote import promote
 from tilewright.proposers.rewriter.rewrites.retile import retile
 from tilewright.proposers.rewriter.rewrites.reuse import reuse_latched
-from tilewright.proposers.rewriter.rewrites.separate import separated
-from tilewright.proposers.rewriter.rewrites.settle import with_forms_apart
+from tilewright.proposers.rewriter.rewrites.separate_rows import separated
 from tilewright.proposers.rewriter.rewrites.structure import peel
 from tilewright.proposers.rewriter.rewrites.widen import widened_everywhere
 

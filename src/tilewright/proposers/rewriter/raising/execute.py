@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from tilewright.core.errors import InputError
 from tilewright.proposers.c.preprocess import expanded
 from tilewright.proposers.c.syntax import parse
-from tilewright.proposers.nesting import DEEPEST, nested_beyond
+from tilewright.proposers.nesting_limit import DEEPEST, nested_beyond
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.raising.data import WITH_DATA, Data, Element, Undecided
 from tilewright.proposers.rewriter.raising.translate import Translator

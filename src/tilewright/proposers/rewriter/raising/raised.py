@@ -9,8 +9,8 @@ from tilewright.proposers.rewriter.analysis.ranges import simplify
 from tilewright.proposers.rewriter.ir import Kernel
 from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.raising.batched_columns import copied_arrays, side_by_side
 from tilewright.proposers.rewriter.raising.computation import Computation
-from tilewright.proposers.rewriter.raising.depth import deepened
 from tilewright.proposers.rewriter.raising.execute import NotRaised, executed
 from tilewright.proposers.rewriter.raising.flow import computation
 from tilewright.proposers.rewriter.raising.generate import generated
@@ -19,7 +19,7 @@ from tilewright.proposers.rewriter.raising.merged_axes import with_merged_axis
 from tilewright.proposers.rewriter.raising.nests import nests
 from tilewright.proposers.rewriter.raising.own_arrays import names_in, numbered
 from tilewright.proposers.rewriter.raising.places import AxisEnds
-from tilewright.proposers.rewriter.raising.side_by_side import copied_arrays, side_by_side
+from tilewright.proposers.rewriter.raising.product_depth import deepened
 
 
 @lru_cache(maxsize=16)

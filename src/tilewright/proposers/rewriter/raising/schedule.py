@@ -34,7 +34,7 @@ from tilewright.proposers.rewriter.raising.operands import setting, strides
 from tilewright.proposers.rewriter.raising.own_arrays import declared, names_in, numbered
 from tilewright.proposers.rewriter.raising.repeats import Repeat, Single, Term, loops_of
 from tilewright.proposers.rewriter.raising.translation.parts import SPACING
-from tilewright.proposers.rewriter.rewrites.first_times import joined
+from tilewright.proposers.rewriter.rewrites.unpeel_first import joined
 
 MOST_COMMANDS = 1_000_000
 """Maximum number of commands of a run in which loops are searched for."""

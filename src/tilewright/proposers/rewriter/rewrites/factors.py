@@ -22,7 +22,7 @@ from tilewright.proposers.rewriter.ir import (
 )
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.rewrites.block_moves import product_commands, scaled
-from tilewright.proposers.rewriter.rewrites.straight import free_rows
+from tilewright.proposers.rewriter.rewrites.straight_line import free_rows
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Edits:
     taken: set[tuple[str, int]] = field(default_factory=set)
 
 
-def put_operand(
+def replace_operand(
     new: dict[Stmt, list[Stmt]], command: Command, operand: int, value: Operand
 ) -> None:
     """Replace one operand of a command in its latest version."""
@@ -69,7 +69,7 @@ def scale_product(block: Block, member: Command, factor: float, edits: Edits) ->
     operands = (*copy.operands[:at], target, *copy.operands[at + 1 :])
     edits.new.setdefault(load, [load]).append(replace(copy, operands=operands, notes=()))
     shift = streamed.local.row - min(web.rows)
-    put_operand(edits.new, use, streamed.operand, replace(streamed.local, row=shift + position))
+    replace_operand(edits.new, use, streamed.operand, replace(streamed.local, row=shift + position))
 
 
 def _scale_outside(
@@ -116,7 +116,7 @@ def _scale_outside(
             _scaled_copy(source, machine, factor, shift),
         )
     shifted = replace(streamed.local, row=streamed.local.row + known[0])
-    put_operand(edits.new, use, streamed.operand, shifted)
+    replace_operand(edits.new, use, streamed.operand, shifted)
 
 
 def _only_loads(stmt: Stmt, machine: Machine) -> bool:

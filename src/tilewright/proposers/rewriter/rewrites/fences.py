@@ -27,7 +27,7 @@ from tilewright.proposers.rewriter.ir import (
     rebuilt,
 )
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.rewrites.remove import last_fences, remove_fences
+from tilewright.proposers.rewriter.rewrites.redundant_commands import last_fences, remove_fences
 
 LONGEST = 20_000
 """Maximum number of commands of a kernel that is followed access by access."""

@@ -11,7 +11,7 @@ from tilewright.proposers.rewriter.analysis.settings import own_setting, with_se
 from tilewright.proposers.rewriter.analysis.touched_rows import touches
 from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.ir import Command, Loop, Operand, Stmt, commands
-from tilewright.proposers.rewriter.rewrites.straight import free_rows, moved, on_block
+from tilewright.proposers.rewriter.rewrites.straight_line import free_rows, moved, on_block
 
 
 @on_block

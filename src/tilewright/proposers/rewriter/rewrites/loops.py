@@ -20,7 +20,7 @@ from tilewright.proposers.rewriter.ir import (
 )
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.rewrites.dependence import check_independent
-from tilewright.proposers.rewriter.rewrites.latched import check_nothing_kept
+from tilewright.proposers.rewriter.rewrites.kept_operands import check_nothing_kept
 from tilewright.proposers.rewriter.rewrites.ordering import check_fences
 
 MAX_UNROLLED = 96

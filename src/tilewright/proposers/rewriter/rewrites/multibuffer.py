@@ -10,7 +10,7 @@ from tilewright.proposers.rewriter.expr import Expr, quotient, remainder, var
 from tilewright.proposers.rewriter.ir import Body, Kernel, Loop
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.rewrites.dependence import check_private
-from tilewright.proposers.rewriter.rewrites.undo import plain
+from tilewright.proposers.rewriter.rewrites.plain_buffers import plain
 
 
 def multibuffer(

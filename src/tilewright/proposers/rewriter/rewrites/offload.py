@@ -30,9 +30,9 @@ from tilewright.proposers.rewriter.rewrites.block_moves import (
     product_commands,
     store_of,
 )
-from tilewright.proposers.rewriter.rewrites.factors import Edits, put_operand, scale_product
+from tilewright.proposers.rewriter.rewrites.factors import Edits, replace_operand, scale_product
 from tilewright.proposers.rewriter.rewrites.fences import is_ordered
-from tilewright.proposers.rewriter.rewrites.straight import on_block
+from tilewright.proposers.rewriter.rewrites.straight_line import on_block
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +254,7 @@ def _summed(
     begun = bool(loads)
     for _, touch, factor in writes:
         local = adding(space, row, block.machine) if begun else Local(space, Expr(row))
-        put_operand(new, touch.command, touch.operand, local)
+        replace_operand(new, touch.command, touch.operand, local)
         begun = True
         if factor != 1.0:
             scale_product(block, touch.command, factor, edits)

@@ -25,7 +25,7 @@ from tilewright.proposers.rewriter.ir import (
     rebuilt,
 )
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.rewrites.undo import loaded_in_turn
+from tilewright.proposers.rewriter.rewrites.plain_buffers import loaded_in_turn
 
 
 def overwrite(kernel: Kernel, machine: Machine, buffer_name: str) -> Kernel:

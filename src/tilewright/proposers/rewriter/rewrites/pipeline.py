@@ -40,7 +40,7 @@ from tilewright.proposers.rewriter.rewrites.ordering import (
     check_loads_ahead,
     check_stores_behind,
 )
-from tilewright.proposers.rewriter.rewrites.undo import plain
+from tilewright.proposers.rewriter.rewrites.plain_buffers import plain
 
 
 def prefetch(kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop, slots: int) -> Kernel:

@@ -39,7 +39,7 @@ from tilewright.proposers.rewriter.rewrites.dependence import (
     uses_older,
 )
 from tilewright.proposers.rewriter.rewrites.ordering import check_fences
-from tilewright.proposers.rewriter.rewrites.undo import plain
+from tilewright.proposers.rewriter.rewrites.plain_buffers import plain
 from tilewright.proposers.rewriter.rewrites.window import find_box
 
 

@@ -27,7 +27,7 @@ from tilewright.proposers.rewriter.ir import (
 )
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.rewrites.dependence import check_private, check_stores
-from tilewright.proposers.rewriter.rewrites.latched import (
+from tilewright.proposers.rewriter.rewrites.kept_operands import (
     check_nothing_kept,
     keeps_across,
     keeps_first,

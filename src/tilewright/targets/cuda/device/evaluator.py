@@ -14,8 +14,14 @@ from pathlib import Path
 from tilewright.core.records import Artifact, Candidate, Failed, Measured, Verdict, Workload
 from tilewright.core.roles import NOTHING_CHECKED, Checker
 from tilewright.native.calls import CallFailedError
+from tilewright.native.candidate_timing import (
+    OpenKernel,
+    Timed,
+    TimedKernel,
+    confirm_against,
+    time_against,
+)
 from tilewright.native.settings import LATENCY, EvaluationSettings
-from tilewright.native.timed import OpenKernel, Timed, TimedKernel, confirm_against, time_against
 from tilewright.parts.case import Case
 from tilewright.parts.cases import Cases
 from tilewright.parts.problem import DrawsInputs, Problem

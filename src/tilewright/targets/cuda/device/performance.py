@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilewright.core.records import Failed, Workload
-from tilewright.native.plausible import BEYOND_BELIEF, beyond_belief, times_the_peak
+from tilewright.native.plausibility import IMPLAUSIBLE, implausible, times_the_peak
 from tilewright.parts.inputs import bytes_of
 from tilewright.targets.cuda.device.peaks import Peaks
 from tilewright.targets.cuda.device.process import DeviceFacts
@@ -77,8 +77,8 @@ def too_fast(
     if peaks.quantity == "nominal":
         return None, ()  # the rate of the tensor cores is not known
     excess = times_the_peak(workload, latency_s, peaks.most_products_per_s)
-    if needed or excess <= BEYOND_BELIEF:
-        return beyond_belief(workload, excess, ""), ()
+    if needed or excess <= IMPLAUSIBLE:
+        return implausible(workload, excess, ""), ()
     warning = (
         f"{excess:.1f} times the multiply-adds per second that this GPU does at best: the kernel "
         "needs fewer of them than the workload's definition, or the measurement is wrong."

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from tilewright.parts.languages import PYTHON
 from tilewright.parts.source_rules import MAX_SOURCE_BYTES
 from tilewright.parts.untrusted_python import UnparsableError, parsed, with_depths
-from tilewright.targets.cuda.models.surface import MODEL, is_loader, require_plain
-from tilewright.targets.cuda.models.unread import NotReadError, WrongError
+from tilewright.targets.cuda.models.allowed_python import MODEL, is_loader, require_plain
+from tilewright.targets.cuda.models.not_checked import NotReadError, WrongError
 
 _DEEPEST, _MOST_NODES = 100, 200_000
 _LARGEST, _HUGE = 1 << 62, 1 << 64

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tilewright.core.records import Argument
 from tilewright.targets.cuda.device.baselines import in_every_way
-from tilewright.targets.cuda.models.form import Form
+from tilewright.targets.cuda.models.answer_arguments import Form
 
 _PLAIN = (bool, int, float, str, type(None))
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 
 from tilewright.core.records import Argument
 from tilewright.targets.cuda.models.answer import Answer, constant, name_of, shown
-from tilewright.targets.cuda.models.form import Form, Unread
-from tilewright.targets.cuda.models.unread import NotReadError
+from tilewright.targets.cuda.models.answer_arguments import Form, UnsupportedArgument
+from tilewright.targets.cuda.models.not_checked import NotReadError
 
 NAMESPACE = "tw_answer"
 TYPES = {
@@ -221,7 +221,7 @@ class Translation:
             found = self.names[name]
             if isinstance(found, Unknown):
                 raise found.error
-            if isinstance(found, Unread):
+            if isinstance(found, UnsupportedArgument):
                 raise NotReadError(f"{name} is {found.what}", node.lineno)
             return self._state(found)
         if name is not None and name.startswith("self."):

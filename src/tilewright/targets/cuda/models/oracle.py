@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.core.errors import WorkloadError
-from tilewright.parts.users_code import REFERENCE_TIMEOUT_S
+from tilewright.parts.user_code import REFERENCE_TIMEOUT_S
 from tilewright.sandbox import Limits, open_folder
 from tilewright.sandbox.child import Channel
 from tilewright.targets.cuda.other_python import (

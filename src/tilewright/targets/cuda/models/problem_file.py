@@ -13,7 +13,7 @@ from typing import Any
 from tilewright.core.errors import WorkloadError
 from tilewright.core.files import MAX_TEXT_BYTES, read_text
 from tilewright.core.records import Argument, Workload
-from tilewright.targets.cuda.models.form import Form, Unread
+from tilewright.targets.cuda.models.answer_arguments import Form, UnsupportedArgument
 from tilewright.targets.cuda.models.forward import TYPES
 from tilewright.targets.cuda.models.oracle import process_of
 from tilewright.targets.cuda.models.torch_problem import Given, TorchProblem
@@ -137,7 +137,7 @@ def _plain(said: Mapping[str, Any]) -> object:
         return said["value"]
     if "list" in said and isinstance(said["list"], Sequence):
         return tuple(said["list"])
-    return Unread(f"of type {said.get('unknown')}")
+    return UnsupportedArgument(f"of type {said.get('unknown')}")
 
 
 def in_words(constants: Mapping[str, int]) -> str:

@@ -19,11 +19,11 @@ from tilewright.parts.languages import PYTHON
 from tilewright.parts.problem import Problem
 from tilewright.targets.cuda.device.gpus import find_gpu
 from tilewright.targets.cuda.kernelbench import wrong_products
+from tilewright.targets.cuda.models.answer_arguments import Form, form_of
 from tilewright.targets.cuda.models.answers import first_answer, in_pytorch
 from tilewright.targets.cuda.models.baselines import baselines_of_model
 from tilewright.targets.cuda.models.checkout import CHECKOUT, file_of
 from tilewright.targets.cuda.models.derived import Derived, derive
-from tilewright.targets.cuda.models.form import Form, form_of
 from tilewright.targets.cuda.models.oracle import find_torch
 from tilewright.targets.cuda.models.problem_file import in_words, read_problem
 from tilewright.targets.cuda.models.task import ModelTask

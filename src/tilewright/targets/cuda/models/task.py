@@ -16,11 +16,11 @@ from tilewright.parts.problem import DrawsInputs
 from tilewright.targets.cuda.device.evaluator import DeviceEvaluation
 from tilewright.targets.cuda.emulation import Run
 from tilewright.targets.cuda.kernelbench import accepted_at, uniform
+from tilewright.targets.cuda.models.answer_arguments import Form
 from tilewright.targets.cuda.models.answers import hostile_answers
-from tilewright.targets.cuda.models.form import Form
+from tilewright.targets.cuda.models.not_checked import NotReadError, WrongError
 from tilewright.targets.cuda.models.torch_problem import AS_GIVEN, TorchProblem
 from tilewright.targets.cuda.models.translation import located, translate
-from tilewright.targets.cuda.models.unread import NotReadError, WrongError
 from tilewright.targets.cuda.source import NO_KERNEL
 from tilewright.targets.cuda.task import CudaTask
 

@@ -13,8 +13,8 @@ import numpy as np
 from tilewright.core.errors import WorkloadError
 from tilewright.core.records import Argument, content_id
 from tilewright.parts import inputs
+from tilewright.parts.error_tracking import TrackedArray
 from tilewright.parts.float_error import HonestError, errors_of
-from tilewright.parts.followed import Followed
 from tilewright.parts.inputs import Array, bytes_of
 from tilewright.targets.cuda.models.oracle import process_of
 
@@ -64,7 +64,7 @@ class TorchProblem:
     fingerprint: str = ""
     """A digest of the user's code and of the constants that were changed."""
     _drawn: dict[bool, tuple[int, Mapping[str, Array]]] = field(default_factory=dict)
-    _known: dict[str, Mapping[str, Followed]] = field(default_factory=dict)
+    _known: dict[str, Mapping[str, TrackedArray]] = field(default_factory=dict)
     _seed: int = 0
     _rng: np.random.Generator | None = None
     _of_case: set[str] = field(default_factory=set)
@@ -116,7 +116,7 @@ class TorchProblem:
             self._drawn[held] = seed, self._asked("draw", arrays, seed=seed, part=part)
         return self._drawn[held][1]
 
-    def reference(self, given: Mapping[str, Array]) -> Mapping[str, Followed]:
+    def reference(self, given: Mapping[str, Array]) -> Mapping[str, TrackedArray]:
         """Outputs in float64 with their deviations."""
         data = self._data(given)
         key = hashlib.sha256(data).hexdigest()
@@ -126,7 +126,7 @@ class TorchProblem:
             self._known[key] = self._expected(data)
         return self._known[key]
 
-    def _expected(self, data: bytes) -> Mapping[str, Followed]:
+    def _expected(self, data: bytes) -> Mapping[str, TrackedArray]:
         doubles = [
             Argument(f"{i} {o.name}", o.shape, "float64", "output")
             for o in self.given.outputs
@@ -134,7 +134,7 @@ class TorchProblem:
         ]
         arrays = self._asked("expected", doubles, data, draws=_DRAWS, seed=1)
         return {
-            o.name: Followed(arrays[f"exact {o.name}"], arrays[f"deviation {o.name}"], [], ())
+            o.name: TrackedArray(arrays[f"exact {o.name}"], arrays[f"deviation {o.name}"], [], ())
             for o in self.given.outputs
         }
 
@@ -152,7 +152,7 @@ class TorchProblem:
         return {
             name: errors_of(
                 name,
-                [Followed(e.exact, e.deviation, [arrays[f"{w} {name}"] for w in ways], ())],
+                [TrackedArray(e.exact, e.deviation, [arrays[f"{w} {name}"] for w in ways], ())],
                 HONEST,
                 COARSER,
             )

@@ -22,9 +22,9 @@ from tilewright.targets.cuda.models.answer import (
     Text,
     read_answer,
 )
-from tilewright.targets.cuda.models.form import Form
+from tilewright.targets.cuda.models.answer_arguments import Form
 from tilewright.targets.cuda.models.forward import NAMESPACE, TYPES, Tensor, Translation
-from tilewright.targets.cuda.models.unread import NotReadError, WrongError
+from tilewright.targets.cuda.models.not_checked import NotReadError, WrongError
 from tilewright.targets.cuda.source import HEADERS, refused
 
 HEADER = "tilewright_tensors.h"

@@ -10,7 +10,7 @@ from tilewright.core.records import Failed
 from tilewright.targets.cuda.cpu_program import not_checked
 from tilewright.targets.cuda.device.build import LOADING
 from tilewright.targets.cuda.device.evaluator import DeviceEvaluation
-from tilewright.targets.cuda.emulation import Ran, Run
+from tilewright.targets.cuda.emulation import Run, RunResult
 from tilewright.targets.cuda.evaluation import MOST_OPERATIONS, CudaEvaluation
 from tilewright.targets.cuda.launcher import call
 from tilewright.targets.cuda.nvcc import Compiled, Nvcc, Resources, read_resources
@@ -90,7 +90,7 @@ class TritonEvaluation(CudaEvaluation):
         """The text itself, which is interpreted."""
         return source.encode()
 
-    def ran(self, program: bytes, runs: Sequence[Run]) -> Ran:
+    def ran(self, program: bytes, runs: Sequence[Run]) -> RunResult:
         """The results of runs in the interpreter, with the launches of the compiled kernel."""
         source = program.decode()
         launches = self.launches.get(source, ())
@@ -98,7 +98,7 @@ class TritonEvaluation(CudaEvaluation):
             source, self.compared.arguments, tuple(self.sizes.values()), runs,
             self.settings.simulation_timeout_s * _SLOWER,
         )  # fmt: skip
-        return Ran(found.outputs, launches, found.failed)
+        return RunResult(found.outputs, launches, found.failed)
 
     def race(self, source: str, run: Run) -> Failed | None:
         """None, because the interpreter has looked for races in every run."""

@@ -16,7 +16,7 @@ from tilewright.core.records import Argument, Failed
 from tilewright.parts.inputs import bytes_of
 from tilewright.parts.languages import PYTHON
 from tilewright.sandbox import Limits, Sandbox, open_folder, read_output
-from tilewright.targets.cuda.emulation import Ran, Run, read_outputs, write_inputs
+from tilewright.targets.cuda.emulation import Run, RunResult, read_outputs, write_inputs
 from tilewright.targets.cuda.other_python import (
     FoundPython,
     environment,
@@ -84,7 +84,7 @@ def record(
 def interpret(
     source: str, arguments: Sequence[Argument], sizes: Sequence[int], runs: Sequence[Run],
     timeout_s: float,
-) -> Ran:  # fmt: skip
+) -> RunResult:  # fmt: skip
     """Execute all runs with Triton's interpreter in one process, one after the other."""
     written = bytes_of(a for a in arguments if a.is_written)
     with open_folder("tilewright-triton-") as name:
@@ -107,7 +107,7 @@ def interpret(
             failed = Failed(
                 "check", "crash", "the process of the kernel ended before its last run."
             )
-    return Ran(tuple(outputs), (), failed)
+    return RunResult(tuple(outputs), (), failed)
 
 
 def _called(arguments: Sequence[Argument], sizes: Sequence[int]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from tilewright.core.errors import InputError, InternalError
 from tilewright.core.records import FailureKind
-from tilewright.parts.compiled import require_current
+from tilewright.parts.extension_check import require_current
 from tilewright.targets.gemmini.causes import EXCLUSIVE
 from tilewright.targets.gemmini.parameters import SimConfig
 from tilewright.targets.gemmini.sim import _cosim

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.targets.trainium.destinations import read, tile
 from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.execution import Execution
-from tilewright.targets.trainium.landing import read, tile
 from tilewright.targets.trainium.tiles.index import Index, of_tile
 from tilewright.targets.trainium.tiles.indexing import indexed, sliced
 from tilewright.targets.trainium.tiles.view import View

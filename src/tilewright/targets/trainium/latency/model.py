@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.parts.compiled import require_current
+from tilewright.parts.extension_check import require_current
 from tilewright.targets.trainium.latency import _schedule
 from tilewright.targets.trainium.latency.capacity import Capacity, examine
 from tilewright.targets.trainium.latency.compiling import compiled

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tilewright.targets.trainium.errors import KernelError
-from tilewright.targets.trainium.execution import Execution
-from tilewright.targets.trainium.landing import (
+from tilewright.targets.trainium.destinations import (
     destination,
     numbers,
     record_result,
     tile,
     write,
 )
+from tilewright.targets.trainium.errors import KernelError
+from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.operations.copies import tensor_copy
 from tilewright.targets.trainium.operations.elementwise import named, tensor_scalar
 from tilewright.targets.trainium.operations.functions import activation as function_of

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.targets.trainium.errors import KernelError
-from tilewright.targets.trainium.execution import Execution, copy_landed
-from tilewright.targets.trainium.landing import (
+from tilewright.targets.trainium.destinations import (
     check_writable,
     joined,
     read,
     write,
 )
+from tilewright.targets.trainium.errors import KernelError
+from tilewright.targets.trainium.execution import Execution, copy_landed
 from tilewright.targets.trainium.operations import copies, transfers
 from tilewright.targets.trainium.operations.binary import binary
 from tilewright.targets.trainium.operations.elementwise import named, tensor_tensor

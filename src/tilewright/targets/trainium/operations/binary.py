@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilewright.targets.trainium.errors import KernelError
-from tilewright.targets.trainium.execution import Execution
-from tilewright.targets.trainium.landing import (
+from tilewright.targets.trainium.destinations import (
     tile,
 )
+from tilewright.targets.trainium.errors import KernelError
+from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.operations.copies import broadcast_to
 from tilewright.targets.trainium.operations.elementwise import (
     named,

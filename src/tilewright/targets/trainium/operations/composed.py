@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tilewright.targets.trainium.errors import KernelError
-from tilewright.targets.trainium.execution import Execution
-from tilewright.targets.trainium.landing import (
+from tilewright.targets.trainium.destinations import (
     tile,
 )
+from tilewright.targets.trainium.errors import KernelError
+from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.operations.activations import unary
 from tilewright.targets.trainium.operations.binary import binary
 from tilewright.targets.trainium.operations.elementwise import (

@@ -7,9 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilewright.targets.trainium.errors import KernelError
-from tilewright.targets.trainium.execution import Execution
-from tilewright.targets.trainium.landing import (
+from tilewright.targets.trainium.destinations import (
     check_writable,
     destination,
     in_sbuf,
@@ -18,6 +16,8 @@ from tilewright.targets.trainium.landing import (
     tile,
     write,
 )
+from tilewright.targets.trainium.errors import KernelError
+from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.operations.engines import chosen
 from tilewright.targets.trainium.tiles.dtypes import DType
 from tilewright.targets.trainium.tiles.index import Mask

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from tilewright.targets.trainium.destinations import check_writable, in_sbuf, read, tile, write
 from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.execution import Execution
-from tilewright.targets.trainium.landing import check_writable, in_sbuf, read, tile, write
 from tilewright.targets.trainium.operations.functions import name_of
 from tilewright.targets.trainium.operations.transfers import added, tensor
 from tilewright.targets.trainium.tiles.dtypes import as_float32

@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.targets.trainium.errors import KernelError
-from tilewright.targets.trainium.execution import Execution
-from tilewright.targets.trainium.landing import (
+from tilewright.targets.trainium.destinations import (
     destination,
     in_sbuf,
     numbers,
@@ -18,6 +16,8 @@ from tilewright.targets.trainium.landing import (
     tile,
     write,
 )
+from tilewright.targets.trainium.errors import KernelError
+from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.operations.engines import chosen
 from tilewright.targets.trainium.operations.functions import (
     BITWISE,

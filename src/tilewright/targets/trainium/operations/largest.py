@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilewright.targets.trainium.errors import KernelError
-from tilewright.targets.trainium.execution import Execution
-from tilewright.targets.trainium.landing import (
+from tilewright.targets.trainium.destinations import (
     check_writable,
     destination,
     numbers,
@@ -14,6 +12,8 @@ from tilewright.targets.trainium.landing import (
     tile,
     write,
 )
+from tilewright.targets.trainium.errors import KernelError
+from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.operations.selection import newer_chip
 from tilewright.targets.trainium.tiles.dtypes import BFLOAT16, UINT32, DType
 from tilewright.targets.trainium.tiles.index import Mask

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilewright.targets.trainium.errors import KernelError
-from tilewright.targets.trainium.execution import Execution
-from tilewright.targets.trainium.landing import (
+from tilewright.targets.trainium.destinations import (
     destination,
     in_sbuf,
     numbers,
@@ -15,6 +13,8 @@ from tilewright.targets.trainium.landing import (
     tile,
     write,
 )
+from tilewright.targets.trainium.errors import KernelError
+from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.operations.engines import chosen
 from tilewright.targets.trainium.tiles.dtypes import (
     BFLOAT16,

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.targets.trainium.errors import KernelError
-from tilewright.targets.trainium.execution import Execution
-from tilewright.targets.trainium.landing import (
+from tilewright.targets.trainium.destinations import (
     numbers,
     read,
     tile,
 )
+from tilewright.targets.trainium.errors import KernelError
+from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.tiles.dtypes import (
     BOOL,
     FLOAT32,

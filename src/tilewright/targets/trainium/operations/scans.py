@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.targets.trainium.execution import Execution
-from tilewright.targets.trainium.landing import (
+from tilewright.targets.trainium.destinations import (
     destination,
     numbers,
     record_result,
     tile,
     write,
 )
+from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.operations.elementwise import (
     _two_ops,
 )

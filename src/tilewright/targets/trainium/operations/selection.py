@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.targets.trainium.errors import KernelError
-from tilewright.targets.trainium.execution import Execution
-from tilewright.targets.trainium.landing import (
+from tilewright.targets.trainium.destinations import (
     check_writable,
     destination,
     numbers,
@@ -17,6 +15,8 @@ from tilewright.targets.trainium.landing import (
     tile,
     write,
 )
+from tilewright.targets.trainium.errors import KernelError
+from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.operations.activations import ReduceCommand
 from tilewright.targets.trainium.operations.functions import alu, name_of, neutral, reduced
 from tilewright.targets.trainium.operations.operands import (

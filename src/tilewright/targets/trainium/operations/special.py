@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.targets.trainium.errors import KernelError, shown
-from tilewright.targets.trainium.execution import Execution
-from tilewright.targets.trainium.landing import (
+from tilewright.targets.trainium.destinations import (
     check_writable,
     destination,
     in_sbuf,
@@ -19,6 +17,8 @@ from tilewright.targets.trainium.landing import (
     tile,
     write,
 )
+from tilewright.targets.trainium.errors import KernelError, shown
+from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.operations.functions import alu, name_of
 from tilewright.targets.trainium.tiles.dtypes import FLOAT32, DType, Values
 from tilewright.targets.trainium.tiles.fitting import fit_mask

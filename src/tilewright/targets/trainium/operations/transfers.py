@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from tilewright.targets.trainium.errors import KernelError, not_supported
-from tilewright.targets.trainium.execution import Execution
-from tilewright.targets.trainium.landing import (
+from tilewright.targets.trainium.destinations import (
     check_writable,
     destination,
     in_sbuf,
@@ -16,6 +14,8 @@ from tilewright.targets.trainium.landing import (
     tile,
     write,
 )
+from tilewright.targets.trainium.errors import KernelError, not_supported
+from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.operations.functions import name_of
 from tilewright.targets.trainium.tiles.dtypes import DType, Values, as_float32
 from tilewright.targets.trainium.tiles.fitting import fits

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.core.records import Argument
+from tilewright.parts.error_tracking import TrackedArray, narrowed
 from tilewright.parts.float_error import follow
-from tilewright.parts.followed import Followed, narrowed
 from tilewright.parts.inputs import Array
 from tilewright.parts.problem import FormulaProblem, chosen
 from tilewright.targets.trainium.problems.digits import HALF, TRANSPOSING
@@ -104,12 +104,12 @@ class AttentionProblem(FormulaProblem):
         seen = np.tril(np.ones((q.shape[-2], q.shape[-2]), np.float32))
         return {"q": q, "k": k.swapaxes(-1, -2), "v": v, "seen": seen}
 
-    def reference(self, inputs: Mapping[str, Array]) -> dict[str, Followed]:
+    def reference(self, inputs: Mapping[str, Array]) -> dict[str, TrackedArray]:
         """All outputs, computed for some queries at a time, so that the scores are never stored
         completely."""
         operands = self.operands(inputs)
         queries = operands["q"].shape[-2]
-        found: dict[str, list[Followed]] = {}
+        found: dict[str, list[TrackedArray]] = {}
         for first in range(0, queries, _QUERIES):
             part = slice(first, first + _QUERIES)
             some = {

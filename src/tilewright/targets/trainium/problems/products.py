@@ -10,9 +10,9 @@ import numpy as np
 
 from tilewright.core.records import Argument
 from tilewright.parts.arithmetic import SINGLE
-from tilewright.parts.computed import computed
-from tilewright.parts.followed import Followed, narrowed
+from tilewright.parts.error_tracking import TrackedArray, narrowed
 from tilewright.parts.inputs import Array
+from tilewright.parts.lazy_arrays import computed
 from tilewright.parts.problem import FormulaProblem, chosen, products_of, sampled_product
 from tilewright.targets.trainium.problems.digits import HALF
 from tilewright.targets.trainium.shapes import Shape
@@ -96,7 +96,7 @@ class ProductProblem(FormulaProblem):
             left, right = np.stack(patches), operands["filt"][places[:, 1]].reshape(len(places), -1)
         return products_of(left.astype(np.float32), right.astype(np.float32))
 
-    def reference(self, inputs: Mapping[str, Array]) -> dict[str, Followed]:
+    def reference(self, inputs: Mapping[str, Array]) -> dict[str, TrackedArray]:
         """All outputs. The deviations are those of sums whose terms have the same mean square."""
         if self._kind == "gemm":
             left = inputs["lhsT"].astype(np.float64).T
@@ -110,7 +110,7 @@ class ProductProblem(FormulaProblem):
         share = 0.0 if inputs_are_half(inputs) else 2 * 4.0**-HALF
         factor = (share + SINGLE.unit_roundoff**2) / self.reduction
         deviations = _Deviations(exact.reshape(-1), norms, factor, 2.0**-self._output_digits)
-        return {"out": Followed(exact, computed(deviations, exact.shape), [], ())}
+        return {"out": TrackedArray(exact, computed(deviations, exact.shape), [], ())}
 
 
 @dataclass(frozen=True)

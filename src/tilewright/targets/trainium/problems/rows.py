@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.parts.error_tracking import TrackedArray
 from tilewright.parts.float_error import follow
-from tilewright.parts.followed import Followed
 from tilewright.parts.inputs import Array
 from tilewright.parts.problem import FormulaProblem, chosen, sampled_rows
 from tilewright.targets.trainium.shapes import Shape
@@ -31,7 +31,7 @@ class RowProblem(FormulaProblem):
             return inputs
         return {**inputs, "ends": np.arange(inputs["x"].shape[1])}
 
-    def reference(self, inputs: Mapping[str, Array]) -> dict[str, Followed]:
+    def reference(self, inputs: Mapping[str, Array]) -> dict[str, TrackedArray]:
         """All outputs, computed for some rows at a time so that they stay in a processor's
         cache."""
         operands = self.operands(inputs)
@@ -44,7 +44,7 @@ class RowProblem(FormulaProblem):
             part = slice(first, first + step)
             found = follow(self.formula, {**operands, name: rows[part]})["out"]
             exact[part], deviation[part] = found.exact, found.deviation
-        return {"out": Followed(exact, deviation, [], ())}
+        return {"out": TrackedArray(exact, deviation, [], ())}
 
     def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:
         """`out` from the rows and, for normalisations, their weights."""

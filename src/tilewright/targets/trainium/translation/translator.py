@@ -20,13 +20,13 @@ from tilewright.targets.trainium.machine import Machine
 from tilewright.targets.trainium.program import Call, Program, parse, walked
 from tilewright.targets.trainium.recording import Recorder
 from tilewright.targets.trainium.trace import Loop, Tensor, Trace
-from tilewright.targets.trainium.translation.choosing import Choosing
 from tilewright.targets.trainium.translation.clipping import (
     Operands,
     UntranslatableError,
     places,
 )
 from tilewright.targets.trainium.translation.lines import ONES, Line, lines
+from tilewright.targets.trainium.translation.masked_selection import Choosing
 from tilewright.targets.trainium.translation.rolling import (
     Item,
     Made,

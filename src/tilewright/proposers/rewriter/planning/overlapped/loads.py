@@ -7,7 +7,7 @@ from tilewright.proposers.rewriter.estimate.cost import estimate
 from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.ir import commands
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planning.overlapped.made import Made, each_place, with_steps
+from tilewright.proposers.rewriter.planning.overlapped.extending import Made, each_place, with_steps
 from tilewright.proposers.rewriter.planning.overlapped.queries import (
     arrays_of,
     commands_issued,

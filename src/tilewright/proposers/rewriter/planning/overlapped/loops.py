@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.proposers.rewriter.analysis.ranges import env_of, labelled_loops, loops_in, trips
 from tilewright.proposers.rewriter.ir import Kernel, Loop, commands
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planning.overlapped.made import Made, first_way, with_steps
+from tilewright.proposers.rewriter.planning.overlapped.extending import Made, first_way, with_steps
 from tilewright.proposers.rewriter.planning.overlapped.queries import has_unit, loop_of_products
 from tilewright.proposers.rewriter.planning.steps import Step, steps_for
 

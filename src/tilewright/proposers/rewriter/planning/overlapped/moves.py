@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.proposers.rewriter.analysis.buffers import find_buffers
 from tilewright.proposers.rewriter.analysis.ranges import labelled_loops, trips
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planning.overlapped.made import Made, first_way, with_steps
+from tilewright.proposers.rewriter.planning.overlapped.extending import Made, first_way, with_steps
 from tilewright.proposers.rewriter.planning.overlapped.queries import (
     cycles_of_product,
     label_around_products,

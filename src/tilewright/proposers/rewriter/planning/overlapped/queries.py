@@ -8,7 +8,7 @@ from tilewright.proposers.rewriter.analysis.buffers import find_buffers
 from tilewright.proposers.rewriter.analysis.ranges import env_of, labelled_loops, loops_in, trips
 from tilewright.proposers.rewriter.ir import Body, Command, Dram, Kernel, Loop, children, commands
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planning.overlapped.made import Made
+from tilewright.proposers.rewriter.planning.overlapped.extending import Made
 
 
 def tile_loops(kernel: Kernel, machine: Machine) -> list[tuple[str, Loop, Body]]:

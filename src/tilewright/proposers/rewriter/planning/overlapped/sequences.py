@@ -15,6 +15,12 @@ from tilewright.proposers.rewriter.analysis.ranges import env_of, labelled_loops
 from tilewright.proposers.rewriter.estimate.cost import estimate
 from tilewright.proposers.rewriter.ir import Kernel
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.planning.overlapped.extending import (
+    Made,
+    each_place,
+    first_place,
+    with_steps,
+)
 from tilewright.proposers.rewriter.planning.overlapped.loads import (
     keep_resident,
     load_wide,
@@ -24,12 +30,6 @@ from tilewright.proposers.rewriter.planning.overlapped.loops import (
     merge_around_products,
     merge_tile_loops,
     unroll_products,
-)
-from tilewright.proposers.rewriter.planning.overlapped.made import (
-    Made,
-    each_place,
-    first_place,
-    with_steps,
 )
 from tilewright.proposers.rewriter.planning.overlapped.moves import delay_stores, load_ahead
 from tilewright.proposers.rewriter.planning.overlapped.queries import (

@@ -1,0 +1,421 @@
+"""Arrays that evaluate a formula in several arithmetics at once.
+
+A reference that was written for numpy arrays is called with `TrackedArray` arrays. Every operation
+is then performed in a wider type ("exact"), in each of the given arithmetics, and for the
+deviation. The *deviation* of an element is the typical error (root mean square) that the element
+has if each operation rounds once. Errors divided by deviations are comparable for tiny and for
+large elements. The errors of honest results are measured in this unit, not derived.
+
+An operation that is not supported raises `TypeError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, SupportsIndex
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import ArrayLike
+
+from tilewright.parts.arithmetic import SINGLE, Arithmetic, Array, Format, rounded
+from tilewright.parts.element_types import is_float, limits
+from tilewright.parts.lazy_arrays import as_read
+
+_EXACT = frozenset({
+    np.negative, np.positive, np.absolute, np.maximum, np.minimum, np.fmax, np.fmin, np.sign,
+})  # fmt: skip
+_COMPARISONS = frozenset({
+    np.greater, np.greater_equal, np.less, np.less_equal, np.equal, np.not_equal, np.isnan,
+    np.isfinite, np.isinf,
+})  # fmt: skip
+_STRUCTURAL: frozenset[Callable[..., Any]] = frozenset({
+    np.reshape, np.transpose, np.concatenate, np.stack, np.hstack, np.vstack, np.moveaxis,
+    np.swapaxes, np.expand_dims, np.squeeze, np.broadcast_to, np.take, np.repeat, np.tile, np.pad,
+    np.roll, np.flip, np.where, np.ravel, np.diagonal, np.atleast_1d, np.atleast_2d, np.split,
+    np.tril, np.triu, sliding_window_view,
+})  # fmt: skip
+
+
+class TrackedArray(NDArrayOperatorsMixin):
+    """One array of a formula, with `exact` values, their `deviation` (None for 0), and `results`.
+
+    `results` are in the order of `ways` and have the same shape. `format` is the format in which an
+    honest kernel stores numbers.
+    """
+
+    def __init__(
+        self,
+        exact: Array,
+        deviation: Array | None,
+        results: Sequence[Array],
+        ways: Sequence[Arithmetic],
+        numbers: Format = SINGLE,
+    ) -> None:
+        self.exact = np.asarray(exact)
+        self._deviation = None if deviation is None else as_read(deviation)
+        self.results = [np.asarray(result) for result in results]
+        self.ways = ways
+        self.format = numbers
+
+    @staticmethod
+    def given(
+        values: ArrayLike,
+        ways: Sequence[Arithmetic] = (),
+        numbers: Format = SINGLE,
+    ) -> TrackedArray:
+        """An input, which an honest kernel reads without an error."""
+        exact, held = np.asarray(values, numbers.exact), np.asarray(values, numbers.type)
+        return TrackedArray(exact, None, [way.given(held) for way in ways], ways, numbers)
+
+    @property
+    def deviation(self) -> Array:
+        """The deviation, which is never zero, because every computed number may have an error below
+        the normal range.
+        """
+        if self._deviation is None:
+            return np.full(self.exact.shape, self.format.smallest, self.exact.dtype)
+        known = np.asarray(self._deviation)
+        if known.size and known.min() >= self.format.smallest:
+            return known  # as after most operations: no array is made for it
+        found: Array = np.maximum(known, self.format.smallest)
+        return found
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the array."""
+        return self.exact.shape
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return self.exact.ndim
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self.exact.size
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the exact values."""
+        return self.exact.dtype
+
+    @property
+    def T(self) -> TrackedArray:
+        """All axes in the opposite order."""
+        return self.transpose()
+
+    def __len__(self) -> int:
+        return len(self.exact)
+
+    def __array__(self, *_: object, **__: object) -> Array:
+        raise TypeError("the formula copies elements into an array that numpy has made")
+
+    def __float__(self) -> float:
+        raise TypeError("a conversion to a single number is not supported")
+
+    def __getitem__(self, index: Any) -> TrackedArray:
+        return self._each(lambda part: part[index])
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        other = value if isinstance(value, TrackedArray) else None
+        self.exact = self.exact.copy()
+        self.exact[index] = value if other is None else other.exact
+        self._deviation = self.deviation.copy()
+        self._deviation[index] = 0.0 if other is None else other.deviation
+        for i, result in enumerate(self.results):
+            self.results[i] = result.copy()
+            self.results[i][index] = value if other is None else other.results[i]
+
+    def astype(self, dtype: Any, *_: object, **__: object) -> TrackedArray:
+        """The array itself for every floating-point type, because each way keeps its own type."""
+        if not is_float(np.dtype(dtype).name):
+            raise TypeError(f"a conversion to {np.dtype(dtype)} is not supported")
+        return self
+
+    def copy(self) -> TrackedArray:
+        """Another array with the same values."""
+        return self._each(np.copy)
+
+    def reshape(self, *shape: Any) -> TrackedArray:
+        """The same values in another shape."""
+        return self._each(lambda part: part.reshape(*shape))
+
+    def transpose(self, *axes: Any) -> TrackedArray:
+        """The same values with the axes in another order."""
+        return self._each(lambda part: part.transpose(*axes))
+
+    def ravel(self) -> TrackedArray:
+        """The same values along one axis."""
+        return self.reshape(-1)
+
+    flatten = ravel
+
+    def swapaxes(self, first: SupportsIndex, second: SupportsIndex) -> TrackedArray:
+        """The same values with two axes exchanged."""
+        return self._each(lambda part: part.swapaxes(first, second))
+
+    def dot(self, other: Any) -> TrackedArray:
+        """Matrix product."""
+        found: TrackedArray = np.matmul(self, other)
+        return found
+
+    def sum(self, axis: Any = None, keepdims: bool = False, **_: object) -> TrackedArray:
+        """Sums along one or several axes."""
+        flat, axes = self._joined(axis)
+        exact = flat.exact.sum(-1)
+        step = self.format.unit_roundoff
+        square = (step * exact) ** 2 + step**2 * _squares(flat.exact)
+        if flat._deviation is not None:
+            square = square + _squares(flat._deviation)
+        results = [w.total(r, -1) for w, r in zip(self.ways, flat.results, strict=True)]
+        deviation = np.sqrt(square) + self.format.smallest
+        found = TrackedArray(exact, deviation, results, self.ways, self.format)
+        return found._each(lambda part: np.expand_dims(part, axes)) if keepdims else found
+
+    def mean(self, axis: Any = None, keepdims: bool = False, **_: object) -> TrackedArray:
+        """Means along one or several axes."""
+        total = self.sum(axis, keepdims)
+        found: TrackedArray = total / float(self.size // max(1, total.size))
+        return found
+
+    def var(self, axis: Any = None, keepdims: bool = False, **_: object) -> TrackedArray:
+        """Mean squared distance from the mean."""
+        centred: TrackedArray = self - self.mean(axis, keepdims=True)
+        found: TrackedArray = (centred * centred).mean(axis, keepdims)
+        if any(way.one_pass for way in self.ways):
+            mean = self.mean(axis, keepdims)
+            short: Any = np.maximum((self * self).mean(axis, keepdims) - mean * mean, 0.0)
+            for i, way in enumerate(self.ways):
+                if way.one_pass:
+                    found.results[i] = short.results[i]
+        return found
+
+    def std(self, axis: Any = None, keepdims: bool = False, **_: object) -> TrackedArray:
+        """Root of the variance."""
+        return _elements(np.sqrt, [self.var(axis, keepdims)])
+
+    def max(self, axis: Any = None, keepdims: bool = False, **_: object) -> TrackedArray:
+        """Maxima along one or several axes; comparing rounds nothing."""
+        return self._each(lambda part: np.max(part, axis=axis, keepdims=keepdims))
+
+    def min(self, axis: Any = None, keepdims: bool = False, **_: object) -> TrackedArray:
+        """Minima, as maxima."""
+        return self._each(lambda part: np.min(part, axis=axis, keepdims=keepdims))
+
+    def __array_ufunc__(self, function: np.ufunc, method: str, *operands: Any, **more: Any) -> Any:
+        """Arithmetic; results of `out=` are new arrays, which is what `a += b` needs."""
+        if not set(more) <= {"out", "dtype", "casting", "axis", "keepdims"}:
+            raise _unsupported(function, method)
+        if method == "reduce":
+            reduction = {
+                np.add: TrackedArray.sum,
+                np.maximum: TrackedArray.max,
+                np.minimum: TrackedArray.min,
+            }
+            if function not in reduction:
+                raise _unsupported(function, method)
+            axis, keepdims = more.get("axis", 0), bool(more.get("keepdims", False))
+            return reduction[function](operands[0], axis, keepdims)
+        if method != "__call__":
+            raise _unsupported(function, method)
+        if function in _COMPARISONS:
+            return function(*(o.exact if isinstance(o, TrackedArray) else o for o in operands))
+        if function.nout != 1:
+            raise _unsupported(function, method)
+        followed = [self._constant(operand) for operand in operands]
+        with np.errstate(all="ignore"):
+            return _product(*followed) if function is np.matmul else _elements(function, followed)
+
+    def __array_function__(
+        self, function: Any, types: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
+        """Functions that move elements, and reductions."""
+        if function in _STRUCTURAL:
+            return self._moved(function, args, kwargs)
+        if function in _REDUCTIONS:
+            first, *rest = args
+            return _REDUCTIONS[function](first, *rest, **kwargs)
+        raise _unsupported(function)
+
+    def _constant(self, operand: Any) -> TrackedArray:
+        """Numbers of the formula itself; rounding those is the formula's business."""
+        if isinstance(operand, TrackedArray):
+            return operand
+        exact, held = np.asarray(operand, self.format.exact), [w.held(operand) for w in self.ways]
+        return TrackedArray(exact, None, held, self.ways, self.format)
+
+    def _each(self, change: Callable[[Array], Array]) -> TrackedArray:
+        deviation = None if self._deviation is None else change(self._deviation)
+        results = [change(result) for result in self.results]
+        return TrackedArray(change(self.exact), deviation, results, self.ways, self.format)
+
+    def _moved(self, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        def applied(part: Callable[[TrackedArray], Array], constant: Callable[[Any], Any]) -> Any:
+            def taken(value: Any) -> Any:
+                if isinstance(value, TrackedArray):
+                    return part(value)
+                if isinstance(value, (list, tuple)):
+                    return type(value)(taken(v) for v in value)
+                return constant(value)
+
+            return function(*map(taken, args), **{k: taken(v) for k, v in kwargs.items()})
+
+        inexact = False
+
+        def deviation_of(followed: TrackedArray) -> Array:
+            nonlocal inexact
+            inexact |= followed._deviation is not None
+            return followed.deviation
+
+        exact = applied(lambda f: f.exact, lambda value: value)
+        deviation = applied(deviation_of, _zero)
+        results = [
+            applied(lambda f, i=i: f.results[i], lambda value: value)  # type: ignore[misc]
+            for i in range(len(self.ways))
+        ]
+
+        def made(exact: Array, deviation: Array | None, *results: Array) -> TrackedArray:
+            held = [way.held(result) for way, result in zip(self.ways, results, strict=True)]
+            return TrackedArray(exact, deviation, held, self.ways, self.format)
+
+        if isinstance(exact, list):
+            return [made(*parts) for parts in zip(exact, deviation, *results, strict=True)]
+        return made(exact, deviation if inexact else None, *results)
+
+    def _joined(self, axis: Any) -> tuple[TrackedArray, tuple[int, ...]]:
+        """With the given axes (all for None) after the others and joined to one."""
+        every = range(self.ndim) if axis is None else np.atleast_1d(axis)
+        axes = tuple(sorted(int(a) % self.ndim for a in every))
+        rest = [a for a in range(self.ndim) if a not in axes]
+        shape = [self.shape[a] for a in rest]
+        return self.transpose(*rest, *axes).reshape(*shape, -1), axes
+
+
+def narrowed(values: Any, digits: int) -> Any:
+    """Values that a formula may store in a narrower type, with this number of binary digits.
+
+    The exact values do not change. Every arithmetic rounds the values, and deviations increase by
+    the rounding error (for inputs, only if the narrower type cannot represent the value). Arrays
+    that are not `TrackedArray` are returned unchanged.
+    """
+    if not isinstance(values, TrackedArray):
+        return values
+    step = 2.0**-digits * np.abs(values.exact)
+    if values._deviation is None:
+        held = rounded(values.exact.astype(values.format.type), digits) == values.exact
+        deviation = np.where(held, 0.0, step)
+    else:
+        deviation = np.hypot(values._deviation, step)
+    results = [rounded(result, digits) for result in values.results]
+    return TrackedArray(values.exact, deviation, results, values.ways, values.format)
+
+
+def stored(values: TrackedArray, dtype: str) -> TrackedArray:
+    """Values that are written to an array of a narrower type, to which every arithmetic rounds
+    once.
+    """
+    digits, least = limits(dtype).nmant + 1, float(limits(dtype).smallest_subnormal)
+    step = np.maximum(2.0**-digits * np.abs(values.exact), least / 2)
+    with np.errstate(over="ignore"):
+        results = [result.astype(dtype).astype(result.dtype) for result in values.results]
+    deviation = np.hypot(values.deviation, step)
+    return TrackedArray(values.exact, deviation, results, values.ways, values.format)
+
+
+def _unsupported(function: Any, method: str = "__call__") -> TypeError:
+    module = getattr(function, "__module__", None) or "numpy"  # functions of elements have none
+    name = f"{module}.{function.__name__}".replace("numpy", "np", 1)
+    return TypeError(f"{name}{'' if method == '__call__' else f'.{method}'} is not supported")
+
+
+def _squares(values: Array) -> Array:
+    """Sums of squares along the last axis."""
+    return np.asarray(np.einsum("...i,...i->...", values, values))
+
+
+def _zero(value: Any) -> Any:
+    """The deviation of a constant; numbers that are no values of elements stay."""
+    if isinstance(value, float):
+        return 0.0
+    if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+        return np.zeros_like(value)
+    return value
+
+
+def _elements(function: np.ufunc, operands: Sequence[TrackedArray]) -> TrackedArray:
+    """A function of elements; errors of operands are carried by its slope."""
+    ways, of, values = operands[0].ways, operands[0].format, [o.exact for o in operands]
+    exact = np.asarray(function(*values), of.exact)
+    results = [
+        way.elementwise(function, *(o.results[i] for o in operands)) for i, way in enumerate(ways)
+    ]
+    inexact = [i for i, operand in enumerate(operands) if operand._deviation is not None]
+    if function in _EXACT and not inexact:
+        return TrackedArray(exact, None, results, ways, of)
+    # Sums of squares are formed in place: these arrays are large, and each new one costs as much
+    # as the arithmetic on it.
+    rounds = function not in _EXACT
+    square = np.asarray(of.unit_roundoff * exact) if rounds else np.zeros_like(exact)
+    square *= square
+    for i in inexact:
+        carried = _carried(function, values, exact, i, operands[i].deviation)
+        if not np.isfinite(carried.max(initial=0.0)):
+            # However far an infinite operand may be off, it is infinite: 1 / (1 + exp(1000)).
+            carried = np.where(np.isinf(values[i]) & np.isfinite(exact), 0.0, carried)
+        square += np.square(carried)
+    if function in (np.multiply, np.square) and len(inexact) == len(operands):
+        # The only contribution if a value is zero:
+        square += np.square(operands[0].deviation * operands[-1].deviation)
+    np.sqrt(square, out=square)
+    # A result below the normal range may be taken for zero by an exponential, as libraries do.
+    square += of.smallest_normal if function is np.exp else of.smallest
+    return TrackedArray(exact, square, results, ways, of)
+
+
+def _carried(
+    function: np.ufunc, values: Sequence[Array], exact: Array, i: int, deviation: Array
+) -> Array:
+    if function in (np.add, np.subtract, np.negative):
+        return deviation
+    if function is np.multiply:
+        return np.asarray(values[1 - i] * deviation)
+    if function is np.square:
+        return np.asarray(2 * values[0] * deviation)
+    if function in (np.maximum, np.minimum, np.fmax, np.fmin):
+        return np.where(exact == values[i], deviation, 0.0)
+    moved = [v + deviation if j == i else v for j, v in enumerate(values)]
+    return np.asarray(function(*moved)) - exact
+
+
+def _product(left: TrackedArray, right: TrackedArray) -> TrackedArray:
+    exact, step = left.exact @ right.exact, left.format.unit_roundoff
+    square = (step * exact) ** 2
+    squares = left.exact**2, right.exact**2
+    rounded_left = step**2 * squares[0]
+    if left._deviation is not None:
+        rounded_left += left._deviation**2
+    square += rounded_left @ squares[1]
+    if right._deviation is not None:
+        square += squares[0] @ right._deviation**2
+    results = [
+        way.product(x, y) for way, x, y in zip(left.ways, left.results, right.results, strict=True)
+    ]
+    deviation = np.sqrt(square) + left.format.smallest
+    return TrackedArray(exact, deviation, results, left.ways, left.format)
+
+
+_REDUCTIONS: Mapping[Callable[..., Any], Callable[..., TrackedArray]] = {
+    np.sum: TrackedArray.sum,
+    np.mean: TrackedArray.mean,
+    np.var: TrackedArray.var,
+    np.std: TrackedArray.std,
+    np.max: TrackedArray.max,
+    np.amax: TrackedArray.max,
+    np.min: TrackedArray.min,
+    np.amin: TrackedArray.min,
+    np.copy: TrackedArray.copy,
+    np.dot: np.matmul,
+}

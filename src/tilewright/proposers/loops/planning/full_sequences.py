@@ -1,0 +1,355 @@
+"""Sequences that combine all helpful rewrites: packing, sums in variables, vectors, tiles.
+
+Random steps rarely find these combinations, and a single step may make a kernel slower. A matrix
+product is fast only if a tile of it is accumulated in vector registers. This requires a packed
+operand, an order of loops, vectors, and two loops that are unrolled and jammed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import TypeAlias
+
+from tilewright.proposers.loops.analysis.changes import (
+    NotApplicableError,
+    reductions,
+    visible_types,
+)
+from tilewright.proposers.loops.ir import (
+    Assign,
+    Declare,
+    Element,
+    For,
+    Kernel,
+    Var,
+    around,
+    expressions,
+    loops,
+    statements,
+)
+from tilewright.proposers.loops.planning.steps import Step, steps_of
+from tilewright.proposers.loops.rewrites.added_numbers import WIDER
+from tilewright.proposers.loops.rewrites.argmax import is_search
+from tilewright.proposers.loops.rewrites.table_copies import tables
+
+MOST_LOOPS = 64
+"""A kernel with more loops is not rewritten further, because its code no longer fits into the
+first-level cache."""
+MOST_UNROLLED = 400
+"""The same limit for statements, because compilers take 10 s for some thousand statements."""
+_MOST_PACKED = 5
+"""Maximum number of inputs that one sequence packs."""
+_LEAST_READS = 2
+"""How often a loop must read the elements of copies on average that only make them wider."""
+_MOST_KEPT = 8
+_MOST_SPLIT = 24
+_COPIES = (2, 3, 4, 6, 8)
+_TABLES = (2, 4)
+"""Numbers of copies of tables. Fewer stay in the nearest cache beside the data; more help where
+neighbours often add to the same element.
+"""
+_CHAINS = (32, 16, 8, 4)
+"""Numbers of copies of such loops, of which the first is used for which a loop has enough
+iterations."""
+_Copies: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
+_COPIES_OF_WHOLE_SUMS: _Copies = ((1, 2), (1, 2, 4, 6, 8))
+"""Numbers of copies of the outer loop and of the loop with the sums, which the compiler vectorises
+itself. With three or four copies of the outer loop, it would put values of several sums into one
+vector."""
+
+Steps = list[tuple[Step, Kernel]]
+"""Steps, each with the kernel that it changes."""
+
+
+class Whole:
+    """Creates sequences for vectors of `lanes` floats and `registers` available registers.
+
+    Only `offered` techniques are used.
+    """
+
+    def __init__(self, lanes: int, registers: int, offered: frozenset[str]) -> None:
+        self._lanes = lanes
+        self._registers = registers
+        self._offered = offered
+
+    def sequences(self, kernel: Kernel) -> Iterator[tuple[Steps, Kernel]]:
+        """Each sequence with the kernel after it, the most promising first; none does nothing.
+
+        Each makes another kernel. Tiles of sums come first: where there are any, they gain most.
+        """
+        vectors, tiles = self.everything, self.tiled
+        rolled: Steps = []
+        kernel = self.rolled(kernel, rolled)
+        ways: list[tuple[Callable[[Kernel, Steps], Kernel], ...]] = [
+            (self.split, vectors, self.chained),
+            (self.split, self.kept, vectors, tiles, self.chained),
+            (self.split, self.packed, self.kept, vectors, tiles),
+            (self.split, self.packed, vectors),
+            (self.split, self.packed, self.kept, vectors, self.tiled_high),
+        ]
+        if any(p.type in WIDER for p in kernel.parameters):
+            ways.append((self.split, self.kept, self.packed, vectors, tiles))
+        ways += [(partial(self.separate_tables, copies),) for copies in _TABLES]
+        ways += [()] * bool(rolled)
+        made: dict[Kernel, Steps] = {}
+        for way in ways:
+            steps: Steps = [*rolled]
+            after = kernel
+            for part in way:
+                after = part(after, steps)
+            if steps:
+                made.setdefault(after, steps)
+        found = [(steps, after) for after, steps in made.items()]
+        yield from sorted(found, key=lambda one: -_tile_of(one[0]))
+
+    def rolled(self, kernel: Kernel, steps: Steps) -> Kernel:
+        """Converts manually unrolled loops to plain loops, to which other rewrites apply."""
+        while "roll" in self._offered:
+            found = next(steps_of(kernel, "roll", self._lanes), None)
+            if found is None:
+                break
+            steps.append((found[0], kernel))
+            kernel = found[1]
+        return kernel
+
+    def split(self, kernel: Kernel, steps: Steps) -> Kernel:
+        """Splits loops where their conditions change, so that the largest part has no
+        conditions."""
+        while "split" in self._offered and len(loops(kernel)) <= _MOST_SPLIT:
+            found = next(steps_of(kernel, "split", self._lanes), None)
+            if found is None:
+                break
+            steps.append((found[0], kernel))
+            kernel = found[1]
+        return kernel
+
+    def everything(self, kernel: Kernel, steps: Steps) -> Kernel:
+        """Vectorises every loop that can be vectorised, innermost first, and uses reciprocals."""
+        for technique in ("vectorise", "reciprocal"):
+            while technique in self._offered and len(loops(kernel)) <= MOST_LOOPS:
+                found = list(steps_of(kernel, technique, self._lanes))
+                if not found:
+                    break
+                steps.append((found[-1][0], kernel))
+                kernel = found[-1][1]
+        return kernel
+
+    def chained(self, kernel: Kernel, steps: Steps) -> Kernel:
+        """Unrolls loops that reduce to doubles or search for a place, with separate variables for
+        each copy.
+
+        Compilers put the variables of neighbouring copies into one vector.
+        """
+        if "accumulators" not in self._offered:
+            return kernel
+        for number in reversed(range(len(loops(kernel)))):
+            if not self._gains_from_copies(kernel, number):
+                continue
+            for copies in _CHAINS:
+                step = Step("accumulators", number, copies)
+                if applies(step, kernel) and length(step.apply(kernel)) <= MOST_UNROLLED:
+                    steps.append((step, kernel))
+                    kernel = step.apply(kernel)
+                    break
+        return kernel
+
+    def _gains_from_copies(self, kernel: Kernel, number: int) -> bool:
+        if is_search(kernel, number):
+            return True
+        try:
+            found = reductions(loops(kernel)[number], visible_types(kernel, number))
+        except NotApplicableError:
+            return False
+        return any(r.type == "double" for r in found)
+
+    def separate_tables(self, copies: int, kernel: Kernel, steps: Steps) -> Kernel:
+        """Unrolls loops that add to tables, such as histograms, with a table for each copy."""
+        if "accumulators" not in self._offered:
+            return kernel
+        for number in reversed(range(len(loops(kernel)))):
+            step = Step("accumulators", number, copies)
+            if tables(loops(kernel)[number], kernel, copies) and applies(step, kernel):
+                steps.append((step, kernel))
+                kernel = step.apply(kernel)
+        return kernel
+
+    def packed(self, kernel: Kernel, steps: Steps) -> Kernel:
+        """Packs each input that is the only obstacle to vectorising a loop.
+
+        Also packs inputs that are multiplied as wider integers.
+        """
+        for _ in range(_MOST_PACKED if "pack" in self._offered else 0):
+            for step, after in steps_of(kernel, "pack", self._lanes):
+                moved = len(loops(after)) - len(loops(kernel))
+                there = Step("vectorise", step.loop + moved, self._lanes)
+                wider = after.scratch[-1].type in WIDER.values() and not any(
+                    isinstance(s, For) for s in loops(kernel)[step.loop].body
+                )
+                here = replace(there, loop=step.loop)
+                needed = applies(there, after) and not applies(here, kernel)
+                if (wider and _is_read_often(kernel, step.loop, after)) or (
+                    needed and not self._is_vectorised_around(step.loop, kernel)
+                ):
+                    steps.append((step, kernel))
+                    kernel = after
+                    break
+            else:
+                break
+        return kernel
+
+    def _is_vectorised_around(self, number: int, kernel: Kernel) -> bool:
+        """Whether the loop directly around another can be vectorised instead."""
+        outer = [n for n in range(number) if _is_outside(n, kernel, number)]
+        return any(applies(Step("vectorise", n, self._lanes), kernel) for n in outer)
+
+    def kept(self, kernel: Kernel, steps: Steps) -> Kernel:
+        """Keeps sums in variables while their loops run, and exchanges loops if that makes it
+        possible."""
+        exchangeable = "exchange" in self._offered
+        for _ in range(_MOST_KEPT if "keep" in self._offered else 0):
+            found = next(steps_of(kernel, "keep", self._lanes), None)
+            if found is not None:
+                steps.append((found[0], kernel))
+                kernel = found[1]
+                continue
+            exchanges = steps_of(kernel, "exchange", self._lanes) if exchangeable else ()
+            for step, after in exchanges:
+                if any(steps_of(after, "keep", self._lanes)):
+                    steps.append((step, kernel))
+                    kernel = after
+                    break
+            else:
+                break
+        return kernel
+
+    def tiled(self, kernel: Kernel, steps: Steps) -> Kernel:
+        """Creates a tile of sums in registers for each vectorised loop that contains a reduction
+        loop."""
+        return self._in_tiles(kernel, steps, high=False)
+
+    def tiled_high(self, kernel: Kernel, steps: Steps) -> Kernel:
+        """Creates tiles as `tiled` does, but with as many rows as possible, so that less data is
+        read from beyond the nearest cache.
+
+        Each loaded vector is used for every row of the tile.
+        """
+        return self._in_tiles(kernel, steps, high=True)
+
+    def _in_tiles(self, kernel: Kernel, steps: Steps, *, high: bool) -> Kernel:
+        if "jam" not in self._offered:
+            return kernel
+        number = len(loops(kernel))
+        rows: dict[int, int] = {}
+        while number:
+            number -= 1
+            path = around(kernel, number)
+            outside = path[-2] if len(path) > 1 else None
+            if self._sums_vectors(path[-1]):
+                copies: _Copies = (1, *_COPIES), (1, *_COPIES)
+            elif _sums_wider(path[-1], kernel):
+                copies = _COPIES_OF_WHOLE_SUMS
+            else:
+                continue
+            tall, wide = self._tile(outside, path[-1], copies, high=high)
+            kernel = _jammed(kernel, number, wide, steps)
+            if outside is not None:
+                place = next(n for n in range(number) if _is_outside(n, kernel, number))
+                rows[place] = min(tall, rows.get(place, tall))
+        for place in sorted(rows, reverse=True):
+            kernel = _jammed(kernel, place, rows[place], steps)
+        return kernel
+
+    def _sums_vectors(self, loop: For) -> bool:
+        declared = {s.name for s in loop.body if isinstance(s, Declare) and s.type == "vector"}
+        inner = [s for s in loop.body if isinstance(s, For)]
+        summed = {
+            s.target.name
+            for s in statements(tuple(inner))
+            if isinstance(s, Assign) and isinstance(s.target, Var)
+        }
+        return bool(loop.step == self._lanes and declared & summed)
+
+    def _tile(
+        self, outside: For | None, loop: For, copies: _Copies, *, high: bool
+    ) -> tuple[int, int]:
+        """Chooses the numbers of copies of the outer loop and of this loop so that the sums fill
+        the registers.
+
+        Numbers that divide the iterations are preferred, then those that use each value most often,
+        or the largest number for the outer loop if the tile is to be `high`.
+        """
+        found = [
+            (tall, wide)
+            for tall in (copies[0] if outside is not None else (1,))
+            for wide in copies[1]
+            if tall * wide + wide + 1 <= self._registers
+            and wide <= loop.trips
+            and (outside is None or tall <= outside.trips)
+        ]
+
+        def worth(tile: tuple[int, int]) -> tuple[float, ...]:
+            tall, wide = tile
+            ragged = bool(loop.trips % wide) + bool(outside is not None and outside.trips % tall)
+            used = tall * wide / (tall + wide)
+            return (wide > 1, -ragged, tall, wide) if high else (-ragged, used, tall)
+
+        return max(found, key=worth)
+
+
+def _is_read_often(kernel: Kernel, number: int, after: Kernel) -> bool:
+    """Whether making the new copies takes little time beside the innermost loop that reads them."""
+    copied = sum(math.prod(array.sizes) for array in after.scratch[len(kernel.scratch) :])
+    return math.prod(o.trips for o in around(kernel, number)) >= _LEAST_READS * copied
+
+
+def _sums_wider(loop: For, kernel: Kernel) -> bool:
+    """Whether the only inner loop of a loop sums integers of the type of packed wider ones."""
+    arrays = (*kernel.parameters, *kernel.scratch)
+    wider = {array.name for array in arrays if array.type in WIDER.values()}
+    inner = [s for s in loop.body if isinstance(s, For)]
+    read = {e.array for e in expressions(tuple(inner)) if isinstance(e, Element)}
+    sums = [s.target for s in statements(tuple(inner)) if isinstance(s, Assign)]
+    return bool(read) and read <= wider and all(isinstance(target, Var) for target in sums)
+
+
+def _tile_of(steps: Steps) -> int:
+    """How many copies of its innermost statements a sequence jams, or 1."""
+    return math.prod(step.factor for step, _ in steps if step.technique == "jam")
+
+
+def _is_outside(outer: int, kernel: Kernel, number: int) -> bool:
+    """Whether a loop is the one directly around another."""
+    path = around(kernel, number)
+    return len(path) > 1 and path[-2] is loops(kernel)[outer]
+
+
+def _jammed(kernel: Kernel, number: int, copies: int, steps: Steps) -> Kernel:
+    """The kernel after a jam with this number of copies, or with fewer if the kernel would become
+    too large."""
+    for fewer in sorted((c for c in _COPIES if c <= copies), reverse=True):
+        step = Step("jam", number, fewer)
+        try:
+            after = step.apply(kernel)
+        except NotApplicableError:
+            continue
+        if length(after) <= MOST_UNROLLED:
+            steps.append((step, kernel))
+            return after
+    return kernel
+
+
+def applies(step: Step, kernel: Kernel) -> bool:
+    """Whether a step can be carried out."""
+    try:
+        step.apply(kernel)
+    except NotApplicableError:
+        return False
+    return True
+
+
+def length(kernel: Kernel) -> int:
+    """Number of statements, including loops."""
+    return sum(1 for _ in statements(kernel.body))

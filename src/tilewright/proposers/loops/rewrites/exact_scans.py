@@ -1,0 +1,256 @@
+"""Compute `lanes` iterations of a running sum of integers or doubles at once.
+
+Before::
+
+    for (int i = 0; i < 1000; i++) {
+      sum = sum + X[i];
+      Y[i] = sum;
+    }
+
+After (16 lanes)::
+
+    vf sum_1 = v_bits(sum);
+    for (int i = 0; i < 992; i += 16) {
+      int32_t part_1[16];
+      int32_t sums_1[16];
+      for (int n_1 = 0; n_1 < 16; n_1++) part_1[n_1] = X[i + n_1];
+      vf lanes_1 = v_bits_running(*(const vf *)&part_1[0]);
+      *(vf *)&sums_1[0] = v_bits_plus(lanes_1, sum_1);
+      sum_1 = v_bits_plus(sum_1, v_ends(lanes_1));
+      for (int n_2 = 0; n_2 < 16; n_2++) Y[i + n_2] = sums_1[n_2];
+    }
+    sum = v_bits_first(sum_1);
+    for (int i = 992; i < 1000; i++) { .. as before .. }
+
+The vectors contain the bits of integers, and their sums wrap around, so parts of a sum may be too
+large even if the sum is not. Compilers vectorise the loops over lanes. A statement that reads the
+sum before the addition gets `sums_1[n_2] - part_1[n_2]`, which is exact for integers only. Sums of
+8 or 16 bits are computed with 32 bits, and truncated where they are read. A vector contains half
+as many sums of 64 bits; their arrays still have `lanes` elements, the length of a vector in floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from tilewright.proposers.loops.analysis.argmax_loops import type_of
+from tilewright.proposers.loops.analysis.changes import (
+    NotApplicableError,
+    array_types,
+    fresh,
+    names_in,
+    reduction_of,
+    visible_types,
+)
+from tilewright.proposers.loops.analysis.independence import require_independent
+from tilewright.proposers.loops.c_types import is_whole
+from tilewright.proposers.loops.ir import (
+    Assign,
+    Binary,
+    Call,
+    Cast,
+    Command,
+    Declare,
+    Element,
+    Expr,
+    For,
+    Kernel,
+    Load,
+    Negative,
+    Number,
+    Statement,
+    Type,
+    Var,
+    changed,
+    changed_in,
+    expressions,
+    loops,
+    walk,
+    with_loop,
+)
+
+_KINDS: Mapping[str, str] = {
+    **dict.fromkeys(("int", "int32_t", "uint32_t"), "bits"),
+    **dict.fromkeys(("int8_t", "uint8_t", "int16_t", "uint16_t"), "bits"),
+    **dict.fromkeys(("int64_t", "uint64_t"), "wide"),
+    "double": "double",
+}
+"""What the functions on vectors of sums of a type are called."""
+_UNSIGNED: Mapping[str, Type] = {"bits": "uint32_t", "wide": "uint64_t"}
+"""Types whose sums begin again at zero, so that no part of a sum is too large."""
+_NARROW = ("int8_t", "uint8_t", "int16_t", "uint16_t")
+
+
+def sums_whole_numbers(kernel: Kernel, number: int) -> bool:
+    """Whether loop `number` carries a single integer or double, which it also reads elsewhere."""
+    loop, types = loops(kernel)[number], visible_types(kernel, number)
+    sums = [s for s in loop.body if isinstance(s, Assign) and isinstance(s.target, Var)]
+    if len(sums) != 1 or types.get(_name_of(sums[0].target)) not in _KINDS:
+        return False
+    others = tuple(s for s in loop.body if s is not sums[0])
+    return sums[0].target in expressions(others)
+
+
+def _name_of(target: Expr) -> str:
+    assert isinstance(target, Var)
+    return target.name
+
+
+def whole_scan(kernel: Kernel, number: int, lanes: int) -> Kernel:
+    """The kernel in which the running sum of loop `number` uses vectors. Raises
+    `NotApplicableError`."""
+    loop, types = loops(kernel)[number], visible_types(kernel, number)
+    place = next(
+        i for i, s in enumerate(loop.body) if isinstance(s, Assign) and isinstance(s.target, Var)
+    )
+    scanned = loop.body[place]
+    assert isinstance(scanned, Assign)
+    total = Var(_name_of(scanned.target))
+    if any(
+        isinstance(s, (For, Command)) or (isinstance(s, Declare) and s.sizes) for s in loop.body
+    ):
+        raise NotApplicableError("the loop with a running sum contains loops or arrays")
+    if any(isinstance(e, Load) for e in expressions(loop.body)):
+        raise NotApplicableError("the loop already contains vectors")
+    total_type = types[total.name]
+    word = _KINDS[total_type]
+    value = scanned.value
+    if isinstance(value, Cast) and value.type == total_type and is_whole(total_type):
+        value = value.value  # what an assignment does as well
+    if not isinstance(value, Binary) or reduction_of(total.name, value) != "sum":
+        raise NotApplicableError(f"{total.name} is more than a running sum")
+    early = any(total in expressions((s,)) for s in loop.body[:place])
+    if early and not is_whole(total_type):
+        raise NotApplicableError(f"{total.name} is read before it grows, and would be rounded")
+    needed = _needed(value, loop.body[:place], total)
+    added = _added(value, total)
+    known = {**array_types(kernel), **types, **{s.name: s.type for s in needed}}
+    known[loop.variable] = "int"
+    kind = type_of(added, known)
+    if kind is None or (is_whole(total_type) and not is_whole(kind)):
+        raise NotApplicableError(f"what is added to {total.name} is not a whole number")
+    _require_unwritten((*needed, scanned), loop.body[:place])
+    require_independent(loop, kernel)
+    taken = names_in(kernel)
+    names = {name: fresh(name, taken) for name in ("part", "sums", "lanes")}
+    carried, lane = Var(fresh(total.name, taken)), Var(names["lanes"])
+    own: Type = "int32_t" if total_type in _NARROW else total_type
+    at_once = lanes if word == "bits" else lanes // 2
+    main = loop.first + loop.trips // at_once * at_once
+    if value.operator == "-":
+        added = Negative(Cast(_UNSIGNED[word], added) if word in _UNSIGNED else added)
+    ends = "v_ends" if word == "bits" else f"v_{word}_ends"
+    body: tuple[Statement, ...] = (
+        Declare(own, names["part"], (lanes,)),
+        Declare(own, names["sums"], (lanes,)),
+        _summands(loop, needed, added, names["part"], at_once, taken),
+        Declare("vector", lane.name, (), Call(f"v_{word}_running", (_vector(names["part"]),))),
+        Assign(_vector(names["sums"]), Call(f"v_{word}_plus", (lane, carried))),
+        Assign(carried, Call(f"v_{word}_plus", (carried, Call(ends, (lane,))))),
+        _rest(loop, place, total, total_type, names, at_once, taken),
+    )
+    new: list[Statement] = [
+        Declare("vector", carried.name, (), Call(f"v_{word}", (total,))),
+        replace(loop, last=main, step=at_once, body=body, threads=1),
+        Assign(total, Call(f"v_{word}_first", (carried,))),
+    ]
+    if main < loop.last:
+        new.append(replace(loop, first=main, threads=1))
+    return replace(with_loop(kernel, number, tuple(new)), lanes=lanes)
+
+
+def _vector(array: str) -> Load:
+    return Load(array, (Number("0"),))
+
+
+def _added(value: Binary, total: Var) -> Expr:
+    """The value that is added to a running sum, or subtracted."""
+    return value.right if value.left == total else value.left
+
+
+def _needed(value: Expr, before: tuple[Statement, ...], total: Var) -> list[Declare]:
+    """The declarations that are needed to compute the summand of an iteration.
+
+    Raises `NotApplicableError` if the summand depends on the sum itself.
+    """
+    names = {e.name for e in walk(value) if isinstance(e, Var)} - {total.name}
+    found: list[Declare] = []
+    for statement in reversed(before):
+        if isinstance(statement, Declare) and statement.name in names:
+            if statement.value is None or total in walk(statement.value):
+                raise NotApplicableError(f"{total.name} grows by a number made of itself")
+            names |= {e.name for e in walk(statement.value) if isinstance(e, Var)}
+            found.insert(0, statement)
+    return found
+
+
+def _require_unwritten(read: tuple[Statement, ...], before: tuple[Statement, ...]) -> None:
+    """Raise if summands read data that an earlier statement of their iteration writes."""
+    targets = [s.target for s in before if isinstance(s, Assign)]
+    written = {target.array for target in targets if isinstance(target, Element)}
+    used = {e.array for e in expressions(read) if isinstance(e, Element)}
+    if written & used:
+        raise NotApplicableError(f"{min(written & used)} is written before it is added")
+
+
+def _at(
+    loop: For, name: str, declared: list[Declare], taken: set[str]
+) -> tuple[dict[str, Expr], list[Declare]]:
+    """Replacements for the loop's variable and for declared variables, and the declarations."""
+    renamed: dict[str, Expr] = {loop.variable: Binary("+", Var(loop.variable), Var(name))}
+    found = []
+    for statement in declared:
+        assert statement.value is not None
+        own = fresh(statement.name, taken)
+        found.append(replace(statement, name=own, value=changed(statement.value, _with(renamed))))
+        renamed[statement.name] = Var(own)
+    return renamed, found
+
+
+def _with(renamed: Mapping[str, Expr]) -> Callable[[Expr], Expr]:
+    return lambda e: renamed.get(e.name, e) if isinstance(e, Var) else e
+
+
+def _summands(
+    loop: For, needed: list[Declare], added: Expr, part: str, lanes: int, taken: set[str]
+) -> For:
+    """A loop over lanes that stores the values that are added to the sum."""
+    name = fresh("n", taken)
+    renamed, declared = _at(loop, name, needed, taken)
+    value = changed(added, _with(renamed))
+    return For(name, 0, lanes, 1, (*declared, Assign(Element(part, (Var(name),)), value)))
+
+
+def _rest(
+    loop: For,
+    place: int,
+    total: Var,
+    total_type: Type,
+    names: Mapping[str, str],
+    lanes: int,
+    taken: set[str],
+) -> For:
+    """A loop over lanes with all other statements, which read the sum."""
+    name = fresh("n", taken)
+    renamed: dict[str, Expr] = {loop.variable: Binary("+", Var(loop.variable), Var(name))}
+    after: Expr = Element(names["sums"], (Var(name),))
+    part: Expr = Element(names["part"], (Var(name),))
+    before = after
+    if is_whole(total_type):
+        unsigned = _UNSIGNED[_KINDS[total_type]]
+        before = Cast(total_type, Binary("-", Cast(unsigned, after), Cast(unsigned, part)))
+    if total_type in _NARROW:
+        after = Cast(total_type, after)
+    found: list[Statement] = []
+    for index, statement in enumerate(loop.body):
+        if index == place:
+            continue
+        renamed[total.name] = before if index < place else after
+        new = changed_in(statement, _with(renamed))
+        if isinstance(new, Declare):
+            own = fresh(new.name, taken)
+            renamed[new.name] = Var(own)
+            new = replace(new, name=own)
+        found.append(new)
+    return For(name, 0, lanes, 1, tuple(found))

@@ -1,0 +1,116 @@
+"""Arrays that are followed: the same formulas, several arithmetics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilewright.parts.arithmetic import CARELESS, HONEST, SINGLE
+from tilewright.parts.error_tracking import TrackedArray
+
+RNG = np.random.default_rng(3)
+X = RNG.standard_normal((6, 40)).astype(np.float32)
+Y = RNG.standard_normal((40, 5)).astype(np.float32)
+LIBRARY = (CARELESS["bf16 inputs"],)
+
+
+def images(kernel: np.ndarray, image: np.ndarray) -> Any:
+    """A convolution as many write it: one product for each tap."""
+    total = np.zeros((4, 4, 1))
+    for r in range(3):
+        for t in range(3):
+            total += image[r : r + 4, t : t + 4, None] * kernel[r, t]
+    return total
+
+
+FORMULAS: dict[str, Callable[[Any, Any], Any]] = {
+    "product": lambda x, y: x @ y,
+    "dot": lambda x, y: np.dot(x, y),
+    "dot of vectors": lambda x, y: x[0].dot(y[:, 0]).reshape(1),
+    "softmax": lambda x, y: np.exp(x - x.max(1, keepdims=True)) / np.exp(x).sum(1, keepdims=True),
+    "layernorm": lambda x, y: (x - x.mean(-1, keepdims=True)) / np.sqrt(np.var(x, -1)[:, None]),
+    "means": lambda x, y: np.mean(x, axis=0) + x.std() + np.sum(x) - np.min(x, axis=0),
+    "converted": lambda x, y: x.astype(np.float64) @ y.astype(np.float64),
+    "clipped": lambda x, y: np.where(x > 0.5, 0.5, np.maximum(x, -0.5)) * 2,
+    "moved": lambda x, y: np.concatenate([x.T, np.ones((40, 1)), y], axis=1)[::2],
+    "stacked": lambda x, y: np.stack([x[0], np.roll(x[1], 1), y[:, 0]]),
+    "in place": lambda x, y: images(y[:3, :3], x[:, :6]),
+    "assigned": lambda x, y: _with_a_row(x.copy(), y[:, 0]),
+    "other functions": lambda x, y: np.tanh(x) + 1 / (1 + np.exp(-x)) + np.log(np.square(x)),
+    "split": lambda x, y: np.split(x, 2)[1] - np.split(x, 2)[0],
+}
+
+
+def _with_a_row(x: Any, row: Any) -> Any:
+    x[2] = row
+    return x
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_a_formula_gives_what_it_gives_for_plain_arrays(name: str) -> None:
+    followed = FORMULAS[name](TrackedArray.given(X, HONEST), TrackedArray.given(Y, HONEST))
+    exact = FORMULAS[name](X.astype(np.float64), Y.astype(np.float64))
+    assert isinstance(followed, TrackedArray)
+    assert followed.shape == exact.shape
+    assert np.allclose(followed.exact, exact, rtol=1e-12, atol=1e-12)
+    for result in followed.results:
+        assert result.dtype == np.float32
+        assert np.allclose(result, exact, rtol=1e-4, atol=1e-4)
+    off = [np.abs(r - followed.exact) / followed.deviation for r in followed.results]
+    assert all(float(np.sqrt(np.mean(each**2))) < 4 for each in off)
+
+
+def test_deviations_are_those_of_one_rounding_each() -> None:
+    one = TrackedArray.given(np.ones(1))
+    assert (one + one).deviation == pytest.approx(2 * SINGLE.unit_roundoff)
+    assert ((one + one) - 2.0).deviation == pytest.approx(2 * SINGLE.unit_roundoff)
+    assert (-one).deviation == SINGLE.smallest
+    assert (one @ one.reshape(1, 1)).deviation == pytest.approx(SINGLE.unit_roundoff * 2**0.5)
+
+
+def test_deviations_carry_those_of_all_operands() -> None:
+    rough = TrackedArray(np.ones(1), np.full(1, 0.01), [], ())
+    one = TrackedArray.given(np.ones(1))
+    assert (rough * one).deviation == pytest.approx(0.01)
+    assert (one / rough).deviation == pytest.approx(0.0099, rel=1e-2)
+    assert (rough / rough).deviation == pytest.approx(0.01 * 2**0.5, rel=1e-2)
+    assert (rough - rough).deviation == pytest.approx(0.01 * 2**0.5)
+    assert (rough.reshape(1, 1) @ one).deviation == pytest.approx(0.01)
+    assert (one.reshape(1, 1) @ rough).deviation == pytest.approx(0.01)
+    assert np.exp(rough).deviation == pytest.approx(0.01 * np.e, rel=1e-2)
+    assert np.maximum(rough, 0.5).deviation == pytest.approx(0.01)
+    assert (rough.sum() + one).deviation == pytest.approx(0.01)
+
+
+def test_tiny_and_large_elements_have_deviations_of_their_own() -> None:
+    scales = np.array([[1e-30], [1.0], [1e15]])
+    product = TrackedArray.given(X[:3] * scales) @ TrackedArray.given(Y)
+    spread = product.deviation.max(axis=1)
+    assert (spread[1:] / spread[:-1] > 1e10).all()
+
+
+def test_one_pass_variances_are_those_of_their_way_alone() -> None:
+    ways = (HONEST[0], CARELESS["one-pass variance"])
+    honest, careless = TrackedArray.given(X + np.float32(1000), ways).var(-1).results
+    exact = (X + np.float32(1000)).astype(np.float64).var(-1)
+    assert np.abs(honest - exact).max() < 1e-3
+    assert np.abs(careless - exact).max() > 1e-2
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        np.asarray,
+        lambda x: x.astype(np.int8),
+        lambda x: np.cumsum(x),
+        lambda x: np.linalg.inv(x @ x.T),
+        lambda x: np.add.at(np.zeros(40), 0, x[0]),
+        float,
+    ],
+)
+def test_what_cannot_be_followed_is_an_error(lost: Callable[[Any], Any]) -> None:
+    with pytest.raises(TypeError):
+        lost(TrackedArray.given(X, HONEST))
