@@ -172,6 +172,15 @@ def test_a_loop_without_another_one_around_it_is_not_a_nest(floats: Machine) -> 
     )
 
 
+def test_a_loop_that_is_shorter_in_the_last_tile_is_not_counted(floats: Machine) -> None:
+    """Then the first loads of the next tile would be those after a whole tile."""
+    shorter = NEST.replace("BETWEEN", "").replace("t < 12", "t < (20 - s < 12 ? 20 - s : 12)")
+    kernel = floats_kernel(shorter, floats)
+    assert_refused(
+        kernel, floats, "pipeline-nest y t 2", "does not have a constant number of iterations"
+    )
+
+
 SUM = """
   for (int t = 0; t < 16; t += 4) {
     HEAD

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from tilewright.proposers.rewriter.analysis.buffers import (
@@ -15,7 +16,6 @@ from tilewright.proposers.rewriter.analysis.ranges import (
     entered,
     env_of,
     same_loop,
-    trip_count,
     trips,
 )
 from tilewright.proposers.rewriter.expr import Expr, quotient, remainder, var
@@ -123,10 +123,10 @@ def _counted(path: Body) -> list[tuple[Loop, int]]:
     for position, stmt in reversed(list(enumerate(path))):
         if not isinstance(stmt, Loop) or not stmt.lower.is_const:
             break
-        count = trip_count(stmt, env_of(path[:position]))
-        if count is None:
+        fewest, most = trips(stmt, env_of(path[:position]))
+        if fewest != most or not math.isfinite(most):
             break
-        result.insert(0, (stmt, count))
+        result.insert(0, (stmt, int(most)))
     return result
 
 

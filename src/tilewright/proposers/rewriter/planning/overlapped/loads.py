@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tilewright.proposers.rewriter.analysis.ranges import labelled_loops
+from tilewright.proposers.rewriter.analysis.ranges import env_of, labelled_loops
 from tilewright.proposers.rewriter.estimate.cost import estimate
-from tilewright.proposers.rewriter.expr import Expr
-from tilewright.proposers.rewriter.ir import commands
+from tilewright.proposers.rewriter.expr import Expr, bounds
+from tilewright.proposers.rewriter.ir import Command, walk_paths
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.planning.overlapped.extending import Made, each_place, with_steps
 from tilewright.proposers.rewriter.planning.overlapped.queries import (
@@ -49,13 +49,16 @@ def _wider_loads(made: Made, machine: Machine, name: str, label: str) -> Made:
     The loop becomes two: the inner one has as many iterations as the widest load has columns for.
     """
     most = 1
-    for command in commands(made[1].body):
+    for command, above in walk_paths(made[1].body):
+        if not isinstance(command, Command):
+            continue
         columns = machine.operands(command.name, "columns")
         if machine.unit(command.name) == "load" and columns and name in arrays_of(command):
             extent = command.operands[columns[0]]
             widest = int(machine.attribute(command.name, "max_columns") or 1)
-            if isinstance(extent, Expr) and extent.is_const:
-                most = max(most, widest // extent.const)
+            columns_of_whole = bounds(extent, env_of(above))[1] if isinstance(extent, Expr) else 0
+            if columns_of_whole > 0:
+                most = max(most, int(widest // columns_of_whole))
     if most < 2:
         return made
     halved = with_steps((Step("split", (label, str(most))),), made, machine)
