@@ -82,7 +82,7 @@ def of_nki(source: str, breakdown: dict[str, float] | None = None) -> set[str]:
     return {o.id for o in applicable(brief, Trial(0, 0, Candidate(source), outcome), menu)}
 
 
-IDLE = {"all-partitions", "use-all-partitions", "iterations-on-partitions"}
+IDLE = {"all-partitions", "iterations-on-partitions"}
 
 
 def test_what_a_kernel_in_nki_has_not_is_not_offered() -> None:

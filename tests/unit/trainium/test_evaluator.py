@@ -79,6 +79,12 @@ def outcome(task: TrainiumTask, source: str, limit: float | None = None) -> Outc
     return evaluate(task.evaluator, EvaluationRequest(Candidate(source), limit), kinds=kinds)
 
 
+def source_line(beginning: str, body: str = DOUBLED) -> int:
+    """The number of the line that begins so, without its indentation."""
+    lines = [text.strip() for text in kernel(body).splitlines()]
+    return 1 + next(n for n, text in enumerate(lines) if text.startswith(beginning))
+
+
 def failed(task: TrainiumTask, body: str) -> Failed:
     found = outcome(task, kernel(body))
     assert isinstance(found, Failed), found
@@ -110,7 +116,42 @@ def test_a_wrong_kernel_is_refused_with_an_element(task: TrainiumTask) -> None:
 def test_undefined_elements_are_told_from_wrong_ones(task: TrainiumTask) -> None:
     found = failed(task, "    nl.store(out[:, 0:200], nl.load(x[:, 0:200]) * 2.0)\n")
     assert found.kind == "uninitialised_read"
-    assert "224 of 1024 elements of out are undefined" in found.log
+    assert "224 of 1024 elements of out are undefined: they were never stored" in found.log
+    assert found.line == source_line("out = nl.ndarray")
+
+
+@pytest.mark.parametrize(
+    ("body", "line", "reason"),
+    [
+        (
+            """    tile = nl.ndarray((4, 256), dtype=nl.float32)
+    tile[:, 0:200] = nl.load(x[:, 0:200])
+    twice = tile * 2.0
+    same = nl.copy(twice)
+    nl.store(out, same)
+""",
+            "twice = tile",
+            "reads elements of the tensor tile of line 9 that were never written or lie outside",
+        ),
+        (
+            """    unused = nl.ndarray((4, 256), dtype=nl.float32)
+    unused[...] = unused * 2.0
+    large = nl.exp(nl.abs(nl.load(x)) + 100.0)
+    none = nl.subtract(large, large)
+    nl.store(out, nl.add(none, 1.0))
+""",
+            "none = nl.subtract",
+            "subtract computes undefined values (NaN) from defined ones",
+        ),
+    ],
+)
+def test_undefined_elements_name_the_line_that_they_follow_from(
+    task: TrainiumTask, body: str, line: str, reason: str
+) -> None:
+    found = failed(task, body)
+    assert found.kind == "uninitialised_read"
+    assert reason in found.log
+    assert found.line == source_line(line, body)
 
 
 def test_iterations_that_depend_on_their_order_are_noticed(task: TrainiumTask) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from pathlib import Path
 
 import numpy as np
@@ -91,6 +92,25 @@ def test_wrong_variants_are_refused(
     cases = drawn.get(name) or cases_of(shape)
     with contextlib.suppress(KernelError):  # refused before any comparison
         assert any(mismatch(wrong, shape, case) is not None for case in cases), what
+
+
+@pytest.mark.parametrize(
+    ("name", "operands", "wider"),
+    [
+        ("attention-512x128", r"((?:queries|keys) = .*)nl\.float32", "nl.tfloat32"),
+        ("sd_attention-512x64", r"((?:values|keys|query) = .*)nl\.bfloat16", "nl.bfloat16"),
+        ("gemm-256x512x256", r"((?:left|right) = .*)(?:lhsT|rhs)\.dtype", "nl.bfloat16"),
+    ],
+)
+def test_operands_may_be_rounded_but_not_to_the_range_of_float16(
+    name: str, operands: str, wider: str, drawn: dict[str, list[Case]]
+) -> None:
+    shape = parse_shape(name)
+    cases = drawn.get(name) or cases_of(shape)
+    for kind, right in ((wider, True), ("nl.float16", False)):
+        source = re.sub(operands, rf"\1{kind}", source_of(shape, "naive"))
+        assert source.count(kind) >= 2
+        assert all(mismatch(source, shape, case) is None for case in cases) == right
 
 
 def test_every_kind_has_a_registered_name_and_both_kernels() -> None:

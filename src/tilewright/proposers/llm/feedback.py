@@ -212,7 +212,7 @@ def _parameters(trial: Trial) -> Mapping[str, str | int]:
 def gist(plan: Plan) -> str:
     """The first line of a plan, in which models are asked to say what changes."""
     lines = [line.strip() for line in plan.text.splitlines()]
-    return _one_line(next((line for line in lines if line and line[0] != "#"), plan.text))
+    return shortened_line(next((line for line in lines if line and line[0] != "#"), plan.text))
 
 
 def _attempt(child: Trial, parent: Trial, causes: Sequence[str]) -> str:
@@ -228,7 +228,7 @@ def _attempt(child: Trial, parent: Trial, causes: Sequence[str]) -> str:
     if outcome.kind == "slower_than_limit" and outcome.bound is not None:
         return f"slower, stopped at {_compared(outcome.bound, before)}"
     reason = _ERROR.sub("", first_error(outcome)).strip(": \n").split("\n")[0]
-    return f"{_words(outcome.kind)}: {_one_line(reason)}"
+    return f"{_words(outcome.kind)}: {shortened_line(reason)}"
 
 
 def _compared(latency: float, before: Measured) -> str:
@@ -262,7 +262,8 @@ def lines_named(source: str, told: str) -> list[str]:
     return [f"line {n}: `{texts[n - 1].strip()}`" for n in named if 0 < n <= len(texts)]
 
 
-def _one_line(text: str) -> str:
+def shortened_line(text: str) -> str:
+    """The text in one line of at most `LONGEST_ATTEMPT` characters."""
     text = " ".join(text.split())
     return text if len(text) <= LONGEST_ATTEMPT else f"{text[: LONGEST_ATTEMPT - 3]}..."
 

@@ -22,6 +22,7 @@ from tilewright.proposers.llm.branches import Branches
 from tilewright.proposers.llm.caller import Caller, Pending
 from tilewright.proposers.llm.conversations import Conversations
 from tilewright.proposers.llm.kernels import first_instance, source_in
+from tilewright.proposers.llm.lessons import describe_mistakes
 from tilewright.proposers.llm.messages import Message, Phase, Reply, Request
 from tilewright.proposers.llm.models import parse_model
 from tilewright.proposers.llm.prompts.render import Prompts
@@ -83,6 +84,7 @@ class LLMProposer:
         self._shares = shares
         self.branches = branches or Branches()
         self._turns = turns
+        self._mistakes: dict[int, list[str]] = {}  # by iteration, those of earlier iterations
         # By plan id: the question for the model, and the history on which it is based.
         self._unplanned: dict[str, tuple[Callable[[str], tuple[Message, ...]], History]] = {}
 
@@ -100,6 +102,7 @@ class LLMProposer:
             return iter(())
         if self._shares is not None:
             self._shares.begin(brief.iteration, history)
+        self._mistakes = {brief.iteration: describe_mistakes(history)}
         shares = self._shares_in(brief)
         slots = plan_slots(brief.iteration, brief.rank, count)
         if self._turns is not None or not self._prompts.in_two_phases:
@@ -185,7 +188,8 @@ class LLMProposer:
         """Up to `count` candidates, one call each."""
         unplanned = self._unplanned.pop(plan.id, None)
         asked = unplanned[0] if unplanned else None
-        messages = () if asked else self._prompts.implement(brief, parent, plan)
+        mistakes = self._mistakes.get(brief.iteration, [])
+        messages = () if asked else self._prompts.implement(brief, parent, plan, mistakes)
         slot = int(plan.parameters.get("slot", 0))
         shares = self._shares_in(brief)
         requests = [

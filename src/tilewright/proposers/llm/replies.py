@@ -53,7 +53,7 @@ class PlanText:
 
 @dataclass(frozen=True, slots=True)
 class NothingWorthwhile:
-    """The answer of a model that found no change which would make the kernel noticeably faster."""
+    """The answer of a model that found no change that would make the kernel at least 1 % faster."""
 
     reason: str
 

@@ -165,6 +165,8 @@ def write(
     """
     buffer = view.buffer
     result = buffer.result
+    if run.undefined is not None:
+        run.undefined.written(run.line, run.function, view, values)
     if result is not None:
         result.values = fit_values(values, view.shape)
         result.mask = mask
@@ -190,9 +192,11 @@ def read(run: Execution, view: View, mask: Mask | None = None) -> Values:
     if view.gather is not None:
         run.check_bounds(view, array)
     values = view.values()
-    if array is None or array.all():
-        return values
-    return np.where(array, values, view.dtype.undefined).astype(values.dtype)
+    if array is not None and not array.all():
+        values = np.where(array, values, view.dtype.undefined).astype(values.dtype)
+    if run.undefined is not None:
+        run.undefined.read(run.line, run.function, view, values)
+    return values
 
 
 def numbers(run: Execution, view: View, mask: Mask | None = None) -> Values:

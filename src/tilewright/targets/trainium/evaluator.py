@@ -180,7 +180,14 @@ def _right(
         failed = failed or _mismatch(case, outputs, mismatch)
         del outputs  # they may have gigabytes, and the next run needs the same amount
     assert failed is not None
-    return failed
+    if failed.kind != "uninitialised_read":
+        return failed
+    explained = evaluation.interpretation.run(source, case.initial, shuffle=order, explain=True)
+    if not isinstance(explained, Failed) or explained.kind != failed.kind:
+        return failed
+    return replace(
+        explained, log=f"{explained.log.rstrip('.')} ({case.check.distribution} inputs)."
+    )
 
 
 def _mismatch(case: Case, outputs: dict[str, bytes], text: str) -> Failed:

@@ -37,6 +37,7 @@ from tilewright.targets.trainium.trace import (
     TensorKind,
     Trace,
 )
+from tilewright.targets.trainium.undefined import Undefined
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,8 @@ class Execution:
         self.limits = limits or Limits()
         self.recorder: Recorder | None = None
         """Keeps the regions of every recorded instruction, if they are needed."""
+        self.undefined: Undefined | None = None
+        """Follows undefined values, in a run that finds where those of an output come from."""
         self.sampled: frozenset[int] = frozenset()
         """Lines of loops of which only some iterations are processed."""
         self.line = 0

@@ -28,6 +28,7 @@ def in_words(workload: Workload, machine: Machine, found: Estimate, source: str)
             for name, ns in sorted(found.busy.items(), key=lambda item: -item[1])
         )
         + f". {_binding(found)}",
+        *_widest(found),
         _transfers(found, machine),
         *_waits(found),
     ]
@@ -52,6 +53,14 @@ def _binding(found: Estimate) -> str:
     if name == PSUM_PORT:
         return f"The {name} works longest: let DVE and ACT access PSUM less."
     return f"{name} works longest: shorten its work, or move some of it elsewhere."
+
+
+def _widest(found: Estimate) -> list[str]:
+    """The parts of the work of DVE and ACT that wider instructions cannot save."""
+    if not found.widest:
+        return []
+    least = ", ".join(f"{name} {_us(ns)}" for name, ns in found.widest.items())
+    return [f"Without the start cost of each instruction, the same elements would take: {least}."]
 
 
 def _transfers(found: Estimate, machine: Machine) -> str:

@@ -85,6 +85,7 @@ def _outputs(head: Mapping[str, Any], data: bytes) -> list[Array]:
         arrays,
         shuffle=head["shuffle"],
         elide_casts=head["elide_casts"],
+        explain=head["explain"],
     )
 
 

@@ -99,8 +99,12 @@ class Interpretation:
         *,
         shuffle: int | None = None,
         elide_casts: bool = False,
+        explain: bool = False,
     ) -> dict[str, bytes] | Failed:
-        """The bytes of each output by name, in the type of the argument."""
+        """The bytes of each output by name, in the type of the argument.
+
+        With `explain`, undefined elements of an output are a failure with the line of their cause.
+        """
         call = self.call
         given = {a.name for a in call.inputs}
         more = [a for a in call.outputs if a.name not in given]
@@ -111,6 +115,7 @@ class Interpretation:
             "machine": self.machine.name,
             "shuffle": shuffle,
             "elide_casts": elide_casts,
+            "explain": explain,
             "timeout_s": self.timeout_s,
         }
         try:

@@ -29,6 +29,7 @@ from tilewright.targets.trainium.machine import Machine
 from tilewright.targets.trainium.tiles.dtypes import DTYPES, DType
 from tilewright.targets.trainium.tiles.view import View, whole
 from tilewright.targets.trainium.trace import Trace
+from tilewright.targets.trainium.undefined import Undefined
 
 DEEPEST_SYNTAX = 100
 """Maximum nesting of expressions and statements; kernels have less than 30."""
@@ -157,11 +158,13 @@ def run_program(
     *,
     shuffle: int | None = None,
     elide_casts: bool = False,
+    explain: bool = False,
     limits: Limits | None = None,
 ) -> list[Array]:
     """The outputs of a kernel on arrays, in its order and in their own types.
 
-    `shuffle` changes the order of the iterations of each affine loop.
+    `shuffle` changes the order of the iterations of each affine loop. With `explain`, undefined
+    elements of an output raise `KernelError` with the line that they follow from.
     """
     run = Execution(
         machine,
@@ -171,7 +174,10 @@ def run_program(
         elide_casts=elide_casts,
         limits=limits,
     )
+    run.undefined = Undefined() if explain else None
     outputs = _walk(program, call, run, arrays)
+    if run.undefined is not None:
+        run.undefined.explain(outputs, call.outputs)
     return [
         view.values().astype(argument_type(argument).exact, copy=False).reshape(argument.shape)
         for view, argument in zip(outputs, call.outputs, strict=True)

@@ -27,6 +27,7 @@ from tilewright.proposers.llm.feedback import (
     lines_named,
     with_lines_marked,
 )
+from tilewright.proposers.llm.lessons import describe_mistakes
 from tilewright.proposers.llm.messages import Message
 
 if TYPE_CHECKING:
@@ -133,6 +134,7 @@ class Prompts:
             "ancestors": describe_ancestors(parent, history),
             "tried": describe_tried(parent, history, brief.target.exclusive_causes),
             "others": describe_others(parent, history),
+            "mistakes": describe_mistakes(history),
             "similar": brief.schedules[0].workload if brief.schedules else "",
             "schedule": describe_schedule(brief.schedules[0]) if brief.schedules else [],
             "step": None if brief.step is None else brief.step + 1,
@@ -149,13 +151,18 @@ class Prompts:
         notes = self._notes(parent.candidate.source) if self._notes and measured else ()
         return describe_latency(parent, notes)
 
-    def implement(self, brief: Brief, parent: Trial, plan: Plan) -> tuple[Message, ...]:
-        """The request for a kernel that implements `plan`."""
+    def implement(
+        self, brief: Brief, parent: Trial, plan: Plan, mistakes: Sequence[str] = ()
+    ) -> tuple[Message, ...]:
+        """The request for a kernel that implements `plan`; `mistakes` are those of earlier
+        kernels.
+        """
         return self._messages(
             "implement",
             brief,
             source=parent.candidate.source.rstrip(),
             plan=plan,
+            mistakes=mistakes,
             named=lines_named(parent.candidate.source, plan.text),
             option_text=next((o.text for o in brief.target.menu if o.id == plan.option), ""),
             examples=examples_of(brief.target.examples, plan.option),

@@ -42,15 +42,18 @@ NOTHING_LEFT = "nothing left to do"
 class Estimate:
     """A modelled latency in ns, and its parts.
 
-    `busy` is the time for which each engine works, and each shared port is used, in ns. `idle`
-    gives for the busiest compute engine the time that it waited, in ns by cause, and `waits` the
-    same by the line that waited. `lines` gives ns by engine for each source line. `bytes_read` and
-    `bytes_written` are transfers between HBM and the chip. `spilled` is the number of bytes in both
-    directions that the compiler adds because tiles do not fit.
+    `busy` is the time for which each engine works, and each shared port is used, in ns. `widest` is
+    that of DVE and ACT without the start cost of each instruction, in ns, which is what the same
+    elements would take in few wide instructions. `idle` gives for the busiest compute engine the
+    time that it waited, in ns by cause, and `waits` the same by the line that waited. `lines` gives
+    ns by engine for each source line. `bytes_read` and `bytes_written` are transfers between HBM
+    and the chip. `spilled` is the number of bytes in both directions that the compiler adds because
+    tiles do not fit.
     """
 
     latency_ns: float
     busy: Mapping[str, float]
+    widest: Mapping[str, float]
     idle: Mapping[str, float]
     waits: Mapping[int, Mapping[str, float]]
     lines: Mapping[int, Mapping[str, float]]
@@ -84,17 +87,19 @@ def estimate(trace: Trace, machine: Machine) -> Estimate:
     }
     jobs = program.job_ns * program.jobs
     busy[ENGINES[DMA]] = float(jobs.sum()) / machine.dma.engines
+    cycle = np.where(engine == VECTOR, 1 / machine.clock.vector, 1 / machine.clock.scalar)
+    held = taken - machine.issue.start_cycles * cycle
+    widest = {ENGINES[e]: float(held[engine == e].sum()) for e in (VECTOR, SCALAR)}
     touches_psum = (program.ports & 1).astype(bool)
     if machine.psum_port_shared:
         on_port = touches_psum & ((engine == VECTOR) | (engine == SCALAR))
-        start = np.where(engine == VECTOR, 1 / machine.clock.vector, 1 / machine.clock.scalar)
-        held = taken - machine.issue.start_cycles * start
         busy[PSUM_PORT] = float(held[on_port].sum())
     finish = float(end.max(initial=0.0))
     idle, waits = _idle(busy, finish, program.lines, engine, begin, end, blocker, wait)
     return Estimate(
         latency_ns=machine.launch + finish,
         busy={name: ns for name, ns in busy.items() if ns > 0},
+        widest={name: ns for name, ns in widest.items() if ns > 0},
         idle=idle,
         waits=waits,
         lines=_by_line(program, engine, taken, jobs / machine.dma.engines),

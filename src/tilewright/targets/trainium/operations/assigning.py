@@ -161,7 +161,8 @@ def _accumulated(run: Execution, dst: View, value: View, result: Result, adds: b
     values = fit_values(result.values, dst.shape)
     if not adds:
         values = fit_values(value.dtype.rounded(result.values).reshape(value.shape), dst.shape)
-    if array is None and dst.gather is None and dst.dtype.name == "float32":
+    plain = array is None and dst.gather is None and dst.dtype.name == "float32"
+    if plain and run.undefined is None:
         place = dst.values()
         place += values
         return True

@@ -20,6 +20,9 @@ MASKED = -9984.0
 _MOST_QUERIES, _MOST_KEYS = 32, 128
 _QUERIES = 256
 """Number of attention queries whose scores are computed together."""
+_SCALE = 2.0**18
+"""Factor of inputs that float16 cannot hold and bfloat16 and tfloat32 can; a power of two, so that
+nothing else is rounded."""
 _BY_QUERY = ("q", "seen", "before")
 """Operands of attention that have a row for each query."""
 
@@ -29,10 +32,12 @@ class AttentionProblem(FormulaProblem):
 
     distributions = ("small", "sparse", "peaked", "far maxima", "shifted keys")
     """`peaked`: one score of each row is far above the others. `far maxima`: the largest scores of
-    different rows differ by more than 100, so that no number can be subtracted from all."""
+    different rows differ by more than 100, so that no number can be subtracted from all. `sparse`
+    has queries beyond the range of float16 and keys below it; `shifted keys` has values beyond it.
+    """
 
     def __init__(self, shape: Shape) -> None:
-        self.fingerprint = f"trainium {shape.kind} reference 1"
+        self.fingerprint = f"trainium {shape.kind} reference 2"
         self.reduction = 128
         self._kind = shape.kind
         self._tile = shape.sizes[2] if shape.kind == "attention_tile" else 0
@@ -52,12 +57,15 @@ class AttentionProblem(FormulaProblem):
             values *= 0.6
         if distribution == "sparse" and argument.name != "v":
             values *= rng.random(argument.shape) < 0.2
+            values *= _SCALE if argument.name == "q" else 1 / _SCALE
         if distribution == "peaked" and argument.name == "q":
             values *= 4.0
         if distribution == "far maxima" and argument.name in "qk":
             self._move_apart(argument.name, values, rng)
         if distribution == "shifted keys" and argument.name == "k":
             values += 0.5
+        if distribution == "shifted keys" and argument.name == "v":
+            values *= _SCALE
         return values.astype(np.float32).astype(argument.dtype)
 
     def _move_apart(self, name: str, values: Array, rng: np.random.Generator) -> None:
