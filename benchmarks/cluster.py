@@ -7,7 +7,8 @@
 
 `speed` evaluates equal Gemmini kernels (each with a comment of its own, so that nothing is cached)
 by two workers of either executor, in pairs of random order: the ratio of candidates per second is
-that of one round's two batches, so the load of the machine hardly changes it. `overhead` gives as
+that of one round's two batches, so the load of the machine hardly changes it. The CPU time per
+candidate is that of this process and of all processes that it started. `overhead` gives as
 many kernels that compute nothing to both at once, and prints wall time per evaluation. `store` has
 that many processes append trials and outcomes to one PostgreSQL database at a time, in rounds with
 one process that does as much alone: trials per second of all. `searches` does the same with a pause
@@ -110,17 +111,39 @@ def timed(executor: Executor, requests: Sequence[EvaluationRequest]) -> float:
     return took
 
 
+def cpu_s() -> float:
+    """CPU seconds of this process and its descendants, including those that have ended."""
+    used, children = {}, dict[int, list[int]]()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        except OSError:  # the process has just ended
+            continue
+        used[int(folder.name)] = sum(map(int, fields[11:15]))
+        children.setdefault(int(fields[1]), []).append(int(folder.name))
+    found, ticks = [os.getpid()], 0
+    while found:
+        process = found.pop()
+        ticks += used.get(process, 0)
+        found += children.get(process, ())
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def compare_speed(opened: OpenTask, rounds: int, batch: int) -> None:
     executors, ratios = both(opened), []
+    used_s = dict.fromkeys(executors, 0.0)
     for _ in range(rounds):
-        took = {
-            name: timed(executors[name], fresh(opened.task.start, batch))
-            for name in random.sample(list(executors), 2)
-        }
+        took = {}
+        for name in random.sample(list(executors), 2):
+            before_s = cpu_s()
+            took[name] = timed(executors[name], fresh(opened.task.start, batch))
+            used_s[name] += cpu_s() - before_s
         ratios.append(took["local"] / took["dask"])
         print({name: f"{batch / s:.2f}/s" for name, s in took.items()}, f"{ratios[-1]:.3f}")
     for executor in executors.values():
         executor.close()
+    for name, used in used_s.items():
+        print(f"{name}: {1000 * used / (rounds * batch):.1f} ms of CPU time per candidate")
     print(
         f"{opened.name}, {WORKERS} workers, {rounds} pairs of {batch}: cluster over local, "
         f"candidates per second, median {statistics.median(ratios):.3f}, from {min(ratios):.3f} to "

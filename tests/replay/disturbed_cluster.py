@@ -8,15 +8,15 @@ from a file there, if there is one (`jump_clock`).
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from tilewright.cluster.local_workers import Workers
@@ -34,17 +34,13 @@ _time.time = _shifted
 """Of the plug-ins' `sitecustomize`: processes import it before anything else."""
 
 
-def free_port() -> int:
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
 class Network:
-    """Carries bytes from a port of its own to another one; `cut` stops it for a while."""
+    """Carries bytes from a port of its own to the scheduler that `file` names, while it is there;
+    `cut` stops it for a while.
+    """
 
-    def __init__(self, to_port: int) -> None:
-        self._to_port = to_port
+    def __init__(self, file: Path) -> None:
+        self._file = file
         self._loop = asyncio.new_event_loop()
         self._writers = set[asyncio.StreamWriter]()
         threading.Thread(target=self._loop.run_forever, daemon=True).start()
@@ -59,8 +55,9 @@ class Network:
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await self._is_whole.wait()
         try:
-            there = await asyncio.open_connection("127.0.0.1", self._to_port)
-        except OSError:
+            port = int(json.loads(self._file.read_text())["address"].rpartition(":")[2])
+            there = await asyncio.open_connection("127.0.0.1", port)
+        except (OSError, ValueError):  # it has not started, or not written its whole address yet
             writer.transport.abort()
             return
         await asyncio.gather(self._carry(reader, there[1]), self._carry(there[0], writer))
@@ -95,16 +92,19 @@ class DisturbedCluster:
     def __init__(self, offers: dict[str, dict[str, str]], plugins: Path) -> None:
         self._clock = plugins / "clock"
         (plugins / "sitecustomize.py").write_text(CLOCK)
-        self._port = free_port()
+        self._file = plugins / "scheduler.json"
         self._scheduler = self._start()
-        self._network = Network(self._port)
+        self._network = Network(self._file)
         self.address = f"127.0.0.1:{self._network.port}"
         self.workers = Workers(f"tcp://{self.address}", 2, offers, hang_s=8)
 
     def _start(self) -> subprocess.Popen[bytes]:
-        options = ["--host", "127.0.0.1", "--port", str(self._port), "--no-dashboard"]
+        """At a port that the system chooses, so no other program can have taken it."""
+        self._file.unlink(missing_ok=True)
+        options = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard"]
+        command = [*options, "--scheduler-file", str(self._file)]
         return subprocess.Popen(
-            [sys.executable, "-m", "distributed.cli.dask_scheduler", *options],
+            [sys.executable, "-m", "distributed.cli.dask_scheduler", *command],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             env={**os.environ, "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "6 s"},

@@ -15,6 +15,10 @@ requests of the message are finished.
 """
 LEAST_S = 0.2
 """Seconds of evaluation below which a message is not made smaller, even at the end of a batch."""
+ROUND = 2
+"""A round, which is one message for each worker, contains the requests that wait divided by this
+number. If a round contained all of them, the batch would wait for the slowest worker.
+"""
 MOST_IN_MESSAGE = 32
 MOST_AHEAD = AHEAD * MOST_IN_MESSAGE
 """Maximum number of requests that a worker has at the same time."""
@@ -31,6 +35,7 @@ class Pace:
     def __init__(self) -> None:
         self._evaluation_s: float | None = None
         self._turn_s = 0.0
+        self._size, self._left_in_round = 1, 0
 
     def note_message(self, turn_s: float) -> None:
         """Record the time between sending a message and its answer."""
@@ -53,8 +58,8 @@ class Pace:
     def sizes(self, waiting: int, under_way: int, threads: int, more_follow: bool) -> list[int]:
         """The numbers of requests in the messages that are sent now.
 
-        Each message contains a worker's share of the requests that still wait, so messages become
-        smaller towards the end of a batch and all workers finish at about the same time.
+        The messages of a round have the same size, and those of the next round are smaller, so all
+        workers finish a batch at about the same time.
 
         Args:
             waiting: the number of requests that wait to be sent.
@@ -64,11 +69,16 @@ class Pace:
                 while every worker has a message.
         """
         least, most, found = self._in(LEAST_S), self._in(MESSAGE_S), list[int]()
+        if not under_way:
+            self._left_in_round = 0
         while waiting and under_way + len(found) < AHEAD * threads:
             if more_follow and waiting < least and under_way + len(found) >= threads:
                 break
-            share = ceil(waiting / (AHEAD * threads))
-            found.append(min(waiting, max(least, min(most, share))))
+            if not self._left_in_round:
+                share = ceil(waiting / (ROUND * threads))
+                self._size, self._left_in_round = max(least, min(most, share)), threads
+            self._left_in_round -= 1
+            found.append(min(waiting, self._size))
             waiting -= found[-1]
         return found
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from tilewright.core import compiled_code, records
@@ -47,16 +48,18 @@ reciprocals are finite numbers.
 
 def to_json(value: Any) -> Any:
     """The JSON value of a record, mapping, tuple or scalar. Records include their class name."""
+    if isinstance(value, (str, float, int)):  # most values: every evaluation is sent as JSON
+        return value
+    if isinstance(value, (dict, Mapping)):
+        return {str(k): to_json(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_json(v) for v in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         name = type(value).__name__
         if name not in _TYPES:
             raise TypeError(f"{name} is not a type of record that can be sent as JSON")
-        fields = {f.name: to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        fields = {field: to_json(getattr(value, field)) for field in _fields_of(type(value))}
         return {"type": name, **fields}
-    if isinstance(value, Mapping):
-        return {str(k): to_json(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [to_json(v) for v in value]
     return value
 
 
@@ -68,9 +71,8 @@ def from_json(value: Any) -> Any:
     if isinstance(value, dict):
         if "type" in value and value["type"] in _TYPES:
             cls = _TYPES[value["type"]]
-            known = {f.name for f in dataclasses.fields(cls)}
             given = {k: from_json(v) for k, v in value.items() if k != "type"}
-            unknown = set(given) - known
+            unknown = given.keys() - _fields_of(cls)
             if unknown:
                 raise ValueError(f"{cls.__name__} has no field {sorted(unknown)}")
             record = cls(**given)
@@ -80,6 +82,11 @@ def from_json(value: Any) -> Any:
     if isinstance(value, list):
         return tuple(from_json(v) for v in value)
     return value
+
+
+@cache
+def _fields_of(cls: type[Any]) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(cls))
 
 
 def outcome_from_json(value: Any) -> records.Outcome:
