@@ -251,7 +251,9 @@ def _compare(
 
 
 def _same_task(evidence: Evidence, here: Workload) -> Row:
-    """A folder without a name is called what its files lie in, which is another folder here."""
+    """Whether the bundle's task is the task with this name here. The name of a folder's task is not
+    compared, because it may be the name of the temporary folder.
+    """
     recorded = replace(evidence.workload, source="")
     if evidence.is_folder:
         recorded = replace(recorded, name=here.name)
@@ -260,7 +262,9 @@ def _same_task(evidence: Evidence, here: Workload) -> Row:
 
 
 def _public_name(run: RunRecord) -> str:
-    """The task, of a folder only its name: a bundle tells nothing about its author's disk."""
+    """The task's name. For a folder, only the last part of its path, so that a bundle contains no
+    paths of its author's disk.
+    """
     return Path(run.task).name if Path(run.task).is_absolute() else run.task
 
 

@@ -55,7 +55,7 @@ class Winner:
         again too, or left out if the budget does not allow this.
         """
         if not isinstance(self._opened.task, Attackable):
-            return  # its inputs are not known to follow from a seed
+            return  # its inputs may not be derived from a seed
         held: set[str] = set()
         took_s = 0.0
         while (best := self._storage.history(self._run_id).best) is not None:

@@ -56,8 +56,8 @@ def create_executor(
 ) -> Executor:
     """The executor on this machine: one worker per core unless `workers` says otherwise.
 
-    `settings` are those of `Settings.evaluated_with`. Outcomes are cached by a hash of the inputs'
-    seed among others, so that those under one secret answer for that secret only.
+    `settings` are those of `Settings.evaluated_with`. The keys of cached outcomes depend on the
+    seed of the inputs, so an outcome is used again only with the same secret seed.
     """
     from tilewright.evaluation.local import LocalExecutor
 

@@ -95,7 +95,7 @@ def stepwise(
     on_event: OnEvent = lambda event: None,
     executor: str = LOCAL,
 ) -> Iterator[Stepwise]:
-    """Begin the run of `optimize` for a caller who has an own loop: a context manager that gives a
+    """Begin the run of `optimize` for a caller with its own loop: a context manager that returns a
     `Stepwise`.
 
     Raises the exceptions of `optimize`. Leaving the block before the budget is spent interrupts the

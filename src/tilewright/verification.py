@@ -240,7 +240,7 @@ def start_error(task: str, failed: Failed) -> TilewrightError:
             f"FILE --workload {task}`."
         )
     what = f"the starting kernel of {task} fails its {failed.stage} with {failed.kind}"
-    if failed.kind == "crash":  # the evaluating process died, which must not happen with any kernel
+    if failed.kind == "crash":  # no kernel should be able to end the evaluating process
         said = f"{what}: {lines[-1].rstrip('.')}."
         if Path(task).is_absolute():
             return WorkloadError(

@@ -1,4 +1,4 @@
-"""The source of a user's reference function as a module of its own.
+"""Converts a user's reference function to the source of a separate module.
 
 Evaluations run in processes that import the reference by themselves and never unpickle anything,
 so a function is passed on as text: its own source, the source of the functions that it calls,

@@ -108,7 +108,9 @@ def written(task: Task, place: Path) -> str:
 
 
 def _results(task: Task, inputs: Mapping[str, Any], source: str) -> list[Any]:
-    """The outputs for the example inputs; the reference's source must give the same by itself."""
+    """The outputs for the example inputs. `WorkloadError` if the reference's source, as a separate
+    module, gives other outputs.
+    """
     import numpy as np
 
     from tilewright.parts.user_code import users_code

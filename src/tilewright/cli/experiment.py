@@ -123,7 +123,7 @@ def experiment(
 
 
 def _make(folder: Path) -> None:
-    """Create the folder; `OutputError` where that fails."""
+    """Create the folder; `OutputError` if this fails."""
     from tilewright.core.errors import OutputError
 
     try:

@@ -63,7 +63,7 @@ def write_bytes(path: Path, data: bytes, *, private: bool = False) -> None:
 
 
 def write_json(path: Path | None, value: Mapping[str, object], *, private: bool = False) -> None:
-    """Write `value` as indented JSON in one step, where a file was asked for."""
+    """Write `value` as indented JSON in one step, if `path` is given."""
     if path is not None:
         write_text(path, json_text(value), private=private)
 

@@ -6,8 +6,8 @@
     budget = "10 min"
     proposer = ["builtin"]
 
-The file is the nearest pyproject.toml, in the current folder or above, that has the table. What is
-given on the command line comes first.
+The file is the nearest pyproject.toml, in the current folder or above, that has the table. Options
+on the command line take precedence.
 
 The file may have been written by somebody else, for example in a folder that was downloaded.
 Therefore, it can only set options that choose how a command works (`OPEN`). Options that start
@@ -127,7 +127,7 @@ def _shared_only(shared: Mapping[str, Any], group: Command) -> dict[str, Any]:
 
 
 def _options(command: Command) -> dict[str, str]:
-    """Parameter names by option as it is written, without dashes in front."""
+    """The parameter name of each option, which is written without the leading dashes."""
     found = {
         option.lstrip("-"): parameter.name or ""
         for parameter in command.params

@@ -269,7 +269,7 @@ def _require_a_limit_in_use(text: str | None, settings: Settings) -> None:
 
 
 def limits(budget: str | None) -> dict[str, Any]:
-    """The settings that a budget makes; `InputError` for one that cannot be read."""
+    """The settings that a budget determines; `InputError` if the budget cannot be parsed."""
     return {} if budget is None else Settings.limits(parse_budget(budget))
 
 

@@ -28,7 +28,7 @@ class TuneProgress(LivePanel):
     def __init__(
         self, trials: int, flops: int, peak_gflops: float, console: Console | None = None
     ) -> None:
-        """`peak_gflops` is 0 where it is not known."""
+        """`peak_gflops` is 0 if it is not known."""
         self._trials, self._flops, self._peak = trials, flops, peak_gflops
         self._done = self._failed = 0
         self._best: float | None = None

@@ -19,7 +19,8 @@ class StepFactors:
     """The numbers in the steps that led to a kernel, and other values that can be tried.
 
     Attributes:
-        parameters: the numbers, by the steps that they stand in, with all values that occur.
+        parameters: the numbers, named after the steps that contain them, with all values that
+            occur.
         plans: by point, the plan of each instance that can be made and has not been.
         tried: the kernel itself and the instances of its structure that were evaluated.
         estimated: for each of these points, the static estimate of the latency, in any unit.
@@ -35,5 +36,5 @@ class StepFactors:
         return tuple(self.estimated)
 
     def estimates(self) -> tuple[float, ...]:
-        """The static estimate at each of them."""
+        """The static estimate of the latency at each of the points."""
         return tuple(self.estimated.values())

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 MOST_INTEGER = 1 << 128
-"""Bound of whole numbers in records: above any seed, and below where a float overflows."""
+"""Limit for integers in records, which is above all seeds and can be converted to a float."""
 
 _Fits = Callable[[Any], bool]
 

@@ -2,10 +2,10 @@
 
 A template is a kernel in which some lines declare parameters with their possible values, and
 constraints between parameters. C and CUDA: `TUNE(TM, 16, 32, 64)` and `TUNE_REQUIRE(TM * TN <=
-1024)`; Python: `TM = tune(16, 32, 64)` and `tune_require(TM * TN <= 1024)`. Each stands on a line
-of its own, which an instance replaces by a definition (`#define TM 32`, `TM = 32`) or a comment:
-lines keep their numbers. Values are whole numbers; constraints have whole-number arithmetic (`/`
-rounds down), comparisons, `&&`, `||`, `!`, `min` and `max`.
+1024)`; Python: `TM = tune(16, 32, 64)` and `tune_require(TM * TN <= 1024)`. Each declaration has
+its own line. An instance replaces this line by a definition (`#define TM 32`, `TM = 32`) or by a
+comment, so line numbers do not change. Values are whole numbers; constraints have whole-number
+arithmetic (`/` rounds down), comparisons, `&&`, `||`, `!`, `min` and `max`.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ Point = tuple[int, ...]
 class TemplateNotation:
     """How templates of a language declare parameters, and what replaces these declarations.
 
-    `word` names a parameter's line, `require` a constraint's; `assigns` says that the name stands
-    before the word (`TM = tune(16, 32)`). `define` and `comment` are what an instance has instead.
+    `word` begins the declaration of a parameter, and `require` that of a constraint. `assigns` is
+    true if the parameter's name stands before the word (`TM = tune(16, 32)`). `define` and
+    `comment` are the lines that replace a declaration in an instance.
     """
 
     word: str

@@ -21,10 +21,11 @@ _NOT_TEXT = re.compile(
 
 
 def plain_text(text: str) -> str:
-    """The text in lines that end in a line feed, of characters that any terminal can show.
+    """The text, with line feeds as line ends, and only with characters that any terminal can show.
 
-    Terminal escape sequences are removed; every other control character but the tab, and what
-    reorders text or cannot be encoded, becomes a replacement character. Linear in the length.
+    Terminal escape sequences are removed. Other control characters except tabs, characters that
+    reorder text, and characters that cannot be encoded are replaced by a replacement character. The
+    time is linear in the length.
     """
     text = _LINE_END.sub("\n", _ESCAPE_SEQUENCE.sub("", text))
     return _NOT_TEXT.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -11,12 +11,10 @@ TuningStatus = Literal["running", "interrupted", "finished"]
 
 @dataclass(frozen=True, slots=True)
 class TuningRecord:
-    """One tuning run.
-
-    Runs of the same command have the same `identity`, by which an interrupted run is found again.
-    `family` is equal for workloads that differ only in their sizes. A run can start with tiles of
-    another run of its family; `extents` are the sizes. `starts` are the points with which the run
-    began.
+    """One tuning run. Runs of the same command have the same `identity`, with which the command
+    finds an interrupted run. `family` is equal for workloads that differ only in their sizes. A run
+    can start with tiles of another run of its family; `extents` are the sizes. `starts` are the
+    points with which the run began.
     """
 
     id: str
@@ -35,10 +33,9 @@ class TuningRecord:
 
 @dataclass(frozen=True, slots=True)
 class TunedTrial:
-    """One measured candidate of a tuning run.
-
-    `point` holds its tiles and knobs where the space has any; `trace` is the schedule as JSON.
-    `samples` are seconds per call, each the mean of `calls` calls; empty with a `failure`.
+    """One measured candidate of a tuning run. `point` contains its tile sizes and knobs, if the
+    space has any; `trace` is the schedule as JSON. `samples` are seconds per call, each the mean of
+    `calls` calls; empty with a `failure`.
     """
 
     key: str

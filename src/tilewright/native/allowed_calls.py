@@ -17,7 +17,7 @@ _OF_THE_COMPILER = (
     "__fixdfti __fixunssfti __fixunsdfti __floattisf __floattidf __floatuntisf __floatuntidf "
     "__extendhfsf2 __extendhfdf2 __truncsfhf2 __truncdfhf2 __truncsfbf2 __truncdfbf2"
 )
-"""Arithmetic that a compiler calls instead of writing it out; GCC's library has it."""
+"""Arithmetic functions of GCC's library that compilers call instead of generating inline code."""
 _ALLOWED = frozenset(
     [f"{name}{suffix}" for name in _MATHEMATICS.split() for suffix in ("", "f")]
     + _MEMORY.split()
@@ -29,7 +29,7 @@ _THREAD_CALLS = re.compile(
     r"pthread_(create|join|detach|self|equal|(mutex|cond|barrier|spin)_\w+)|sched_yield|"
     r"(GOMP|omp)_\w+"
 )
-"""Further ones where several threads are declared; what they may ask of the system is filtered."""
+"""Further functions for kernels with several threads, whose system calls are filtered."""
 
 
 def refused_call(name: str, threads: int) -> str | None:

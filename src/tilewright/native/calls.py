@@ -1,14 +1,15 @@
 """Timed calls of one kernel, on values and addresses that change each time.
 
-The clock is the operating system's count of CPU time of the kernel's process, read outside it. All
-that the process uses between two calls is part of the call before: work that is put off until after
-the return, or done before a call on values that already lie there, is counted too. Waiting for
-other processes of the machine is not.
+The clock is the CPU time of the kernel's process, which the operating system counts and the
+evaluator reads. CPU time that the process uses between two calls is added to the earlier call. Work
+that a kernel does after it has returned, or before a call on values that are already in memory, is
+therefore counted too. Waiting for other processes of the machine is not counted.
 
-Of several threads the CPU time says what all took together, not how long it took: there a call is
-its wall time, and all CPU time that the process used since the call before. The system adds what a
-thread runs on another core only when that waits, or at a tick: of a process that still runs when
-the next call begins, all threads are taken to have run since the call before.
+With several threads, the CPU time is the sum over all threads and not the duration of the call. The
+time of a call is then its wall-clock time plus all CPU time that the process used after the
+previous call. The system updates the CPU time of a thread on another core only when the thread
+waits, or at a timer tick. If the process is still running when the next call begins, all of its
+threads are therefore assumed to have run since the previous call.
 """
 
 from __future__ import annotations
@@ -42,8 +43,9 @@ tolerated."""
 ATTEMPTS = 3
 """Maximum number of calls, each on new values, until no other process uses the core."""
 MOST_REPEATED = 10
-"""Maximum number of repeated calls of one kernel in a measurement. Where others use the core before
-so many calls, they use it all the time: repeating would take most of the time and gain nothing.
+"""Maximum number of repeated calls of one kernel in a measurement. If other processes disturb so
+many calls, they use the core all the time. Further repetitions would take most of the time without
+any benefit.
 """
 OTHER_VALUES = 0.2
 """Share of timed calls that follow a call on values of another distribution."""
@@ -125,10 +127,11 @@ class TimedKernel:
         self._others = others
         self._timeout_s = timeout_s
         self._clock_s = self._returned_s = 0.0
-        with suppress(ProcessGoneError):  # as the first call will report
+        with suppress(ProcessGoneError):  # the first call reports it
             self._clock_s, self._returned_s = process.cpu_s(), time.perf_counter()
         self.last_wall_s = 0.0  # of the last call, until its reply arrived
-        self._away_s = 0.0  # CPU time of others from placing the arrays to the last return
+        # CPU time of other processes between placing the arrays and the last return.
+        self._away_s = 0.0
         self._repeated = 0
 
     def call(self, *, checked: float) -> float:
@@ -156,7 +159,9 @@ class TimedKernel:
         return seconds
 
     def _call_on_other_values(self, case: Case) -> None:
-        """Work of the process between calls is counted as part of the next call."""
+        """Call the kernel on values of another distribution. CPU time of the process between calls
+        is counted as part of the next call.
+        """
         try:
             late_s = self._process.cpu_s() - self._clock_s
             self._process.arrays.place(case.initial)
@@ -183,8 +188,8 @@ class TimedKernel:
         case = self._values.for_call_of(self._process)
         alone = self._process.threads == 1
         placed_s = self._elapsed_less_own_s() if alone else 0.0
-        # This core writes them just before the call, so that they are in its cache, as after a
-        # preceding kernel.
+        # This core writes the arrays just before the call, so that they are in its cache, as if
+        # another kernel had produced them.
         self._process.arrays.place(case.initial)
         self._process.arrays.read()
         between_s, started = self._late_s(), time.perf_counter()
@@ -204,11 +209,13 @@ class TimedKernel:
         return self._clock_s - before
 
     def _elapsed_less_own_s(self) -> float:
-        """Grows by what others have of the core, which evaluator and kernel share."""
+        """A number that increases by the CPU time that other processes get on the core of the
+        evaluator and the kernel.
+        """
         return time.perf_counter() - time.thread_time() - self._process.cpu_s()
 
     def _late_s(self) -> float:
-        """CPU seconds of several threads since the call before."""
+        """CPU seconds of several threads since the previous call."""
         if self._process.threads == 1:
             return 0.0  # a part of that call
         if self._process.is_asleep():

@@ -193,7 +193,7 @@ def _plan(probes: Sequence[float], baseline: TimedKernel, effort: Effort) -> Tim
 
 
 def _pairs(candidate: TimedKernel, baseline: TimedKernel, plan: TimingPlan) -> Session:
-    """A session whose order no other evaluation of the kernel could have learned."""
+    """A session with a random order that other evaluations of the kernel cannot know."""
     kernels: Mapping[Variant, TimedKernel] = {"baseline": baseline, "candidate": candidate}
 
     def time_call(variant: Variant, checked: float) -> float:

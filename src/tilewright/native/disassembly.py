@@ -33,8 +33,9 @@ def compiled_code(
 ) -> CompiledCode:
     """The loops of a kernel's object file, and notes on the innermost ones.
 
-    `file` is what the kernel's source is called, `reasons` say why loops at some lines were not
-    vectorised. `ToolchainMissingError` where objdump or a reader for this processor is missing.
+    `file` is the name of the kernel's source file, and `reasons` say why loops at some lines were
+    not vectorised. Raises `ToolchainMissingError` if objdump or a reader for this processor is
+    missing.
     """
     found, image = read_object(binary), linked(binary, threads)
     if found.machine != "x86_64":
@@ -64,7 +65,9 @@ def compiled_code(
 
 
 def _code_alone(image: Image, sections: Mapping[int, int], end: int) -> bytes:
-    """The image's code up to `end`, with no-ops between sections: zeros would be read as code."""
+    """The image's code up to `end`, with no-ops between sections, because zeros would be
+    disassembled as code.
+    """
     code = bytearray(_NOP * (end - BASE))
     for at, size in sections.items():
         code[at - BASE : at - BASE + size] = image.code[at - BASE : at - BASE + size]
@@ -72,7 +75,9 @@ def _code_alone(image: Image, sections: Mapping[int, int], end: int) -> bytes:
 
 
 def _dumped(code: bytes) -> str:
-    """What objdump prints of code at `BASE`. It reads bytes that nobody vouches for: contained."""
+    """The output of objdump for code at `BASE`. The code is untrusted, so objdump runs in the
+    sandbox.
+    """
     path, sandbox = _objdump()
     with open_folder("tilewright-objdump-") as name:
         (Path(name) / "code").write_bytes(code)
@@ -92,7 +97,7 @@ def _dumped(code: bytes) -> str:
 
 @cache
 def _objdump() -> tuple[str, Sandbox]:
-    """The disassembler, and the strongest containment in which it starts."""
+    """The disassembler, and the strongest sandbox in which it can start."""
     path = shutil.which(OBJDUMP)
     if path is None:
         raise ToolchainMissingError(
@@ -109,7 +114,7 @@ def _environment() -> dict[str, str]:
 
 
 def _named(code: Sequence[Instruction], image: Image) -> list[Instruction]:
-    """The code with the names of library functions in place of the addresses they are called by."""
+    """The code, in which the addresses of library functions are replaced by their names."""
     return [
         replace(one, text=f"{one.text.partition(' ')[0]} {image.calls_at[one.target]}")
         if one.target is not None and one.target in image.calls_at

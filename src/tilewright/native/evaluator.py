@@ -51,14 +51,15 @@ counts.
 
 
 @dataclass(frozen=True, slots=True)
-class Census:
+class CountingBuild:
     """The second build of a kernel, which counts operations and is never timed.
 
     Attributes:
-        headers: files that make them count, by name, instead of those they are measured with.
-        counters: name of a C array of `uint64_t` that these declare and count in.
-        names: of its elements.
-        in_words: a clause about counts, for a kernel that cannot be timed.
+        headers: header files by name that replace those of the measured build, and count
+            operations.
+        counters: name of the C array of `uint64_t` that these headers declare and use as counters.
+        names: the names of the array's elements.
+        in_words: returns a clause about the counts, for a kernel that cannot be timed.
     """
 
     headers: Mapping[str, str]
@@ -77,15 +78,16 @@ class NativeEvaluation:
         toolchain: compiles candidates and says how many threads they may run; `headers` are
             files they may include, by name.
         check_source: refuses sources before the compiler sees them.
-        describe: what a latency is worth on this machine.
-        versions: of machine and target; compiler and build are added.
-        harness_flags: how the program that calls kernels is compiled.
-        peak_per_s: multiply-adds per second of all threads that this machine was measured to do.
-        shortcut: an algorithm with fewer products that is known for the workload, by its name.
-        refuse_timing: why kernels can only be checked here, in a sentence; None where they can
-            be timed.
-        census: how to count what a kernel does, where there is a way.
-        shown_headers: stand for `headers` where machine code is shown, if they are others.
+        describe: compares a latency with the peak rates of this machine.
+        versions: the versions of the machine and the target, to which those of compiler and build
+            are added.
+        harness_flags: the flags with which the program that calls kernels is compiled.
+        peak_per_s: the measured peak rate of all threads together, in multiply-adds per second.
+        shortcut: the name of a known algorithm for the workload that needs fewer products.
+        refuse_timing: a sentence on why kernels can only be checked here; None if they can be
+            timed.
+        counting_build: the build that counts a kernel's operations; None if the target has none.
+        shown_headers: replace `headers` when machine code is shown; None if they are the same.
     """
 
     cases: Cases
@@ -100,7 +102,7 @@ class NativeEvaluation:
     peak_per_s: float | None = None
     shortcut: str = ""
     refuse_timing: str | None = None
-    census: Census | None = None
+    counting_build: CountingBuild | None = None
     shown_headers: Mapping[str, str] | None = None
 
     @property

@@ -83,7 +83,7 @@ def _check(found: ObjectFile, relocation: Relocation, threads: int) -> None:
 
 
 class _Linker:
-    """Gives every section its address, then writes what refers to one."""
+    """Assigns an address to every section, and then applies the relocations."""
 
     def __init__(self, found: ObjectFile) -> None:
         self._found = found
@@ -111,7 +111,7 @@ class _Linker:
         self._table_at = _rounded(end, PAGE)
 
     def image(self) -> Image:
-        """All of it, with nothing left to be resolved but the table of calls."""
+        """The whole image, in which only the table of calls is not resolved yet."""
         memory = bytearray(self._zeros_at - BASE)
 
         def write(address: int, data: bytes) -> None:
@@ -145,7 +145,9 @@ class _Linker:
         )
 
     def _place(self, address: int, chosen: Callable[[Section], bool]) -> int:
-        """Addresses for the chosen sections from this one on; returns where they end."""
+        """Assign addresses to the chosen sections, beginning with the given address, and return the
+        end.
+        """
         for index, section in self._found.sections.items():
             if index not in self._at and chosen(section):
                 self._at[index] = _rounded(address, section.alignment)

@@ -116,7 +116,9 @@ def on_building_cores(count: int = 1) -> Iterator[None]:
 
 @cache
 def _usable() -> frozenset[int]:
-    """As it was when this was first asked: later changes are this module's own."""
+    """The cores that this process could use when it was first asked. Later changes are made by this
+    module itself.
+    """
     return frozenset(os.sched_getaffinity(0))
 
 

@@ -40,8 +40,9 @@ _SYMBOL = np.dtype([
 _RELOCATION = np.dtype([("offset", "<u8"), ("kind", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
 
 _PROGBITS, _SYMTAB, _STRTAB, _RELA, _NOTE, _NOBITS, _REL = 1, 2, 3, 4, 7, 8, 9
-_ARRAYS = {14, 15, 16}  # of initialisers, of finalisers, of those before all others
-_UNWIND = 0x7000_0001  # what x86-64 calls .eh_frame
+# Pointers to initialisers, to finalisers, and to initialisers that run before all others.
+_ARRAYS = {14, 15, 16}
+_UNWIND = 0x7000_0001  # the type of .eh_frame on x86-64
 _WRITE, _ALLOC, _EXECUTE, _MERGE, _STRINGS = 1, 2, 4, 0x10, 0x20
 _TLS = 0x400
 _KNOWN_FLAGS = _WRITE | _ALLOC | _EXECUTE | _MERGE | _STRINGS
@@ -197,7 +198,7 @@ class _Reader:
     def _symbols(
         self, table: int, sections: Mapping[int, Section], left_out: set[int]
     ) -> dict[int, Symbol]:
-        """Those that lie in the image or in libraries, by number."""
+        """The symbols that are in the image or in libraries, by number."""
         header = self.headers[table]
         found = self.entries(header, _SYMBOL)
         if len(found) > _MOST_ENTRIES:
@@ -223,8 +224,8 @@ class _Reader:
             elif where in sections:
                 if value > sections[where].size:
                     raise UnfitError(f"the symbol {name!r} lies after its section.")
-                # A name counts only if it is visible outside: a static function may also be called
-                # kernel.
+                # Only names that are visible outside the file are used, because a static function
+                # may also have the name kernel.
                 visible = binding != _LOCAL and kind == _FUNCTION
                 symbols[index] = Symbol(name if visible else "", where, value)
             elif where in (_ABSOLUTE, _COMMON_SECTION) or where >= len(self.headers):
@@ -236,7 +237,7 @@ class _Reader:
     def _relocations(
         self, table: int, sections: Mapping[int, Section], symbols: Mapping[int, Symbol]
     ) -> tuple[Relocation, ...]:
-        """Those of sections that become part of the image."""
+        """The relocations of sections that become part of the image."""
         read: list[Relocation] = []
         for header in self.headers:
             kind, target = int(header["type"]), int(header["info"])
@@ -280,7 +281,7 @@ class _Reader:
 
 
 def _check_sizes(sections: Mapping[int, Section]) -> None:
-    """Sections may overlap in the file: what they are together is bounded too."""
+    """Check the sizes of sections, and also their sum, because sections may overlap in the file."""
     held = sum(section.size for section in sections.values() if section.data is not None)
     if held > MAX_BYTES:
         raise UnfitError(f"the kernel's code and constants are larger than {MAX_BYTES >> 20} MiB.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.core.records import Argument, Failed
-from tilewright.native.evaluator import Census, Counts, NativeEvaluation
+from tilewright.native.evaluator import CountingBuild, Counts, NativeEvaluation
 from tilewright.native.machine import off_measuring_cores
 from tilewright.native.process import MAX_ARGUMENTS
 from tilewright.parts.case import Case
@@ -18,13 +18,13 @@ _COUNTS = "counts of a call"  # no parameter of a kernel has this name
 
 def counted(evaluation: NativeEvaluation, source: str, case: Case) -> Counts:
     """The counts of a kernel on a case; empty if they are not available."""
-    census, arguments = evaluation.census, evaluation.workload.arguments
-    if census is None or not source or len(arguments) >= MAX_ARGUMENTS:
+    build, arguments = evaluation.counting_build, evaluation.workload.arguments
+    if build is None or not source or len(arguments) >= MAX_ARGUMENTS:
         return {}
-    binary = evaluation.compiled(_counting(source, census, len(arguments)), census.headers)
+    binary = evaluation.compiled(_counting(source, build, len(arguments)), build.headers)
     if isinstance(binary, Failed):
         return {}
-    room = np.zeros(len(census.names), dtype=np.int64)
+    room = np.zeros(len(build.names), dtype=np.int64)
     argument = Argument(_COUNTS, room.shape, str(room.dtype), "output")
     apart = off_measuring_cores(evaluation.toolchain.threads)
     with apart, evaluation.started(binary, (argument,)) as process:
@@ -32,11 +32,13 @@ def counted(evaluation: NativeEvaluation, source: str, case: Case) -> Counts:
         if process.call("measure", evaluation.settings.simulation_timeout_s) is not None:
             return {}
         found = np.frombuffer(process.arrays.outputs_now()[_COUNTS], room.dtype)
-    return dict(zip(census.names, map(int, found), strict=True))
+    return dict(zip(build.names, map(int, found), strict=True))
 
 
-def _counting(source: str, census: Census, arguments: int) -> str:
-    """The kernel under another name, called by one that hands out what it counted."""
+def _counting(source: str, build: CountingBuild, arguments: int) -> str:
+    """A kernel that calls the given kernel under another name, and then copies the counts to its
+    last argument.
+    """
     names = [f"argument_{i}" for i in range(arguments)]
     parameters = ", ".join(f"void *{name}" for name in (*names, "counts"))
     return f"""\
@@ -45,7 +47,7 @@ def _counting(source: str, census: Census, arguments: int) -> str:
 #undef kernel
 void kernel({parameters}) {{
   counted_kernel({", ".join(names)});
-  for (int i = 0; i < {len(census.names)}; i++)
-    ((unsigned long *)counts)[i] = {census.counters}[i];
+  for (int i = 0; i < {len(build.names)}; i++)
+    ((unsigned long *)counts)[i] = {build.counters}[i];
 }}
 """

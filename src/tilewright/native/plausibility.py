@@ -19,7 +19,9 @@ from tilewright.timing import CHECKED
 IMPLAUSIBLE = 2.5
 """Multiple of the peak above which only an algorithm with fewer products can be the reason."""
 BATCH_CALLS, BATCH_S = 200, 2.0
-"""Most calls by the clock on the wall, and what they may take where that allows more than few."""
+"""Maximum number of calls that are timed by wall-clock time, and the seconds after which no more
+calls than the minimum are made.
+"""
 FEWEST_CALLS = 20
 SLOWER_BY_WALL_CLOCK = 1.25
 """Ratio by which the wall-clock time of a call may exceed the CPU time of its process, without the

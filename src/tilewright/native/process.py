@@ -40,7 +40,8 @@ _CREDENTIALS = struct.Struct("=iII")
 _NOT_MAPPED = 6  # exit status of harness.c
 _TOO_MANY_THREADS = 1000  # threads.c
 _MODES_CHANGED = 1001  # harness.c
-_PROCESSES = 64  # a sandbox may start some; the kernel may not, by the harness's filter
+# The sandbox may start threads, but the filter of the harness forbids this to the kernel.
+_PROCESSES = 64
 _ILLEGAL = "the kernel executed an instruction that this CPU does not have or does not allow"
 _ARITHMETIC = (
     "the kernel divided whole numbers by zero (or the smallest one by -1), or it let floating "
@@ -204,7 +205,9 @@ class KernelProcess:
         return self._fault(stage, reply) if _REPLY.unpack(reply)[1] else None
 
     def _received(self) -> tuple[int | None, bytes]:
-        """The process that sent the next message, None when all are gone, and what it says."""
+        """The id of the process that sent the next message, or None if all have ended, and the
+        message.
+        """
         try:
             reply, more, _, _ = self._messages.recvmsg(
                 _REPLY.size + 1, socket.CMSG_SPACE(_CREDENTIALS.size)
@@ -231,14 +234,15 @@ class KernelProcess:
                 kind, log = "input_modified", f"the kernel wrote to its input {touched.name}"
             else:
                 log = f"the kernel accessed memory {_beside(offset, size)} {touched.name}"
-        elif kind == "illegal_address" and call:  # refused whatever the address contains
+        # Refused independently of the memory at the address.
+        elif kind == "illegal_address" and call:
             log = "the kernel made a misaligned access, or an access to an impossible address"
         at = linked(self._binary, self.threads).sections_at
         line = source_line(with_addresses(self._binary, at), pc, self._language.file)
         return Failed(stage, kind, self._language.located(f"{log}.", line), line)
 
     def _ended(self, stage: Stage) -> Failed:
-        """The process is gone, without a word."""
+        """The failure of a kernel whose process ended without a reply."""
         if self._missing is not None:
             log = f"the kernel calls {self._missing}, which no library of this machine has."
             return Failed(stage, "link_error", log)
@@ -258,9 +262,9 @@ class KernelProcess:
         return None
 
     def _wait_until_ready(self, image: Image) -> int:
-        """The process's number, told before anything of the kernel is mapped.
-
-        Raises where no kernel would start; one whose functions are not there fails when called.
+        """The process id, which the process sends before any part of the kernel is mapped. Raises
+        an exception if no kernel could be started. If a library function of the kernel is missing,
+        the kernel fails when it is called.
         """
         sender, reply = self._received() if self._poll.poll(_START_S * 1000) else (None, b"")
         if sender is None or len(reply) != _REPLY.size:
@@ -283,14 +287,16 @@ class KernelProcess:
         )
 
     def _environment(self) -> dict[str, str]:
-        """For OpenMP: threads that wait sleep, since what runs between calls is counted."""
+        """The environment for OpenMP, with which waiting threads sleep, because CPU time between
+        calls is counted.
+        """
         if self.threads == 1:
             return {}
         return {
             "OMP_NUM_THREADS": str(self.threads),
             "OMP_DYNAMIC": "false",
             "OMP_WAIT_POLICY": "passive",
-            "MALLOC_ARENA_MAX": "1",  # another one would need a system call that is refused
+            "MALLOC_ARENA_MAX": "1",  # any other setting would need a system call that is refused
         }
 
 
@@ -300,7 +306,7 @@ def threads_wait(pid: int) -> bool:
     """
     try:
         tasks = [(task / "stat").read_text() for task in Path(f"/proc/{pid}/task").iterdir()]
-    except OSError:  # no thread ends alone, so the process has ended
+    except OSError:  # threads only end together, so the process has ended
         return True
     return all(task.rpartition(")")[2].split()[0] != "R" for task in tasks)
 

@@ -1,4 +1,5 @@
-"""What the relocations of x86-64 and AArch64 write that a compiler's output for one image needs.
+"""The values that relocations of x86-64 and AArch64 write, for those types that compilers use in
+code for a single image.
 
 Sources: System V ABI, AMD64 supplement, table 4.9; ELF for the Arm 64-bit Architecture, 5.7.
 """
@@ -16,7 +17,9 @@ Compute = Callable[[int, int, int], int]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """`by_slot`: what is meant is not the symbol, but a slot of memory that holds its address."""
+    """The computation and the field of a relocation. With `by_slot`, it refers to a slot of memory
+    that contains the symbol's address, and not to the symbol itself.
+    """
 
     width: int
     compute: Compute
@@ -39,7 +42,7 @@ def _distance32(there: int, target: int, place: int) -> int:
 
 
 def _field(there: int, value: int, low: int, bits: int) -> int:
-    """The instruction `there` with `value` in its bits from `low` on."""
+    """The instruction `there` with `value` in its bits, beginning with bit `low`."""
     return (there & ~(((1 << bits) - 1) << low)) | (value << low)
 
 
@@ -92,7 +95,7 @@ KINDS: Mapping[str, Mapping[int, Kind]] = {
         312: Kind(4, _low_bits(3), by_slot=True),  # LD64_GOT_LO12_NC
     },
 }
-"""By the machine's name and the relocation's number."""
+"""The kinds of relocations, by the name of the machine and the number of the relocation."""
 
 
 def jump_through(machine: str, place: int, slot: int) -> bytes:

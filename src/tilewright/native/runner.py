@@ -101,9 +101,11 @@ class NativeRunner:
             return failure.failed
 
     def _counted_in_words(self, artifact: Artifact) -> str:
-        evaluation, census = self._evaluation, self._evaluation.census
+        evaluation, counting = self._evaluation, self._evaluation.counting_build
         counts = counted(evaluation, artifact.source, self._case(0))
-        return f" and {census.in_words(evaluation.workload, counts)}" if census and counts else ""
+        return (
+            f" and {counting.in_words(evaluation.workload, counts)}" if counting and counts else ""
+        )
 
     def _case(self, session: int) -> Case:
         return self._evaluation.cases.timed(session)
@@ -112,9 +114,9 @@ class NativeRunner:
     def _kernels(
         self, binaries: Sequence[bytes], case: Case, others: OtherValues | None = None
     ) -> Iterator[tuple[TimedKernel, OpenKernel]]:
-        """Candidate and what starts the starting kernel, each in a process of its own.
-
-        There is one where they are the same. Only the candidate is called on `others`.
+        """The candidate and a function that starts the starting kernel, each in its own process. If
+        they are the same kernel, there is only one process. Only the candidate is called on
+        `others`.
         """
         evaluation = self._evaluation
         rng = np.random.default_rng(case.seed)

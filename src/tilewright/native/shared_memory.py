@@ -1,11 +1,12 @@
 """The arrays of a native kernel, in memory that its process and the evaluator both map.
 
-A kernel's process can map the inputs for reading only and cannot change the size of anything: the
-memory is sealed. Each array lies in one of two places, at an address that changes from call to
-call; random bytes around it show what was written beside it, and pages that may not be touched lie
-around those. In the first two calls of a process each array lies, in random order, as near as its
-alignment allows to the page before it and to the page after it; later it lies there or anywhere in
-between, drawn anew for every call. What a call is for has no influence: no address tells it.
+The memory is sealed: a kernel's process can map the inputs only for reading, and cannot change the
+size of any memory. Each array is in one of two slots, at an address that changes from call to call.
+Random guard bytes around a written array show whether the kernel wrote outside it, and the guard
+bytes are surrounded by inaccessible pages. In the first two calls of a process, each array is, in
+random order, as close to the preceding and to the following inaccessible page as its alignment
+allows. In later calls, its position is drawn at random. The purpose of a call has no influence on
+the addresses, so a kernel cannot infer it from them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tilewright.core.records import Argument
 from tilewright.parts.inputs import Array, bytes_of
 
 _AT_EDGES = 2
-"""First calls of a process, after which each array has been at either end of its pages."""
+"""Number of calls of a process after which each array has been at both ends of its pages."""
 SLOTS = 2
 MAX_ARRAY_BYTES = 256 << 20
 """Maximum total size of all arrays of a workload. The mapped memory is several times larger."""
@@ -134,7 +135,7 @@ class SharedArrays:
         }
 
     def _shift(self, i: int) -> int:
-        """Where in its body the argument begins for the next call."""
+        """The offset in its slot at which the argument begins in the next call."""
         last = self.bodies[i] - _rounded(self.bytes[i], ALIGNMENT)
         if self._calls <= _AT_EDGES:
             return last if self._first_at_end[i] == (self._calls == 1) else 0
@@ -154,7 +155,7 @@ class SharedArrays:
         return max(_PAGE, SLOTS * sum(sizes))
 
     def _views(self) -> list[Array]:
-        """Each argument's places as uint8[SLOTS][body]."""
+        """The slots of each argument, as uint8[SLOTS][size of a slot]."""
         views, at = [], {True: 0, False: 0}
         for argument, body in zip(self.arguments, self.bodies, strict=True):
             memory = self.outputs if argument.is_written else self.inputs

@@ -100,7 +100,8 @@ class NativeTask:
         arguments = self.workload.arguments
         wrong = hostile_c_kernels(arguments)
         if self.workload.operations <= _FAST and self._shared.refuse_timing is None:
-            checked = len(self._cases.compared(self._settings.checks)) + 1  # the first one twice
+            # The first comparison is made twice.
+            checked = len(self._cases.compared(self._settings.checks)) + 1
             wrong = {
                 **wrong,
                 "works until its checks have ended": works_at_first(self.start, arguments, checked),

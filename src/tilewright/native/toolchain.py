@@ -103,7 +103,9 @@ def find_toolchain(threads: int = 1) -> Toolchain:
 
 
 def _flags_of(version: str, threads: int) -> tuple[str, ...]:
-    """Of several threads: OpenMP is GCC's, since clang's asks the system for more than to wait."""
+    """The flags for this number of threads. OpenMP is used only with GCC, because clang's OpenMP
+    library makes system calls that are refused.
+    """
     if threads == 1:
         return ()
     return ("-pthread",) if "clang" in version else ("-pthread", "-fopenmp")

@@ -18,13 +18,13 @@ _GIVEN_UP = "couldn't vectorize loop"
 _ENDS_ATTEMPT = ("bad ", _GIVEN_UP)
 _NAMED = "not vectorized: "
 _STATEMENT = re.compile(r"(?::| stmt:| between| \().*$")
-"""The compiler's own names of what a message is about."""
+"""The compiler's internal names for the statement that a message is about."""
 _SAYS_LITTLE = ("relevant stmt not supported", "unsupported use in stmt", "no grouped stores")
 _REMARKS = (
     "step unknown", "Unknown misalignment", "vector alignment may not be reachable",
     "reduc op not supported", "not falling back", "no array mode", "Build SLP failed",
 )  # fmt: skip
-"""Messages that are no reason by themselves."""
+"""Messages that do not give a reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,8 @@ def missed_reasons(messages: str, file: str) -> dict[int, str]:
 
 
 def _first_attempt(since: list[_Message], loop: _Message) -> list[_Message]:
-    """The compiler's notes on this loop before an attempt first failed.
-
-    What stands before its first message is about loops that were vectorised.
+    """The compiler's notes on this loop up to the first failed attempt. Notes before the first
+    message on the loop belong to loops that were vectorised.
     """
     place = loop.line, loop.column
     begins = next((n for n, m in enumerate(since) if (m.line, m.column) == place), 0)

@@ -115,7 +115,9 @@ class Arithmetic:
         return found[..., 0] if right.ndim == 1 else found
 
     def _ordered_product(self, left: Array, right: Array) -> Array:
-        """Terms lie in memory sum by sum, so that each step of all sums is one fast addition."""
+        """The product with sums in a given order. The terms with the same number in all sums are
+        adjacent in memory, so that each step of all sums is one fast addition.
+        """
         count = max(left.ndim, right.ndim)
         first = np.moveaxis(_with_axes(left, count), -1, 0)[..., None]
         second = np.moveaxis(_with_axes(right, count), -2, 0)[..., None, :]
@@ -155,7 +157,7 @@ def _sequential(terms: Array) -> Array:
         return np.zeros(terms.shape[:-1], terms.dtype)
     if abs(terms.strides[-1]) == terms.itemsize or terms[..., 0].size < _MANY_SUMS:
         return np.add.accumulate(terms, axis=-1, dtype=terms.dtype)[..., -1]
-    totals = terms[..., 0].copy(order="K")  # laid out as the terms are
+    totals = terms[..., 0].copy(order="K")  # with the same memory layout as the terms
     for at in range(1, terms.shape[-1]):
         np.add(totals, terms[..., at], out=totals)
     return totals
@@ -186,8 +188,9 @@ def _library(terms: Array) -> Array:
 
 
 _MANY_SUMS = 512
-"""From so many sums on, of terms that lie apart, the steps of all sums are taken side by side: the
-same additions, some ten times as fast as numpy's running totals."""
+"""Number of sums of non-adjacent terms from which on all sums advance together, term by term. The
+additions are the same, but about ten times as fast as numpy's cumulative sums.
+"""
 
 
 def _padded(terms: Array, count: int) -> Array:

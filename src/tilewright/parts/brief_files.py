@@ -56,7 +56,9 @@ def load_template(path: Path, words: Words) -> FolderTemplate:
 
 
 def load_examples(folder: Path, words: Words) -> tuple[Example, ...]:
-    """The worked examples of a folder: a line each of `name:` and `options:`, ---, the text."""
+    """The worked examples of a folder. Each consists of a line `name:`, a line `options:`, a line
+    `---`, and the text.
+    """
     examples = []
     for path in sorted(folder.glob("*.md")):
         head, rule, text = render(path, words).partition("\n---\n")

@@ -182,9 +182,8 @@ class Cases:
         return self._costly or self._bytes >= LARGE
 
     def _reason(self, number: int) -> str | None:
-        """Why a distribution is not compared, or None.
-
-        Float32 itself may fail on it, which does not matter where the task gives a tolerance.
+        """Why a distribution is not compared, or None. The reason is that float32 itself fails on
+        it, which does not matter if the task has a tolerance of its own.
         """
         name = self._known[number % len(self._known)]
         if self._is_large and name in _LEFT_OUT_OF_LARGE and set(OF_LARGE) <= set(self._known):

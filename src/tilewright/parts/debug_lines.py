@@ -23,7 +23,9 @@ MAX_BYTES = 4 << 20
 
 
 def source_line(elf: bytes, pc: int, file: str) -> int | None:
-    """Line of `file` whose code holds address `pc`, or None (other file, no debug information)."""
+    """The line of `file` to which the code at address `pc` belongs, or None (other file, no debug
+    information).
+    """
     return source_lines(elf, [pc], file)[0]
 
 
@@ -41,8 +43,8 @@ def source_lines(elf: bytes, pcs: Sequence[int], file: str) -> list[int | None]:
 
 
 def line_or_call(elf: bytes, pc: int, file: str) -> int | None:
-    """Line of `file` whose code holds address `pc`, or the line of `file` from which the function
-    with this code was called if that function was inlined, or None.
+    """The line of `file` to which the code at address `pc` belongs. If the code belongs to an
+    inlined function of another file, the line of `file` that calls it. None if neither is known.
     """
     own = source_line(elf, pc, file)
     if own is not None or len(elf) > MAX_BYTES:
@@ -57,10 +59,10 @@ def line_or_call(elf: bytes, pc: int, file: str) -> int | None:
 
 @lru_cache(maxsize=2)
 def _table(elf: bytes) -> tuple[tuple[int, int, str, int | None], ...]:
-    """All ranges by address; empty for a file whose table cannot be read. Asked several times.
+    """All ranges by address; empty for a file whose table cannot be read. The result is cached.
 
-    A kernel may write into its own debug information: where reading that fails, whatever it raises,
-    nothing is known.
+    A kernel may write into its own debug information. Whatever exception reading it raises, the
+    result is empty.
     """
     try:
         if len(elf) > MAX_BYTES:
@@ -94,7 +96,7 @@ def _rows(program) -> Iterator[tuple[int, int, str, int | None]]:  # type: ignor
         if previous is not None:
             yield previous.address, state.address, names[previous.file - base], line
         previous = None if state.end_sequence else state
-        # Line 0 marks code the compiler made up: it belongs to the line before it.
+        # Line 0 marks code without a source line, which belongs to the preceding line.
         line = state.line or line
 
 
@@ -141,7 +143,7 @@ def _covers(dwarf: DWARFInfo, unit: CompileUnit, die: DIE, pc: int) -> bool:
 
 
 def _file_names(dwarf: DWARFInfo, unit: CompileUnit) -> list[str]:
-    """By the numbers that DIEs of the unit use."""
+    """The names of files by the numbers that the entries (DIEs) of the unit use."""
     program = dwarf.line_program_for_CU(unit)
     if program is None:
         return []

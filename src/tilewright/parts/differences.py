@@ -96,8 +96,8 @@ def allowed_errors(expected: Expected, tolerance: Tolerance) -> tuple[Array, Arr
 
 
 def beyond(got: Array, exact: Array, allowed: Array) -> Array:
-    """Where |got - exact| > allowed. NaN is always wrong. Infinity is right where the exact value
-    is infinite, or too large for the type of `got`, with the same sign.
+    """A mask of the elements with |got - exact| > allowed. NaN is always wrong. Infinity is correct
+    if the exact value is infinite, or too large for the type of `got`, with the same sign.
     """
     with np.errstate(invalid="ignore", over="ignore"):
         close = np.abs(got.astype(np.float64) - exact) <= allowed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, get_args
 
-import ml_dtypes  # numpy knows bfloat16 by its name from here on
+import ml_dtypes  # this import lets numpy find bfloat16 by its name
 import numpy as np
 
 Integer = Literal["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
@@ -25,7 +25,7 @@ def limits(name: str) -> Any:
 
 
 _C_TYPES = {
-    "float16": "uint16_t",  # as bits: not every compiler has the type
+    "float16": "uint16_t",  # as bits, because not every compiler has the type
     "bfloat16": "uint16_t",
     "float32": "float",
     "float64": "double",

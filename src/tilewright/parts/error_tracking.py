@@ -78,7 +78,7 @@ class TrackedArray(NDArrayOperatorsMixin):
             return np.full(self.exact.shape, self.format.smallest, self.exact.dtype)
         known = np.asarray(self._deviation)
         if known.size and known.min() >= self.format.smallest:
-            return known  # as after most operations: no array is made for it
+            return known  # the usual case, in which no array is needed
         found: Array = np.maximum(known, self.format.smallest)
         return found
 
@@ -206,7 +206,9 @@ class TrackedArray(NDArrayOperatorsMixin):
         return self._each(lambda part: np.min(part, axis=axis, keepdims=keepdims))
 
     def __array_ufunc__(self, function: np.ufunc, method: str, *operands: Any, **more: Any) -> Any:
-        """Arithmetic; results of `out=` are new arrays, which is what `a += b` needs."""
+        """Arithmetic. With `out=`, the result is also a new array, which is sufficient for `a +=
+        b`.
+        """
         if not set(more) <= {"out", "dtype", "casting", "axis", "keepdims"}:
             raise _unsupported(function, method)
         if method == "reduce":
@@ -241,7 +243,7 @@ class TrackedArray(NDArrayOperatorsMixin):
         raise _unsupported(function)
 
     def _constant(self, operand: Any) -> TrackedArray:
-        """Numbers of the formula itself; rounding those is the formula's business."""
+        """Constants of the formula, which are used without rounding."""
         if isinstance(operand, TrackedArray):
             return operand
         exact, held = np.asarray(operand, self.format.exact), [w.held(operand) for w in self.ways]
@@ -286,7 +288,7 @@ class TrackedArray(NDArrayOperatorsMixin):
         return made(exact, deviation if inexact else None, *results)
 
     def _joined(self, axis: Any) -> tuple[TrackedArray, tuple[int, ...]]:
-        """With the given axes (all for None) after the others and joined to one."""
+        """The array with the given axes (None for all) moved to the end and merged into one."""
         every = range(self.ndim) if axis is None else np.atleast_1d(axis)
         axes = tuple(sorted(int(a) % self.ndim for a in every))
         rest = [a for a in range(self.ndim) if a not in axes]
@@ -337,7 +339,9 @@ def _squares(values: Array) -> Array:
 
 
 def _zero(value: Any) -> Any:
-    """The deviation of a constant; numbers that are no values of elements stay."""
+    """The deviation of a constant; values that are not numbers of elements are returned
+    unchanged.
+    """
     if isinstance(value, float):
         return 0.0
     if isinstance(value, np.ndarray) and value.dtype.kind == "f":
@@ -346,7 +350,9 @@ def _zero(value: Any) -> Any:
 
 
 def _elements(function: np.ufunc, operands: Sequence[TrackedArray]) -> TrackedArray:
-    """A function of elements; errors of operands are carried by its slope."""
+    """A function of elements. The errors of operands are multiplied by the slope of the
+    function.
+    """
     ways, of, values = operands[0].ways, operands[0].format, [o.exact for o in operands]
     exact = np.asarray(function(*values), of.exact)
     results = [
@@ -355,22 +361,22 @@ def _elements(function: np.ufunc, operands: Sequence[TrackedArray]) -> TrackedAr
     inexact = [i for i, operand in enumerate(operands) if operand._deviation is not None]
     if function in _EXACT and not inexact:
         return TrackedArray(exact, None, results, ways, of)
-    # Sums of squares are formed in place: these arrays are large, and each new one costs as much
-    # as the arithmetic on it.
+    # Sums of squares are computed in place, because the arrays are large, and creating a new one
+    # takes as long as the arithmetic on it.
     rounds = function not in _EXACT
     square = np.asarray(of.unit_roundoff * exact) if rounds else np.zeros_like(exact)
     square *= square
     for i in inexact:
         carried = _carried(function, values, exact, i, operands[i].deviation)
         if not np.isfinite(carried.max(initial=0.0)):
-            # However far an infinite operand may be off, it is infinite: 1 / (1 + exp(1000)).
+            # An infinite operand is infinite in spite of any error, as in 1 / (1 + exp(1000)).
             carried = np.where(np.isinf(values[i]) & np.isfinite(exact), 0.0, carried)
         square += np.square(carried)
     if function in (np.multiply, np.square) and len(inexact) == len(operands):
-        # The only contribution if a value is zero:
+        # If a value is zero, this is the only contribution:
         square += np.square(operands[0].deviation * operands[-1].deviation)
     np.sqrt(square, out=square)
-    # A result below the normal range may be taken for zero by an exponential, as libraries do.
+    # An exponential may replace a result below the normal range by zero, as libraries do.
     square += of.smallest_normal if function is np.exp else of.smallest
     return TrackedArray(exact, square, results, ways, of)
 

@@ -210,7 +210,9 @@ def errors_of(
 
 
 def _require_digits(name: str, draws: Sequence[TrackedArray], honest: Sequence[str]) -> None:
-    """Honest results must be finite and differ from one another by more than their errors."""
+    """Raise `HopelessError` unless honest results are finite and differ from one another by more
+    than their errors.
+    """
     exact, deviation, size, spread = _sizes(draws)
     of = draws[0].format
     if np.isnan(exact).any():
@@ -237,7 +239,9 @@ def _require_digits(name: str, draws: Sequence[TrackedArray], honest: Sequence[s
 
 
 def _require_differences(name: str, draws: Sequence[TrackedArray], allowed: float) -> None:
-    """The allowed error must be less than the differences between elements, or all are equal."""
+    """Raise `HopelessError` unless the allowed error is less than the differences between elements,
+    or all elements are equal.
+    """
     _, deviation, size, spread = _sizes(draws)
     of = draws[0].format
     if allowed * float(np.median(deviation)) > spread / 2 > of.unit_roundoff * size:
@@ -248,7 +252,9 @@ def _require_differences(name: str, draws: Sequence[TrackedArray], allowed: floa
 
 
 def _sizes(draws: Sequence[TrackedArray]) -> tuple[Array, Array, float, float]:
-    """Exact elements and their deviations over all draws; root mean square and spread."""
+    """The root mean square and the spread of the exact elements over all draws, and their
+    deviations.
+    """
     exact = np.concatenate([d.exact.ravel() for d in draws])
     deviation = np.concatenate([np.ravel(d.deviation) for d in draws])
     with np.errstate(all="ignore"):

@@ -82,12 +82,16 @@ class OpenCase:
 
 
 def data_of(array: Array) -> memoryview:
-    """The bytes of an array in row-major order, without a copy of one that has this order."""
+    """The bytes of an array in row-major order. An array that already has this order is not
+    copied.
+    """
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data.toreadonly()
 
 
 class _Given(Mapping[str, Data]):
-    """Every argument of a case before the call; those that the case lacks are poisoned."""
+    """Every argument of a case before the call. Arguments that the case does not contain are
+    poisoned.
+    """
 
     def __init__(self, case: Case, arguments: Mapping[str, Argument]) -> None:
         self._case, self._arguments = case, arguments

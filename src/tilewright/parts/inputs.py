@@ -1,8 +1,8 @@
 """Private inputs: random arrays of several value distributions.
 
-One distribution alone hides errors: full-range values mostly saturate an int8 output (a wrong sum
-still gives 127), small ones never saturate, dense ones hide a missing zero, and random ones
-rarely meet -128.
+With only one distribution, errors would remain undetected: full-range values mostly saturate an
+int8 output (a wrong sum still gives 127), small values never saturate, dense values do not show
+that a zero is missing, and random values rarely include -128.
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ outputs saturate, so a kernel could compute only their signs.
 """
 
 _OUTPUT_DEVIATION = 45.0  # of a sum of products, so that few outputs of int8 saturate
-_LIMIT_INT32 = 1 << 20  # biases of any distribution stay far from overflowing sums
+_LIMIT_INT32 = 1 << 20  # limits biases of all distributions, so that sums do not overflow
 _SPARSE_PRODUCTS = 4
 _STRUCTURED_EXTREMES = 0.25  # share of the structured arrays of whole numbers
 _FLOAT_EXTREMES = np.array([-1e3, -1.0, -1e-3, 0.0, 1e-3, 1.0, 1e3])
-_BELOW_OVERFLOW = 8  # exponents that a sum of products stays below the largest
+_BELOW_OVERFLOW = 8  # by how many powers of two a sum of products is below the largest number
 _OUTLIER_EVERY, _OUTLIER = 1000, 1e3
 _FAR_BELOW = 128.0  # whose exponential with the opposite sign is zero in float32
 _ROWS_BELOW = np.array([1.0, 1.0, 1e3, 1e7], np.float32)  # factors of rows of `shifted below`
@@ -137,8 +137,8 @@ def poison(argument: Argument, rng: np.random.Generator, fill: str = "nan") -> A
     kernels that read an output before they write it.
 
     `fill` is one of `FILLS`. NaN have random digits. Numbers are as large as those of an earlier
-    result. Random bytes would not do: half of them are floats close to zero, which would be
-    accepted wherever a kernel should write zero, for instance after a ReLU.
+    result. Random bytes would not be suitable, because half of them are floats close to zero. These
+    would be accepted in elements to which a kernel should write zero, for instance after a ReLU.
     """
     if not is_float(argument.dtype):
         found = np.frombuffer(rng.bytes(bytes_of([argument])), argument.dtype)
@@ -163,7 +163,7 @@ def _random_nan(argument: Argument, rng: np.random.Generator) -> Array:
 
 
 def _signed(numbers: Array, fill: str, rng: np.random.Generator) -> Array:
-    """Random numbers as the fill asks for."""
+    """Random numbers with the signs that the fill requires."""
     if fill == "zeros":
         return np.zeros_like(numbers)
     if fill == "one value":
@@ -198,7 +198,8 @@ def _draw_integer(
         base = "extremes" if rng.random() < _STRUCTURED_EXTREMES else "small"
         return structured_integers(_draw_integer(argument, base, reduction, rng), rng)
     variance = _OUTPUT_DEVIATION / math.sqrt(reduction)
-    # Uniform on [-m, m] has the variance m (m + 1) / 3; zeros bring it down to the wanted one.
+    # The variance of uniform integers in [-m, m] is m (m + 1) / 3. Zeros reduce it to the required
+    # one.
     m = max(1, math.ceil((math.sqrt(1 + 12 * variance) - 1) / 2))
     values = _uniform(max(low, -m), m, shape, dtype, rng)
     return _thinned(values, variance * 3 / (m * (m + 1)), rng)
@@ -213,7 +214,7 @@ def _uniform(
 
 
 def _thinned(values: Array, density: float, rng: np.random.Generator) -> Array:
-    """`values` with all but this share made zero."""
+    """`values`, of which only this share is kept, and all others are set to zero."""
     if density < 1:
         values *= rng.random(values.shape, dtype=np.float32) < density
     return values
@@ -227,7 +228,8 @@ def _draw_float(
     values: Array
     rows = (shape[0], *(1 for _ in shape[1:]))
     if distribution == "extremes":
-        # One magnitude for all of a row, so that sums of tiny and of large values are seen alone.
+        # All values of a row have one magnitude, so that sums of tiny values and of large values
+        # occur separately.
         magnitudes = np.array([denormal / 10, 1.0, 1.0, 1e6 if wide else 10.0])
         values = rng.choice(_FLOAT_EXTREMES, shape) * rng.choice(magnitudes, rows)
     elif distribution == "constant rows":
@@ -241,7 +243,7 @@ def _draw_float(
         power = 0.5 if distribution == "near overflow" else 1.0
         values = rng.uniform(-1, 1, shape) * largest**power
     else:
-        # Single precision is all that most arguments hold, and is drawn in half the time.
+        # Most arguments have at most single precision, which is drawn in half the time.
         double = argument.dtype == "float64"
         values = rng.standard_normal(shape, np.float64 if double else np.float32)
         if distribution == "full-range":
@@ -256,8 +258,9 @@ def _draw_float(
             return (values.astype(np.float64) * denormal).astype(argument.dtype)
         if distribution == "outliers":
             few = rng.integers(0, values.size, max(1, values.size // _OUTLIER_EVERY))
-            # None near the others: a softmax of a few such rows would lose digits that most keep,
-            # and what honest kernels are off by is counted on a part of the rows.
+            # No two large values of a row are close to each other. Otherwise, a softmax would lose
+            # digits in a few rows only, and the sample of rows on which honest errors are measured
+            # might not contain these rows.
             least = np.copysign(1.0, values.reshape(-1)[few])
             values.reshape(-1)[few] += least
             values.reshape(-1)[few] *= _OUTLIER if of_type.nmant >= 10 else 16.0

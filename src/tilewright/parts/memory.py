@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of mallopt(3)
-_MAPPED_ALONE = 32 << 20  # the most that glibc takes for this
+_MAPPED_ALONE = 32 << 20  # the maximum that glibc accepts
 _KEPT = 256 << 20
 
 

@@ -77,7 +77,7 @@ def check_source(
         line = source[: source.index("\0")].count("\n") + 1
         return _refused("the source contains a zero byte", language, line)
     unix = source.replace("\r\n", "\n")
-    if "\r" in unix:  # compilers disagree on whether it ends a line
+    if "\r" in unix:  # compilers disagree on whether this character ends a line
         line = unix[: unix.index("\r")].count("\n") + 1
         return _refused("the source contains a carriage return without a line feed", language, line)
     lines = _joined_lines(unix)
@@ -109,7 +109,9 @@ def _joined_lines(source: str) -> list[tuple[int, str]]:
 
 
 def _without_comments(match: re.Match[str]) -> str:
-    """White space for a comment. Strings stay, because the file name of an include is a string."""
+    """Each comment is replaced by white space. Strings are kept, because the file name of an
+    include is a string.
+    """
     token = match.group()
     return " " + _line_ends(match) if token.startswith(("//", "/*")) else token
 
@@ -119,7 +121,7 @@ def _line_ends(match: re.Match[str]) -> str:
 
 
 def _without_texts(match: re.Match[str]) -> str:
-    """Nothing for comments and closed strings; the quote of a string that is not closed stays."""
+    """Comments and closed strings are removed. The quote of a string that is not closed is kept."""
     opened = match.group("open")
     return opened if opened and not match.group("end") else _line_ends(match)
 

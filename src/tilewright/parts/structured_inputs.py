@@ -16,9 +16,9 @@ Array = NDArray[Any]
 FEWEST = 4
 """Minimum size of an axis whose slices get structure."""
 _END = 0.9  # probability that the first, or the last, slice along an axis is zero
-_BAND = 4  # a band has at most this fraction (1 / _BAND) of the slices of an axis
+_BAND = 4  # a band has at most 1 / _BAND of the slices of an axis
 _ONE_SIGN = 0.75  # probability that whole numbers have one sign
-_WHOLE = 0.125  # probability of an array that is zero but for one element or a diagonal
+_WHOLE = 0.125  # probability of an array in which only one element or a diagonal is not zero
 
 
 def structured(values: Array, rng: np.random.Generator) -> Array:
@@ -75,7 +75,7 @@ def _along(values: Array, axis: int, least: int, rng: np.random.Generator) -> Ar
 
 
 def _block(values: Array, rng: np.random.Generator) -> tuple[slice, ...]:
-    """The places of a block, which takes at most half of each axis."""
+    """The indices of a block, which covers at most half of each axis."""
     block = []
     for count in values.shape:
         size = int(rng.integers(1, max(1, count // 2), endpoint=True))

@@ -71,7 +71,9 @@ class Inputs(_Strict):
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Between which values lie: of a normal distribution, ten deviations on either side."""
+        """The lowest and the highest value. For a normal distribution, ten standard deviations
+        below and above the mean.
+        """
         mean, deviation = self.normal or (0.0, 0.0)
         return self.range or (mean - 10 * deviation, mean + 10 * deviation)
 

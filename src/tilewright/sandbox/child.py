@@ -97,7 +97,7 @@ class Channel:
         return b"".join(parts)
 
     def _part(self, most: int) -> bytes:
-        """Some bytes, one at least, as soon as there are any."""
+        """The bytes that have arrived. Waits until there is at least one."""
         try:
             part = os.read(self._descriptor, min(most, 1 << 20))
         except ConnectionError:  # it ended with an unread message

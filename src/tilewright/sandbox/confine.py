@@ -35,7 +35,7 @@ SYSTEM = tuple(
 """Files that every program needs to start, which contain neither data of users nor secrets."""
 
 DEVICES = tuple(map(Path, ("/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", "/dev/random")))
-_BWRAP_PROCESSES = 2  # bubblewrap's own processes, in addition to the command
+_BWRAP_PROCESSES = 2  # number of processes of bubblewrap itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ def _in_bubblewrap(
 
 
 def _enter(level: Level, bounds: Limits, user: int | None, extra_processes: int = 0) -> None:
-    """In the new process: another user, limits, no way back."""
+    """Called in the new process: change the user and set the limits, permanently."""
     if user is not None:
         limits.become(user)
     elif level.own_count:
@@ -149,6 +149,6 @@ def _enter(level: Level, bounds: Limits, user: int | None, extra_processes: int 
     limits.apply(bounds, count_processes=counted, extra_processes=extra_processes)
     if sys.platform == "linux":
         limits.die_with_parent()
-        if level.kind != "bubblewrap" and os.geteuid() == 0:  # bubblewrap drops them itself
+        if level.kind != "bubblewrap" and os.geteuid() == 0:  # bubblewrap drops capabilities itself
             limits.drop_capabilities()
         seccomp.forbid_new_privileges()

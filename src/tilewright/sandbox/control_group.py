@@ -109,12 +109,15 @@ def parent_group(root: Path = ROOT, own: Path = _OWN) -> Path | None:
 
 
 def _counting(root: Path, own: Path) -> ControlGroup | None:
-    """Beside this process's own group; in the root where it is there (only a root has both)."""
+    """A group that only counts, next to this process's own group, or in the root group if this
+    process is in it. Only the root group may contain both processes and subgroups.
+    """
     try:
         path = _own_path(own)
         if path is None:
             return None
-        # Where version 1 keeps its controllers in `root`, version 2 is in a folder beside them.
+        # If `root` contains the controllers of version 1, version 2 is in a separate folder next to
+        # them.
         root = root / "unified" if (root / "unified").is_dir() else root
         parent = root if path == "/" else (root / path.lstrip("/")).parent
         if not _is_mine(parent):
@@ -134,7 +137,9 @@ def _counting(root: Path, own: Path) -> ControlGroup | None:
 
 @functools.cache
 def _remove_left(parent: Path) -> None:
-    """Remove the groups that killed processes left; a group with members is kept."""
+    """Remove the groups of processes that were killed. Groups that still contain processes are
+    kept.
+    """
     for folder in parent.glob(f"{_PREFIX}*-*"):
         number = folder.name.removeprefix(_PREFIX).partition("-")[0]
         if number.isdigit() and not Path("/proc", number).exists():
@@ -143,7 +148,7 @@ def _remove_left(parent: Path) -> None:
 
 
 def _own_path(own: Path) -> str | None:
-    """This process's group (version 2), or None where there is none. Raises `OSError`."""
+    """The path of this process's group (version 2), or None if there is none. Raises `OSError`."""
     paths = [p.removeprefix("0::") for p in own.read_text().splitlines() if p[:3] == "0::"]
     return paths[0] if len(paths) == 1 else None
 
@@ -177,7 +182,9 @@ def _made(bounds: Limits, parent: Path | None) -> ControlGroup | None:
 
 
 _PARENTS = 3
-"""The process id of the command inside bubblewrap."""
+"""Number of parent processes of the command inside bubblewrap, which the limit must allow in
+addition.
+"""
 
 
 def _count(file: Path, name: str) -> int:

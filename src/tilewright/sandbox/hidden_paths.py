@@ -1,8 +1,9 @@
 """Files and folders that a process and all that it starts cannot see (Linux namespaces).
 
-An empty file or folder is mounted over each, in namespaces of the process's own; two of them, so
-that the mounts are locked: even a process with all rights in the inner one cannot take them away
-(mount_namespaces(7)). All else stays as it is, and so does the user.
+An empty file or folder is mounted over each of them, in separate namespaces of the process. Two
+nested namespaces are used, so that the mounts are locked: even a process with all rights in the
+inner namespace cannot remove them (mount_namespaces(7)). Nothing else changes, and neither does the
+user.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def why_not() -> str:
 
 
 def _own_namespaces(user: int, group: int) -> None:
-    """Enter new ones in which user and group are the same as outside."""
+    """Enter new namespaces in which user and group are the same as outside."""
     _checked(_libc.unshare(_NEW_USER | _NEW_MOUNTS))
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"{user} {user} 1")

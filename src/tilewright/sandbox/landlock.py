@@ -1,7 +1,7 @@
 """Landlock through ctypes: what a process may open, connect to and signal (Linux 5.13 and later).
 
-Source: `linux/landlock.h`. Each ABI handles more; what a kernel does not know is left out, and the
-ABI in use is part of the sandbox's name.
+Source: `linux/landlock.h`. Later ABIs support more restrictions. Restrictions that the running
+Linux kernel does not support are left out, and the ABI in use is part of the sandbox's name.
 """
 
 from __future__ import annotations
@@ -50,8 +50,9 @@ def abi() -> int:
 def ruleset(readable: Iterable[Path], writable: Iterable[Path], devices: Iterable[Path]) -> int:
     """The descriptor of rules that deny access to all other files. The caller must close it.
 
-    Below `readable` files may be read and executed, below `writable` all but making devices,
-    `devices` may be read and written. Paths that do not exist are left out. Raises `OSError`.
+    Files in `readable` may be read and executed. In `writable`, everything except creating devices
+    is allowed. `devices` may be read and written. Paths that do not exist are left out. Raises
+    `OSError`.
     """
     version = abi()
     rights = (1 << _RIGHTS[min(version, max(_RIGHTS))]) - 1

@@ -24,10 +24,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 class Limits:
     """Resource limits of one command and of everything that it starts.
 
-    `memory_bytes` of address space and `file_bytes` per file hold for each process,
-    `total_memory_bytes` for the resident memory of all together, `total_file_bytes` for what lies
-    in the work folder; `processes` counts processes and threads alive at once;
-    `output_bytes` of what is printed are kept.
+    `memory_bytes` limits the address space of each process, and `file_bytes` the size of each file.
+    `total_memory_bytes` limits the resident memory of all processes together, and
+    `total_file_bytes` the size of the work folder. `processes` limits the number of processes and
+    threads at the same time. Of the output, the first `output_bytes` are kept.
     """
 
     wall_s: float
@@ -107,7 +107,7 @@ def die_with_parent() -> None:
 
 
 def _mapped(user: int) -> bool:
-    """Whether this id exists here: a container may map few."""
+    """Whether this id exists here, because a container may map only a few ids."""
     try:
         lines = Path("/proc/self/uid_map").read_text().splitlines()
     except OSError:

@@ -1,9 +1,9 @@
 """Sandboxes the calling process, for workers that simulate binaries of candidates.
 
-A defect that lets a binary take over the simulator then gives it a process that reads files, but
-writes to its temporary folder only, has no network, and cannot look into other processes. What
-such a process starts is contained once more by `Sandbox`; bubblewrap, which mounts, cannot run
-below it, so that Landlock contains there.
+If a binary takes over the simulator through a defect, it controls only a process that can read
+files, but can write only to its temporary folder, has no network, and cannot inspect other
+processes. Commands that such a process starts run in another `Sandbox`, which uses Landlock,
+because bubblewrap cannot mount anything there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tilewright.sandbox import landlock, limits, seccomp
 from tilewright.sandbox.confine import DEVICES
 
 _NEEDED = ("kill", "tgkill", "pidfd_open", "setsid", "setpgid", "unshare")
-"""System calls that only a process which contains others makes."""
+"""System calls that this process needs to start sandboxed processes itself."""
 
 _CHOWN, _DAC_OVERRIDE, _FOWNER, _KILL, _SETGID, _SETUID = 0, 1, 3, 5, 6, 7
 _CAPABILITIES = (_CHOWN, _DAC_OVERRIDE, _FOWNER, _KILL, _SETGID, _SETUID)
@@ -28,8 +28,9 @@ def contain_this_process(writable: Path | None = None) -> str | None:
     """Permanently give up all rights except reading files and writing to `writable`, if it is
     given.
 
-    The name of the level, as it is recorded with results; None where it cannot be had: without
-    Landlock, or with threads, which would keep their rights.
+    Returns the name of the level, as it is recorded with results, or None if the sandbox is not
+    available. This is the case without Landlock, and in a process with several threads, because the
+    other threads would keep their rights.
     """
     if sys.platform != "linux" or not landlock.abi() or _has_threads():
         return None
@@ -59,8 +60,8 @@ def call_contained(function: Callable[[], bytes | Iterable[memoryview]]) -> byte
 
     If it returns several buffers, the result is their concatenation.
 
-    Nothing else comes back: what it did to its memory ends with it. `OSError` when it did not
-    return, whatever the reason.
+    Only the result is returned, and all changes to the child's memory are lost. Raises `OSError` if
+    the function does not return, for whatever reason.
     """
     reading, writing = os.pipe()
     child = os.fork()

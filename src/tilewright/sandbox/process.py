@@ -29,9 +29,9 @@ from tilewright.sandbox.total_limits import EVERY_S, Watch
 class Finished:
     """How a command ended.
 
-    `status` is its exit status, negative for a signal, None when it was killed for its time.
-    `output` is the beginning of what it printed on stdout and stderr; where it was killed for what
-    its processes took together, a last line says so.
+    `status` is its exit status, which is negative for a signal, and None if the command exceeded
+    its time limit. `output` is the beginning of its output on stdout and stderr. If the command was
+    killed because its processes together exceeded a limit, the last line says so.
     """
 
     status: int | None
@@ -128,7 +128,9 @@ class Sandbox:
             _kill_group(process)
 
     def _hand_over(self, folder: Path) -> None:
-        """The folder and what is in it become the contained user's own, an earlier one's too."""
+        """Make the sandboxed user the owner of the folder and its files, including files of an
+        earlier user.
+        """
         if os.geteuid() != 0:
             return
         user = (limits.unused_user() if self.level.own_user else None) or 0
@@ -151,7 +153,9 @@ def read_output(path: Path, max_bytes: int) -> bytes:
 def _wait(
     process: subprocess.Popen[bytes], deadline: float, watch: Watch
 ) -> tuple[bool, str | None]:
-    """Whether the process ended or has to for what it takes, and not for its time; the excess."""
+    """Wait for the process. Returns whether it ended, or must end because it exceeds a limit other
+    than that of its time, and the exceeded limit.
+    """
     with _end_of(process) as wait:
         while (left_s := deadline - time.monotonic()) > 0:
             if wait(min(left_s, EVERY_S)):
@@ -164,9 +168,8 @@ def _wait(
 
 @contextlib.contextmanager
 def _end_of(process: subprocess.Popen[bytes]) -> Iterator[Callable[[float], bool]]:
-    """What waits for so many seconds, and says whether the process has ended.
-
-    Woken by its end, not by a clock, where Linux can.
+    """A function that waits for a number of seconds, and returns whether the process has ended. On
+    systems that support this, it returns as soon as the process ends.
     """
 
     def wait(seconds: float) -> bool:
@@ -188,7 +191,9 @@ def _end_of(process: subprocess.Popen[bytes]) -> Iterator[Callable[[float], bool
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Before the process is waited for: until then its group's number is no one else's."""
+    """Kill the process group. Call this before the exit status is read, because afterwards another
+    group could have the same number.
+    """
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -1,10 +1,11 @@
 """A seccomp filter that refuses system calls which neither compilers nor kernels need (Linux,
 x86-64 and AArch64).
 
-Refused with EPERM: the network, other processes' memory, signals to anyone, leaving the process
-group, namespaces and mounts, clocks, memory that outlives or hides from the process's limits, and
-the larger attack surfaces of the host's kernel. `clone3` looks absent, since its flags cannot be
-read by a filter; C libraries then use `clone`, whose namespace flags are refused.
+The following are refused with EPERM: the network, the memory of other processes, all signals,
+leaving the process group, namespaces and mounts, setting clocks, memory that the process's limits
+do not cover or that remains after its end, and the parts of the Linux kernel that are attacked most
+often. `clone3` returns ENOSYS, because a filter cannot read its flags. C libraries then use
+`clone`, whose namespace flags are refused.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ _PROC = Path("/proc")
 _SESSION, _THREADS, _RESIDENT_PAGES = 3, 17, 21
 """Fields of /proc/PID/stat after the name, see proc(5)."""
 
-_SLACK = 3  # the parent processes of the command inside bubblewrap
+_SLACK = 3  # number of parent processes of the command inside bubblewrap
 _PAGE = resource.getpagesize()
 _BLOCK = 4096
 
@@ -92,7 +92,9 @@ def disk_bytes(folder: Path, enough: int) -> int:
 
 
 def _fields(process: str) -> list[str]:
-    """The fields after the name, which may hold anything; none when the process has ended."""
+    """The fields after the name, which may contain any characters; empty if the process has
+    ended.
+    """
     try:
         return (_PROC / process / "stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:

@@ -147,7 +147,7 @@ def _chain(
 def _first_trials(
     connection: Connection, run_id: str, candidate_ids: Sequence[str]
 ) -> dict[str, tuple[int, str | None]]:
-    """By candidate: its first trial in the run, and the candidate that it was made from."""
+    """For each candidate, its first trial in the run, and the candidate from which it was made."""
     # The run is compared here, because with the comparison in the query, SQLite reads all trials of
     # the run.
     wanted = select(

@@ -1,4 +1,4 @@
-"""The hash by which records of equal content are found again."""
+"""The hash that identifies records of equal content."""
 
 from __future__ import annotations
 

@@ -23,7 +23,9 @@ from tilewright.evaluation.preflight.views import (
 
 
 def all_largest(array: Array) -> Array:
-    """Everywhere the largest value of an integer type, or the largest magnitude of an output."""
+    """In every element, the largest value of an integer type, or the largest magnitude of an
+    output.
+    """
     bound = np.iinfo(array.dtype).max if array.dtype.kind in "iu" else magnitude(array)
     return np.full_like(array, bound)
 

@@ -18,7 +18,7 @@ Array: TypeAlias = NDArray[Any]
 Outputs: TypeAlias = Mapping[str, Array]
 
 PART = 1 << 14
-"""Rows that are computed together where arrays of float64 for all of them would be large."""
+"""Number of rows that are computed at a time, because float64 arrays of all rows could be large."""
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,13 @@ class View:
         return digest.hexdigest()
 
     def holds(self, what: str, find: Callable[[], bool]) -> bool:
-        """What `find` says about the outputs of this comparison; it is asked once."""
+        """The result of `find` for the outputs of this comparison, which is computed only once."""
         if what not in self._found:
             self._found[what] = find()
         return self._found[what]
 
     def forget(self) -> None:
-        """Free the expected outputs; they are computed again when they are asked for."""
+        """Free the expected outputs. They are computed again when they are needed."""
         self.__dict__.pop("expected", None)
 
     def without(self, name: str) -> Outputs:

@@ -47,13 +47,15 @@ _CUDA = re.compile(
 )
 _OPERATOR = re.compile(r"<<=|>>=|->|\+\+|--|<<|>>|[<>=!]=|&&|\|\||[*/%+&^|-]=|<:|:>|<%|%>|%:|.")
 _SPLIT_DIFFERENTLY = re.compile(r"::|<<<|>>>|<=>|->\*")
-"""Operators that standards and compilers split differently, kept with all those around them."""
+"""Operators that standards and compilers tokenise differently. They are kept together with the
+adjacent operators.
+"""
 _FILE_NAME = re.compile(r'<[^>\n]*>|"[^"\n]*"')
 _NAMES_FILES = ("include", "include_next", "import", "embed")
 _DIRECTIVE = ("#", "%:")
 
 
-@lru_cache(maxsize=256)  # the form of a parent is needed for each of its children
+@lru_cache(maxsize=256)  # cached, because the form of a parent is needed for each of its children
 def normal_form(source: str) -> str:
     """The tokens of a C source, separated by spaces. Each directive is a line with its original
     spaces.
@@ -91,7 +93,9 @@ def _is_stringizing(directive: list[str]) -> bool:
 
 
 def _logical_lines(source: str, language: re.Pattern[str]) -> list[list[str]] | None:
-    """The tokens of each line that has any, with " " between those apart; None if unsettled."""
+    """The tokens of each line that has any, with " " between tokens that are separated by white
+    space; None if the rules do not suffice.
+    """
     text = source.replace("\r\n", "\n")
     if _UNSETTLED.search(text):
         return None
@@ -121,6 +125,8 @@ def _without_last_space(line: list[str]) -> list[str]:
 
 
 def _names_file(line: list[str]) -> bool:
-    """Whether a directive has come to the name of a file, in which `//` is not a comment."""
+    """Whether the next token of a directive is the name of a file, in which `//` is not a
+    comment.
+    """
     words = [token for token in line if token != " "] if len(line) <= 4 else []
     return len(words) == 2 and words[0] in _DIRECTIVE and words[1] in _NAMES_FILES

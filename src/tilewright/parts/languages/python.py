@@ -17,15 +17,18 @@ _UNSETTLED = re.compile(
     re.VERBOSE | re.MULTILINE,
 )
 _UNSEEN = (tokenize.COMMENT, tokenize.NL)
-# From Python 3.12 (3.14) on, strings with fields come in parts; "=" in a field shows its spaces.
+# From Python 3.12 (for t-strings 3.14) on, strings with fields consist of several tokens. A field
+# with "=" prints its own spaces.
 _OPENING = tuple(getattr(tokenize, f"{kind}STRING_START", None) for kind in "FT")
 _CLOSING = tuple(getattr(tokenize, f"{kind}STRING_END", None) for kind in "FT")
 _WORD = (tokenize.NAME, tokenize.NUMBER)
 _LONGEST_LINE = 2000
-"""Characters. With every token, Python 3.12 copies the line that the token is in."""
+"""Maximum number of characters of a line, because Python 3.12 copies the whole line for every
+token.
+"""
 
 
-@lru_cache(maxsize=256)  # one parent's form is asked for with each of its children
+@lru_cache(maxsize=256)  # cached, because the form of a parent is needed for each of its children
 def normal_form(source: str) -> str:
     """The tokens of each logical line, separated by spaces and indented by one space per block.
 
@@ -47,7 +50,7 @@ def normal_form(source: str) -> str:
         if found.type in (tokenize.INDENT, tokenize.DEDENT):
             depth += 1 if found.type == tokenize.INDENT else -1
         elif found.type == tokenize.NEWLINE:
-            if not line:  # a continued line with nothing on it
+            if not line:  # an empty continuation line
                 return source
             form.append(" " * depth + " ".join(line))
             line = []
@@ -57,7 +60,7 @@ def normal_form(source: str) -> str:
 
 
 def _tokens(text: str, lines: Sequence[str]) -> Iterator[tokenize.TokenInfo]:
-    """The tokens, a string with fields in one piece."""
+    """The tokens, in which a string with fields is a single token."""
     begun: list[tokenize.TokenInfo] = []
     for found in tokenize.generate_tokens(io.StringIO(text).readline):
         if found.type in _OPENING:
@@ -79,6 +82,8 @@ def _between(lines: Sequence[str], start: tuple[int, int], end: tuple[int, int])
 
 
 def _is_joined(last: tokenize.TokenInfo, found: tokenize.TokenInfo) -> bool:
-    """Whether a word follows another without a space, which versions of Python read differently."""
+    """Whether a word follows another token without a space, which Python versions tokenise
+    differently.
+    """
     words = last.type in _WORD and found.type in (*_WORD, tokenize.STRING)
     return words and last.end == found.start

@@ -74,7 +74,7 @@ def reached(code: Sequence[Instruction], entries: Iterable[int]) -> list[Instruc
 
 
 class _Graph:
-    """Blocks by number: ranges of positions, and which blocks may run after which."""
+    """The control flow graph: for each block, its range of positions and its successors."""
 
     def __init__(self, code: Sequence[Instruction], entries: Iterable[int] = ()) -> None:
         self.code = code
@@ -108,7 +108,9 @@ class _Graph:
         return list(dict.fromkeys(found))
 
     def roots(self, entries: Iterable[int]) -> list[int]:
-        """Blocks with which functions begin: the given ones, those called, and unreached ones."""
+        """The first blocks of functions: the given ones, those that are called, and those that
+        nothing reaches.
+        """
         called = (one.target for one in self.code if one.flow == "call" and one.target is not None)
         known = [self._at[a] for a in dict.fromkeys((*entries, *called)) if a in self._at]
         roots = [self._block_of[p] for p in known if p in self._block_of]
@@ -135,7 +137,8 @@ class _Graph:
                 open_ += self.after[block]
 
     def dominators(self, root: int) -> dict[int, int]:
-        """The immediate dominator of each block that the root reaches; the root's is itself.
+        """The immediate dominator of each block that the root reaches. That of the root is the root
+        itself.
 
         After Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm" (2001).
         """
@@ -238,9 +241,9 @@ def _is_straight(
     latches: Sequence[int],
     before: Mapping[int, int],
 ) -> bool:
-    """Whether every iteration runs all of `own` once: one jump back, and no other way out or by.
-
-    A way out from before the jump back would make the last iteration shorter.
+    """Whether every iteration executes all of `own` exactly once. The loop then has one jump back,
+    no branch that skips a part, and no exit before the jump back, which would make the last
+    iteration shorter.
     """
     if len(latches) != 1 or latches[0] not in own:
         return False

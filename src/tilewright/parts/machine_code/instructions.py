@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 Class = Literal[
-    "arithmetic",  # of the core, on whole numbers or single floats, with moves between registers
-    "floating-point arithmetic",  # of a GPU's threads, apart from that on whole numbers
+    # Scalar instructions of the core on integers or floats, including moves between registers.
+    "arithmetic",
+    "floating-point arithmetic",  # floating-point arithmetic of a GPU's threads
     "vector arithmetic",
-    "vector moves",  # between vector registers, or of elements within them
+    "vector moves",  # moves between vector registers, or of elements within a register
     "loads",
     "stores",
     "branches",  # jumps and returns
     "calls",
-    "commands",  # of an accelerator, or of a unit for tiles
+    "commands",  # commands of an accelerator or of a tile unit
     "other",  # fences, prefetches, padding
 ]
 

@@ -102,7 +102,7 @@ def _instruction(word: int, address: int, commands: Commands) -> Instruction:
 
 
 def _far(one: Instruction, word: int, before: int, previous: int) -> Instruction:
-    """A jump through a register that the instruction before it set by `auipc`."""
+    """The target of a jump through a register that the preceding instruction has set by `auipc`."""
     opcode, rd, *_ = words.fields(previous)
     _, link, _, base, _, _ = words.fields(word)
     if opcode != words.AUIPC or rd != base:
@@ -151,7 +151,7 @@ _PLAIN = {"addi zero, zero, 0": "nop", "jalr zero, 0(ra)": "ret"}
 
 
 def _abbreviated(text: str) -> str:
-    """As assemblers print it, where that is easier to read."""
+    """The abbreviation that assemblers print, if it is easier to read."""
     if text in _PLAIN:
         return _PLAIN[text]
     name, _, rest = text.partition(" ")

@@ -83,7 +83,7 @@ def text_of(word: int, address: int) -> str:
 
 
 def _whole(word: int, address: int) -> tuple[str, str] | None:
-    """Instructions on whole numbers, memory and control."""
+    """Integer instructions, memory accesses, branches and jumps."""
     opcode, rd, funct3, rs1, rs2, funct7 = fields(word)
     d, a, b, low = REGISTERS[rd], REGISTERS[rs1], REGISTERS[rs2], signed(word >> 20, 12)
     if opcode == LOAD:

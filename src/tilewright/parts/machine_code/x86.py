@@ -117,7 +117,7 @@ def _flow(name: str, operands: list[str]) -> tuple[Flow, int | None]:
 
 
 def _memory(operands: list[str]) -> tuple[int, re.Match[str] | None] | None:
-    """Which operand is in memory, and its parts where it has registers."""
+    """The operand that is in memory, and its parts if it contains registers."""
     for position, operand in enumerate(operands):
         found = _MEMORY.match(operand)
         if found:

@@ -12,7 +12,7 @@ from tilewright.core.errors import ToolchainMissingError
 from tilewright.core.records import Failed, FolderTemplate, TargetBrief, Workload, content_id
 from tilewright.core.roles import Task
 from tilewright.native.calibration import calibrated, peaks
-from tilewright.native.evaluator import Census, Counts, NativeEvaluation
+from tilewright.native.evaluator import CountingBuild, Counts, NativeEvaluation
 from tilewright.native.machine import Processor, processor
 from tilewright.native.settings import LATENCY, EvaluationSettings
 from tilewright.native.target import NativeTarget, require_linux
@@ -133,7 +133,9 @@ class AmxTarget(NativeTarget):
             peak_per_s=None if lacking else self._peak(),
             refuse_timing=lacking,
             shown_headers={HEADER: header("hardware")},
-            census=Census({HEADER: header("counted")}, "tile_counts", (LOADED,), loads_in_words),
+            counting_build=CountingBuild(
+                {HEADER: header("counted")}, "tile_counts", (LOADED,), loads_in_words
+            ),
         )
 
     def _peak(self, *, fresh: bool = False) -> float:
