@@ -149,6 +149,12 @@ def test_kernels_of_many_styles_are_read(file: Path) -> None:
          "for (int i = 0; i < 8; i += 2) { X[i] = 0.0f; } X[8] = 1.0f;"),
         ("for (int i = 0; ; i++) { if (7 < i) break; X[i] = 0.0f; }",
          "for (int i = 0; i < 8; i++) { X[i] = 0.0f; }"),
+        ("unsigned n = 8; while (n > 0U) { X[n] = X[n - 1]; n--; } X[0] = n;",
+         "for (int n = 0; n < 8; n++) { X[8 - n] = X[8 - n - 1]; } X[0] = (uint32_t)0;"),
+        ("unsigned n = 8; while (n) { n -= 2; X[n] = 0.0f; }",
+         "for (int n = 0; n < 4; n++) { X[8 - n * 2 - 2] = 0.0f; }"),
+        ("int n = (int)X[0]; X[abs(n) & 7] = labs(n);",
+         "int n = (int)X[0]; X[(n < 0 ? -n : n) & 7] = n < 0 ? -n : n;"),
         ("int n = 3; (void)n; X[0] = n;", "X[0] = 3;"),
         ("int n = X[0] > 0.0f; if (++n == 2) n = 0; X[n] = 1.0f;",
          "int n = X[0] > 0.0f; n = n + 1; n = n == 2 ? 0 : n; X[n] = 1.0f;"),
@@ -489,7 +495,7 @@ def test_vectors_keep_the_results_of_random_kernels(tmp_path: Path) -> None:
         except UnsupportedError:
             continue
         for _ in range(6):
-            found = list(steps_of(kernel, rng.choice(("vectorise", "vectorise", "jam")), 4))
+            found = list(steps_of(kernel, rng.choice(("vectorise", "lanes", "jam")), 4))
             kernel = rng.choice(found)[1] if found else kernel
         if kernel != before and len(sources) < 40:
             sources[f"before_{number}"], sources[f"after_{number}"] = emit(before), emit(kernel)
@@ -512,6 +518,9 @@ def test_vectors_keep_the_results_of_random_kernels(tmp_path: Path) -> None:
         ("quantize", "vectorise 0 16"), ("quant_rows", "vectorise 2 8"),
         ("dequant_gemv", "vectorise 2 16"), ("dequant_zero", "vectorise 1 8; jam 0 2"),
         ("int8_dots", "pack 2 0; jam 4 3; jam 5 2"), ("mlp_tanh", "vectorise 1 8"),
+        ("mc_lcg", "lanes 0 32"), ("crc32_table", "lanes 0 16"), ("cgemv", "roll 1 0; lanes 1 16"),
+        ("edit_distance", "keep 3 0; pack 0 0; pack 3 0; lanes 6 16"),
+        ("dgemm_strided", "exchange 2 0; keep 3 0; lanes 0 32; jam 3 4"),
     ],
 )  # fmt: skip
 def test_rewritten_kernels_of_many_styles_keep_their_results(
@@ -527,7 +536,7 @@ def test_rewritten_kernels_of_many_styles_keep_their_results(
     arrays = [
         rng.integers(-128, 128, 1 << 18).astype(p.type.removesuffix("_t"))
         if "int" in p.type
-        else rng.standard_normal(1 << 18).astype(np.float32)
+        else rng.standard_normal(1 << 18).astype(np.float64 if p.type == "double" else np.float32)
         for p in kernel.parameters
     ]
     before, after = (results(library, which, arrays) for which in ("before", "after"))

@@ -53,6 +53,9 @@ TO_WHOLE: Mapping[str, str] = {
 }
 """For each function that converts its result to a 64-bit integer, the function that only rounds."""
 
+MAGNITUDES: Mapping[str, Type] = {"abs": "int", "labs": "int64_t", "llabs": "int64_t"}
+"""For each function of stdlib.h that computes the magnitude of an integer, the integer's type."""
+
 CONVERTED = ("int8_t", "uint8_t", "int16_t", "uint16_t", "int32_t", "int")
 """Integer types as which vectors are loaded and stored."""
 

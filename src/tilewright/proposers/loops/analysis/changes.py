@@ -105,6 +105,12 @@ def declared_in(body: tuple[Statement, ...]) -> dict[str, Type]:
     return found
 
 
+def arrays_in(body: tuple[Statement, ...]) -> dict[str, tuple[int, ...]]:
+    """Arrays that statements declare, at any depth, with their sizes."""
+    declared = (s for s in statements(body) if isinstance(s, Declare))
+    return {s.name: s.sizes for s in declared if s.sizes}
+
+
 def changed_by(loop: For) -> set[str]:
     """Variables whose values change while a loop runs: its own variable, and those that its body
     assigns."""
@@ -128,9 +134,9 @@ def reductions(loop: For, types: Mapping[str, Type], but: Collection[str] = ()) 
     """All reductions of a loop; `NotApplicableError` if it carries a variable that is not a
     reduction.
 
-    Variables in `but` are ignored.
+    Variables in `but` are ignored, and so are arrays that the loop declares.
     """
-    own = declared_in(loop.body)
+    own = {s.name for s in statements(loop.body) if isinstance(s, Declare)}
     kinds: dict[str, str] = {}
     reads: dict[str, int] = {}
     for expr in expressions(loop.body):

@@ -19,19 +19,30 @@ from tilewright.proposers.c.syntax import declared_names, descendants, pointer_l
 from tilewright.proposers.c.syntax import parse as syntax_tree
 from tilewright.proposers.loops.analysis.changes import NotApplicableError
 from tilewright.proposers.loops.analysis.sharing import require_shareable
-from tilewright.proposers.loops.c_types import NAMES, limits
+from tilewright.proposers.loops.c_types import NAMES, common, is_whole, limits
 from tilewright.proposers.loops.definitions import is_vector_function
 from tilewright.proposers.loops.emit import sharing_text
-from tilewright.proposers.loops.functions import LOADS, MATHEMATICAL, STORES, TO_WHOLE, type_of_call
+from tilewright.proposers.loops.functions import (
+    LOADS,
+    MAGNITUDES,
+    MATHEMATICAL,
+    STORES,
+    TO_WHOLE,
+    type_of_call,
+)
 from tilewright.proposers.loops.ir import (
     Assign,
+    Binary,
     Call,
     Cast,
     Command,
     For,
     Kernel,
     Load,
+    Negative,
+    Number,
     Parameter,
+    Select,
     Type,
 )
 from tilewright.proposers.loops.parsing.declarations import zero
@@ -63,7 +74,16 @@ _SHARING = re.compile(
 _ENUMERATION = re.compile(r"\btypedef(\s+enum\b[^{};]*\{[^{}]*\})\s*(\w+)\s*;")
 _HINTS = ("omp simd", "GCC ivdep", "GCC unroll")
 """Pragmas that make promises or requests and do not change results."""
-_OWN_HEADERS = ("math.h", "stdint.h", "stddef.h", "string.h", "float.h", "limits.h", "stdbool.h")
+_OWN_HEADERS = (
+    "math.h",
+    "stdint.h",
+    "stddef.h",
+    "string.h",
+    "float.h",
+    "limits.h",
+    "stdbool.h",
+    "stdlib.h",
+)
 """Headers whose names are known. Those that a printed kernel needs are included again."""
 
 
@@ -245,9 +265,21 @@ class _Reader(Memory):
         if name in TO_WHOLE and len(arguments) == 1:
             rounded = Call(TO_WHOLE[name], (self.expression(arguments[0]),))
             return Value(Cast("int64_t", rounded), "int64_t")
+        if name in MAGNITUDES and len(arguments) == 1:
+            return self._magnitude(node, arguments[0], MAGNITUDES[name])
         if not is_vector_function(name) and MATHEMATICAL.get(name) != len(arguments):
             raise UnsupportedError(node, f"the function {name} is not supported")
         return Value(Call(name, tuple(map(self.expression, arguments))), type_of_call(name))
+
+    def _magnitude(self, node: Node, argument: Node, kind: Type) -> Value:
+        """The magnitude of an integer that the function's type can represent."""
+        given = self.value(argument)
+        if not is_whole(given.type) or common(given.type, kind) != kind:
+            raise UnsupportedError(node, f"{text_of(node)!r} is not the magnitude of an integer")
+        size = Select(Binary("<", given.expr, Number("0")), Negative(given.expr), given.expr)
+        if given.interval is None:
+            return Value(size, kind)
+        return Value(size, kind, (0, max(map(abs, given.interval))))
 
     def _vector_at(self, node: Node, address: Node, kind: str) -> Load:
         """The elements whose address is passed to a function that converts them from a type."""

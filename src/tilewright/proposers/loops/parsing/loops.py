@@ -17,11 +17,17 @@ from dataclasses import replace
 
 from tree_sitter import Node
 
-from tilewright.proposers.c.syntax import assigned, comma_separated, pointer_levels, text_of
+from tilewright.proposers.c.syntax import (
+    assigned,
+    comma_separated,
+    descendants,
+    pointer_levels,
+    text_of,
+)
 from tilewright.proposers.loops.analysis.independence import linear
 from tilewright.proposers.loops.c_types import RANGES
 from tilewright.proposers.loops.ir import Binary, Expr, For, Statement, Var, walk
-from tilewright.proposers.loops.parsing.arithmetic import fits
+from tilewright.proposers.loops.parsing.arithmetic import SYMBOL, fits
 from tilewright.proposers.loops.parsing.carried import (
     moved_by,
     period_of,
@@ -145,10 +151,15 @@ class Loops(Statements):
         )  # the variable changes before each iteration
         step = None if within else self._step(steps[0], name) * stride
         known: Value | None = None
+        own = [n for child in body for n in (child, *descendants(child)) if updates(n, name)]
+        if within and len(own) == 1 and own[0].parent in body:
+            step = self._step(own[0], name)  # its values are known while the body is rehearsed
         if step and isinstance(start, Value):
             begun = plus(first, number(step)) if early else first
             trips = self._trips_until(head, test, first, limit, step)
             known = self._all_of(name, begun, step, trips - (node.start_byte in self.peeled))
+            if within:  # of several values, so that the symbol does not become a constant
+                known = replace(known, expr=Var(f"{SYMBOL}{name}")) if trips > 1 else None
         self._open.append((f"{name}{_ALL}", node))
         counted = {other: self.scope.find(other) for other in counters}
         for other, binding in counted.items():

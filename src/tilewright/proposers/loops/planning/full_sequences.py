@@ -24,12 +24,14 @@ from tilewright.proposers.loops.ir import (
     Element,
     For,
     Kernel,
+    Load,
     Var,
     around,
     expressions,
     loops,
     statements,
 )
+from tilewright.proposers.loops.planning.side_by_side import in_lanes, jammed_lanes
 from tilewright.proposers.loops.planning.steps import Step, steps_of
 from tilewright.proposers.loops.rewrites.added_numbers import WIDER
 from tilewright.proposers.loops.rewrites.argmax import is_search
@@ -51,6 +53,8 @@ _TABLES = (2, 4)
 """Numbers of copies of tables. Fewer stay in the nearest cache beside the data; more help where
 neighbours often add to the same element.
 """
+_LANES = (32, 16)
+"""Numbers of iterations that run side by side."""
 _CHAINS = (32, 16, 8, 4)
 """Numbers of copies of such loops, of which the first is used for which a loop has enough
 iterations."""
@@ -62,6 +66,7 @@ vector."""
 
 Steps = list[tuple[Step, Kernel]]
 """Steps, each with the kernel that it changes."""
+_Way: TypeAlias = tuple[Callable[[Kernel, Steps], Kernel], ...]
 
 
 class Whole:
@@ -83,7 +88,7 @@ class Whole:
         vectors, tiles = self.everything, self.tiled
         rolled: Steps = []
         kernel = self.rolled(kernel, rolled)
-        ways: list[tuple[Callable[[Kernel, Steps], Kernel], ...]] = [
+        ways: list[_Way] = [
             (self.split, vectors, self.chained),
             (self.split, self.kept, vectors, tiles, self.chained),
             (self.split, self.packed, self.kept, vectors, tiles),
@@ -95,15 +100,30 @@ class Whole:
         ways += [(partial(self.separate_tables, copies),) for copies in _TABLES]
         ways += [()] * bool(rolled)
         made: dict[Kernel, Steps] = {}
-        for way in ways:
-            steps: Steps = [*rolled]
-            after = kernel
-            for part in way:
-                after = part(after, steps)
+        for place, way in enumerate(ways):
+            steps, after = self._carried_out(way, kernel, rolled)
             if steps:
                 made.setdefault(after, steps)
+            if place == 0 and self._leaves_scalars(after):
+                ways += self._ways_in_lanes()
         found = [(steps, after) for after, steps in made.items()]
         yield from sorted(found, key=lambda one: -_tile_of(one[0]))
+
+    def _carried_out(self, way: _Way, kernel: Kernel, before: Steps) -> tuple[Steps, Kernel]:
+        """The steps of a way, after others, and the kernel after them."""
+        steps: Steps = [*before]
+        for part in way:
+            kernel = part(kernel, steps)
+        return steps, kernel
+
+    def _ways_in_lanes(self) -> list[_Way]:
+        """Ways in which iterations run side by side, of which the last one makes tiles."""
+        made: list[_Way] = []
+        for count in _LANES:
+            made.append((self.split, self.kept, partial(self.side_by_side, count, True)))
+            made.append((self.split, partial(self.side_by_side, count, False)))
+        packed = partial(self.side_by_side, _LANES[0], True)
+        return [*made, (self.split, self.kept, packed, self.tiled_lanes)]
 
     def rolled(self, kernel: Kernel, steps: Steps) -> Kernel:
         """Converts manually unrolled loops to plain loops, to which other rewrites apply."""
@@ -155,6 +175,31 @@ class Whole:
                     kernel = step.apply(kernel)
                     break
         return kernel
+
+    def side_by_side(self, count: int, pack: bool, kernel: Kernel, steps: Steps) -> Kernel:
+        """Runs iterations of one loop of each nest side by side; with `pack`, inputs are packed."""
+        pack = pack and "pack" in self._offered
+        found = in_lanes(kernel, count, pack=pack) if "lanes" in self._offered else ()
+        for step, before, after in found:
+            steps.append((step, before))
+            kernel = after
+        return kernel
+
+    def tiled_lanes(self, kernel: Kernel, steps: Steps) -> Kernel:
+        """Jams copies of the loops around those whose iterations run side by side."""
+        for step, before, after in jammed_lanes(kernel) if "jam" in self._offered else ():
+            steps.append((step, before))
+            kernel = after
+        return kernel
+
+    def _leaves_scalars(self, kernel: Kernel) -> bool:
+        """Whether vectors of floats leave loops as they are that could run in lanes."""
+        return "lanes" in self._offered and any(
+            loop.last - loop.first >= self._lanes
+            and not any(isinstance(s, For) for s in loop.body)
+            and not any(isinstance(e, Load) for e in expressions(loop.body))
+            for loop in loops(kernel)
+        )
 
     def _gains_from_copies(self, kernel: Kernel, number: int) -> bool:
         if is_search(kernel, number):

@@ -11,6 +11,7 @@ from tilewright.proposers.loops.analysis.changes import NotApplicableError
 from tilewright.proposers.loops.analysis.sharing import require_sharing
 from tilewright.proposers.loops.ir import Kernel, loops
 from tilewright.proposers.loops.rewrites.interleave import interleave
+from tilewright.proposers.loops.rewrites.lanes import lanes as in_lanes
 from tilewright.proposers.loops.rewrites.order import block, exchange
 from tilewright.proposers.loops.rewrites.pack import pack
 from tilewright.proposers.loops.rewrites.parallelise import share
@@ -26,6 +27,7 @@ from tilewright.proposers.loops.rewrites.vectorise import vectorise
 _APPLY: Mapping[str, Callable[[Kernel, int, int], Kernel]] = {
     "vectorise": vectorise,
     "accumulators": unroll,
+    "lanes": in_lanes,
     "jam": jam,
     "reciprocal": lambda kernel, loop, _: reciprocal(kernel, loop),
     "exchange": lambda kernel, loop, _: exchange(kernel, loop),
@@ -44,6 +46,7 @@ _WITHOUT_FACTOR = (
 TECHNIQUES = tuple(_APPLY)
 _FACTORS = {
     "accumulators": (2, 4, 8),
+    "lanes": (8, 16, 32),
     "jam": (2, 3, 4, 6, 8),
     "block": (2, 4, 8, 16, 32),
     "stage": (0, 1, 2, 3),
@@ -53,6 +56,7 @@ _SENTENCES = {
     "stage": "copy the data that load {factor} in the loop over {variable} reads into blocks once",
     "vectorise": "vectorise the loop over {variable} with {factor} lanes",
     "accumulators": "unroll the loop over {variable} {factor} times, with an accumulator each",
+    "lanes": "run {factor} iterations of the loop over {variable} side by side",
     "jam": "unroll the loop over {variable} {factor} times and jam the loops inside",
     "reciprocal": "multiply by reciprocals in the loop over {variable}",
     "exchange": "exchange the loop over {variable} and the loop inside it",
@@ -61,7 +65,7 @@ _SENTENCES = {
     "split": "split the loop over {variable} where its conditions change",
     "pack": "pack an input once, in the order in which the loop over {variable} reads it",
     "share": "divide the iterations of the loop over {variable} among {factor} threads",
-    "roll": "roll the loop over {variable}, which repeats statements or keeps earlier elements",
+    "roll": "roll the loop over {variable}, which repeats statements or keeps earlier values",
     "interleave": "move the loads in the loop over {variable} to just before their use",
 }
 

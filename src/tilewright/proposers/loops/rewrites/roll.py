@@ -12,8 +12,9 @@ After::
     for (int i = 0; i < 64; i++) s0 = s0 + X[i] * Y[i];
 
 Other rewrites can then choose how often to unroll it. `s1` keeps the value that it has before the
-loop. Elements that a loop keeps for later iterations are read again: `windows.py`. Sums of several
-terms, `s = s + (X[i] + X[i + 1])`, are first split.
+loop. Elements that a loop keeps for later iterations are read again: `windows.py`. Updates that go
+through copies of variables are written at once: `copies.py`. Sums of several terms, such as
+`s = s + (X[i] + X[i + 1])`, are first split.
 """
 
 from __future__ import annotations
@@ -21,7 +22,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from tilewright.proposers.loops.analysis.changes import NotApplicableError, reduction_of
+from tilewright.proposers.loops.analysis.changes import (
+    NotApplicableError,
+    reduction_of,
+    visible_types,
+)
 from tilewright.proposers.loops.analysis.independence import linear
 from tilewright.proposers.loops.ir import (
     Assign,
@@ -44,6 +49,7 @@ from tilewright.proposers.loops.ir import (
     walk,
     with_loop,
 )
+from tilewright.proposers.loops.rewrites.copies import without_copies
 from tilewright.proposers.loops.rewrites.windows import without_window
 
 _MOST_PARTS = 4000
@@ -53,6 +59,9 @@ _MOST_PARTS = 4000
 def roll(kernel: Kernel, number: int) -> Kernel:
     """The kernel with loop `number` rolled. Raises `NotApplicableError`."""
     loop = loops(kernel)[number]
+    shorter = without_copies(loop, visible_types(kernel, number))
+    if shorter != loop:
+        return with_loop(kernel, number, (shorter,))
     if loop.step == 1:
         return without_window(kernel, number)
     if any(not isinstance(s, (Assign, Declare)) for s in loop.body):

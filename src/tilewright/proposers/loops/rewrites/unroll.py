@@ -28,7 +28,6 @@ from dataclasses import replace
 from tilewright.proposers.loops.analysis.changes import (
     NotApplicableError,
     Reduction,
-    declared_in,
     fresh,
     names_in,
     reductions,
@@ -44,6 +43,7 @@ from tilewright.proposers.loops.ir import (
     Expr,
     For,
     Kernel,
+    Load,
     Number,
     Statement,
     Var,
@@ -128,13 +128,16 @@ def _elsewhere(statement: Statement, arrays: Mapping[str, str]) -> Statement:
 def copied(loop: For, copy: int, names: dict[str, str], taken: set[str]) -> list[Statement]:
     """The body for the iteration `copy` later, with separate names for the variables that it
     declares."""
-    own = {name: fresh(name, taken) for name in declared_in(loop.body)}
+    declared = dict.fromkeys(s.name for s in statements(loop.body) if isinstance(s, Declare))
+    own = {name: fresh(name, taken) for name in declared}
     renamed = {**names, **own}
     later = Binary("+", Var(loop.variable), Number(str(copy * loop.step)))
 
     def change(expr: Expr) -> Expr:
         if expr == Var(loop.variable):
             return later
+        if isinstance(expr, (Element, Load)) and expr.array in own:
+            return replace(expr, array=own[expr.array])
         return Var(renamed[expr.name]) if isinstance(expr, Var) and expr.name in renamed else expr
 
     return [_redeclared(changed_in(s, change), own) for s in loop.body]

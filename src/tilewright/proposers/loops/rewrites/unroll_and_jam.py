@@ -33,6 +33,7 @@ from dataclasses import replace
 
 from tilewright.proposers.loops.analysis.changes import (
     NotApplicableError,
+    arrays_in,
     fresh,
     names_in,
     reductions,
@@ -75,13 +76,14 @@ def jam(kernel: Kernel, number: int, copies: int) -> Kernel:
     own = [] if commands else private(kernel, around(kernel, number))
     static = [] if commands else _private_static(kernel, loop)
     names = {v.name for v in own} | {v.name for v in static}
-    sizes = [*(v.sizes for v in own), *(v.sizes for v in static)]
+    inner = arrays_in(loop.body)
+    sizes = [*(v.sizes for v in own), *(v.sizes for v in static), *inner.values()]
     if sum(map(math.prod, sizes)) * copies > _MOST_ELEMENTS:
         raise NotApplicableError("the arrays of all copies would be too large")
     inside = assigned_in(tuple(s for s in loop.body if isinstance(s, For)))
     if any(r.name in inside for r in reductions(loop, visible_types(kernel, number), names)):
         raise NotApplicableError("an inner loop continues a reduction")
-    require_independent(loop, kernel, names)
+    require_independent(loop, kernel, {*names, *inner})
     require_private(kernel, loop)
     taken = names_in(kernel)
     bodies = [list(loop.body)]
