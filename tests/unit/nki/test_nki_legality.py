@@ -10,6 +10,7 @@ from tilewright.proposers.nki.ir import Kernel
 from tilewright.proposers.nki.planning.steps import Step
 from tilewright.proposers.nki.printing import print_kernel
 from tilewright.proposers.nki.reading.kernel import read_kernel
+from tilewright.proposers.nki.reading.values import UnsupportedError
 
 HEAD = """import nki
 import nki.isa as nisa
@@ -182,3 +183,41 @@ def test_what_keeps_a_part_of_its_tile_does_not_land_elsewhere() -> None:
 def test_places_of_steps_are_whole_numbers(step: str) -> None:
     with pytest.raises(NotApplicableError, match="is not a whole number"):
         after(read(RUNNING), step)
+
+
+DIAGONAL = """
+a = nl.ndarray((128, 64), dtype=nl.float32, buffer=nl.sbuf)
+nisa.memset(dst=a, value=0.0)
+for g in nl.affine_range(2):
+    nisa.memset(dst=a[g * 32 : g * 32 + 32, g * 32 : g * 32 + 32], value=1.0)
+nisa.dma_copy(dst=out[0:128], src=a)
+"""
+
+
+def test_iterations_on_other_partitions_become_no_wider_instruction() -> None:
+    jammed = after(read(DIAGONAL), "jam g 0")
+    assert "dst=a[g_2 * 32 : g_2 * 32 + 32, g_2 * 32 : g_2 * 32 + 32]" in jammed
+
+
+REVERSED = """
+for r in nl.affine_range(4):
+    a = TILE
+    nisa.dma_copy(dst=a, src=x[r * 128 : r * 128 + 128])
+    b = TILE
+    nisa.tensor_copy(dst=b, src=a.ap(pattern=[[64, 128], [-1, 64]], offset=63))
+    nisa.dma_copy(dst=out[r * 128 : r * 128 + 128], src=b)
+"""
+
+
+@pytest.mark.parametrize("steps", ["skip-copy 2", "land 2", "take-over 2"])
+def test_a_copy_that_reverses_its_elements_is_no_ordinary_copy(steps: str) -> None:
+    kernel = read(REVERSED)
+    assert "src=a.ap(pattern=[[64, 128], [-1, 64]], offset=63)" in print_kernel(kernel)
+    with pytest.raises(NotApplicableError):
+        after(kernel, steps)
+
+
+def test_only_copies_reverse_their_elements() -> None:
+    other = REVERSED.replace("tensor_copy(dst=b, src=", "activation(dst=b, op=nl.exp, data=")
+    with pytest.raises(UnsupportedError, match="an index that counts down, other than"):
+        read(other)

@@ -16,6 +16,7 @@ from tilewright.proposers.nki.ir import (
     Tensor,
 )
 from tilewright.proposers.nki.linear import Linear
+from tilewright.proposers.nki.reversing import as_written
 
 WIDTH = 100
 
@@ -59,6 +60,7 @@ def _op(
     op: Op, tensors: Mapping[str, Tensor], trips: Mapping[str, int], indent: str
 ) -> Iterator[str]:
     parts = []
+    op = as_written(op)
     for key, value in op.arguments:
         if isinstance(value, Region):
             parts.append(f"{key}={printed(value, tensors[value.tensor], trips)}")

@@ -130,6 +130,11 @@ def _shifted(axis: Region | Setting | None) -> Setting:
 def _is_legal(op: Op, before: Op, tensors: Mapping[str, Tensor]) -> bool:
     if any(len(region.dims) > 5 for _, region in op.regions):
         return False
+    for _, region in op.regions:  # an iteration may begin at another partition
+        tensor = tensors[region.tensor]
+        reach = 1 + sum(step * (count - 1) for step, count in region.dims[1:])
+        if tensor.on_chip and reach > tensor.row:
+            return False
     for region in op.writes:
         if any(step == 0 and count > 1 for step, count in region.dims):
             return False

@@ -25,6 +25,8 @@ affine_select dst pattern channel_multiplier on_true_tile on_false_value cmp_op 
 bn_stats dst data
 bn_aggr dst data
 max8 dst src
+nc_find_index8 dst data vals
+nc_match_replace8 dst data vals imm
 tensor_copy_predicated dst src predicate reverse_pred
 nc_stream_shuffle dst src shuffle_mask
 """

@@ -35,6 +35,7 @@ from tilewright.proposers.nki.reading.values import (
     integer,
     linear,
 )
+from tilewright.proposers.nki.reversing import with_reversed_source
 
 FEW = 4
 """A loop with at most this number of iterations is written out if it must be split."""
@@ -269,7 +270,9 @@ class Reader:
             if value is None or (key in DEFAULTS and value == DEFAULTS[key]):
                 continue
             arguments.append((key, value if isinstance(value, Region) else _setting(value)))
-        op = Op(name, tuple(arguments))
+        op = with_reversed_source(Op(name, tuple(arguments)))
+        if op is None:
+            raise UnsupportedError("an index that counts down, other than in the source of a copy")
         if not op.writes or "mask" in given:
             raise UnsupportedError(f"nisa.{name} has no dst, or has a mask")
         self.body.append(op)

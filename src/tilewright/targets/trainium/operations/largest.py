@@ -76,7 +76,10 @@ def nc_match_replace8(
     """The first occurrence of each of eight values is replaced by `imm`."""
     view, wanted = _at_least_eight(run, tile(run, data, "data")), _eight(run, vals)
     out = destination(run, dst, view.shape, dtype or view.dtype, "dve")
-    record_result(run, out, run.emit("nc_match_replace8", "dve", (view, wanted), (out,), mask=mask))
+    made = run.emit(
+        "nc_match_replace8", "dve", (view, wanted), (out,), mask=mask, settings={"imm": imm}
+    )
+    record_result(run, out, made)
     if run.valued:
         values = numbers(run, view, mask).reshape(view.partitions, -1).copy()
         for row, targets in zip(values, numbers(run, wanted).reshape(-1, 8), strict=True):

@@ -33,7 +33,8 @@ class UntranslatableError(Exception):
 class Place:
     """Elements of a tensor from `offset` along (step, count) pairs, the partition's first.
 
-    On the chip, the tensor is a matrix of partitions, row by row.
+    Either no step of the other pairs is negative, or all of them are. On the chip, the tensor is a
+    matrix of partitions, row by row.
     """
 
     tensor: int
@@ -44,6 +45,11 @@ class Place:
     def columns(self) -> int:
         """Number of elements of one partition."""
         return math.prod(count for _, count in self.dims[1:])
+
+    @property
+    def falls(self) -> bool:
+        """Whether the elements of a partition are in reverse order."""
+        return any(step < 0 for step, _ in self.dims)
 
 
 MOST_BOXES = 32
@@ -208,7 +214,8 @@ def _place(view: View, ranges: Ranges | None) -> Place:
     if first[1] == 1:
         reach = 1 + sum(abs(step) * (count - 1) for step, count in free)
         first = (row, 1) if row else (first[0] or reach, 1)
-    if any(step < 0 for step, _ in (first, *free)):
+    falling = {step < 0 for step, _ in free}
+    if first[0] < 0 or len(falling) > 1:
         raise UntranslatableError("an index that counts down")
     return Place(buffer.record.id, offset, (first, *_joined(free, row > 0)))
 

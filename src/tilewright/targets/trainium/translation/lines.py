@@ -39,6 +39,9 @@ def lines(
 
     Raises `UntranslatableError`.
     """
+    copies = entry.instruction.opcode == "tensor_copy" and entry.instruction.engine != "act"
+    if any(p.falls for p in writes) or (any(p.falls for p in reads) and not copies):
+        raise UntranslatableError("an index that counts down, other than in the source of a copy")
     translate = _LINES.get(entry.instruction.opcode)
     if translate is None:
         raise UntranslatableError(f"{entry.instruction.name} ({entry.instruction.opcode})")
@@ -342,6 +345,15 @@ def _shuffle(entry: Recorded, reads: Sequence[Place], writes: Sequence[Place]) -
     }  # fmt: skip
 
 
+def _found(entry: Recorded, reads: Sequence[Place], writes: Sequence[Place]) -> Made:
+    """An instruction on eight values of each partition, and what they are replaced by, if any."""
+    number = entry.settings.get("imm")
+    yield entry.instruction.opcode, {
+        "dst": writes[0], "data": reads[0], "vals": reads[1],
+        "imm": None if number is None else repr(number),
+    }  # fmt: skip
+
+
 def _plain(name: str, data: str) -> Callable[..., Made]:
     def translate(entry: Recorded, reads: Sequence[Place], writes: Sequence[Place]) -> Made:
         yield name, {"dst": writes[0], data: reads[0]}
@@ -359,4 +371,5 @@ _LINES: Mapping[str, Callable[..., Made]] = {
     "affine_select": _affine_select, "nc_stream_shuffle": _shuffle,
     "reciprocal": _plain("reciprocal", "data"), "bn_stats": _plain("bn_stats", "data"),
     "bn_aggr": _plain("bn_aggr", "data"), "max8": _plain("max8", "src"),
+    "nc_find_index8": _found, "nc_match_replace8": _found,
 }  # fmt: skip
