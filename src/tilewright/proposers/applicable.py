@@ -1,7 +1,9 @@
-"""Leaves out of a menu what cannot help a kernel, by what is known of it.
+"""Removes from a menu the options that cannot help a kernel, according to its facts and its
+measurement.
 
-The target says of an option which facts of a kernel it needs and which causes of lost time it saves
-(`MenuOption`). What the analysis cannot read, or nobody has measured, leaves nothing out.
+The target declares for each option which facts of a kernel it needs, and which causes of lost time
+it reduces (`MenuOption`). If a kernel cannot be analysed or was not measured, no option is removed
+for this reason.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from tilewright.proposers.builtin import has_local_memories
 def applicable(
     target: TargetBrief, parent: Trial, menu: Sequence[MenuOption]
 ) -> tuple[MenuOption, ...]:
-    """The options that may help; all of them where none would be left."""
+    """The options that may help, or all options if none would be left."""
     facts = _facts(target, parent.candidate.source)
     kept = tuple(
         option

@@ -1,10 +1,10 @@
-"""The built-in proposer: rewriting, by what the target's kernels are made of.
+"""The built-in proposer, which chooses the rewriter for the language of the target's kernels.
 
-Kernels in CUDA C++, also within an answer of KernelBench, are not rewritten: those that the target
-offers with free parameters take their place. Kernels in NKI go to its rewriter; other Python is not
-read. C that commands local memories goes to the rewriter of commands, other C to the one of loop
-nests. A target says which by its language, and by declaring the macros of such memories (unit
-`space`), or none.
+Kernels in CUDA C++, including those in an answer of KernelBench, are not rewritten. Instead, the
+target's templates, which are kernels with free parameters, are used. Kernels in NKI are rewritten
+by the rewriter of NKI; other Python is not supported. Kernels in C are rewritten by the rewriter of
+commands if they issue commands that address local memories, and otherwise by the rewriter of loop
+nests. A target declares its language, and macros with the unit `space` if it has local memories.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 NAME = "builtin"
 REWRITTEN = ("C", "NKI")
-"""Languages that its rewriters read."""
+"""Languages for which there is a rewriter."""
 BEGUN_ANEW = ("CUDA C++", "KernelBench", "Triton")
-"""Languages for whose kernels plans can begin again from the target's templates."""
+"""Languages for which plans can begin with the target's templates instead of the parent."""
 
 
 class BuiltinProposer:
-    """Needs no key and no model; deterministic for a seed."""
+    """The proposer, which needs neither a key nor a model. The result depends only on the seed."""
 
     name = NAME
     parallel = True
@@ -55,7 +55,9 @@ class BuiltinProposer:
     def each_plan(
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
     ) -> Iterator[Plan]:
-        """The plans of `plan`, each as soon as it is known if the target's rewriter allows it."""
+        """The plans of `plan`, each as soon as it is made, if the target's rewriter supports
+        this.
+        """
         rewriter = self._for(brief.target)
         told = rewriter.each_plan if isinstance(rewriter, StreamingPlanner) else rewriter.plan
         yield from told(brief, parent, history, count, seed)
@@ -67,11 +69,11 @@ class BuiltinProposer:
         return self._for(brief.target).implement(brief, parent, plan, count, seed)
 
     def left_alone(self, target: TargetBrief, source: str) -> list[LeftAlone]:
-        """The code it will not change, and why."""
+        """The code that it will not change, with the reasons."""
         return self._for(target).left_alone(target, source)
 
     def offers_factors(self, target: TargetBrief) -> bool:
-        """Only where the rewriter of commands works (docs/results/templates.md)."""
+        """True only for targets with the rewriter of commands (docs/results/templates.md)."""
         return target.language.name not in BEGUN_ANEW and has_local_memories(target)
 
     def factors(self, target: TargetBrief, kernel: Trial, history: History) -> StepFactors | None:
@@ -79,7 +81,7 @@ class BuiltinProposer:
         return self._of_commands.factors(target, kernel, history)
 
     def normalize(self, source: str, target: TargetBrief) -> str:
-        """The form of the target's rewriter."""
+        """The normal form of the target's rewriter."""
         return self._for(target).normalize(source, target)
 
     def _for(

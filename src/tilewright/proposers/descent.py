@@ -1,8 +1,10 @@
-"""Long plans: many steps in a row, each the best of a few that the static estimate compares.
+"""Makes long plans greedily: each step is the best of a few random steps according to the static
+estimate.
 
-Some schedules pay only when they are complete: larger tiles need their loads merged, the loads need
-slots to run ahead, and only then is an operand in the array worth keeping. Stochastic greedy search
-finds such a sequence for the price of some milliseconds per step, before anything is run.
+Some schedules are faster only when they are complete. For example, larger tiles need merged loads,
+the loads need slots so that they can be issued ahead, and only then is it useful to keep an operand
+in the array. Stochastic greedy search finds such sequences in some milliseconds per step, before
+any kernel is run.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ class Moves(Protocol[K, S]):
         ...
 
     def carried_out(self, kernel: K, step: S) -> K | None:
-        """The kernel after a step; None where it does not apply or changes nothing."""
+        """The kernel after a step; None if the step does not apply or changes nothing."""
         ...
 
     def cost(self, kernel: K) -> float:
@@ -44,7 +46,9 @@ def descended(
     most: int,
     sample: int,
 ) -> tuple[tuple[S, ...], K]:
-    """The steps with others up to `most`, each the best of `sample` and with a lower estimate."""
+    """The given steps, followed by further steps up to `most` in total, each of which is the best
+    of `sample` random steps and lowers the estimate.
+    """
     current, misses = moves.cost(kernel), 0
     while len(steps) < most and misses < MISSES:
         found = _sampled(moves, kernel, rng, sample)
@@ -60,7 +64,7 @@ def descended(
 def _sampled(
     moves: Moves[K, S], kernel: K, rng: random.Random, sample: int
 ) -> list[tuple[float, S, K]]:
-    """Up to `sample` steps that apply, every technique as likely as any other."""
+    """Up to `sample` random steps that apply. All techniques are equally likely."""
     places = {name: list(steps) for name, steps in moves.places(kernel).items()}
     found: list[tuple[float, S, K]] = []
     while len(found) < sample and (open_ones := [n for n, p in places.items() if p]):

@@ -1,8 +1,8 @@
-"""The numbers in the steps that made a kernel, and the kernels that other numbers give.
+"""Finds the numbers in the steps that made a kernel, and makes kernels with other numbers.
 
 Before: `retile i 2; pipeline B k 2`. After, one of the instances: `retile i 4; pipeline B k 2`. All
-steps from the changed one on are carried out again; an instance whose steps no longer apply is
-none. The static estimate does not decide which numbers are good, but it rules out bad ones.
+steps from the changed one on are carried out again. If one of them no longer applies, there is no
+such instance. The static estimate does not decide which numbers are good, but it excludes bad ones.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ S = TypeVar("S")
 
 
 class Numbered(Protocol[K, S]):
-    """What a rewriter knows of its steps `S` and their numbers, and can do to its kernels `K`."""
+    """Operations of a rewriter on its steps `S`, their numbers, and its kernels `K`."""
 
     def read(self, source: str) -> K | None:
-        """A kernel; None where it cannot be read."""
+        """The kernel in a source; None if it cannot be read."""
         ...
 
     def parse(self, text: str) -> S:
@@ -36,15 +36,17 @@ class Numbered(Protocol[K, S]):
         ...
 
     def number(self, step: S) -> tuple[str, int] | None:
-        """The step's text without its number, and the number; None where it has none."""
+        """The step's text without its number, and the number; None if the step has no number."""
         ...
 
     def renumbered(self, kernel: K, step: S) -> Iterator[S]:
-        """The step with each other number that may fit the kernel."""
+        """The step with each other number that may be possible for the kernel."""
         ...
 
     def applied(self, kernel: K, step: S) -> K | None:
-        """The kernel after a step, also where it changes nothing; None where it does not fit."""
+        """The kernel after a step, even if the step changes nothing; None if the step does not
+        apply.
+        """
         ...
 
     def printed(self, kernel: K) -> str:
@@ -62,9 +64,8 @@ class Numbered(Protocol[K, S]):
 
 @dataclass(frozen=True, slots=True)
 class _Made(Generic[S]):
-    """A step that was carried out on the way to a kernel, and the plan that it belongs to.
-
-    That plan began with the kernel `base`, and with the step of number `first` on the whole way.
+    """A step that led to a kernel, and its plan. The plan started from the kernel `base`, and its
+    first step has the number `first` among all steps.
     """
 
     step: S
@@ -76,7 +77,7 @@ class _Made(Generic[S]):
 def step_factors(
     rewriter: Numbered[K, S], kernel: Trial, history: History, author: str
 ) -> StepFactors | None:
-    """The numbers in the steps that made a kernel; None where no other number is worth trying."""
+    """The numbers in the steps that made a kernel; None if no other numbers are promising."""
     way = _way(rewriter, kernel, history)
     names = _names(rewriter, way)
     stages = _stages(rewriter, way)
@@ -105,7 +106,9 @@ def step_factors(
 
 
 def _way(rewriter: Numbered[K, S], kernel: Trial, history: History) -> list[_Made[S]]:
-    """The steps from the last kernel on the way that no steps made, in order."""
+    """The steps that led to the kernel, in order, beginning after the last ancestor that was not
+    made by steps.
+    """
     plans: list[tuple[Trial, Plan]] = []
     trial: Trial | None = kernel
     while trial is not None and (plan := trial.candidate.plan) is not None and plan.steps:
@@ -120,7 +123,7 @@ def _way(rewriter: Numbered[K, S], kernel: Trial, history: History) -> list[_Mad
 
 
 def _names(rewriter: Numbered[K, S], way: Sequence[_Made[S]]) -> list[str]:
-    """The steps that have numbers, in order, each by a name of its own."""
+    """The steps that have numbers, in order, each with a unique name."""
     found: list[str] = []
     for made in way:
         if (number := rewriter.number(made.step)) is not None:
@@ -135,7 +138,7 @@ def _point(rewriter: Numbered[K, S], steps: Iterable[S]) -> Point:
 
 
 def _stages(rewriter: Numbered[K, S], way: Sequence[_Made[S]]) -> list[K] | None:
-    """The kernel before each step, and after the last; None where they cannot be made again."""
+    """The kernel before each step and after the last one; None if the steps cannot be repeated."""
     kernel = rewriter.read(way[0].base.candidate.source) if way else None
     stages = []
     for made in way:
@@ -149,7 +152,9 @@ def _stages(rewriter: Numbered[K, S], way: Sequence[_Made[S]]) -> list[K] | None
 def _instances(
     rewriter: Numbered[K, S], way: Sequence[_Made[S]], stages: Sequence[K]
 ) -> Iterator[tuple[int, S, K]]:
-    """Which step has another number, that step, and the kernel that all steps then give."""
+    """For each instance: the index of the step with another number, this step, and the resulting
+    kernel.
+    """
     for at, made in enumerate(way):
         for step in rewriter.renumbered(stages[at], made.step):
             kernel: K | None = stages[at]
@@ -177,7 +182,9 @@ def _tried(
 
 
 def _head(trial: Trial) -> str:
-    """The candidate that a kernel's structure comes from: of an instance, the one it varies."""
+    """The candidate from which a kernel's structure comes. For an instance, this is the kernel
+    whose numbers it varies.
+    """
     plan = trial.candidate.plan
     return str((plan.parameters if plan else {}).get("instance", trial.candidate.id))
 
@@ -189,7 +196,9 @@ def _plan(
     steps: Sequence[S],
     author: str,
 ) -> Plan:
-    """The plan that begins like the one with the changed step, and goes on like all later ones."""
+    """A plan with the steps of the plan that contains the changed step, followed by the steps of
+    all later plans.
+    """
     parameters: dict[str, str | int] = {
         "steps": "; ".join(map(str, steps[changed.first :])),
         "base": changed.base.candidate.id,

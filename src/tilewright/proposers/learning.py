@@ -1,11 +1,11 @@
-"""What paid in this run so far: discounted Thompson sampling over the options of the menu.
+"""Learns which options were useful in this run, by discounted Thompson sampling over the menu.
 
-Each option keeps how often plans on it beat their parent and by how much. To choose one, a success
-rate is drawn from its Beta posterior and a mean gain from its Gamma posterior; the option with the
-largest product is taken. So an option is tried as often as it may still be the best one. Trials
-of earlier iterations count less: an option that paid at the start may have nothing left to do.
-
-A pure function of the history and a random generator: a resumed run draws the same.
+For each option, it is counted how often its plans were faster than their parents, and by how much.
+To choose an option, a success rate is drawn from its Beta posterior and a mean gain from its Gamma
+posterior, and the option with the largest product is chosen. Therefore, each option is chosen as
+often as it is likely to be the best one. Trials of earlier iterations have less weight, because an
+option that was useful at the beginning may no longer be so. The result depends only on the history
+and the random generator, so a resumed run makes the same choices.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ PRIOR_GAIN = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Discounted counts of an option: plans that paid and did not, and the sum of log speedups."""
+    """Discounted counts of an option: its plans that were faster and those that were not, and the
+    sum of the logarithms of the speedups.
+    """
 
     paid: float = 0.0
     failed: float = 0.0
     gain: float = 0.0
 
     def sampled_value(self, rng: random.Random) -> float:
-        """A draw of the expected log speedup of one more plan."""
+        """A random draw of the expected logarithm of the speedup of another plan."""
         rate = rng.betavariate(1.0 + self.paid, 1.0 + self.failed)
         mean = (PRIOR_GAIN + self.gain) / rng.gammavariate(2.0 + self.paid, 1.0)
         return rate * mean
@@ -57,7 +59,7 @@ def evidence(history: History) -> Mapping[str, Evidence]:
 
 
 def log_speedup(trial: Trial, history: History) -> float:
-    """Logarithm of a trial's speedup over its parent; 0 where one of them was not measured."""
+    """Logarithm of a trial's speedup over its parent; 0 if one of them was not measured."""
     parent = history.get(trial.candidate.parent_id or "")
     if parent is None or not parent.latency or not trial.latency:
         return 0.0

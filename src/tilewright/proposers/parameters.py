@@ -1,11 +1,11 @@
-"""Tries the parameters of kernels before anything else is made of them.
+"""Searches the parameters of kernels before other kernels are made from them.
 
-A template comes from the folder (the starting kernel is then its first instance) or in a candidate
-of a model. While its instances still get faster, its fastest one gives further instances and
-nothing else; afterwards that kernel goes to the proposer that writes new structure.
-
-A kernel that a rewriter made by steps with numbers has instances, too. Whenever an iteration found
-a faster kernel, the next one tries other numbers in that kernel's steps, and nothing else.
+A template is part of the folder, in which case the starting kernel is its first instance, or of a
+candidate of a model. As long as its instances become faster, only further instances are made from
+the fastest one. Afterwards, the proposers that write new structures continue with the fastest
+instance. Kernels that a rewriter made by steps with numbers have instances, too. Whenever an
+iteration has found a faster kernel, the next iteration only tries other numbers in the steps of
+this kernel.
 """
 
 from __future__ import annotations
@@ -47,10 +47,12 @@ ENOUGH = 18
 LEAST_GAIN = 0.005
 """Share of latency by which an instance must be faster to count as a gain."""
 _HALVINGS = (400, 200, 140)
-"""How far over the fastest instance others are measured, in percent, from one rung to the next:
-the first ones to the end or nearly so, which teaches most, later ones as far as they may matter."""
+"""For each rung, by how much an instance may exceed the fastest one before its measurement stops,
+in percent. The first instances are measured almost to the end, because this provides the most
+information. Later ones are stopped earlier.
+"""
 _RUNG = 12
-"""Instances of a rung."""
+"""Number of instances of a rung."""
 
 
 @dataclass(slots=True)
@@ -81,12 +83,12 @@ class _Tuned:
 
 
 class _Instances:
-    """The templates of a history by the candidates that brought them."""
+    """The templates of a history, by the candidates that introduced them."""
 
     def __init__(self, start: KernelTemplate | None, notation: TemplateNotation | None) -> None:
         self._start, self._notation = start, notation
         self._tuned: dict[str, _Tuned] = {}
-        self._template_of: dict[str, str] = {}  # instance -> candidate that brought the template
+        self._template_of: dict[str, str] = {}  # instance -> candidate that introduced the template
 
     def add(self, trial: Trial, history: History) -> None:
         """Take in the last trial of a history."""
@@ -109,7 +111,7 @@ class _Instances:
             tuned.add(trial, tuned.template.point_in(plan.parameters))
 
     def of(self, candidate_id: str) -> tuple[str, _Tuned] | None:
-        """The template of an instance, and the candidate that brought it."""
+        """The template of an instance, and the candidate that introduced it."""
         first = self._template_of.get(candidate_id)
         return None if first is None else (first, self._tuned[first])
 
@@ -146,7 +148,7 @@ class ParametersFirst:
         self.replays = getattr(others, "replays", False)
         self._others, self._search, self._factors = others, search, factors
         self._instances = partial(_Instances, start, notation)
-        self._planned: dict[str, KernelTemplate] = {}  # by the candidate that brought it
+        self._planned: dict[str, KernelTemplate] = {}  # by the candidate that introduced it
 
     def plan(
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
@@ -157,9 +159,9 @@ class ParametersFirst:
     def each_plan(
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
     ) -> Iterator[Plan]:
-        """Instances of an unsettled template, through its fastest; else the others' plans.
-
-        Where the steps of a new best kernel have numbers, instances of that kernel alone.
+        """If the parent is the fastest instance of a template whose search is not complete, plans
+        of further instances. If the parent is a new best kernel whose steps have numbers, plans of
+        instances of this kernel. Otherwise, the plans of the other proposers.
         """
         found = history.indexed(self._instances).of(parent.candidate.id)
         if found is not None and not found[1].is_settled:
@@ -174,7 +176,9 @@ class ParametersFirst:
         return iter(others.plan(brief, parent, history, count, seed))
 
     def _new_best(self, brief: Brief, history: History) -> Trial | None:
-        """The best kernel, where steps made it in the last iteration and it is faster by a gain."""
+        """The best kernel, if steps made it in the last iteration and its gain is at least
+        `LEAST_GAIN`; otherwise None.
+        """
         best, earlier = history.best, history.before(brief.iteration - 1).best
         if self._factors is None or not self._factors.offers_factors(brief.target):
             return None
@@ -187,9 +191,8 @@ class ParametersFirst:
     def _renumbered(
         self, brief: Brief, kernel: Trial, history: History, count: int, seed: int
     ) -> list[Plan]:
-        """The most promising instances of a kernel that steps with numbers made.
-
-        Half as many as plans are asked for: if one of them is faster, others follow.
+        """The most promising instances of a kernel that was made by steps with numbers. Their
+        number is half of the requested number of plans; if one of them is faster, others follow.
         """
         found = self._factors.factors(brief.target, kernel, history) if self._factors else None
         if found is None:
@@ -200,7 +203,7 @@ class ParametersFirst:
     def _instances_of(
         self, first: str, tuned: _Tuned, parent: Trial, count: int, seed: int
     ) -> list[Plan]:
-        """Plans of one instance each; none through an instance that is not the fastest."""
+        """Plans of one instance each; none if the parent is an instance that is not the fastest."""
         if tuned.best is None or tuned.best.candidate.id != parent.candidate.id:
             return []
         self._planned[first] = tuned.template
@@ -222,7 +225,9 @@ class ParametersFirst:
     def implement(
         self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int
     ) -> list[Candidate]:
-        """The instance that a plan names, or what the others make of theirs."""
+        """The instance that a plan names; for other plans, the candidates of the other
+        proposers.
+        """
         if plan.proposer != NAME:
             return self._others.implement(brief, parent, plan, count, seed)
         template = self._planned[str(plan.parameters["instance"])]
@@ -237,7 +242,7 @@ class ParametersFirst:
         return others.working(brief, parent, plan)
 
     def give_up(self) -> None:
-        """End those of the others that still work."""
+        """End the authors of the other proposers that are still working."""
         if isinstance(self._others, LiveProposer):
             self._others.give_up()
 

@@ -1,8 +1,8 @@
-"""The control arm of the built-in rewriter: its steps, drawn at random.
+"""The control arm for the built-in rewriter, which draws its steps at random.
 
-No estimate, measurement or experience decides: every technique of the menu is as likely as any
-other, and so is each place where it applies. What the built-in proposer gains over this one is what
-its estimates and its learning are worth.
+Neither estimates nor measurements influence the choice. All techniques of the menu are equally
+likely, and so are all places at which a technique applies. A comparison with the built-in proposer
+shows the benefit of its estimates and of its learning.
 """
 
 from __future__ import annotations
@@ -33,10 +33,9 @@ TRIES = 4
 
 @dataclass(frozen=True, slots=True)
 class _Rewriter:
-    """A kernel as one of the rewriters reads it, and what that one can do to it.
-
-    `places` are the steps of a technique that may apply to a kernel; `carried_out` is the kernel
-    after a step, None where it does not apply or changes nothing.
+    """A kernel in the form of one of the rewriters, with the operations of this rewriter. `places`
+    returns the steps of a technique that may apply to a kernel. `carried_out` returns the kernel
+    after a step, or None if the step does not apply or changes nothing.
     """
 
     kernel: Any
@@ -46,7 +45,9 @@ class _Rewriter:
     def drawn(
         self, kernel: Any, techniques: tuple[str, ...], rng: random.Random
     ) -> tuple[str, Any, Any] | None:
-        """A technique that applies, its step and the kernel after it; None where there is none."""
+        """A random technique that applies, its step, and the kernel after the step; None if no
+        technique applies.
+        """
         for technique in rng.sample(techniques, len(techniques)):
             places = self.places(kernel, technique)
             for step in rng.sample(places, len(places)):
@@ -57,7 +58,7 @@ class _Rewriter:
 
 
 class RandomProposer:
-    """Draws plans from the built-in rewriter's steps; deterministic for a seed."""
+    """Draws plans from the built-in rewriter's steps. The result depends only on the seed."""
 
     name = NAME
     parallel = True
@@ -106,7 +107,7 @@ class RandomProposer:
         return self._builtin.left_alone(target, source)
 
     def normalize(self, source: str, target: TargetBrief) -> str:
-        """The form of the target's rewriter."""
+        """The normal form of the target's rewriter."""
         return self._builtin.normalize(source, target)
 
 
@@ -116,7 +117,9 @@ def create_proposer() -> RandomProposer:
 
 
 def _read(brief: Brief, source: str) -> _Rewriter:
-    """A kernel for the rewriter of its target; `InputError` where that does not read it."""
+    """A kernel in the form of its target's rewriter; `InputError` if this rewriter cannot read the
+    kernel.
+    """
     target = brief.target
     if is_nki(target):
         from tilewright.proposers.nki.planning import moves, steps

@@ -1,7 +1,7 @@
-"""Names that a file gives to types of arrays: `typedef float mat4[4][4];`.
+"""Expands the names that a file gives to array types, such as `typedef float mat4[4][4];`.
 
-Each use is written out, so that readers know arrays in one form only: `const mat4 a` becomes
-`const float a[4][4]`, `mat4 t[9]` becomes `float t[9][4][4]`, and `mat4 *p` becomes
+Each use of such a name is replaced, so that the parsers need to support only one form: `const mat4
+a` becomes `const float a[4][4]`, `mat4 t[9]` becomes `float t[9][4][4]`, and `mat4 *p` becomes
 `float (*p)[4][4]`.
 """
 
@@ -28,7 +28,9 @@ class ArrayTypes:
     defined: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def define(self, line: str) -> bool:
-        """Take in a definition that is alone on its line; whether the line was one."""
+        """Store a definition that is alone on its line. Returns whether the line is such a
+        definition.
+        """
         found = _TYPEDEF.fullmatch(line)
         if found is None or "struct" in found[1].split():
             return False
@@ -38,7 +40,7 @@ class ArrayTypes:
         return True
 
     def expanded(self, text: str) -> str:
-        """The text with every use of the names written out."""
+        """The text in which every use of the names is replaced."""
         for name, (element, sizes) in self.defined.items():
             if name in text:
                 text = _written_out(text, name, element, sizes)

@@ -1,4 +1,4 @@
-"""Macros defined in a kernel file, and the text they stand for."""
+"""Stores the macros that a kernel file defines, and expands them."""
 
 from __future__ import annotations
 
@@ -37,10 +37,9 @@ class _Macro:
 
 @dataclass
 class Macros:
-    """The macros that are defined at a place of a file.
-
-    `doubtful` are names of which it is not known whether they are defined. Those that are defined
-    differently in several places are not expanded.
+    """The macros that are defined at a place in a file. `doubtful` are names for which it is not
+    known whether they are defined. Macros with different definitions in several places are not
+    expanded.
     """
 
     defined: dict[str, _Macro] = field(default_factory=dict)
@@ -51,9 +50,8 @@ class Macros:
         return name in self.defined
 
     def doubt(self, name: str, rest: str) -> None:
-        """Take note of a `#define` or `#undef` of which it is not known whether it is carried out.
-
-        A macro that only tells the compiler what holds is the same in all its definitions.
+        """Record a `#define` or `#undef` for which it is not known whether it takes effect. All
+        definitions of a macro that only states assumptions for the compiler are regarded as equal.
         """
         found = _DEFINE.fullmatch(rest.strip()) if name in ("define", "undef") else None
         if found is None:
@@ -68,7 +66,7 @@ class Macros:
         self.doubtful.add(named)
 
     def directive(self, name: str, rest: str) -> bool:
-        """Carry out `#define` and `#undef`; whether it was one of them."""
+        """Process `#define` and `#undef`. Returns whether the line is one of these directives."""
         if name == "undef":
             self.defined.pop(rest.strip(), None)
             self.doubtful.discard(rest.strip())
@@ -85,7 +83,7 @@ class Macros:
         return True
 
     def expanded(self, text: str) -> str:
-        """The text with its macros expanded; `InputError` if that does not come to an end."""
+        """The text with its macros expanded; `InputError` if the expansion does not end."""
         if not self.defined:
             return text
         return "".join(self._expand(list(_tokens(text)), frozenset()))
@@ -121,7 +119,9 @@ class Macros:
     def _substituted(
         self, macro: _Macro, given: Sequence[Sequence[str]], hidden: frozenset[str]
     ) -> list[str]:
-        """A macro's body with its arguments: expanded, or as written beside `##` and after `#`."""
+        """A macro's body with its arguments, which are expanded except next to `##` and after
+        `#`.
+        """
         assert macro.parameters is not None
         raw = {p: _trimmed(g) for p, g in zip(macro.parameters, given, strict=False)}
         if macro.parameters[-1:] == ("...",):
@@ -152,9 +152,9 @@ class Macros:
 
 
 def _tells(macro: _Macro | None) -> bool:
-    """Whether a macro only tells the compiler something, and has neither value nor effect.
-
-    So `((void)(x))`, `__builtin_assume(x)` and `inline __attribute__((always_inline))` do.
+    """Whether a macro only gives information to the compiler, and has neither a value nor an
+    effect. Examples are `((void)(x))`, `__builtin_assume(x)` and `inline
+    __attribute__((always_inline))`.
     """
     if macro is None:
         return False
@@ -172,7 +172,9 @@ def _tokens(text: str) -> Iterator[str]:
 
 
 def _arguments(tokens: Sequence[str], at: int) -> tuple[list[list[str]] | None, int]:
-    """The arguments of a call that begins at `at`, and where it ends; None if there is none."""
+    """The arguments of a macro call that begins at `at`, and the position of its end; None if there
+    is no call.
+    """
     while at < len(tokens) and _is_space(tokens[at]):
         at += 1
     if at == len(tokens) or tokens[at] != "(":

@@ -1,9 +1,9 @@
-"""The macros and conditionals a kernel file defines itself, expanded before it is read.
+"""Expands the macros and evaluates the conditionals of a kernel file before it is parsed.
 
-Further names of scalar types (`typedef float real;`) are expanded like macros, and those of types
-of arrays are written out (`array_types.py`).
-Only macros defined in the file are expanded; those of headers (the target's commands) are not
-known here and stay. Every line keeps its number.
+Names for scalar types (`typedef float real;`) are expanded like macros, and names for array types
+are replaced too (`array_types.py`). Only macros that the file itself defines are expanded. Macros
+of headers, such as the target's commands, are not known here and are kept. Line numbers do not
+change.
 """
 
 from __future__ import annotations
@@ -69,11 +69,12 @@ class _Undecided(Exception):
 
 
 def expanded(source: str, known: Collection[str], defined: Sequence[str] = ()) -> str:
-    """The source with its own macros expanded, decided conditionals taken and advice left out.
+    """The source with its own macros expanded, known conditionals evaluated, and attributes that
+    are only hints removed.
 
-    `known` are names that headers define, `defined` their macros that are expanded as well, as
-    they stand after `#define`. Directives that define, and branches not taken, become
-    empty lines; conditionals on what only the compiler knows stay as they are.
+    `known` are names that headers define. `defined` are macros of headers that are expanded too,
+    each as the text after `#define`. Directives that define macros, and branches that are not
+    taken, become empty lines. Conditionals that depend on the compiler are kept.
     """
     macros = Macros()
     for definition in defined:
@@ -85,7 +86,8 @@ def expanded(source: str, known: Collection[str], defined: Sequence[str] = ()) -
 def _lines(lines: Sequence[str], macros: Macros, known: Collection[str]) -> list[str]:
     result: list[str] = []
     block: list[str] = []
-    taken: list[bool | None] = []  # per open conditional: this branch, None if undecided
+    # For each open conditional: whether this branch is taken, or None if this is not known.
+    taken: list[bool | None] = []
     ever: list[bool] = []
     arrays = ArrayTypes()
 
@@ -134,7 +136,7 @@ def _lines(lines: Sequence[str], macros: Macros, known: Collection[str]) -> list
 
 
 def _directive_lines(lines: Sequence[str], at: int) -> int:
-    """How many lines a directive takes; 0 where there is none."""
+    """Number of lines of the directive at this place; 0 if there is none."""
     if not lines[at].lstrip().startswith("#"):
         return 0
     end = at
@@ -151,7 +153,7 @@ def _conditional(
     macros: Macros,
     known: Collection[str],
 ) -> bool | None:
-    """Whether the line of a conditional stays as it is; None for other directives."""
+    """Whether the line of a conditional is kept; None for other directives."""
     if name in ("if", "ifdef", "ifndef"):
         test = {"ifdef": f"defined({rest})", "ifndef": f"!defined({rest})"}.get(name, rest)
         taken.append(_holds(test, macros, known))
@@ -171,7 +173,7 @@ def _conditional(
 
 
 def _holds(test: str, macros: Macros, known: Collection[str]) -> bool | None:
-    """Whether the condition of an `#if` holds; None where that is not known here."""
+    """Whether the condition of an `#if` is true; None if this is not known here."""
 
     def of_name(found: re.Match[str]) -> str:
         name = found[1] or found[2]

@@ -1,4 +1,4 @@
-"""C syntax trees, and questions about them that need no values."""
+"""Parses C, and answers questions about syntax trees that do not depend on values."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ _DECLARED = """[
 def parse(source: str) -> Node:
     """The syntax tree of a file.
 
-    `(x) + y` is a sum if the file declares a variable `x`. The grammar, which does not know what
-    names mean, takes it for a cast of `+y`: such parentheses are left out before parsing again.
+    `(x) + y` is a sum if the file declares a variable `x`. The grammar, which does not know the
+    meaning of names, parses this as a cast of `+y`. Such parentheses are removed, and the file is
+    parsed again.
     """
     text = source.encode()
     root = _parser().parse(text).root_node
@@ -53,7 +54,7 @@ def parse(source: str) -> Node:
 
 
 def _around_variables(root: Node) -> Iterator[tuple[int, int]]:
-    """Places of the parentheses of casts to what is no type but a variable."""
+    """Places of the parentheses of casts whose type is in fact a variable."""
     casts = QueryCursor(_query(_CASTS)).matches(root)
     if not casts:
         return
@@ -105,7 +106,7 @@ def parameters(function: Node) -> Iterator[tuple[str, list[Node | None], str]]:
 
 
 def descendants(node: Node) -> Iterator[Node]:
-    """A node and every named one below it, in textual order."""
+    """A node and all named nodes below it, in textual order."""
     yield node
     for child in node.named_children:
         yield from descendants(child)
@@ -126,9 +127,8 @@ def comma_separated(node: Node) -> Iterator[Node]:
 
 
 def assigned(node: Node, known: dict[int, frozenset[str]]) -> frozenset[str]:
-    """Variables that a statement or expression changes, or whose address it takes.
-
-    The head of a `for` may change the variable it declares. `known` keeps what was found for the
+    """Variables that a statement or expression changes, or whose address it takes. For a `for`
+    loop, the variables that its head declares are not included. `known` caches the results for the
     nodes of one tree.
     """
     found = known.get(node.id)
@@ -172,13 +172,15 @@ def has_no_effect(node: Node) -> bool:
 
 
 def leaves_early(node: Node) -> bool:
-    """Whether a statement may leave what is around it; a loop inside is left by itself."""
+    """Whether a statement may leave the enclosing code. Leaving a loop inside the statement does
+    not count.
+    """
     text = node.text or b""
     if not any(word in text for word in (b"break", b"continue", b"return")):
         return False
     if node.type in _LOOPS:
         return any(n.type == "return_statement" for n in descendants(node))
-    if node.type == "switch_statement":  # where a break ends the switch
+    if node.type == "switch_statement":  # here, a break ends the switch
         return any(n.type in ("return_statement", "continue_statement") for n in descendants(node))
     return node.type in _ENDS or any(leaves_early(child) for child in node.named_children)
 
@@ -189,7 +191,7 @@ def is_skip(node: Node) -> bool:
 
 
 def may_continue(node: Node) -> bool:
-    """Whether a statement holds a `continue` of the loop around it."""
+    """Whether a statement contains a `continue` of the enclosing loop."""
     if b"continue" not in (node.text or b"") or node.type in _LOOPS:
         return False
     return node.type == "continue_statement" or any(map(may_continue, node.named_children))
@@ -209,7 +211,7 @@ def _does_only(node: Node, kind: str) -> bool:
 
 
 def jumped_over(children: list[Node]) -> list[Node]:
-    """The statements from the first to the last that holds a `goto` or a label."""
+    """The statements from the first to the last one that contains a `goto` or a label."""
     odd = [
         number
         for number, child in enumerate(children)

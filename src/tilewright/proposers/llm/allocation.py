@@ -1,6 +1,7 @@
 """Adaptive allocation: the shares of an ensemble's models follow their measured gain per dollar.
 
-With n models, G and C all models' gain and cost over N calls, and g, c those of one model:
+With n models, where G and C are the gain and the cost of all models in N calls, and g and c are
+those of one model:
 
     rate  = (g + 10 G/N) / (c + 10 C/N)
     share = 0.3/n + 0.7 rate / (sum of all rates)
@@ -8,10 +9,11 @@ With n models, G and C all models' gain and cost over N calls, and g, c those of
 The terms with the factor 10 have the same effect as ten more calls of average gain and cost. Each
 model gets at least 30 % of an equal share. As long as there is no gain, the shares are equal.
 
-Gain: log2 of the speedup of a candidate over the best kernel of the iterations before where it is
-faster, half to the model that planned it and half to the one that wrote it. Cost: US dollars by the
-run's prices, of replies taken from earlier runs as well, so that a share depends on replies alone;
-tokens where a price is unknown; calls where tokens are.
+The gain is the log2 of a candidate's speedup over the best kernel of earlier iterations, if the
+candidate is faster. Half of it counts for the model that made the plan, and half for the model that
+wrote the kernel. The cost is in US dollars by the run's prices. It includes replies that were taken
+from earlier runs, so that shares depend only on the replies. If a price is unknown, tokens are
+counted, and if their number is unknown, calls.
 """
 
 from __future__ import annotations

@@ -115,7 +115,9 @@ class Caller:
         return reply
 
     def _submit(self, request: Request) -> Future[Reply] | None:
-        """The reply to come, recorded before the future is done; None when not afforded."""
+        """A future of the reply, which is recorded before the future is done; None if the budget
+        does not allow the call.
+        """
         key = request.key
         recorded = self._store.reply(key)
         if recorded is not None:
@@ -146,7 +148,7 @@ class Caller:
         return settled
 
     def _settle(self, call: CallRecord, future: Future[Reply], settled: Future[Reply]) -> None:
-        """Record how a call ended, then let the waiting threads continue."""
+        """Record how a call ended. The waiting threads continue afterwards."""
         try:
             error = future.exception()
             if error is not None:
@@ -167,7 +169,7 @@ class Caller:
                 counted_usd=counted.usd,
                 counted_tokens=counted.tokens,
             )
-            with self._lock:  # before others who wait for the same call get the reply
+            with self._lock:  # before other threads that wait for the same call get the reply
                 self._mine.add(call.key)
             self._store.finish(finished, reply_to_json(reply))
             self._transport.settled(call.key)
@@ -179,7 +181,7 @@ class Caller:
             settled.set_exception(error)
 
     def _note_cached(self, request: Request, reply: Reply) -> None:
-        """A reply another run paid for is recorded here too, at no cost."""
+        """Record in this run a reply for which another run has paid, without a cost."""
         with self._lock:
             if request.key in self._mine:
                 return
@@ -220,7 +222,7 @@ class Pending:
 
 
 def _stored(recorded: Mapping[str, object]) -> Reply:
-    """A reply from the project's database, which may be somebody else's."""
+    """A reply from the project's database, which may have been written by somebody else."""
     try:
         return reply_from_json(recorded)
     except ValueError as error:

@@ -19,7 +19,7 @@ _MARK = re.compile(
 
 
 def read_edits(text: str) -> list[tuple[str, str]]:
-    """Pairs of lines to find and lines to put in their place, in the order given."""
+    """Pairs of the lines to find and the lines that replace them, in their order in the reply."""
     edits: list[tuple[str, str]] = []
     search = divider = None
     for mark in _MARK.finditer(text):

@@ -147,7 +147,9 @@ def describe_others(trial: Trial, history: History) -> list[str]:
 
 
 def _family(trial: Trial) -> str:
-    """The candidate that brought an instance's template; the candidate itself where it is none."""
+    """The candidate that introduced an instance's template, or the candidate itself if it is not an
+    instance.
+    """
     return str(_parameters(trial).get("instance", trial.candidate.id))
 
 
@@ -236,7 +238,7 @@ def _compared(latency: float, before: Measured) -> str:
 
 
 def _changes(before: Measured, after: Measured, causes: Sequence[str]) -> list[str]:
-    """How the causes changed that changed most."""
+    """The changes of those causes that changed most."""
     names = causes or sorted(before.breakdown.keys() | after.breakdown.keys())
     changed = {n: after.breakdown.get(n, 0.0) - before.breakdown.get(n, 0.0) for n in names}
     least = max(1.0, TELLING_CHANGE * (after.latency - before.latency))

@@ -8,8 +8,8 @@
     command:claude -p
     mailbox:/tmp/questions
 
-The name is the model's identity in plans, call logs and reports, so it never holds a secret: keys
-come from environment variables.
+The name identifies the model in plans, call logs and reports, so it never contains a secret. Keys
+are read from environment variables.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ _TRUTH = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no"
 
 
 def _value(kind: str, text: str) -> object:
-    """The option's value; ValueError when the text is not one of this kind."""
+    """The option's value; `ValueError` if the text is not a value of this kind."""
     if kind.startswith("str"):
         if not text:
             raise ValueError(text)

@@ -42,7 +42,7 @@ class ProviderPool:
         self._stopping = threading.Event()
 
     def submit(self, request: Request) -> Future[Reply]:
-        """The reply to come; the future raises `ModelError` or `ConfigurationError`."""
+        """A future of the reply, which raises `ModelError` or `ConfigurationError`."""
         threads = self._threads.get(request.model)
         if threads is None:
             size = parse_model(request.model).options.concurrency

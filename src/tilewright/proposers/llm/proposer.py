@@ -58,7 +58,7 @@ class LLMProposer:
         templates: replies may leave numbers open. The candidate has their first values.
         shares: the share of each model in the work; None for equal shares.
         branches: the kernels for which no further plans are requested.
-        turns: proposals in several turns; None for a plan and an implementation of it.
+        turns: proposals in several turns; None if a proposal is a plan and its implementation.
     """
 
     name = "llm"
@@ -130,8 +130,9 @@ class LLMProposer:
     def _distinct_plans(
         self, brief: Brief, parent: Trial, calls: Iterable[tuple[int, Pending]]
     ) -> Iterator[Plan]:
-        """For equal plans only the first slot's, so that calls do not depend on which thread is
-        first."""
+        """The plans without duplicates. Of equal plans, the one with the lowest number is kept, so
+        that later calls do not depend on the order in which threads finish.
+        """
         seen: set[tuple[str, str]] = set()
         done = 0
         for number, (slot, call) in enumerate(calls):
@@ -177,7 +178,9 @@ class LLMProposer:
         asked: Callable[[str], tuple[Message, ...]],
         history: History,
     ) -> Plan:
-        """Stands for a plan where kernels are asked for at once; `implement` sends `asked`."""
+        """A placeholder for a plan, if kernels are requested directly; `implement` then sends
+        `asked`.
+        """
         plan = Plan(parent.candidate.id, OTHER, "Written without a plan.", model, {"slot": slot})
         self._unplanned[plan.id] = asked, history
         return plan
@@ -278,7 +281,7 @@ class LLMProposer:
         )
 
     def _shares_in(self, brief: Brief) -> tuple[float, ...]:
-        """The models' shares in the brief's iteration; () where all have the same."""
+        """The models' shares in the brief's iteration; () if all shares are equal."""
         return () if self._shares is None else self._shares.of(brief.iteration)
 
     def _reject(self, request: Request, failure: ReplyFailed) -> None:

@@ -32,7 +32,7 @@ def write_recording(
     prices: Prices | None,
     exchanges: Iterable[tuple[str, Mapping[str, object], Mapping[str, object]]],
 ) -> str:
-    """The recording's text, from (key, request, reply) of every call."""
+    """The text of a recording, from the key, request and reply of every call."""
     head = asdict(prices) if prices else {}
     lines: list[Mapping[str, object]] = [{"recording": VERSION, "prices": head}]
     lines += [{"key": key, "request": request, "reply": reply} for key, request, reply in exchanges]
@@ -43,9 +43,8 @@ class Recording:
     """A `Transport` that reads replies from a file and never calls a model."""
 
     def __init__(self, file: Path, strict: bool = False) -> None:
-        """Read the file; `InputError` when it is not a recording.
-
-        Where it is `strict`, a prompt that differs from the recorded one is an `InputError` too.
+        """Read the file; `InputError` if it is not a recording. If `strict`, a prompt that differs
+        from the recorded one is an `InputError` too.
         """
         self._file, self._strict = file, strict
         self._used: set[str] = set()

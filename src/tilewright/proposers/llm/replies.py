@@ -24,7 +24,7 @@ ReplyFailureKind = Literal[
     "several_blocks",  # several kernels, and nothing says which one is meant
     "edit_mismatch",  # an edit's text does not occur exactly once
     "unchanged",  # the kernel it was asked to change
-    "template",  # numbers left open in a way that cannot be filled in
+    "template",  # an invalid template
     "bad_calls",  # calls of tools that cannot be read
 ]
 
@@ -202,13 +202,17 @@ def _json_object(text: str) -> dict[str, Any] | None:
 
 
 def _field(document: dict[str, Any], key: str) -> str:
-    """A text of a JSON object, where escapes may hold what plain text does not; "" if none."""
+    """A text field of a JSON object, without characters that only escapes can represent; "" if
+    there is none.
+    """
     value = document.get(key, "")
     return plain_text(value).strip() if isinstance(value, str) else ""
 
 
 def _headed(text: str, heading: str) -> tuple[str, str, str]:
-    """The rest of the first line that begins with `heading:`, what is above it, what below."""
+    """The rest of the first line that begins with `heading:`, and the texts above and below this
+    line.
+    """
     pattern = re.compile(
         rf"^[ \t*#>`_-]*+{heading}[*_`]*+[ \t]*+:[*_` ]*+(.*)$", re.MULTILINE | re.I
     )
@@ -219,7 +223,9 @@ def _headed(text: str, heading: str) -> tuple[str, str, str]:
 
 
 def _option(named: str, text: str, menu: Sequence[MenuOption]) -> str:
-    """The menu option a plan is on: named by id or number, else the only one it mentions."""
+    """The menu option of a plan, which the plan names by its id or number. Otherwise, the only
+    option that the plan mentions.
+    """
     ids = [option.id for option in menu]
     low = named.lower()
     exact = [i for i in ids if i.lower() == low] or [i for i in ids if i.lower() in low]

@@ -34,7 +34,9 @@ SDKS = {
 
 
 def check_model(model: Model, environment: Mapping[str, str] = os.environ) -> None:
-    """`ConfigurationError` if key, package, program or region is missing. Reaches no network."""
+    """Raise `ConfigurationError` if a key, package, program or region is missing. Uses no
+    network.
+    """
     if model.provider == "command":
         program = shlex.split(model.target)[0]
         if shutil.which(program) is None:
@@ -62,7 +64,7 @@ def prices_of(names: Sequence[str]) -> dict[str, Price | None]:
 
 
 def require_prices(prices: Mapping[str, Price | None], budget: Budget) -> None:
-    """`ConfigurationError` when a budget in dollars meets a model without a price."""
+    """Raise `ConfigurationError` if the budget is in dollars and a model has no price."""
     for name, price in prices.items():
         if price is None and budget.usd is not None:
             raise ConfigurationError(

@@ -81,7 +81,7 @@ class Spool:
         return reply
 
     def find(self, key: str) -> Reply | None:
-        """The kept reply of a call, if there is one; one that cannot be read is forgotten."""
+        """The stored reply to a call, if there is one. A reply that cannot be read is deleted."""
         try:
             return reply_from_json(json.loads(read_bytes(self._reply(key), MOST_BYTES)))
         except FileNotFoundError:
@@ -91,12 +91,16 @@ class Spool:
             return None
 
     def discard(self, key: str) -> None:
-        """Forget a call: its reply is recorded elsewhere, or it never got one."""
+        """Delete the files of a call, because its reply is recorded elsewhere, or there is no
+        reply.
+        """
         self._reply(key).unlink(missing_ok=True)
         self._claimed(key).unlink(missing_ok=True)
 
     def _claim(self, key: str) -> bool:
-        """Whether the call is now this process's; the claim appears whole or not at all."""
+        """Claim the call for this process, and return whether this succeeded. The claim file is
+        created atomically.
+        """
         draft = self._folder / f"{key}.{self._name}"
         draft.write_text(self._name)
         try:
@@ -108,7 +112,9 @@ class Spool:
         return True
 
     def _owner_lives(self, key: str) -> bool:
-        """Whether the process that claimed the call still runs: nobody else can take its lock."""
+        """Whether the process that claimed the call is still running, which is the case if its lock
+        is held.
+        """
         try:
             owner = self._claimed(key).read_text()
             with (self._folder / f"{owner}.process").open() as lock:

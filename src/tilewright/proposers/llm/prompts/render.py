@@ -44,8 +44,9 @@ can be reproduced.
 COMPONENTS = (
     "isa", "costs", "menu", "feedback", "examples", "history", "failed", "done", "plan",
 )  # fmt: skip
-"""Parts of the templates that `without` may name; `filter` it may name too. Menu dropout and the
-ensemble are switched off elsewhere."""
+"""Parts of the templates that `without` may name, in addition to `filter`. Menu dropout and the
+ensemble are switched off elsewhere.
+"""
 
 
 class Prompts:
@@ -144,7 +145,7 @@ class Prompts:
         }
 
     def _feedback(self, parent: Trial) -> str:
-        """The measurement in words, with the notes; empty where it is left out."""
+        """The measurement in words, with the notes; empty if this component is switched off."""
         if not self._use.feedback:
             return ""
         measured = isinstance(parent.outcome, Measured)

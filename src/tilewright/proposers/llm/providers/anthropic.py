@@ -84,7 +84,9 @@ class AnthropicProvider:
 
 
 def _blocks(message: Message) -> list[dict[str, Any]]:
-    """A model's own turn as it was; else results and text, the last one marked if it is stable."""
+    """The content of a turn. A model's own turn is sent back unchanged. Otherwise, it consists of
+    results and text, of which the last block is marked if the turn is stable.
+    """
     if message.raw:
         own: list[dict[str, Any]] = from_raw(message.raw)
         return own
@@ -100,7 +102,7 @@ def _blocks(message: Message) -> list[dict[str, Any]]:
 
 
 def _usage(usage: Any) -> Usage:
-    """Tokens; the protocol counts what the cache served apart from the input."""
+    """The tokens of a call. The protocol does not include tokens from the cache in the input."""
     fresh = getattr(usage, "input_tokens", None)
     if fresh is None:
         return Usage(output=getattr(usage, "output_tokens", None))

@@ -94,7 +94,7 @@ def results_of(messages: list[Message]) -> list[ToolResult]:
 
 
 def raw_json(value: Any) -> str:
-    """A provider's own value as JSON, bytes in base64."""
+    """A value of the provider's SDK as JSON, with bytes in base64."""
     return json.dumps(value, default=lambda data: {_BYTES: b64encode(data).decode()})
 
 
@@ -156,7 +156,7 @@ def status_error(
 
 
 def _seconds(retry_after: str | None) -> float | None:
-    """Seconds of a retry-after header; the date form counts as absent."""
+    """Seconds of a retry-after header; None if the header contains a date."""
     try:
         seconds = float(retry_after) if retry_after is not None else None
     except ValueError:

@@ -121,7 +121,7 @@ def _offered(tool: OfferedTool) -> dict[str, Any]:
 
 
 def require_region(model: Model) -> None:
-    """`ConfigurationError` unless the AWS configuration names a region. Reaches no network."""
+    """Raise `ConfigurationError` unless the AWS configuration names a region. Uses no network."""
     sessions = load_sdk("botocore.session", model)
     errors = load_sdk("botocore.exceptions", model)
     try:
@@ -138,7 +138,7 @@ def require_region(model: Model) -> None:
 
 
 def _usage(usage: Mapping[str, int]) -> Usage:
-    """Tokens; the protocol counts what the cache served apart from the input."""
+    """The tokens of a call. The protocol does not include tokens from the cache in the input."""
     if "inputTokens" not in usage:
         return Usage()
     cached, written = usage.get("cacheReadInputTokens", 0), usage.get("cacheWriteInputTokens", 0)

@@ -57,7 +57,9 @@ class CommandProvider:
         return Reply(text, served_by=self._command[0])
 
     def _run(self, request: Request, output: IO[bytes], complaints: IO[bytes]) -> int:
-        """The program's exit code; it was given its prompt, and nothing of it is left running."""
+        """Run the program with the prompt as its input, and return its exit code. All its processes
+        have ended when this function returns.
+        """
         # Files instead of pipes, so that a child that outlives the program cannot block a reader.
         with tempfile.TemporaryFile() as prompt:
             prompt.write(prompt_text(request).encode(errors="replace"))
@@ -113,7 +115,7 @@ def _text(file: IO[bytes]) -> str:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill whatever is left of the program and its children."""
+    """Kill the program and its children, if they are still running."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

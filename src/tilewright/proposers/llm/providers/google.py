@@ -78,7 +78,9 @@ class GoogleProvider:
         return _reply(answer)
 
     def _content(self, role: str, turn: list[Message]) -> Any:
-        """One turn: a model's own as it was, with its signatures; else results or text."""
+        """One turn. A model's own turn is sent back unchanged, with its signatures. Otherwise, it
+        consists of results or text.
+        """
         if role == "assistant" and turn[-1].raw:
             return self._types.Content.model_validate_json(turn[-1].raw)
         parts: list[dict[str, Any]] = [_result(result) for result in results_of(turn)]
@@ -139,13 +141,13 @@ def _offered(tool: OfferedTool) -> dict[str, Any]:
 
 
 def _result(result: ToolResult) -> dict[str, Any]:
-    """The answer to a call; calls have an id in some versions of the protocol only."""
+    """The answer to a call. Only some versions of the protocol give ids to calls."""
     response = {"name": result.name, "response": {"output": result.text}}
     return {"function_response": {**response, "id": result.call} if result.call else response}
 
 
 def _usage(usage: Any) -> Usage:
-    """Tokens; thoughts are counted apart from the visible output."""
+    """The tokens of a call. The protocol does not include thoughts in the visible output."""
     if usage is None:
         return Usage()
     visible, thoughts = usage.candidates_token_count, usage.thoughts_token_count

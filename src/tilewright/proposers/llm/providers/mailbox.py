@@ -27,7 +27,7 @@ MOST_BYTES = 16 << 20
 
 
 class MailboxProvider:
-    """Writes a request, waits for its reply."""
+    """Writes each request to a file, and waits for the file with its reply."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -75,7 +75,7 @@ class MailboxProvider:
 
 
 def _read(answer: Path, model: Model) -> Reply | None:
-    """The reply, or None while it is missing or not yet whole."""
+    """The reply, or None if its file is missing or not complete yet."""
     try:
         document = json.loads(read_bytes(answer, MOST_BYTES))
     except (FileNotFoundError, ValueError):

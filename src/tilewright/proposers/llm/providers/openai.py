@@ -87,7 +87,7 @@ class OpenAIProvider:
 
 
 def _reply(text_of_answer: str) -> Reply:
-    """The reply in a successful answer; `TransientError` where there is none to be read."""
+    """The reply in a successful answer; `TransientError` if it contains no valid reply."""
     try:
         document = json.loads(text_of_answer)
         choice = document["choices"][0]
@@ -122,7 +122,9 @@ def _beginning(request: Request) -> str | None:
 
 
 def _messages(role: str, turn: list[Message]) -> list[dict[str, Any]]:
-    """One turn: a model's own as it was, an answer to calls as one message for each of them."""
+    """The messages of one turn. A model's own turn is sent back unchanged, and each answer to a
+    call is a separate message.
+    """
     if role == "assistant" and turn[-1].raw:
         return [from_raw(turn[-1].raw)]
     answers: list[dict[str, Any]] = [
@@ -134,7 +136,7 @@ def _messages(role: str, turn: list[Message]) -> list[dict[str, Any]]:
 
 
 def _calls(message: Mapping[str, Any]) -> tuple[NativeCall, ...]:
-    """The calls in a message; `TransientError` where they are not what the protocol says."""
+    """The calls in a message; `TransientError` if they do not conform to the protocol."""
     calls = []
     for call in message.get("tool_calls") or ():
         try:
@@ -148,9 +150,8 @@ def _calls(message: Mapping[str, Any]) -> tuple[NativeCall, ...]:
 
 
 def _sent_back(message: Mapping[str, Any]) -> dict[str, Any]:
-    """A model's message as endpoints take it back: what is empty is left out.
-
-    So are arguments that are no JSON object, which templates of open models fail on.
+    """A model's message in the form in which endpoints accept it: without empty fields, and without
+    arguments that are not JSON objects, which cause errors in the templates of open models.
     """
     kept = {name: value for name, value in message.items() if value not in (None, [], {})}
     kept["role"] = "assistant"
@@ -166,7 +167,7 @@ def _sent_back(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _usage(document: Mapping[str, Any]) -> Usage:
-    """Tokens; endpoints leave out any of the fields."""
+    """The tokens of a call. Endpoints may leave out any of the fields."""
     usage = _fields(document, "usage")
     return Usage(
         input=_count(usage, "prompt_tokens"),

@@ -194,7 +194,9 @@ class Statements(Declarations):
         self.complete()
 
     def _unused(self, node: Node) -> None:
-        """What is computed for no use, such as `(void)name;`, which compilers warn about else."""
+        """Values that are not used, such as `(void)name;`, which only suppresses compiler
+        warnings.
+        """
         if node.type == "call_expression":
             self.command(node)
         elif node.type not in ("identifier", "number_literal"):

@@ -148,7 +148,7 @@ def operands_of(body: Body, machine: Machine) -> Operands:
                 found[role].add(_choice(given[role]))
             in_memory = Text(machine.attribute(stmt.name, "sums_in_memory") or "")
             if given.get("b_transpose", Expr()) != Expr() and given.get("dataflow") != in_memory:
-                found["b_transpose"].add(None)  # a latched block begins a sum: it stays as it is
+                found["b_transpose"].add(None)  # a latched block begins a sum, so it is not changed
     if any(isinstance(stmt, Opaque) for stmt in walk(body)):  # it may set the array, too
         found = {role: {None} if one - {False} else one for role, one in found.items()}
     streamed, latched = (

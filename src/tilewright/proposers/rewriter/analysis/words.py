@@ -30,8 +30,9 @@ from tilewright.proposers.rewriter.ir import (
 REACH = 2048
 """Constants below this number are added with one instruction."""
 ADDRESS, SHARED, SIZES = 1.5, 2.0, 4.0
-"""Number of instructions for an array address, for the common part of a block's words, and for a
-base with sizes that vary."""
+"""Numbers of instructions for an array address, for the common part of a block's words, and for a
+base whose sizes vary.
+"""
 
 
 @dataclass(frozen=True, slots=True)
