@@ -35,7 +35,9 @@ class Int8Problem:
         return inputs.draw(argument, distribution, self.reduction, rng)
 
     def reference(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """`C` or `output`; whole numbers below 2**53 are exact in float64, in whatever order."""
+        """`C` or `output`. Integers below 2**53 are exact in float64, independently of the order of
+        sums.
+        """
         values = {name: array.astype(np.float64) for name, array in inputs.items()}
         left, right = _matrices(self._shape, values)
         return {_output(self._shape): (left @ right).astype(np.int32)}
@@ -86,7 +88,7 @@ def _output(shape: Shape) -> str:
 
 
 def _matrices(shape: Shape, values: Mapping[str, Array]) -> tuple[Array, Array]:
-    """Both factors; packed ones as they were before."""
+    """Both factors; packed ones are unpacked."""
     if isinstance(shape, Gemm):
         b = values["B"]
         return values["A"], unpacked(b) if shape.packed else b

@@ -149,7 +149,9 @@ class AmxTarget(NativeTarget):
         ]
 
     def _floor(self, workload: Workload) -> tuple[float, str]:
-        """Exact products of int8 have no shortcut through sums; those of bfloat16 may have one."""
+        """A lower bound on the latency. Exact int8 products cannot be replaced by sums of operands,
+        but bfloat16 products may be.
+        """
         if self._element is not INT8:
             return 0.0, "nothing"
         operations = certain_operations(workload, self._element)
@@ -162,9 +164,9 @@ class AmxTarget(NativeTarget):
 
 
 def limits(core: Processor) -> dict[str, int]:
-    """Tiles, and the caches of a core: bytes, and cycles for which a line from beyond keeps it.
-
-    Where the system does not tell the sizes, those of the first CPUs with tiles.
+    """The tiles, and for each cache of a core its size in bytes, and the cycles to fetch a line
+    from beyond it. If the system does not report the sizes, those of the first CPUs with tiles are
+    used.
     """
     return {
         "registers": 8,

@@ -3,7 +3,7 @@
     tile<16><<<grid, block>>>(A, B);   tw::launch("tile", ..., [&](auto... tw_given) { ... }, A, B);
     extern __shared__ float rows[];    float *const rows = ...;
 
-Lines keep their numbers. Text in comments and strings stays as it is.
+Line numbers, comments and strings do not change.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Many kernels check every call with a macro that prints and exits. Kernels may not print, so they are
 compiled without these calls, both for the CPU and for a GPU. A call that changes something, or
-whose name the kernel itself defines, is kept. Lines keep their numbers.
+whose name the kernel itself defines, is kept. Line numbers do not change.
 """
 
 from __future__ import annotations

@@ -25,10 +25,14 @@ MOST_OF_A_REFERENCE = 1 << 32
 """Multiply-adds from which on a reference takes too long: its error is found by computing it in
 several orders of sums, of which each takes about a second for 2^30."""
 MOST_WITH_TOLERANCE = 1 << 36
-"""The same where the task gives a tolerance: then it is computed in one order, by a library."""
+"""The same limit if the task has a tolerance. Expected outputs are then computed only once, by a
+library.
+"""
 FILLS = (0, 0x3E, 0x3F)
-"""What changes outputs before the runs of one case, in turn: from not-a-number, which sums that
-begin with it leave as it was, to numbers of about 10 and 5."""
+"""Bytes with which outputs are changed before the runs of a case, in turn. The first makes the
+outputs NaN, which a sum that begins with it does not change; the others result in numbers of about
+10 and 5.
+"""
 _ENOUGH = 0.98
 """Maximum share of unchanged elements in an output, because integers may have had the same value
 before by chance."""

@@ -1,11 +1,11 @@
 """The baseline kernels with which results are compared, as in published work.
 
-naive: the static loop nest that a first version by hand would have (the starting kernel).
+naive: a static loop nest like a first version that is written by hand (the starting kernel).
 library: one routine for all sizes, as a vendor's library has it: fixed loop order, tiles chosen by
          a heuristic that fills the local memories, bounds and addresses computed at run time.
-tuned:   a static schedule written by hand for these sizes; missing where they do not fit it.
-fsm:     a library routine that hands each tile to the hardware loop unrollers; missing where their
-         fields cannot hold the sizes.
+tuned:   a static schedule written by hand for these sizes; missing if the sizes do not fit the
+schedule. fsm:     a library routine that hands each tile to the hardware loop unrollers; missing if
+the fields of their commands cannot hold the sizes.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _present(sources: Mapping[str, str | None]) -> Mapping[str, str]:
 
 
 def _library_gemm(gemm: Gemm, instance: Instance, file: str) -> str:
-    """The routine, called with sizes that the compiler cannot see through."""
+    """The routine, called with sizes that the compiler does not know."""
     elem = instance.element.c
     return (
         _read(file)
@@ -87,10 +87,13 @@ def _library_fits(conv: Convolution, instance: Instance) -> bool:
 
 
 def _unroller_fits(conv: Convolution, instance: Instance) -> bool:
-    """Whether the loop's fields hold the sizes, and its half of the scratchpad one output pixel."""
+    """Whether the sizes fit into the fields of the loop commands, and one output pixel into the
+    unroller's half of the scratchpad.
+    """
     limits, dim = instance.limits, instance.dim
     half = limits["scratchpad_banks"] * limits["scratchpad_bank_rows"] // 2
-    pixels = conv.stride * (conv.stride + conv.size - 1)  # it takes stride - 1 more than needed
+    # The unroller loads stride - 1 more columns than needed.
+    pixels = conv.stride * (conv.stride + conv.size - 1)
     weights = conv.size * min(dim, conv.channels)
     largest = max(*conv.input_shape, *conv.output_shape)
     return conv.stride < 1 << 8 and largest < 1 << 16 and pixels + weights <= half

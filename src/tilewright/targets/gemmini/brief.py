@@ -103,10 +103,10 @@ def words(instance: Instance) -> Mapping[str, object]:
 
 
 def _measured(instance: Instance) -> Mapping[str, object]:
-    """What the texts may refer to: times of the machine, and what the benchmark has measured.
-
-    An instance that was not measured itself has the numbers of the int8 array; what depends on
-    the array's size is told only where `is_measured`. What the core runs depends on the compiler.
+    """The measured values that the texts may contain: times of the machine and results of the
+    benchmark. For an instance that was not measured itself, the numbers of the int8 array are used.
+    Values that depend on the array's size are included only if `is_measured` is true. Values for
+    the core depend on the compiler.
     """
     config = instance.config
     hit, miss = config["l2_hit_latency"], config["l2_hit_latency"] + config["dram_latency"]

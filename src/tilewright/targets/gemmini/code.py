@@ -39,7 +39,9 @@ def compiled_code(elf: bytes) -> CompiledCode:
 
 
 def _note(loop: CodeLoop) -> str:
-    """Instructions for each pair of preload and compute, of a loop that has one itself."""
+    """The number of instructions for each pair of preload and compute, for a loop that directly
+    contains such pairs.
+    """
     if not loop.innermost:
         return ""
     products = sum(one.text.split()[0] in PRODUCTS for one in loop.listing)

@@ -1,8 +1,9 @@
 """Converts names of convolution workloads to arrays and operations.
 
-A name gives batch, height and width of the input without its border, channels in and out, then
-kernel size, stride and padding: `conv-4x56x56x64x64-k3s1p1`. The padding may be left out when it
-is (k - 1) / 2, which at stride 1 keeps height and width.
+A name contains the batch, the height and width of the input without its border, the input and
+output channels, and then kernel size, stride and padding: `conv-4x56x56x64x64-k3s1p1`. The padding
+may be omitted if it is (k - 1) / 2, with which the output of a convolution of stride 1 has the size
+of the input.
 
 The border is part of the input array: `input` is N x (H + 2 p) x (W + 2 p) x C. Its values are
 drawn like all others, so a kernel needs no special case for the border.

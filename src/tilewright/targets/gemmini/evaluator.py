@@ -111,8 +111,9 @@ class GemminiBuilder:
 class GemminiChecker:
     """Compares cases of every distribution, and at least `checks`, without timing.
 
-    All but the first are compared in calls of one simulation: static variables keep between calls
-    what a kernel writes to them. In the last call, a few elements differ from those of the first.
+    All cases except the first one are compared in calls of one simulation, in which static
+    variables keep their values between calls. In the last call, a few elements differ from those of
+    the first call.
     """
 
     def __init__(self, simulator: Simulator, cases: Cases, checks: int) -> None:
@@ -129,7 +130,7 @@ class GemminiChecker:
         return Verdict((case.passed(self._simulator.outputs(result)),))
 
     def check(self, artifact: Artifact, passed: Verdict = NOTHING_CHECKED) -> Verdict | Failed:
-        """All cases must agree; the first that does not is the failure."""
+        """All cases must agree. The first case that does not agree is the failure."""
         numbers = self._cases.compared(self._checks)
         seeds = {check.seed for check in passed.checks}
         left = [n for n in numbers if self._cases[n].check.seed not in seeds]

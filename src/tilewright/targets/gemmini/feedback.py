@@ -61,8 +61,9 @@ def least_latency(workload: Workload, config: SimConfig) -> float:
 def bounds(workload: Workload, config: SimConfig, instructions: int) -> dict[str, int]:
     """Lower bounds in cycles for any kernel of this workload with this number of instructions.
 
-    array: whole products back to back; DMA: every input fetched once, by the slower of DRAM and
-    the bus; core: one cycle per instruction of this kernel.
+    array: the time of whole products without gaps. DMA: the time to fetch every input once, at the
+    rate of DRAM or of the bus, whichever is lower. core: one cycle for each instruction of this
+    kernel.
     """
     fetched = bytes_of(a for a in workload.arguments if a.is_given)
     moved = max(
@@ -140,7 +141,7 @@ def _causes(ideal: int, dim: int, result: SimResult) -> str:
     """All cycles in which the array does nothing useful; the largest causes are explained."""
     lost = {name: result.breakdown.get(name, 0) for name in LOSSES}
     partial = result.breakdown.get("array_busy", 0) - ideal
-    # A lower bound: pairs that take less time than whole ones hide some of them.
+    # A lower bound, because pairs that take less time than whole ones hide some of them.
     alone = result.breakdown.get("array_busy", 0) - result.computes * dim
     lost["preloads_alone"] = min(max(0, alone), max(0, partial))
     lost["small_blocks"] = max(0, partial) - lost["preloads_alone"]
@@ -157,7 +158,9 @@ def _causes(ideal: int, dim: int, result: SimResult) -> str:
 
 
 def _at_banks(result: SimResult, binary: bytes) -> list[str]:
-    """Which operands lose cycles at which scratchpad bank, and where first."""
+    """The operands that lose cycles at each scratchpad bank, and the first line where this
+    happens.
+    """
     told = []
     for cause in _AT_BANK:
         losses = [loss for loss in result.bank_losses if loss.cause == cause]
@@ -178,7 +181,9 @@ def _at_banks(result: SimResult, binary: bytes) -> list[str]:
 
 
 def _tells(cycles: int, result: SimResult) -> bool:
-    """Whether so many cycles are worth a clause: a share of all cycles, or of the lost ones."""
+    """Whether this number of cycles is mentioned, which depends on its share of all cycles or of
+    the lost ones.
+    """
     lost = sum(result.breakdown.get(name, 0) for name in LOSSES)
     return cycles > 0 and cycles >= min(_NEGLIGIBLE * result.cycles, lost / 10)
 
@@ -221,7 +226,7 @@ def _core(result: SimResult, by_line: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def _most_at(cause: str, by_line: Mapping[str, Mapping[str, float]]) -> str:
-    """The line at which the core waits most, where it waits for memory."""
+    """The line at which the core waits most for memory, if it does."""
     at = {line: causes.get(cause, 0.0) for line, causes in by_line.items() if line != "elsewhere"}
     most = largest_first(at)[:1]
     return f" (most at line {most[0][0]})" if most and cause != "command_wait" else ""

@@ -34,7 +34,9 @@ class Instance:
 
     @staticmethod
     def load(name: str, configuration: Path) -> Instance:
-        """The instance a target.toml describes; `ConfigurationError` says what is wrong with it."""
+        """The instance that a target.toml describes; `ConfigurationError` says what is wrong with
+        it.
+        """
         return Instance(name, load_config(configuration), chipyard_folder(configuration))
 
     @property

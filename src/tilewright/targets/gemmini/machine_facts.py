@@ -63,7 +63,7 @@ def _parameters(instance: Instance) -> Iterator[MachineFact]:
 
 
 def _costs(instance: Instance) -> Iterator[MachineFact]:
-    """Those that were measured with the compiler of this machine, of this instance alone."""
+    """The costs that were measured for this instance with the compiler of this machine."""
     table = tomllib.loads(COSTS.read_text(encoding="utf-8"))[compiler_family()]
     source = f"simulated, with {table['version'].partition(' (')[0]}"
     for name, value in table.get(instance.name, {}).items():
@@ -72,7 +72,9 @@ def _costs(instance: Instance) -> Iterator[MachineFact]:
 
 @cache
 def _described() -> Mapping[str, tuple[str, str]]:
-    """Meaning and mark of every parameter, by its name, from the comments of the standard file."""
+    """The meaning of every parameter and the mark of its source, by name, from the comments of the
+    standard file.
+    """
     found: dict[str, tuple[str, str]] = {}
     section = ""
     for line in STANDARD.read_text(encoding="utf-8").splitlines():

@@ -9,7 +9,7 @@ PAGE_BYTES = 4096
 
 
 def argument_addresses(sizes: Sequence[int]) -> list[int]:
-    """Page-aligned addresses for arrays of these byte sizes, an unmapped page after each.
+    """Page-aligned addresses for arrays of these sizes in bytes, each followed by an unmapped page.
 
     A kernel that accesses memory after the end of an array reaches the unmapped page instead of the
     next array.

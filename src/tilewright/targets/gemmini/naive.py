@@ -1,12 +1,13 @@
 """Generates the starting kernels, which are static loop nests like a first version that is written
 by hand.
 
-Tiles of the array's rows by the widest move's columns (16x64 on int8 16x16), every operand loaded
-again in the inner loops, the accumulator cleared by a move of zeros, nothing overlapped, all
-addresses computed in the loops. Sizes that do not divide by the tile are handled by minimums at the
-top of the loop they depend on. The operands lie in different scratchpad banks and a tile is stored
-by one command: 26.5 % utilisation on 12544x64x256 of int8 16x16, close to the 28 % published for
-such code (from one bank it would be 22 %).
+A tile has as many rows as the array and as many columns as the widest move (16x64 on int8 16x16).
+Every operand is loaded again in the inner loops, the accumulator is cleared by a move of zeros,
+nothing overlaps, and all addresses are computed in the loops. If a size is not a multiple of the
+tile, the size of partial tiles is computed as a minimum at the beginning of the loop. The operands
+are in different scratchpad banks, and a tile is stored by one command. The utilisation for
+12544x64x256 on int8 16x16 is 26.5 %, close to the 28 % that were published for such code (with both
+operands in one bank, it would be 22 %).
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ def naive_gemm(gemm: Gemm, instance: Instance) -> str:
 
 
 def naive_convolution(conv: Convolution, instance: Instance) -> str:
-    """C source of a convolution: a tile of pixels of one output row by the columns of a wide move.
+    """C source of a convolution: a tile consists of pixels of one output row, and has as many
+    columns as a wide move.
 
     A tile is first set to the bias, which a stride of 0 repeats in every row. Then the pixels and
     weights of each kernel position and each block of channels are loaded and multiplied.
@@ -147,9 +149,9 @@ def _saturated(instance: Instance) -> str:
 
 
 class _Extent:
-    """How much of a tile one iteration covers: a literal, or a minimum where `size` is ragged.
-
-    `end` is where the loop over `variable` stops, in C; it is `size` unless that varies itself.
+    """The part of a tile that one iteration covers: a literal, or a minimum if `size` is not a
+    multiple of the tile. `end` is the C expression for the end of the loop over `variable`, which
+    is `size` unless `size` itself varies.
     """
 
     def __init__(self, name: str, variable: str, size: int, tile: int, end: str = "") -> None:

@@ -63,16 +63,16 @@ _LEAST = {
     # compute.
     "commands_execute_queue": 3,
     "commands_execute_entries": 3,
-    "cpu_branch_directions": 8,  # three bits of the index are a hash of the history
+    "cpu_branch_directions": 8,  # three bits of the index are a hash of the branch history
 }
-_MAX_LOCAL_BYTES = 64 << 20  # of each local memory, which the simulator holds
-_BYTES = (1, 4, 4)  # of element types, by their number
+_MAX_LOCAL_BYTES = 64 << 20  # maximum size of each local memory in the simulator
+_BYTES = (1, 4, 4)  # sizes of the element types, by their number
 _INT8, _FP32, _INT32 = range(3)
 _SUMS = {_INT8: _INT32, _FP32: _FP32}
 
 
 def dotted(name: str) -> str:
-    """A parameter as it is written in target.toml."""
+    """The name of a parameter in the form of target.toml."""
     section, _, key = name.partition("_")
     return f"simulator.{section}.{key}"
 
@@ -89,7 +89,7 @@ def _shown(name: str, value: int) -> str:
 
 
 def _ranges(p: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-    """Parameters that are wrong whatever the others are, and what each must do."""
+    """Parameters that are wrong independently of the others, each with its requirement."""
     if p["array_dim"] not in ARRAY_SIZES:
         yield "array_dim", f"be one of {', '.join(map(str, ARRAY_SIZES))}."
     for name, value in p.items():
@@ -103,7 +103,9 @@ def _ranges(p: Mapping[str, int]) -> Iterator[tuple[str, str]]:
 
 
 def _between(p: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-    """Parameters that do not fit others, and what each must do; asked when all ranges hold."""
+    """Parameters that conflict with others, each with its requirement. Called only if all
+    parameters are in their ranges.
+    """
     dim, element = p["array_dim"], p["array_element_type"]
     row_bytes = {
         "scratchpad": dim * _BYTES[element],

@@ -163,7 +163,9 @@ def _flatten(path: Path, simulator: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _number(path: Path, name: str, value: object) -> int:
-    """A parameter as the simulator takes it: words by their number."""
+    """A parameter in the form that the simulator requires, in which words are replaced by their
+    numbers.
+    """
     choices = _CHOICES.get(name)
     if choices is not None:
         if value not in choices:
@@ -190,5 +192,5 @@ def _check_names(path: Path, parameters: Mapping[str, int]) -> None:
 
 @cache
 def _names() -> list[str]:
-    """All parameters there are: those of the configuration that has no base."""
+    """The names of all parameters, which are those of the configuration without a base."""
     return list(_read_parameters(CONFIGURATIONS["gemmini-int8-16x16"]))

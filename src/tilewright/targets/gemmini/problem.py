@@ -78,7 +78,9 @@ class FloatConvolutionProblem(ProductProblem):
 
 
 def _windows(conv: Convolution, pixels: Array) -> Array:
-    """One row per output pixel, its products in the order of the weights."""
+    """The input as a matrix with one row for each output pixel, which contains the factors in the
+    order of the weights.
+    """
     windows = sliding_window_view(pixels, (conv.size, conv.size), (1, 2))
     windows = windows[:, :: conv.stride, :: conv.stride]
     # From [n][y][x][c][r][t]:
@@ -92,8 +94,9 @@ def _weights(conv: Convolution, weights: Array) -> Array:
 def exact_product(a: NDArray[np.int8], b: NDArray[np.int8]) -> Array:
     """a[M][K] * b[K][N] without rounding, in the fastest type that is exact.
 
-    Every partial sum is at most K * 2**14 in magnitude; float32 holds whole numbers up to 2**24
-    exactly and float64 up to 2**53, whatever order and fused operations the library uses.
+    Every partial sum is at most K * 2**14 in magnitude; float32 represents integers up to 2**24
+    exactly, and float64 up to 2**53, so the result does not depend on the order of the sums or on
+    fused operations.
     """
     dtype = np.float32 if a.shape[1] << 14 <= 1 << 24 else np.float64
     product: Array = a.astype(dtype) @ b.astype(dtype)

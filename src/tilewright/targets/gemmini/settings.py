@@ -21,12 +21,12 @@ by the modelled timing.
 class EvaluationSettings:
     """Inputs, limits and time-outs, which `from_mapping` reads from a run's settings.
 
-    `input_seed` is the run's private seed, `checks` the number of functional comparisons before
-    the timed one. `instructions_per_operation` bounds a candidate that never ends: more than
-    10 million plus this many instructions per useful multiply-accumulate is a time-out. The default
-    leaves room for a starting kernel that multiplies on the CPU. `ordering` says whether a DRAM
-    access that no fence orders is a failure ("fence"), or only where the timed run shows that it
-    overtakes the earlier one, else a warning ("timing").
+    `input_seed` is the run's private seed, `checks` the number of functional comparisons before the
+    timed one. `instructions_per_operation` limits the run of a candidate: more than 10 million
+    instructions plus this number for each useful multiply-accumulate are a time-out. The default is
+    sufficient for a starting kernel that multiplies on the CPU. With `ordering` "fence", every pair
+    of DRAM accesses that a fence would have to order is a failure. With "timing", it is a failure
+    only if the second access overtakes the first one in the timed run, and otherwise a warning.
     """
 
     input_seed: int = 0

@@ -101,9 +101,9 @@ class Simulator:
         limit_cycles: int | None = None,
         later: Sequence[Case] = (),
     ) -> SimResult | Failed:
-        """A finished run whose outputs are right, or the failure. Timed in stage "measure".
-
-        So must be those of the calls that follow in the same memory, one for each `later` case.
+        """A finished run with correct outputs, or the failure. The run is timed in the stage
+        "measure". If there are `later` cases, the kernel is called for each of them in the same
+        memory, and these outputs must be correct too.
         """
         try:
             result = self._simulate(artifact, case, stage == "measure", limit_cycles, later)
@@ -145,9 +145,8 @@ class Simulator:
         return None
 
     def broken_rule(self, artifact: Artifact, case: Case) -> Failed | None:
-        """The fault of a run without timing, whose outputs are not looked at.
-
-        None also where only a timed run can tell, and for a run that takes too long.
+        """The fault of a run without timing, whose outputs are not compared. Also None for faults
+        that only a timed run can detect, and for a run that takes too long.
         """
         try:
             result = self._simulate(artifact, case, False, None, most_s=RULES_S)
@@ -159,7 +158,7 @@ class Simulator:
         return self._fault(artifact, "check", fault)
 
     def outputs(self, result: SimResult) -> dict[str, bytes]:
-        """All arguments by name as a run left them."""
+        """All arguments by name, as they are after a run."""
         return self._by_name(result.outputs)
 
     def outputs_of_calls(self, result: SimResult) -> list[dict[str, bytes]]:
@@ -211,7 +210,9 @@ class Simulator:
         ]
 
     def _fault(self, artifact: Artifact, stage: Stage, fault: Fault) -> Failed:
-        """The fault with the source lines of its address and of the earlier one it refers to."""
+        """The fault as a failure, with the source line of its address, and of the earlier address
+        to which it refers.
+        """
         line = source_line(artifact.binary, fault.pc, C.file)
         log = C.located(fault.message, line)
         if fault.kind in GEOMETRY_FAULTS:
@@ -222,7 +223,9 @@ class Simulator:
         return Failed(stage, fault.kind, log, line)
 
     def _timeout(self, artifact: Artifact, stage: Stage, result: SimResult) -> Failed:
-        """The limits, and the source line where the program was when it hit them."""
+        """The failure of a run that exceeded a limit, with the source line at which the program was
+        stopped.
+        """
         line = source_line(artifact.binary, result.pc, C.file)
         log = (
             f"stopped after {result.instructions} instructions: the limits are "

@@ -119,7 +119,9 @@ class KernelTask:
         return run
 
     def _correct_run(self, source: str) -> CorrectRun | Failed:
-        """The timed run's inputs, and what the embedded simulator makes of them."""
+        """The inputs of the timed run, and the outputs that the embedded simulator computes from
+        them.
+        """
         from tilewright.targets.gemmini.external.program import CorrectRun
 
         builder, _, _ = self.evaluator
@@ -140,7 +142,9 @@ class KernelTask:
         )
 
     def _simulated(self, artifact: Artifact, case: Case) -> list[bytes] | Failed:
-        """All arguments after a run in a contained process: no binary runs in a user's command."""
+        """All arguments after a run of the embedded simulator in a sandboxed process, because the
+        process of a user's command must not simulate untrusted binaries.
+        """
         from tilewright.targets.gemmini.simulator import Simulator
 
         simulator = Simulator(self._instance, self.workload, self._settings)

@@ -1,12 +1,11 @@
 """TinyMPC workloads: the two passes of a model-predictive controller over its horizon.
 
-A name gives the pass and, where they are not 12 states, 4 inputs and the pass's usual horizon, the
-sizes: `tinympc-forward`, `tinympc-backward-12x4x20`.
-
-Every vector of the trajectory is a row of its array, so its elements lie one after the other in
-DRAM; matrices are row-major. A product with a column vector therefore moves the vector with a
-DRAM stride of one element, one column wide. The backward pass multiplies by two transposed
-matrices; like AmBKt, they are inputs, computed once when the controller is set up.
+A name contains the pass, and the sizes unless they are 12 states, 4 inputs and the pass's usual
+horizon: `tinympc-forward`, `tinympc-backward-12x4x20`. Every vector of the trajectory is a row of
+its array, so its elements are adjacent in DRAM; matrices are row-major. For a product with a column
+vector, the vector is therefore moved with a DRAM stride of one element, and one column wide. The
+backward pass multiplies by two transposed matrices; like AmBKt, they are inputs, computed once when
+the controller is set up.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 and stores its result.
 
 Every matrix-vector product configures the accelerator, loads its operands block by block, stores
-its result and waits for it; signs and sums of vectors are left to the core, which reads what was
-stored. Blocks are as large as the array; those at an edge are smaller.
+its result and waits for it; the core computes signs and sums of vectors from the stored results.
+Blocks are as large as the array, and smaller at the edges.
 """
 
 from __future__ import annotations
@@ -86,7 +86,9 @@ def _product(
 
 
 class _Extent:
-    """How much of a block one iteration covers: a literal, or a minimum where sizes are ragged."""
+    """The part of a block that one iteration covers: a literal, or a minimum if sizes are not
+    multiples of the block.
+    """
 
     def __init__(self, name: str, variable: str, size: int, dim: int) -> None:
         ragged = size > dim and size % dim != 0

@@ -98,5 +98,7 @@ def _backward(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _beside(*matrices: Any) -> Any:
-    """A vector is added as one more product by an identity, so that sums may be in any order."""
+    """A vector is added as another product with an identity matrix, so that sums may be in any
+    order.
+    """
     return np.concatenate(matrices, axis=1)

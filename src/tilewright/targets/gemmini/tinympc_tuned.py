@@ -1,14 +1,13 @@
 """The `tuned` and `library` kernels of the TinyMPC passes.
 
-tuned: everything stays in local memory. Matrices are loaded once, negated on the way in where
-they are subtracted; vectors are added by loading them into the accumulator before the products of
-their sum; a result that is multiplied next goes through the array once, with nothing to multiply,
-into the scratchpad; there is no fence but the last.
+tuned: everything stays in local memory. Matrices are loaded once, and negated while they are loaded
+if their products are subtracted. Vectors are added by loading them into the accumulator before the
+products of their sum. A result that is a factor of the next product is copied through the array to
+the scratchpad. The only fence is at the end.
 
-library: one routine for all sizes, as a vendor's library has it: bounds and addresses at run time,
-one matrix-vector product after the other, vectors added by the core.
-
-fsm: the same with one hardware loop for each product; vectors are added by it where it can.
+library: one routine for all sizes, as a vendor's library has it: bounds and addresses are computed
+at run time, matrix-vector products are computed one after the other, and the core adds vectors.
+fsm: the same with one hardware loop for each product, which also adds vectors if it can.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _LIBRARY = Path(__file__).parent / "library"
 
 
 def tuned_tinympc(mpc: TinyMpc, instance: Instance) -> str | None:
-    """C source; None where matrices or vectors do not fit their part of the local memories."""
+    """C source; None if matrices or vectors do not fit into their part of the local memories."""
     dim, limits = instance.dim, instance.limits
     blocks_s, blocks_i = -(-mpc.states // dim), -(-mpc.inputs // dim)
     matrices = blocks_s * blocks_s + 2 * blocks_s * blocks_i + blocks_i * blocks_i
@@ -42,7 +41,7 @@ def tuned_tinympc(mpc: TinyMpc, instance: Instance) -> str | None:
 
 
 def library_tinympc(mpc: TinyMpc, *, by_loop_unroller: bool = False) -> str:
-    """The routine, called with sizes that the compiler cannot see through."""
+    """The routine, called with sizes that the compiler does not know."""
     routine = "fsm_matrix_vector.c" if by_loop_unroller else "matrix_vector.c"
     if by_loop_unroller:
         body = _FSM_FORWARD if mpc.direction == "forward" else _FSM_BACKWARD

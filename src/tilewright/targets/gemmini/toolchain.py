@@ -1,11 +1,10 @@
 """Finds a RISC-V cross compiler, and compiles a kernel's C text to an ELF file.
 
-`riscv64-unknown-elf-gcc` is used when it is on PATH, else the clang inside the `ziglang` package.
-
-Flags: RV64IMAFD without compressed instructions, because the timing model is calibrated on RTL
-runs of such code; `-O2` as published kernels are built; `-g1`, so that a fault's address leads to a
-source line. Kernels are linked to a fixed address with no library and no linker relaxation (there
-is no global pointer).
+`riscv64-unknown-elf-gcc` is used if it is on PATH, and otherwise the clang in the package
+`ziglang`. Kernels are compiled for RV64IMAFD without compressed instructions, because the timing
+model is calibrated on RTL simulations of such code, with `-O2` like published kernels, and with
+`-g1`, so that the source line of a fault is known. Kernels are linked to a fixed address with no
+library and no linker relaxation (there is no global pointer).
 """
 
 from __future__ import annotations
@@ -43,9 +42,8 @@ _MAX_BINARY_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """One usable compiler. `id` names it and its version and goes into every result.
-
-    `readable` are the folders it is installed in, beside the system's own.
+    """One usable compiler. `id` contains its name and version, and is stored with every result.
+    `readable` are the folders in which it is installed, in addition to those of the system.
     """
 
     id: str
@@ -74,7 +72,7 @@ def find_toolchain() -> Toolchain:
 
 
 def compiler_family() -> str:
-    """ "gcc" or "clang": which compiler `find_toolchain` takes, without starting it."""
+    """The compiler that `find_toolchain` would choose, "gcc" or "clang", without starting it."""
     return "gcc" if shutil.which(GCC) else "clang"
 
 
@@ -127,8 +125,8 @@ def compile_kernel(
 ) -> bytes | Failed:
     """The linked ELF file, which is identical for the same source, header and toolchain.
 
-    `header` is the text of configuration.h, which describes the instance to gemmini.h.
-    A `Failed` of stage "build" carries the compiler's messages and the first source line.
+    `header` is the text of configuration.h, which describes the instance to gemmini.h. A `Failed`
+    of stage "build" contains the compiler's messages and the first source line.
     """
     with open_folder("tilewright-build-") as name:
         folder = Path(name)
@@ -169,9 +167,8 @@ def _runtime_object(toolchain: Toolchain) -> bytes:
 def run_compiler(
     toolchain: Toolchain, arguments: Sequence[str], folder: Path, timeout_s: float
 ) -> tuple[int, str] | None:
-    """Exit status and messages of the compiler in `folder`; None when it ran out of time.
-
-    The compiler reads text that nobody vouches for: it is contained, and writes to `folder` only.
+    """Exit status and messages of the compiler in `folder`; None if it exceeded its time limit. The
+    compiler reads untrusted text, so it runs in a sandbox and may write only to `folder`.
     """
     command = [
         *toolchain.command, *toolchain.compile_flags, f"-ffile-prefix-map={folder}=.",
@@ -187,7 +184,7 @@ def run_compiler(
 
 @cache
 def compiler_sandbox(toolchain: Toolchain) -> Sandbox:
-    """The strongest containment in which this compiler starts."""
+    """The strongest sandbox in which this compiler can start."""
     try:
         return find_sandbox(
             (Path(__file__).parent, *toolchain.readable),
@@ -201,12 +198,14 @@ def compiler_sandbox(toolchain: Toolchain) -> Sandbox:
 
 
 def _environment(toolchain: Toolchain) -> dict[str, str]:
-    """All that a compiler sees of this process's environment."""
+    """The only environment variables that a compiler receives from this process."""
     return {"PATH": os.environ.get("PATH", ""), **dict(toolchain.environment)}
 
 
 def _home(program: str) -> Path:
-    """The folder a program was installed to: that of its bin folder, but never a user's home."""
+    """The folder in which a program is installed, which contains its bin folder, but is never a
+    user's home.
+    """
     folder = Path(program).resolve().parent
     return folder if folder.parent in (Path("/"), Path.home()) else folder.parent
 
@@ -237,7 +236,9 @@ def failure_of(log: str) -> Failed:
 
 
 def _line_of_undefined(log: str) -> int | None:
-    """GNU ld puts the place before the message on one line, lld on the line after it."""
+    """The source line of an undefined symbol. GNU ld prints the place before the message on the
+    same line, and lld on the next line.
+    """
     match = _GNU_PLACE.search(log) or _LLD_PLACE.search(log)
     return int(match.group(1)) if match else None
 

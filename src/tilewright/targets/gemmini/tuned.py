@@ -1,11 +1,10 @@
 """The `tuned` baseline of GEMMs: static schedules as an expert writes them by hand for one size.
 
-Which operand stays in the scratchpad is the first choice. A GEMM with fewer rows than columns keeps
-A whole and streams B, each block of which is used for all rows. Any other keeps weights (B) in the
-lower half of the scratchpad for a panel of output columns, loaded while the first rows are
-computed; pixels (A) take turns in the upper half, loaded one step ahead. Each output tile uses the
-other half of the accumulator than the one before it, so that it is stored while the next one is
-computed.
+If a GEMM has fewer rows than columns, all of A stays in the scratchpad, and B is loaded block by
+block. Each block of B is used for all rows. Otherwise, the weights (B) of a panel of output columns
+stay in the lower half of the scratchpad, and are loaded while the first rows are computed. The
+pixels (A) are loaded one step ahead into two buffers in the upper half. Consecutive output tiles
+use different halves of the accumulator, so that one is stored while the next one is computed.
 """
 
 from __future__ import annotations
@@ -24,18 +23,20 @@ class Halves:
 
     @property
     def weights(self) -> int:
-        """The lower half of the scratchpad; pixels have as much above."""
+        """The lower half of the scratchpad; the upper half is for pixels."""
         limits = self.instance.limits
         return limits["scratchpad_banks"] * limits["scratchpad_bank_rows"] // 2
 
     @property
     def sums(self) -> int:
-        """Half of the accumulator: the tile in work, or the one that is stored."""
+        """Half of the accumulator, for the tile that is computed or the one that is stored."""
         limits = self.instance.limits
         return limits["accumulator_banks"] * limits["accumulator_bank_rows"] // 2
 
     def panel(self, columns: int, depth: int, most: int) -> int:
-        """Columns of weights kept at a time: whole tiles, equal panels, as few as fit; or 0."""
+        """Number of columns of weights in the scratchpad at a time, so that as few equal panels of
+        whole tiles as possible result; 0 if none fits.
+        """
         dim = self.instance.dim
         fit = min(self.weights * dim // depth, most)
         if fit < dim:
@@ -44,7 +45,9 @@ class Halves:
         return round_up(-(-columns // panels), dim)
 
     def streamed_panel(self, m: int) -> int:
-        """Columns of the output kept at a time while B is streamed: whole moves; or 0."""
+        """Number of output columns in the accumulator at a time while B is loaded block by block,
+        which is a multiple of the widest move; 0 if none fits.
+        """
         dim, wide = self.instance.dim, self.instance.move_columns
         stores = self.instance.config["commands_store_entries"]
         fit = self.sums // round_up(m, dim) * dim
@@ -52,7 +55,7 @@ class Halves:
 
 
 def tuned_gemm(gemm: Gemm, instance: Instance) -> str | None:
-    """C source of the GEMM; None where K is so large that neither A nor two tiles of it fit."""
+    """C source of the GEMM; None if K is so large that neither A nor two of its tiles fit."""
     halves = Halves(instance)
     if gemm.m < gemm.n:
         return _keeping_a(gemm, instance, halves) or _keeping_b(gemm, instance, halves)
@@ -60,7 +63,9 @@ def tuned_gemm(gemm: Gemm, instance: Instance) -> str | None:
 
 
 def _keeping_a(gemm: Gemm, instance: Instance, halves: Halves) -> str | None:
-    """All of A in the lower half of the scratchpad, blocks of B in turn in the upper one."""
+    """The kernel with all of A in the lower half of the scratchpad, and blocks of B alternating in
+    the upper half.
+    """
     m, n, k = gemm.m, gemm.n, gemm.k
     dim, wide, elem = instance.dim, instance.move_columns, instance.element.c
     panel = min(halves.streamed_panel(m), round_up(n, wide))
@@ -134,7 +139,9 @@ void kernel(const {elem} A[M][K], const {elem} B[K][N], {elem} C[M][N]) {{
 
 
 def _keeping_b(gemm: Gemm, instance: Instance, halves: Halves) -> str | None:
-    """A panel of B in the lower half of the scratchpad, tiles of A in turn in the upper one."""
+    """The kernel with a panel of B in the lower half of the scratchpad, and tiles of A alternating
+    in the upper half.
+    """
     m, n, k = gemm.m, gemm.n, gemm.k
     dim, wide, elem = instance.dim, instance.move_columns, instance.element.c
     depth = round_up(k, dim)
@@ -192,7 +199,9 @@ void kernel(const {elem} A[M][K], const {elem} B[K][N], {elem} C[M][N]) {{
 
 
 def least(step: int, size: int, start: str) -> str:
-    """C for how much of a step from `start` lies inside `size`: a literal where always the same."""
+    """The C expression for the part of a step from `start` that is inside `size`; a literal if it
+    is always the same.
+    """
     if size % step == 0 or size <= step:
         return str(min(step, size))
     return f"MIN({step}, {size} - ({start}))"

@@ -2,9 +2,9 @@
 
 Weights of a panel of filters stay in the lower half of the scratchpad. The output is computed in
 tiles of pixels, each from a patch of the input in one of two buffers of the upper half. A block of
-weights is put into the array once for all pixels of a tile, so that the passes after it take no
-longer than they have pixels. Everything else is done while a tile is computed, a command or two at
-every step: storing the tile before, loading the patch and the bias of the next.
+weights is loaded into the array once for all pixels of a tile, so that each of the following passes
+takes one cycle per pixel. While a tile is computed, the previous tile is stored, and the patch and
+the bias of the next tile are loaded, with one or two commands in every step.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _Tile:
     columns: int
 
     def patch(self, conv: Convolution) -> tuple[int, int]:
-        """Rows and columns of the input that it is computed from."""
+        """Rows and columns of the input from which it is computed."""
         return (
             (self.rows - 1) * conv.stride + conv.size,
             (self.columns - 1) * conv.stride + conv.size,
@@ -36,7 +36,7 @@ class _Tile:
 
 
 def tuned_convolution(conv: Convolution, instance: Instance) -> str | None:
-    """C source of the convolution; None where weights or a patch do not fit the scratchpad."""
+    """C source of the convolution; None if weights or a patch do not fit into the scratchpad."""
     dim, wide, halves = instance.dim, instance.move_columns, Halves(instance)
     blocks = round_up(conv.channels, dim) // dim
     batch, rows, columns, filters = conv.output_shape
@@ -217,9 +217,9 @@ void kernel({parameters(conv, instance)}) {{
 
 
 def _choose_tile(conv: Convolution, halves: Halves, panel: int) -> _Tile | None:
-    """The tile for which the input is moved by the fewest commands; None where none fits.
-
-    Sums of one fit half of the accumulator and its patch half of what pixels have.
+    """The tile for which the input is moved with the fewest commands; None if no tile fits. The
+    sums of a tile must fit into half of the accumulator, and its patch into half of the memory for
+    pixels.
     """
     dim = halves.instance.dim
     _, rows, columns, _ = conv.output_shape

@@ -64,8 +64,8 @@ def registered(instance: Instance) -> Mapping[str, str]:
 def parse_workload(spec: str, instance: Instance) -> Shape:
     """The workload with this name.
 
-    Raises `UnknownNameError` when it begins like no pattern and `WorkloadError` when its sizes
-    are malformed, impossible or too large.
+    Raises `UnknownNameError` if it does not begin like any pattern, and `WorkloadError` if its
+    sizes are malformed, impossible or too large.
     """
     if re.match(r"gemm([-_x\d]|$)", spec):
         return parse_gemm(spec, instance)

@@ -4,7 +4,7 @@ them.
     answer: CUDA texts, `forward`      kernel.cu: namespace tw_answer { texts }
                                                   void kernel(arrays) { what forward calls }
 
-Lines keep their numbers where the answer's texts are literals of their own.
+Line numbers do not change if each of the answer's texts is a single literal.
 """
 
 from __future__ import annotations

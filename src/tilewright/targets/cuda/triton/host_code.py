@@ -2,8 +2,6 @@
 them.
 
 It contains no Python, so only the time of the GPU and of the driver is measured.
-
-No Python is left: what is timed is what the GPU and the driver take.
 """
 
 from __future__ import annotations

@@ -54,8 +54,10 @@ _ATTRIBUTES = _words(
     # lists, dictionaries and texts
     "append copy count extend get index insert items join keys pop update values"
 )
-"""What may be asked of whatever is no module: none of what Triton's objects and the stand-in for
-PyTorch keep to themselves, and no address, which differs where a kernel is compiled."""
+"""The allowed attributes of values that are not modules. Internal attributes of Triton's objects
+and of the replacement for PyTorch are excluded, and so are addresses, which differ when a kernel is
+compiled.
+"""
 _OF_MATH = _words("abs ceil cos div_rn erf exp exp2 fdiv floor fma log log2 rsqrt sin sqrt sqrt_rn "
                "umulhi")  # fmt: skip
 _CHANGEABLE = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp,

@@ -18,7 +18,9 @@ _CONVOLUTIONS: Mapping[str, Mapping[str, object]] = {
     "conv2d": {"ADDED": "X", "BIAS": False},
     "conv2dbias": {"ADDED": "bias", "BIAS": True},
 }
-"""What is added to each filter's results. A convolution without a bias passes any other array."""
+"""The argument for the numbers that are added to each filter's results. For a convolution without a
+bias, any other array is passed.
+"""
 
 
 def templates_of(shape: Shape, architecture: Architecture, lowest: str) -> Mapping[str, str]:

@@ -62,8 +62,8 @@ def build_program(
 ) -> Program | Failed:
     """Build `source` with the inputs of `run` in `folder`, which should be empty.
 
-    `configuration` is the text of configuration.h, `headers` are those it may include.
-    Names and the number in the result line are random, so each build is different.
+    `configuration` is the text of configuration.h, and `headers` are the headers that the source
+    may include. Names and the number in the result line are random, so each build is different.
     """
     refused = check_source(source, headers)
     if refused is not None:
@@ -105,7 +105,9 @@ def _link_flags(toolchain: Toolchain) -> list[str]:
 
 
 def _arguments(arrays: list[Array], table: str, folder: Path) -> str:
-    """Assembler for the arguments, page-aligned with a page after each, and the table of them."""
+    """Assembler code for the arguments, each page-aligned and followed by an unused page, and for
+    the table of their addresses.
+    """
     lines = ['.section .arguments, "aw"']
     for i, array in enumerate(arrays):
         (folder / f"argument{i}.bin").write_bytes(_words(array.tobytes()).tobytes())

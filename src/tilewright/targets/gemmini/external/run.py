@@ -78,7 +78,9 @@ def run_tool(tool: Tool, program: Program, timeout_s: float) -> ExternalResult |
 
 
 def _difference(hashes: list[int], text: str, program: Program) -> str | None:
-    """What the arguments after the run differ in: exactly, or in value where that is allowed."""
+    """The difference of the arguments after the run from the expected ones, which is compared
+    exactly, or within the tolerance if this is allowed.
+    """
     correct = program.correct
     rows = zip(hashes, program.hashes, correct.within_tolerance, strict=True)
     if any(got != wanted for got, wanted, by_value in rows if not by_value):
@@ -96,7 +98,7 @@ def _difference(hashes: list[int], text: str, program: Program) -> str | None:
 
 
 def _values(text: str, nonce: int, index: int) -> bytes | None:
-    """The bytes of an argument as this program printed them, if it did exactly once."""
+    """The bytes of an argument that the program printed, if it printed them exactly once."""
     lines = [line[line.index(_VALUES) :] for line in text.splitlines() if _VALUES in line]
     found = [n[2:] for n in map(_numbers, lines) if n[:2] == [nonce, index]]
     if len(found) != 1 or any(word >> 64 for word in found[0]):
@@ -105,10 +107,9 @@ def _values(text: str, nonce: int, index: int) -> bytes | None:
 
 
 def _run(tool: Tool, program: Path, timeout_s: float) -> tuple[int | None, bytes]:
-    """Exit status of the tool, None when it had to be killed, and what it printed.
-
-    A program may ask these tools for files of the host (HTIF's system calls), so that they may
-    write only beside the program. A script of the user's that reaches an FPGA is not contained.
+    """The exit status of the tool, or None if it was killed, and its output. A program can access
+    files of the host through these tools (HTIF's system calls), so the tools may write only to the
+    program's folder. A user's script that accesses an FPGA is not sandboxed.
     """
     command = [*tool.command, str(program)]
     limits = Limits(
@@ -131,7 +132,9 @@ def _run(tool: Tool, program: Path, timeout_s: float) -> tuple[int | None, bytes
 
 
 def _result(text: str, program: Program) -> list[int] | str:
-    """Cycles, instructions and hashes of the program's line, or what is wrong with the output."""
+    """The cycles, instructions and hashes in the line that the program printed, or the mistake in
+    its output.
+    """
     lines = [line[line.index(_MARK) :] for line in text.splitlines() if _MARK in line]
     if not lines:
         return "printed no result"

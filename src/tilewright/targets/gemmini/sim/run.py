@@ -114,16 +114,17 @@ class Hotspot:
 class SimResult:
     """The outcome of one run.
 
-    `cycles` is 0 without timing; after "slower_than_limit" it is where the run stopped.
-    `outputs` holds the bytes of every region (`run_kernel`) or range read (`run_program`) after
-    the run. `breakdown` and `hotspots` are empty without timing; see `causes.CAUSES`. `phases`
-    split the cycles of the causes in `EXCLUSIVE`: before the array's first busy cycle, in parts
-    of as many busy cycles each (the last may be shorter), after the last one. `gaps` are the
-    longest, at most 16, in order of time. `executed` says how often
-    the instruction at an address ran, `computes` how many commands let the array compute.
-    `scratchpad_kb` and `accumulator_kb` count the rows that were ever written. `pc` is the
-    instruction at which the program stopped. `later_outputs` are those of each further call;
-    `finished` counts the calls that ended without a fault or timeout.
+    `cycles` is 0 without timing; after "slower_than_limit", it is the cycle at which the run was
+    stopped. `outputs` contains the bytes of every region (`run_kernel`) or of every range to read
+    (`run_program`) after the run. `breakdown` and `hotspots` are empty without timing; see
+    `causes.CAUSES`. `phases` divide the cycles of the causes in `EXCLUSIVE` into those before the
+    array's first busy cycle, parts with equal numbers of busy cycles (the last one may be shorter),
+    and those after the last busy cycle. `gaps` are the longest gaps, at most 16, in the order of
+    time. `executed` is the number of executions of the instruction at each address, and `computes`
+    the number of commands with which the array computes. `scratchpad_kb` and `accumulator_kb` are
+    the sizes of all rows that were written. `pc` is the instruction at which the program stopped.
+    `later_outputs` are the outputs of each further call, and `finished` is the number of calls that
+    ended without a fault or timeout.
     """
 
     status: Status
@@ -162,18 +163,19 @@ def run_kernel(
     max_instructions: int = 2_000_000_000,
     max_host_s: float | None = None,
 ) -> SimResult:
-    """Call `symbol` with the regions' addresses in a0..a7 (at most 8), caches cold.
+    """Call `symbol` with the regions' addresses in a0..a7 (at most 8), beginning with empty caches.
 
-    With timing, a DRAM access that overtakes an earlier one to the same bytes, as no fence orders
-    the two, is the fault "raced_dram_access". One that merely might have is a fault with `ordering`
-    "fence" and an entry of `unordered` with "timing"; without timing, "timing" lets both pass.
-    Cycles run from before the kernel's first instruction to after an implicit fence at its end.
-    A run that exceeds `limit_cycles` stops with "slower_than_limit", one that exceeds
-    `max_instructions` or `max_host_s` (wall seconds) with "timeout".
-    `every_cycle` is that of `run_program`.
-    With the regions' contents for `later` calls, these follow in the same memory, untimed, each
-    after a reset of the accelerator; a fault or timeout of one of them is that of the run.
-    Raises `InputError` for an ELF file or regions that cannot be loaded.
+    With timing, a DRAM access that overtakes an earlier one to the same bytes, because no fence
+    orders the two, is the fault "raced_dram_access". An access that could have overtaken the
+    earlier one, but did not, is a fault with `ordering` "fence", and an entry of `unordered` with
+    "timing". Without timing, neither is reported with "timing". Cycles are counted from before the
+    kernel's first instruction to after an implicit fence at its end. A run that exceeds
+    `limit_cycles` stops with "slower_than_limit", one that exceeds `max_instructions` or
+    `max_host_s` (wall seconds) with "timeout". `every_cycle` is that of `run_program`. If `later`
+    contains further contents of the regions, the kernel is called with each of them in the same
+    memory, without timing, and after a reset of the accelerator. A fault or timeout in one of these
+    calls is reported as that of the run. Raises `InputError` for an ELF file or regions that cannot
+    be loaded.
     """
     try:
         raw = _cosim.run_kernel(
@@ -227,11 +229,11 @@ def run_program(
 ) -> SimResult:
     """Run a bare-metal program from its entry until it stores to the symbol `tohost`.
 
-    `segments` are contents of memory by address: they fill what the program reserves, or are
-    read-only memory beside it. Cycles are those between the
-    program's first two reads of mcycle. `outputs` holds the (address, size) ranges of `read`.
-    With `every_cycle`, cycles in which nothing changes are stepped through instead of skipped:
-    slower, with the same result.
+    `segments` are contents of memory by address: they initialise memory that the program reserves,
+    or are additional read-only memory. Cycles are those between the program's first two reads of
+    mcycle. `outputs` holds the (address, size) ranges of `read`. With `every_cycle`, cycles in
+    which nothing changes are simulated instead of skipped, which is slower and gives the same
+    result.
     """
     try:
         raw = _cosim.run_program(
