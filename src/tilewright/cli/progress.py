@@ -146,7 +146,8 @@ def _counts(state: ProgressState) -> str:
 
 def _calls(state: ProgressState) -> str:
     """Calls, tokens and dollars of this session, with a forecast of the dollars."""
-    parts = [f"{state.calls} calls to models", f"{number(state.tokens)} tokens"]
+    at_most = "at most " if state.has_reserved_tokens else ""
+    parts = [f"{state.calls} calls to models", f"{at_most}{number(state.tokens)} tokens"]
     if state.usd or not state.unpriced:
         parts.append(f"{state.usd:.4f} USD")
     if state.unpriced:

@@ -70,6 +70,7 @@ class ProgressState:
     tokens: int = 0
     usd: float = 0.0
     unpriced: int = 0
+    has_reserved_tokens: bool = False  # of calls whose tokens nobody counted
     forecast: ModelsForecast | None = None
     reused: SchedulesReused | None = None
     _started: float = 0.0
@@ -119,6 +120,8 @@ class ProgressState:
                 self.tokens += call.counted_tokens
                 self.usd += call.usd or 0.0
                 self.unpriced += call.usd is None
+                if call.input_tokens is None and call.counted_tokens:
+                    self.has_reserved_tokens = True
             case ModelsForecast():
                 self.forecast = event
             case SchedulesReused():

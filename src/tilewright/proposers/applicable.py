@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.core.records import Measured, MenuOption, TargetBrief, Trial
-from tilewright.parts.languages import NKI
+from tilewright.parts.languages import CUDA, NKI, C
 from tilewright.proposers.builtin import has_local_memories
 
 
@@ -46,6 +46,12 @@ def _facts(target: TargetBrief, source: str) -> frozenset[str] | None:
         from tilewright.proposers.nki import facts
 
         return facts.facts_of(source)
-    from tilewright.proposers.loops.facts import facts_in
+    if target.language.name == CUDA.name:
+        from tilewright.proposers import cuda_facts
 
-    return facts_in(source)
+        return cuda_facts.facts_in(source)
+    if target.language.name == C.name:
+        from tilewright.proposers.loops.facts import facts_in
+
+        return facts_in(source)
+    return None

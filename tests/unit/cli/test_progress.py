@@ -6,9 +6,10 @@ from rich.console import Console
 from tilewright.cli.progress import Progress, live_panel
 from tilewright.cli.progress_state import ProgressState
 from tilewright.core.budget import Budget
-from tilewright.core.records import Candidate, Failed, History, Schedule, Trial
+from tilewright.core.records import CallRecord, Candidate, Failed, History, Schedule, Trial
 from tilewright.core.run_notes import ReusedSchedule
 from tilewright.search.events import (
+    Called,
     Evaluated,
     EvaluationStarted,
     Event,
@@ -190,3 +191,17 @@ def test_the_line_of_an_iteration_tells_its_fastest_kernel_also_where_it_is_no_n
         "3 evaluated (fastest 1.60x, 1 failed); best 2.00x",
         "1 evaluated (1 failed); best 2.00x",
     ]
+
+
+def test_reserved_tokens_are_told_as_an_upper_bound() -> None:
+    counted = CallRecord("r", "k", "m", "plan", "replied", input_tokens=70, counted_tokens=90)
+    for call, words in (
+        (counted, ", 90 tokens"),
+        (replace(counted, input_tokens=None), "at most 90 tokens"),
+    ):
+        state = ProgressState(Budget())
+        for event in (*events()[:4], Called(call)):
+            state.apply(event)
+        screen = io.StringIO()
+        Console(file=screen, width=100).print(live_panel(state))
+        assert words in screen.getvalue()

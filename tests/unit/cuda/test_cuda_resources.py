@@ -72,3 +72,16 @@ def test_a_launch_that_no_multiprocessor_holds_is_refused_with_its_line() -> Non
     assert refused is not None
     assert (refused.kind, refused.line) == ("launch_failure", 7)
     assert refused_launch([TILED], [launch], architectures()["sm_90"]) is None
+
+
+@pytest.mark.parametrize(
+    ("symbol", "name"),
+    [
+        ("_Z7softmaxPKfPfi", "softmax"),
+        ("plain", "plain"),
+        ("_ZN3abc4tileEPf", "_ZN3abc4tileEPf"),
+        ("_Z5tiledILi16EEvPKfPfi", "_Z5tiledILi16EEvPKfPfi"),
+    ],
+)
+def test_a_function_is_named_as_in_the_source(symbol: str, name: str) -> None:
+    assert Resources(symbol, 32, 0, 0).name == name

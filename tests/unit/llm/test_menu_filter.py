@@ -15,6 +15,7 @@ import pytest
 
 from tilewright.core.plugins import load_target
 from tilewright.core.records import Candidate, Failed, Measured, MenuOption, Trial, Verdict
+from tilewright.proposers import cuda_facts
 from tilewright.proposers.applicable import applicable
 from tilewright.proposers.loops import facts as loop_facts
 from tilewright.proposers.nki import facts as nki_facts
@@ -51,9 +52,12 @@ def test_what_cannot_help_is_left_out_and_nothing_else(parent: dict[str, Any]) -
     assert all(kept[option] for option in parent["won"])
 
 
-@pytest.mark.parametrize("name", ["gemmini", "gemmini-fp32-4x4", "host-c", "amx-int8", "trainium"])
+@pytest.mark.parametrize(
+    "name", ["gemmini", "gemmini-fp32-4x4", "host-c", "amx-int8", "trainium", "cuda"]
+)
 def test_menus_name_facts_and_causes_that_exist(name: str) -> None:
-    known = command_facts.FACTS.keys() | loop_facts.FACTS.keys() | nki_facts.FACTS.keys()
+    of_commands, of_loops = command_facts.FACTS.keys(), loop_facts.FACTS.keys()
+    known = of_commands | of_loops | nki_facts.FACTS.keys() | cuda_facts.FACTS.keys()
     for option in load_target(name).brief().menu:
         assert set(option.needs) <= known, option.id
         assert 0 < option.worth < 1
@@ -107,3 +111,49 @@ def test_causes_of_lost_time_decide_for_nki_too() -> None:
     start = load_target("trainium").open("conv1d-1x128x1024-k3", {}).start
     assert "avoid-psum-conflicts" not in of_nki(start, {"DVE": 90.0, "DMA": 10.0})
     assert "avoid-psum-conflicts" in of_nki(start, {"DVE": 90.0, "PSUM port": 10.0})
+
+
+def of_cuda(source: str, target: str = "cuda") -> set[str]:
+    """The ids that the filter keeps of the whole menu for a kernel in CUDA C++."""
+    brief = load_target(target).brief()
+    trial = Trial(0, 0, Candidate(source), Failed("measure", "timeout", ""))
+    return {option.id for option in applicable(brief, trial, brief.menu)}
+
+
+COPY = """
+__global__ void copy(const float *A, float *B) { B[threadIdx.x] = A[threadIdx.x] * 2.0f; }
+void kernel(const float *A, float *B) { copy<<<1, 256>>>(A, B); }
+"""
+
+
+def test_a_plain_cuda_kernel_is_not_offered_changes_of_what_it_lacks() -> None:
+    kept = of_cuda(COPY)
+    assert {"vector-loads", "block-size", "shared-tiles"} <= kept
+    assert kept.isdisjoint({"padding", "larger-tile", "double-buffering", "async-copies", "vote",
+                            "streams", "fuse-kernels", "unroll-less", "warp-shuffles",
+                            "fast-functions", "reciprocal"})  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "options"),
+    [
+        ("{ B[", "{ __shared__ float t[16][17]; B[", {"padding", "larger-tile", "async-copies"}),
+        ("{ B[", "{ extern __shared__ float t[]; B[", {"swizzle", "multistage", "vote"}),
+        ("{ B[", "{ __syncthreads(); B[", {"warp-shuffles"}),
+        ("* 2.0f", "/ 3.0f", {"reciprocal", "fast-functions"}),
+        ("A[threadIdx.x] *", "expf(A[threadIdx.x]) *", {"fast-functions"}),
+        ("256>>>(A, B);", "256>>>(A, B); copy<<<1, 256>>>(A, B);", {"streams", "fuse-kernels"}),
+        ("{ B[", "{ for (int i = 0; i < 4; i++) B[", {"unroll-less"}),
+    ],
+)  # fmt: skip
+def test_an_option_is_offered_to_a_cuda_kernel_that_has_what_it_changes(
+    old: str, new: str, options: set[str]
+) -> None:
+    assert COPY.count(old) == 1
+    assert options <= of_cuda(COPY.replace(old, new))
+    assert not options <= of_cuda(COPY)
+
+
+def test_kernels_in_pytorch_files_and_in_triton_are_offered_everything() -> None:
+    brief = load_target("kernelbench").brief()
+    assert of_cuda(COPY, "kernelbench") == {option.id for option in brief.menu}

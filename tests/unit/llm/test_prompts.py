@@ -341,7 +341,7 @@ def test_of_a_slower_attempt_the_causes_are_told_that_changed_most() -> None:
 
 def test_of_an_attempt_that_was_stopped_or_failed_the_first_reason_is_told() -> None:
     stopped = Failed("measure", "slower_than_limit", "stopped", bound=1500.0)
-    assert attempts(PARENT, stopped)[0].endswith("slower, stopped at 1,500 cycles (+50.0%)")
+    assert attempts(PARENT, stopped)[0].endswith("slower, takes at least 1,500 cycles (+50.0%)")
     broken = Failed("build", "compile_error", CLANG_LOG, 3)
     reason = "): compile error: use of undeclared identifier 'missing'"
     assert attempts(PARENT, broken)[0].endswith(reason)

@@ -150,6 +150,21 @@ class TestPlan:
         as_json["change"] = "jj is unrolled."
         assert read_plan(Reply(json.dumps(as_json)), MENU) == plan
 
+    @pytest.mark.parametrize(
+        ("change", "read"),
+        [
+            ("`product` becomes tiled.", "`product` becomes tiled."),
+            ("The loop of `product`.", "The loop of `product`."),
+            ("`Unroll jj.`", "Unroll jj."),
+            ("**Unroll `jj`.**", "Unroll `jj`."),
+            ("`Unroll jj.", "Unroll jj."),
+        ],
+    )
+    def test_marks_around_names_in_a_heading_are_kept(self, change: str, read: str) -> None:
+        plan = read_plan(Reply(f"OPTION: unroll\nCHANGE: {change}\n\nUnroll jj by 4."), MENU)
+        assert not isinstance(plan, ReplyFailed | NothingWorthwhile)
+        assert plan.text.partition("\n")[0].rstrip(".") == read.rstrip(".")
+
     def test_below_what_is_expected_a_heading_is_a_word_of_the_plan(self) -> None:
         text = "OPTION: unroll\nEXPECTED: less\n\nWhy: it is slow.\n\nChange: unroll jj by 4."
         plan = read_plan(Reply(text), MENU)

@@ -12,7 +12,11 @@ LONGEST_PLAN = 1500
 """Number of characters of an earlier run's plan that are shown."""
 
 LONGEST_ATTEMPT = 160
-"""Number of characters of an earlier attempt's plan, or of its failure, that are shown."""
+"""Number of characters of an earlier attempt's failure that are shown."""
+
+LONGEST_CHANGE = 400
+"""Number of characters of the sentence that are shown in which an earlier attempt's plan says what
+changes."""
 
 TELLING_CHANGE = 0.1
 """Minimum change of a cause that is shown for a slower attempt, as a share of the attempt's
@@ -214,7 +218,8 @@ def _parameters(trial: Trial) -> Mapping[str, str | int]:
 def gist(plan: Plan) -> str:
     """The first line of a plan, in which models are asked to say what changes."""
     lines = [line.strip() for line in plan.text.splitlines()]
-    return shortened_line(next((line for line in lines if line and line[0] != "#"), plan.text))
+    first = next((line for line in lines if line and line[0] != "#"), plan.text)
+    return shortened_line(first, LONGEST_CHANGE)
 
 
 def _attempt(child: Trial, parent: Trial, causes: Sequence[str]) -> str:
@@ -228,7 +233,7 @@ def _attempt(child: Trial, parent: Trial, causes: Sequence[str]) -> str:
         changes = ", ".join(_changes(before, outcome, causes))
         return f"{how}, {_compared(outcome.latency, before)}" + (f": {changes}" if changes else "")
     if outcome.kind == "slower_than_limit" and outcome.bound is not None:
-        return f"slower, stopped at {_compared(outcome.bound, before)}"
+        return f"slower, takes at least {_compared(outcome.bound, before)}"
     reason = _ERROR.sub("", first_error(outcome)).strip(": \n").split("\n")[0]
     return f"{_words(outcome.kind)}: {shortened_line(reason)}"
 
@@ -264,10 +269,10 @@ def lines_named(source: str, told: str) -> list[str]:
     return [f"line {n}: `{texts[n - 1].strip()}`" for n in named if 0 < n <= len(texts)]
 
 
-def shortened_line(text: str) -> str:
-    """The text in one line of at most `LONGEST_ATTEMPT` characters."""
+def shortened_line(text: str, longest: int = LONGEST_ATTEMPT) -> str:
+    """The text in one line of at most `longest` characters."""
     text = " ".join(text.split())
-    return text if len(text) <= LONGEST_ATTEMPT else f"{text[: LONGEST_ATTEMPT - 3]}..."
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
 def _causes(outcome: Measured) -> list[tuple[str, float]]:

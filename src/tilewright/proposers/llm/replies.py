@@ -214,12 +214,22 @@ def _headed(text: str, heading: str) -> tuple[str, str, str]:
     line.
     """
     pattern = re.compile(
-        rf"^[ \t*#>`_-]*+{heading}[*_`]*+[ \t]*+:[*_` ]*+(.*)$", re.MULTILINE | re.I
+        rf"^[ \t*#>`_-]*+{heading}[*_`]*+[ \t]*+:[*_ ]*+(.*)$", re.MULTILINE | re.I
     )
     found = pattern.search(text)
     if found is None:
         return "", text, ""
-    return found[1].strip().strip("`*_."), text[: found.start()], text[found.end() :]
+    return _undecorated(found[1].strip()), text[: found.start()], text[found.end() :]
+
+
+def _undecorated(text: str) -> str:
+    """The text without the marks of Markdown around all of it. A mark that belongs to a word in the
+    text, such as the first of two around a name, is kept.
+    """
+    text = text.strip("*_.")
+    while len(text) > 1 and text[0] == text[-1] == "`" and "`" not in text[1:-1]:
+        text = text[1:-1].strip("*_.")
+    return text if text.count("`") % 2 == 0 else text.strip("`*_.")
 
 
 def _option(named: str, text: str, menu: Sequence[MenuOption]) -> str:

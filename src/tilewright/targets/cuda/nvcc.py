@@ -50,6 +50,16 @@ class Resources:
     spilled_bytes: int
     shared_bytes: int
 
+    @property
+    def name(self) -> str:
+        """The name in the source; the symbol itself for templates and functions of a namespace."""
+        mangled = re.match(r"_Z(\d+)", self.symbol)
+        if mangled is None:
+            return self.symbol
+        name = self.symbol[mangled.end() :][: int(mangled[1])]
+        is_template = self.symbol[mangled.end() + len(name) :].startswith("I")
+        return self.symbol if is_template else name
+
 
 @dataclass(frozen=True, slots=True)
 class Compiled:

@@ -331,6 +331,7 @@ class DeviceRunner:
         utilization, numbers, feedback = describe(
             workload, timed.latency_s, peaks, evaluation.lowest
         )
+        feedback += f"\n{facts.in_words}"
         built = evaluation.built(artifact.source)
         functions = built[1].functions if not isinstance(built, Failed) else ()
         worst = max(functions, key=lambda f: f.registers, default=None)
@@ -338,8 +339,8 @@ class DeviceRunner:
             numbers = {**numbers, "registers": float(worst.registers)}
             numbers["spilled_bytes"] = float(sum(f.spilled_bytes for f in functions))
             feedback += "".join(
-                f"\n{f.symbol}: {f.registers} registers, {f.spilled_bytes} bytes spilled, "
-                f"{f.shared_bytes} bytes of static shared memory."
+                f"\n{f.name}: {f.registers} registers per thread, {f.spilled_bytes} bytes spilled, "
+                f"{f.shared_bytes} bytes of static shared memory per block."
                 for f in functions
             )
         if counted is not None:

@@ -57,6 +57,14 @@ class DeviceFacts:
     bus_bits: int
     free_bytes: int
 
+    @property
+    def in_words(self) -> str:
+        """One sentence about the multiprocessors and the cache."""
+        return (
+            f"The GPU has {self.multiprocessors} multiprocessors at {self.clock_khz / 1e6:.2f} GHz "
+            f"and a second-level cache of {self.cache_bytes / 2**20:.3g} MiB."
+        )
+
 
 class DeviceProcess:
     """A running program of `program.cu`. Use as a context manager; every call raises
