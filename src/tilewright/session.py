@@ -79,8 +79,6 @@ notes.
 """
 MOST_RESERVED = 0.4
 """Maximum share of the budget that is reserved."""
-AGENT_SHARE = 16
-"""Number of evaluations of one agent if the budget contains no number of evaluations."""
 CLOCK_EVERY_S = 1.0
 """Seconds between two times at which the wall-clock time of a run is stored. After a kill, this
 much time may be missing.
