@@ -221,6 +221,8 @@ class TrackedArray(NDArrayOperatorsMixin):
                 raise _unsupported(function, method)
             axis, keepdims = more.get("axis", 0), bool(more.get("keepdims", False))
             return reduction[function](operands[0], axis, keepdims)
+        if method == "accumulate" and function in (np.maximum, np.minimum):
+            return operands[0]._so_far(function, more.get("axis", 0))
         if method != "__call__":
             raise _unsupported(function, method)
         if function in _COMPARISONS:
@@ -248,6 +250,16 @@ class TrackedArray(NDArrayOperatorsMixin):
             return operand
         exact, held = np.asarray(operand, self.format.exact), [w.held(operand) for w in self.ways]
         return TrackedArray(exact, None, held, self.ways, self.format)
+
+    def _so_far(self, function: np.ufunc, axis: int) -> TrackedArray:
+        """The largest or smallest of each element and all earlier ones, with its deviation."""
+        exact = function.accumulate(self.exact, axis)
+        places: Array = np.indices(exact.shape, sparse=True)[axis]
+        at = np.maximum.accumulate(np.where(self.exact == exact, places, 0), axis)
+        known = self._deviation
+        deviation = None if known is None else np.take_along_axis(known, at, axis)
+        results = [function.accumulate(result, axis) for result in self.results]
+        return TrackedArray(exact, deviation, results, self.ways, self.format)
 
     def _each(self, change: Callable[[Array], Array]) -> TrackedArray:
         deviation = None if self._deviation is None else change(self._deviation)

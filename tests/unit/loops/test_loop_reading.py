@@ -319,7 +319,7 @@ def test_structures_are_read_as_their_fields(written: str, read: str) -> None:
          "  *p = 1; }", 3, "moves less"),
         ("void kernel(int *X) {\n  switch (X[0]) { case 1: X[1] = 1; } }", 2, "constant"),
         ("void kernel(int *X) {\n  switch (1) { case 1: if (X[0]) break; } }", 2, "in a case"),
-        ("struct s { float a[2]; };\nvoid kernel(float *X) {}", 1, "neither a number"),
+        ("struct s { float a[2]; };\nvoid kernel(float *X) { struct s t; }", 1, "neither a number"),
         (f"{POINT}void kernel(point *p) {{ p[0].z = 0; }}", 2, "not a field"),
         (f"{POINT}void kernel(point *p) {{ p->x[0] = 0; }}", 2, "too many"),
         (f"{POINT}void kernel(point *p) {{ float *f = p; f[0] = 0; }}", 2, "not a pointer like"),
@@ -336,6 +336,26 @@ def test_structures_that_are_not_understood_are_named(source: str, line: int, sa
     with pytest.raises(UnsupportedError, match=says) as error:
         parse(source)
     assert error.value.line == line
+
+
+def test_structures_with_values_are_stored_as_a_whole() -> None:
+    source = (
+        "typedef struct { float x, y; } two; static float sum(two a) { return a.x + a.y; } "
+        "void kernel(const two *v, two *o) { two q = { sum(v[0]), v[1].y }; o[2] = q; }"
+    )
+    assert body_of(source).endswith(
+        "float q_x = a_x + a_y; float q_y = v[3]; float x = q_x; float y = q_y; o[4] = x; o[5] = y;"
+    )
+
+
+def test_structures_that_nothing_uses_need_not_be_understood() -> None:
+    unused = (
+        "typedef struct { int n; } one; typedef struct { one row[4]; } all; struct two { one a; };"
+    )
+    kernel = "void kernel(float X[4]) { X[0] = 1.0f; }"
+    assert parse(f"{unused} {kernel}") == parse(kernel)
+    with pytest.raises(UnsupportedError, match="row"):
+        parse(f"{unused} {kernel.replace('{ X', '{ all a; X')}")
 
 
 def test_limits_of_the_standard_headers_are_read_where_they_are_included() -> None:

@@ -40,6 +40,8 @@ FORMULAS: dict[str, Callable[[Any, Any], Any]] = {
     "in place": lambda x, y: images(y[:3, :3], x[:, :6]),
     "assigned": lambda x, y: _with_a_row(x.copy(), y[:, 0]),
     "other functions": lambda x, y: np.tanh(x) + 1 / (1 + np.exp(-x)) + np.log(np.square(x)),
+    "largest so far": lambda x, y: np.maximum.accumulate(x * x, axis=1),
+    "smallest so far": lambda x, y: np.minimum.accumulate(x @ y, axis=0),
     "split": lambda x, y: np.split(x, 2)[1] - np.split(x, 2)[0],
 }
 
@@ -85,6 +87,13 @@ def test_deviations_carry_those_of_all_operands() -> None:
     assert (rough.sum() + one).deviation == pytest.approx(0.01)
 
 
+def test_the_largest_so_far_has_the_deviation_of_its_element() -> None:
+    values = TrackedArray.given(np.array([[1.0, 3.0, 2.0, 5.0]], np.float32), HONEST)
+    scaled = values * TrackedArray.given(np.array([[1.5, 1.5, 1e-6, 1.5]], np.float32), HONEST)
+    found = np.maximum.accumulate(scaled, axis=1)
+    assert (found.deviation == scaled.deviation[:, [0, 1, 1, 3]]).all()
+
+
 def test_tiny_and_large_elements_have_deviations_of_their_own() -> None:
     scales = np.array([[1e-30], [1.0], [1e15]])
     product = TrackedArray.given(X[:3] * scales) @ TrackedArray.given(Y)
@@ -106,6 +115,7 @@ def test_one_pass_variances_are_those_of_their_way_alone() -> None:
         np.asarray,
         lambda x: x.astype(np.int8),
         lambda x: np.cumsum(x),
+        lambda x: np.add.accumulate(x),
         lambda x: np.linalg.inv(x @ x.T),
         lambda x: np.add.at(np.zeros(40), 0, x[0]),
         float,

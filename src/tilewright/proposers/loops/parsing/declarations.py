@@ -28,6 +28,8 @@ from tilewright.proposers.loops.ir import (
 from tilewright.proposers.loops.parsing.arithmetic import converted, printed
 from tilewright.proposers.loops.parsing.records import fields_in_order, stride_of, type_name
 from tilewright.proposers.loops.parsing.scope import (
+    Binding,
+    Bundle,
     Place,
     Record,
     Scope,
@@ -230,9 +232,13 @@ class Declarations(Tables):
                     converted(c, self.value(c), record.type) if c is not None else zero(record.type)
                     for c in items
                 ]
-        elif node.type == "identifier" and self.scope.find(text_of(node)) == record:
+        elif node.type == "identifier" and self._named_record(node) == record:
             found = [self.scope.find(f"{text_of(node)}.{f}") for f in record.fields]
-            return [Value(Var(v.name), v.type) for v in found if isinstance(v, Variable)]
+            return [
+                v if isinstance(v, Value) else Value(Var(v.name), v.type)
+                for v in found
+                if isinstance(v, (Value, Variable))
+            ]
         elif node.type in ("subscript_expression", "pointer_expression"):
             place = self.place(node)
             if place.whole and place.record == record:
@@ -240,6 +246,11 @@ class Declarations(Tables):
                 places = [self._inside(node, inner, number(n)) for n in range(len(record.fields))]
                 return [self._element(node, place) for place in places]
         raise UnsupportedError(node, f"{text_of(node)!r} is not a known structure")
+
+    def _named_record(self, node: Node) -> Binding | None:
+        """The structure that an identifier names, if all its fields have one type."""
+        found = self.scope.find(text_of(node))
+        return found.record if isinstance(found, Bundle) else found
 
     def _scalar(self, node: Node, name: str, kind: Type, value: Node | None) -> None:
         followed = is_whole(kind) and name not in self.kept

@@ -49,8 +49,8 @@ from tilewright.proposers.loops.parsing.declarations import zero
 from tilewright.proposers.loops.parsing.memory import MEMORY, Memory
 from tilewright.proposers.loops.parsing.records import (
     assigned_fields,
-    defined_records,
     fields_in_order,
+    records_used,
     type_name,
 )
 from tilewright.proposers.loops.parsing.scope import Bundle, Place, Record, Scope, Value
@@ -144,7 +144,7 @@ class _Reader(Memory):
         self._assigned_fields = {*assigned_fields(root)}
         for node in root.named_children:
             if node.type in ("type_definition", "struct_specifier"):
-                self._define(node, defined_records(node))
+                self._define(node, records_used(node, root))
                 lanes = _lanes(node) or lanes
             elif node.type == "function_definition":
                 name = pointer_levels(field_of(node, "declarator"))[0] or _function_name(node)

@@ -29,6 +29,27 @@ from tilewright.proposers.loops.parsing.scope import Bundle, Place, Record, Valu
 from tilewright.proposers.loops.parsing.syntax import UnsupportedError, field_of
 
 
+def records_used(node: Node, root: Node) -> Mapping[str, Bundle]:
+    """The names that a definition in a file gives to a structure.
+
+    Raises `UnsupportedError` if it is not understood, unless nothing in the file uses it.
+    """
+    try:
+        return defined_records(node)
+    except UnsupportedError:
+        specifier = node.child_by_field_name("type") or node
+        tag = specifier.child_by_field_name("name")
+        names = [*([tag] if tag is not None else []), *node.children_by_field_name("declarator")]
+        own = {text_of(name) for name in names}
+        within = range(node.start_byte, node.end_byte)
+        if any(
+            n.type == "type_identifier" and text_of(n) in own and n.start_byte not in within
+            for n in descendants(root)
+        ):
+            raise
+        return {}
+
+
 def defined_records(node: Node) -> Mapping[str, Bundle]:
     """The names that a definition gives to a structure. Raises `UnsupportedError`."""
     specifier = node if node.type == "struct_specifier" else node.child_by_field_name("type")

@@ -97,6 +97,7 @@ class Whole:
         ]
         if any(p.type in WIDER for p in kernel.parameters):
             ways.append((self.split, self.kept, self.packed, vectors, tiles))
+            ways.append((self.split, self.of_bytes))
         ways += [(partial(self.separate_tables, copies),) for copies in _TABLES]
         ways += [()] * bool(rolled)
         made: dict[Kernel, Steps] = {}
@@ -200,6 +201,16 @@ class Whole:
             and not any(isinstance(e, Load) for e in expressions(loop.body))
             for loop in loops(kernel)
         )
+
+    def of_bytes(self, kernel: Kernel, steps: Steps) -> Kernel:
+        """Sums products of 8-bit numbers as unsigned by signed bytes."""
+        for number in reversed(range(len(loops(kernel)))) if "bytes" in self._offered else ():
+            step = Step("bytes", number)
+            if applies(step, kernel):
+                steps.append((step, kernel))
+                kernel = step.apply(kernel)
+                break
+        return kernel
 
     def _gains_from_copies(self, kernel: Kernel, number: int) -> bool:
         if is_search(kernel, number):

@@ -10,6 +10,7 @@ from typing import Self
 from tilewright.proposers.loops.analysis.changes import NotApplicableError
 from tilewright.proposers.loops.analysis.sharing import require_sharing
 from tilewright.proposers.loops.ir import Kernel, loops
+from tilewright.proposers.loops.rewrites.bytes import unsigned_by_signed
 from tilewright.proposers.loops.rewrites.interleave import interleave
 from tilewright.proposers.loops.rewrites.lanes import lanes as in_lanes
 from tilewright.proposers.loops.rewrites.order import block, exchange
@@ -37,11 +38,12 @@ _APPLY: Mapping[str, Callable[[Kernel, int, int], Kernel]] = {
     "interleave": lambda kernel, loop, _: interleave(kernel, loop),
     "stage": stage,
     "pack": lambda kernel, loop, _: pack(kernel, loop),
+    "bytes": lambda kernel, loop, _: unsigned_by_signed(kernel, loop),
     "share": share,
     "roll": lambda kernel, loop, _: roll(kernel, loop),
 }
 _WITHOUT_FACTOR = (
-    "reciprocal", "exchange", "keep", "split", "interleave", "pack", "roll",
+    "reciprocal", "exchange", "keep", "split", "interleave", "pack", "bytes", "roll",
 )  # fmt: skip
 TECHNIQUES = tuple(_APPLY)
 _FACTORS = {
@@ -64,6 +66,7 @@ _SENTENCES = {
     "keep": "keep an array element in a variable while the loop over {variable} runs",
     "split": "split the loop over {variable} where its conditions change",
     "pack": "pack an input once, in the order in which the loop over {variable} reads it",
+    "bytes": "sum unsigned by signed bytes in the loop over {variable}",
     "share": "divide the iterations of the loop over {variable} among {factor} threads",
     "roll": "roll the loop over {variable}, which repeats statements or keeps earlier values",
     "interleave": "move the loads in the loop over {variable} to just before their use",

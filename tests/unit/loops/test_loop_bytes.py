@@ -1,0 +1,96 @@
+"""Products of 8-bit numbers as sums of unsigned by signed bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from test_loop_rewrites import outputs
+
+from tilewright.proposers.loops.analysis.changes import NotApplicableError
+from tilewright.proposers.loops.emit import emit
+from tilewright.proposers.loops.parsing.kernel import parse
+from tilewright.proposers.loops.planning.full_sequences import Whole
+from tilewright.proposers.loops.planning.steps import TECHNIQUES, Step
+from tilewright.proposers.loops.rewrites.bytes import unsigned_by_signed
+
+HEAD = (
+    "void kernel(const int8_t a[4][7], const int8_t b[5][7], const uint8_t u[4][7], "
+    "const uint8_t v[7][5], int32_t c[4][5])"
+)
+
+
+def product(term: str, start: str = "0", kind: str = "int") -> str:
+    return (
+        f"{HEAD} {{ for (int i = 0; i < 4; i++) for (int j = 0; j < 5; j++) {{ "
+        f"{kind} sum = {start}; for (int k = 0; k < 7; k++) {{ {term} }} c[i][j] = sum; }} }}"
+    )
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        product("sum += a[i][k] * b[j][k];"),
+        product("sum += (int32_t)a[i][k] * (int32_t)b[j][k];", "i - j"),
+        product("sum = (a[i][k] - 3) * b[j][k] + sum;"),
+        product("int x = b[j][k] + 7; sum += (u[i][k] - 131) * x;"),
+        product("int16_t x = u[i][k], y = (int)v[k][j] - 128; sum += x * y;"),
+        product("sum += u[i][k] * v[k][j];"),
+        product("sum += u[i][k] * (b[j][k] + 9);"),
+        product("sum += a[i][6 - k] * b[j][k];"),
+        product("sum += a[i][k] * b[0][k];"),
+        product("sum += a[2][k] * b[0][k];").replace("j = 0; j < 5", "j = 1; j < 4"),
+        product("sum += a[i][k] * b[j][k];").replace("i = 0; i < 4", "i = 1; i < 4"),
+    ],
+)
+def test_sums_of_bytes_have_the_same_results(source: str) -> None:
+    start = parse(source)
+    kernel = unsigned_by_signed(start, 2)
+    assert parse(emit(kernel)) == kernel
+    assert "dot_1 = dot_1 + " in emit(kernel)
+    for array, expected in outputs(start, 3).items():
+        np.testing.assert_array_equal(outputs(kernel, 3)[array], expected)
+
+
+def test_one_operand_becomes_unsigned_and_sums_make_up_for_it() -> None:
+    text = emit(unsigned_by_signed(parse(product("sum += a[i][k] * (b[j][k] - 3);")), 2))
+    assert "static _Alignas(64) uint8_t a_1[4][7];" in text
+    assert "a_1[at_1][at_2] = a[at_1][at_2] + 128;" in text
+    assert "dot_1 = dot_1 + a_1[i][k] * b[j][k];" in text
+    assert "sum = sum + (dot_1 - 3 * sums_1[i] - 128 * sums_2[j] + 2688);" in text
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        product("sum += u[i][k] * b[j][k];"),  # the compiler sees the bytes itself
+        product("sum += a[i][k] * b[j][k];", kind="int64_t"),
+        product("sum += a[i][k] * b[j][k];", kind="float"),
+        product("sum += a[i][k] * 3;"),
+        product("sum += a[i][k] * c[i][k];"),
+        product("sum -= a[i][k] * b[j][k];"),
+        product("sum += a[i][k] + b[j][k];"),
+        product("sum += a[i][k] * b[j][k]; c[0][k] = k;"),
+        product("int8_t x = a[i][k] - 3; sum += x * b[j][k];"),
+        product("sum += a[i][b[j][k] & 3] * b[j][k];"),
+        product("sum = sum * 2 + a[i][k] * b[j][k];"),
+        product("sum += a[i][k] * b[j][k];").replace("k = 0", "k = 1"),
+        product("sum += a[i][k] * b[j][k];").replace("const int8_t a", "int8_t a"),
+        product("sum += a[i][k] * (b[j][k] + 99999999);"),
+        product("sum += a[i][k] * b[j][k];").replace("i++", "i += 2"),
+    ],
+)
+def test_other_sums_stay(source: str) -> None:
+    with pytest.raises(NotApplicableError):
+        unsigned_by_signed(parse(source), 2)
+
+
+def test_sums_of_bytes_are_tried_with_other_sequences() -> None:
+    offered = frozenset(TECHNIQUES) - {"share", "interleave", "stage"}
+    start = parse(product("sum += a[i][k] * b[j][k];"))
+    made = [[str(s) for s, _ in steps] for steps, _ in Whole(4, 16, offered).sequences(start)]
+    assert ["bytes 2 0"] in made
+    without = Whole(4, 16, offered - {"bytes"}).sequences(start)
+    assert not any("bytes" in str(s) for steps, _ in without for s, _ in steps)
+    assert Step("bytes", 2).sentence(start) == (
+        "sum unsigned by signed bytes in the loop over k (loop 3)"
+    )
