@@ -200,9 +200,45 @@
     return made;
   }
 
+  // Lines that stay are not touched: they keep the keyboard's focus, and need no new layout.
+  const lines = new WeakMap();  // of each row: its line, and whether that is marked as winning
+
+  function lineOf(row) {
+    const isWinning = winning.has(row[INDEX]);
+    const known = lines.get(row);
+    if (known && known.isWinning === isWinning) return known.line;
+    const made = line(row);
+    lines.set(row, { line: made, isWinning });
+    return made;
+  }
+
+  // Drawing the table costs more than all else, so out of sight it is drawn once a second at most.
+  const UNSEEN_MS = 1000;
+  let isInSight = false;
+  let due = 0;
+
+  function listSoon() {
+    if (isInSight) list();
+    else due ||= setTimeout(list, UNSEEN_MS);
+  }
+
+  new IntersectionObserver((entries) => {
+    isInSight = entries[entries.length - 1].isIntersecting;
+    if (isInSight && due) list();
+  }).observe(document.getElementById("table-part"));
+
   function list() {
+    clearTimeout(due);
+    due = 0;
     const found = chosen();
-    document.getElementById("trials").replaceChildren(...found.slice(0, shown).map(line));
+    const wanted = found.slice(0, shown).map(lineOf), stays = new Set(wanted);
+    const table = document.getElementById("trials");
+    for (const old of [...table.children]) if (!stays.has(old)) old.remove();
+    let at = table.firstChild;
+    for (const one of wanted) {
+      if (one === at) at = at.nextSibling;
+      else table.insertBefore(one, at);
+    }
     document.getElementById("table-count").textContent =
       `${found.length.toLocaleString("en")} of ${rows.length.toLocaleString("en")} candidates` +
       (total > rows.length ? `, which stand for ${total.toLocaleString("en")}` : "");
@@ -267,7 +303,7 @@
     } else if (chart) {
       chart.setData(isByCause() ? seriesByCause() : series());
     }
-    list();
+    listSoon();
   }
 
   async function load() {
@@ -288,7 +324,10 @@
   function learnAxes(news) {
     ends = ends.slice(0, news.first).concat(news.rows);
     const offered = { evaluations: true, seconds: ends.length, usd: ends.length && news.has_costs };
-    for (const option of axis.options) option.hidden = option.disabled = !offered[option.value];
+    for (const option of axis.options) {
+      const isOffered = Boolean(offered[option.value]);
+      if (option.disabled === isOffered) option.hidden = option.disabled = !isOffered;
+    }
     if (axis.selectedOptions[0].disabled) axis.value = "evaluations";
   }
 
