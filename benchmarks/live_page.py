@@ -74,7 +74,7 @@ def paints(page: Any, address: str, times: int) -> dict[str, float]:
 
 
 def updates(page: Any, project: Path, run: str, trials: Sequence[Any]) -> list[float]:
-    """Milliseconds from the commit of each trial until the page has it in its table."""
+    """Milliseconds from the commit of each trial until the page has drawn what is in sight."""
     found = []
     with closing(open_project(project)) as storage:
         for trial in trials:
@@ -82,7 +82,8 @@ def updates(page: Any, project: Path, run: str, trials: Sequence[Any]) -> list[f
             storage.append_trial(run, trial)
             committed = time.time()
             page.wait_for_function(
-                f"() => document.querySelector('#trials a').textContent === '{trial.index}'",
+                "() => document.querySelector('[data-live=evaluations]').textContent === "
+                f"'{trial.index + 1:,}'",
                 polling=5,
             )
             painted = page.evaluate(

@@ -180,6 +180,56 @@ def test_new_trials_appear_without_reloading(
     assert page.evaluate("window.same")
 
 
+def test_a_page_can_be_used_with_the_keyboard_while_trials_arrive(
+    page: playwright.Page, serve: Callable[..., str], tmp_path: Path
+) -> None:
+    trials = history(30, lines=8)
+    store(tmp_path, History(trials[:20]), status="running")
+    address = serve(tmp_path)
+    opened(page, address)
+    keys = page.keyboard
+
+    def focused() -> str:
+        found = "a => a.getAttribute('aria-label') || a.textContent"
+        return str(page.evaluate(f"({found})(document.activeElement)"))
+
+    def to(name: str) -> None:
+        """Press Tab until the element of this name has the focus, which must be visible."""
+        for _ in range(60):
+            keys.press("Tab")
+            if focused() == name:
+                assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != (
+                    "none"
+                )
+                return
+        raise AssertionError(f"the keyboard does not reach {name!r}")
+
+    to(RUN)
+    with closing(open_project(tmp_path)) as storage:
+        storage.append_trial(RUN, trials[20])
+        page.wait_for_function("() => document.getElementById('live-runs').innerText.includes('21')")
+        assert focused() == RUN
+        keys.press("Enter")
+        complete(page)
+        to("Table of candidates")
+        to("20")
+        for trial in trials[21:25]:
+            storage.append_trial(RUN, trial)
+        page.wait_for_function("() => document.querySelector('#trials a').textContent === '24'")
+        assert focused() == "20"
+        changes = page.locator("[data-part=result] details > summary").first.inner_text()
+        to(changes)
+        keys.press("Enter")
+        for trial in trials[25:]:
+            storage.append_trial(RUN, trial)
+        page.wait_for_function("() => document.querySelectorAll('#tree .node').length === 30")
+        page.wait_for_function(
+            "() => document.querySelector('[data-live=evaluations]').textContent === '30'"
+        )
+        assert page.locator("[data-part=result] details").first.evaluate("d => d.open")
+        assert focused() == changes
+
+
 def test_a_page_in_sight_reconnects_when_the_machine_wakes(
     page: playwright.Page, serve: Callable[..., str], tmp_path: Path
 ) -> None:

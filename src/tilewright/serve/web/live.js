@@ -65,13 +65,31 @@ const live = {
     return made;
   },
 
+  // Puts other content into a part of the page. What the reader has opened there stays open, and
+  // what has the keyboard's focus keeps it.
+  refill(place, nodes) {
+    const name = (element) => element.getAttribute("aria-label") || element.textContent;
+    const opened = new Set([...place.querySelectorAll("details[open] > summary")].map(name));
+    const focused = place.contains(document.activeElement) ? document.activeElement : null;
+    place.replaceChildren(...nodes);
+    for (const summary of place.querySelectorAll("details > summary")) {
+      if (opened.has(name(summary))) summary.parentElement.open = true;
+    }
+    if (!focused || place.contains(focused)) return;
+    const same = [...place.querySelectorAll(focused.tagName)].find((one) => name(one) === name(focused));
+    if (same) same.focus({ preventScroll: true });
+  },
+
   // The HTML is the server's own template, in which everything foreign is escaped; scripts in it
   // would not run, by the policy of the page.
+  filledWith: new WeakMap(),
   async fetchInto(address, place) {
     const answer = await fetch(address);
     if (!answer.ok) return false;
-    const read = new DOMParser().parseFromString(await answer.text(), "text/html");
-    place.replaceChildren(...read.body.childNodes);
+    const text = await answer.text();
+    if (live.filledWith.get(place) === text) return true;
+    live.filledWith.set(place, text);
+    live.refill(place, new DOMParser().parseFromString(text, "text/html").body.childNodes);
     return true;
   },
 };

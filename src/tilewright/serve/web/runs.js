@@ -10,9 +10,7 @@
     const read = new DOMParser().parseFromString(await answer.text(), "text/html");
     const fresh = read.getElementById("live-runs");
     for (const box of fresh.querySelectorAll("[name=run]")) box.checked = chosen.has(box.value);
-    const focused = document.activeElement && document.activeElement.value;
-    document.getElementById("live-runs").replaceWith(fresh);
-    for (const box of fresh.querySelectorAll("[name=run]")) if (box.value === focused) box.focus();
+    live.refill(document.getElementById("live-runs"), fresh.childNodes);
   };
   live.listen(() => "/events", {
     changed() {
