@@ -207,7 +207,9 @@ def test_a_page_can_be_used_with_the_keyboard_while_trials_arrive(
     to(RUN)
     with closing(open_project(tmp_path)) as storage:
         storage.append_trial(RUN, trials[20])
-        page.wait_for_function("() => document.getElementById('live-runs').innerText.includes('21')")
+        page.wait_for_function(
+            "() => document.getElementById('live-runs').innerText.includes('21')"
+        )
         assert focused() == RUN
         keys.press("Enter")
         complete(page)

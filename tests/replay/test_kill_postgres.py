@@ -52,7 +52,7 @@ def test_killed_at_random_moments(project: Path, tmp_path: Path) -> None:
     lines, kills = 0, 0
     while True:
         lines += rng.randint(8, 14)
-        process = start(project, 0, 0.03)
+        process = start(project, 0, 0.1)  # long enough to be killed on a busy machine
         if not killed(process, project / "log", lines, rng.uniform(0, 0.04)):
             break
         kills += 1

@@ -36,7 +36,11 @@ KERNEL = "void kernel(const float X[16][64], float Y[16][64]) {{ {} }}\n"
 
 @pytest.fixture(scope="module")
 def evaluator() -> Evaluator:
-    settings = {"input_seed": 3, "simulation_timeout_s": 0.5}
+    return opened(60.0)
+
+
+def opened(limit_s: float) -> Evaluator:
+    settings = {"input_seed": 3, "simulation_timeout_s": limit_s}
     return create_target().open("softmax-16x64", settings).evaluator
 
 
@@ -74,7 +78,8 @@ def outcome_of(evaluator: Evaluator, source: str) -> Outcome:
     ],
 )
 def test_a_failure_is_typed(evaluator: Evaluator, kind: str, body: str, says: str) -> None:
-    outcome = outcome_of(evaluator, KERNEL.format(body))
+    chosen = opened(0.5) if kind == "timeout" else evaluator
+    outcome = outcome_of(chosen, KERNEL.format(body))
     assert isinstance(outcome, Failed), outcome
     assert outcome.kind == kind, outcome
     assert says in outcome.log
