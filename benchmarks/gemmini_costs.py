@@ -121,6 +121,8 @@ def measured(instance: Instance) -> dict[str, float]:
         "end_cycles": float(sum(end.values())),
         **steps(instance),
         **stores(instance),
+        **loads(instance),
+        "fence_cycles": fences(instance),
         **products(instance),
     }
 
@@ -197,6 +199,50 @@ def stores(instance: Instance) -> dict[str, float]:
         "narrow_store_cycles": repeated(instance, f"mvout(C, ACC(0), {d}, {d});", store_rows),
         "wide_store_cycles": repeated(instance, f"mvout(C, ACC(0), {w}, {d});", store_rows),
     }
+
+
+def loads(instance: Instance) -> dict[str, float]:
+    """Cycles of loads back to back, of rows that lie one after the other in the L2 cache."""
+    d, size, bus = instance.dim, instance.config.element_bytes, instance.config["dma_bus_bytes"]
+
+    def load(columns: int, offset: int) -> float:
+        at = f"(const char *)A + {offset}"
+        return repeated(
+            instance,
+            f"mvin2({at}, SPAD({4 * d}), {columns}, {d});",
+            f"config_ld({columns * size}, 1.0f, {d}, 1);",
+        )
+
+    return {
+        "narrow_load_cycles": load(d, 0),
+        "misaligned_load_cycles": load(d, bus // 2),
+        "ragged_load_cycles": load(5 * d // 2, 0),
+    }
+
+
+def fences(instance: Instance) -> float:
+    """Cycles that a fence adds between products whose operands are loaded after it."""
+    d = instance.dim
+
+    def pair(row: int) -> str:
+        return (
+            f"preload(SPAD(SPAD_BANK_ROWS), ACC({row}), {d}, {d}, {d}, {d});"
+            f"compute_preloaded(SPAD({row}), NONE, {d}, {d}, {d}, {d});"
+        )
+
+    def rounds(fence: str) -> float:
+        """Two rounds, each with a load, products that use it, and a store."""
+        return repeated(
+            instance,
+            "".join(
+                f"mvin(A, SPAD({row}), {d}, {d});"
+                + 16 * pair(row)
+                + f"mvout(C, ACC({row}), {d}, {d}); {fence}"
+                for row in (0, d)
+            ),
+        )
+
+    return round((rounds("fence();") - rounds("")) / 2, 1)
 
 
 def products(instance: Instance) -> dict[str, float]:

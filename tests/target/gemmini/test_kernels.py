@@ -183,7 +183,7 @@ def test_feedback_names_a_bank_conflict_and_its_line() -> None:
     assert isinstance(outcome, Measured), outcome
     line = next(n for n, text in enumerate(source.splitlines(), 1) if "compute_" in text)
     told = re.search(
-        r"A and B share scratchpad bank 0: ([\d,]+) conflict cycles; first at line "
+        r"Operands A and B share scratchpad bank 0: ([\d,]+) cycles lost; first at line "
         r"(\d+)",
         outcome.feedback,
     )

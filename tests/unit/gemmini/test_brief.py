@@ -140,3 +140,20 @@ def test_every_compiler_has_the_same_numbers() -> None:
         assert table["version"]
         assert table["gemmini"].keys() == table["gemmini-fp32-4x4"].keys()
         assert table["gemmini"].keys() == tables["clang"]["gemmini"].keys()
+
+
+@pytest.mark.parametrize("name", re.findall(r"^#define (gemmini_\w+)\(", HEADER, re.MULTILINE))
+def test_the_isa_text_defines_the_names_of_the_public_programs(name: str) -> None:
+    """By name, or by the rule for commands that take the same arguments or only addresses."""
+    by_rule = re.fullmatch(r"gemmini_(?:extended_)?(\w+)", name)
+    assert by_rule
+    is_move_or_product = by_rule[1] in COMMANDS and not by_rule[1].startswith(("config", "fence"))
+    explained = name in BRIEF.isa or is_move_or_product
+    assert explained
+
+
+def test_the_isa_text_says_what_operands_in_the_accumulator_lack() -> None:
+    for name in INSTANCES:
+        text = " ".join(load_brief(INSTANCES[name]).isa.split())
+        assert "without the scale and the activation of `config_st`" in text
+        assert "only if it needs no scale other than 1" in text

@@ -56,20 +56,24 @@ def test_the_bound_of_transfers_is_the_slower_of_bus_and_dram() -> None:
 
 
 def test_every_cause_is_told_in_cycles_and_the_largest_are_explained() -> None:
-    bound, causes, lines, core, memory = told(
-        result(2000, array_busy=1030, dma_wait=700, cpu=200, cpu_fetch=60, fence=10, fetch_wait=90)
-    )
+    bound, causes, helps, lines, core, memory = told(
+        result(
+            2000, array_busy=1030, preloads_alone=6, product_rows=1024, dma_wait=700, cpu=200,
+            cpu_fetch=60, fence=10, fetch_wait=90,
+        )
+    )  # fmt: skip
     assert bound == (
-        "The kernel takes 1.95 times its bound, which is 976 cycles more. The bound is the largest "
-        "of three minimum times, that of the array: any kernel needs 1,024 cycles of the array and "
-        "1,024 cycles of DMA to fetch every input once, and this kernel's instructions need 100 "
-        "cycles of the core."
+        "The kernel takes 1.95 times the 1,024 cycles that any kernel needs at least: 1,024 cycles "
+        "of the array, and 1,024 cycles of DMA to fetch every input once. This kernel's "
+        "instructions need 100 cycles of the core."
     )
     assert causes.startswith(
         "The array does no useful work in 976 cycles: dma wait 700 (the array waits for a load); "
         "cpu 200 ("
     )
     assert causes.endswith("; fence 10; preloads alone 6.")
+    assert helps.startswith("What usually helps against cpu fetch: less code")
+    assert "against preloads alone" not in helps  # too few cycles
     assert lines == (
         "Most of these cycles are lost at line 7 (dma wait 300) and line 8 (dma wait 80)."
     )
@@ -83,32 +87,36 @@ def test_every_cause_is_told_in_cycles_and_the_largest_are_explained() -> None:
 
 def test_near_the_bound_nothing_is_left_out() -> None:
     text = "\n".join(told(result(1030, array_busy=1024, fence=4, cpu_fetch=2)))
-    assert "which is 6 cycles more" in text
+    assert "1.01 times the 1,024 cycles" in text
     assert "fence 4" in text
     assert "cpu fetch 2" in text
 
 
 def test_a_core_that_binds_is_told() -> None:
     text = "\n".join(told(result(2000, 1900, array_busy=1500)))
-    assert "1.05 times its bound, which is 100 cycles more" in text
-    assert "that of the core" in text
+    assert "need 1,900 cycles of the core, so it cannot reach this minimum without fewer" in text
 
 
 @pytest.mark.parametrize(
-    ("busy", "computes", "alone", "small"),
+    ("busy", "rows", "alone", "small", "short"),
     [
-        (1500, 64, 476, 0),  # as many pairs as needed, and preloads beside them
-        (1500, 93, 12, 464),  # 93 pairs of 16 cycles, of which 64 would do
-        (1500, 200, 0, 476),  # pairs that take less than 16 cycles
-        (1024, 64, 0, 0),
+        (1500, 1024, 476, 0, 0),  # whole blocks, and preloads without products
+        (1500, 1488, 12, 464, 0),  # blocks of B that do not fill the array
+        (1500, 1200, 12, 176, 288),  # and some products of few rows that take 16 cycles
+        (1500, 1024, 0, 0, 476),
+        (1024, 1024, 0, 0, 0),
     ],
 )
-def test_small_blocks_and_preloads_alone_are_told_apart(
-    busy: int, computes: int, alone: int, small: int
+def test_small_blocks_short_products_and_preloads_alone_are_told_apart(
+    busy: int, rows: int, alone: int, small: int, short: int
 ) -> None:
-    text = "\n".join(told(replace(result(2000, array_busy=busy), computes=computes)))
+    timed = result(2000, array_busy=busy, product_rows=rows, preloads_alone=alone)
+    text = "\n".join(told(timed))
     assert (f"preloads alone {alone} (" in text) == bool(alone)
     assert (f"small blocks {small} (" in text) == bool(small)
+    assert (f"short products {short} (" in text) == bool(short)
+    needs = f"Its products need at least {rows:,} cycles of the array"
+    assert (needs in text) == bool(small)
 
 
 def test_the_least_latency_knows_nothing_of_a_kernel() -> None:
@@ -134,13 +142,15 @@ def test_phases_tell_when_cycles_are_lost() -> None:
         part(800),
         part(0, cpu=30),
     ]
-    (text,) = described_phases(phases, 16)
+    (text,) = described_phases(phases)
     assert text == (
-        "Cycles lost by phase: before the first product: 100 (dma wait 90, cpu 10); from 0% to 11% "
-        "of the products: 500 (dma wait 500); in the steady state: 80 per 1,000 products; after "
-        "the last product: 30 (cpu 30)."
+        "Idle cycles of the array by phase: before the first product: 100 (dma wait 90, cpu 10); "
+        "from 0% to 11% of the products: 500 (dma wait 500); during the other products: 64 (cpu "
+        "64); after the last product: 30 (cpu 30)."
     )
-    assert described_phases(phases[:2], 16) == []
+    (even,) = described_phases([phases[0], *phases[2:]])
+    assert "; during the products: 64 (cpu 64); after" in even
+    assert described_phases(phases[:2]) == []
 
 
 def test_a_measurement_keeps_few_phases_that_add_up() -> None:
@@ -165,9 +175,13 @@ def test_banks_are_named_with_who_shares_them_and_where_first() -> None:
     )
     _, _, conflict, steal, *_ = told(timed)
     assert conflict == (
-        "A and B share scratchpad bank 0: 280 conflict cycles; first at line 7; 20 more at bank 3."
+        "Operands A and B share scratchpad bank 0: 280 cycles lost; first at line 7; 20 more at "
+        "bank 3."
     )
-    assert steal == "A load and A share scratchpad bank 2: 130 cycles lost to the load's writes."
+    assert steal == (
+        "A load and operand A share scratchpad bank 2: 130 cycles lost, in which the load writes "
+        "and the operand cannot be read."
+    )
 
 
 def test_waits_of_the_core_that_decide_nothing_are_left_out() -> None:

@@ -12,6 +12,7 @@ from tilewright.parts.languages import C
 from tilewright.targets.gemmini.causes import CAUSES
 from tilewright.targets.gemmini.instance import Instance
 from tilewright.targets.gemmini.machine_facts import machine_facts
+from tilewright.targets.gemmini.parameters import SimConfig
 from tilewright.targets.gemmini.settings import LATENCY, ORDERINGS
 from tilewright.targets.gemmini.toolchain import compiler_family
 
@@ -93,6 +94,9 @@ def words(instance: Instance) -> Mapping[str, object]:
         * config.sum_bytes
         // config["dma_bus_bytes"],
         "loads_in_flight": config["dma_in_flight"] // dim + 1,
+        "load_latency": _load_latency(config),
+        "miss_latency": _load_latency(config) + config["dram_latency"],
+        "request_sizes": _listed_sizes(config["dma_bus_bytes"], config["dma_max_request_bytes"]),
         "load_entries": config["commands_load_entries"],
         "execute_entries": config["commands_execute_entries"],
         "store_entries": config["commands_store_entries"],
@@ -125,6 +129,18 @@ def _measured(instance: Instance) -> Mapping[str, object]:
         "data_cycles": miss + config["cpu_l1_refill"],
         "line_bytes": config["l2_line_bytes"],
     }
+
+
+def _load_latency(config: SimConfig) -> int:
+    """Cycles from the core to the first row that a load writes, if the L2 cache holds the row."""
+    stages = ("commands_front_queues", "dma_issue_latency", "l2_hit_latency", "dma_write_latency")
+    return sum(config[stage] for stage in stages)
+
+
+def _listed_sizes(smallest: int, largest: int) -> str:
+    """All powers of two from `smallest` to `largest`, in words."""
+    sizes = [str(smallest << n) for n in range((largest // smallest).bit_length())]
+    return " or ".join([", ".join(sizes[:-1]), sizes[-1]] if len(sizes) > 1 else sizes)
 
 
 def _kib(size_bytes: int) -> str:

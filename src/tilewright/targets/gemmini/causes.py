@@ -27,6 +27,8 @@ _EXCLUSIVE: Mapping[str, str] = {
     "drain": "config_ex waits until the array is empty, or its last results leave it",
 }
 _OVERLAPPING: Mapping[str, str] = {
+    "preloads_alone": "the array takes in a block of a preload without a product at the same time",
+    "product_rows": "rows of A in all products, the least time for these products (a number)",
     "rs_full_execute": "a preload or a compute waits for a free entry in its queue",
     "accumulator_port": "a stored row waits, because the array or a load uses its bank",
     "command_wait": "the core waits because the command queue is full",

@@ -17,6 +17,7 @@ from tilewright.parts.languages import C
 from tilewright.targets.gemmini.causes import LOSSES
 from tilewright.targets.gemmini.parameters import SimConfig
 from tilewright.targets.gemmini.phases import described_phases, largest_first, listed
+from tilewright.targets.gemmini.remedies import told_remedies
 
 if TYPE_CHECKING:
     from tilewright.targets.gemmini.sim import SimResult
@@ -33,20 +34,23 @@ array's work.
 
 _MEANINGS = {
     **LOSSES,
-    "small_blocks": "the array works on products that do not fill it",
+    "small_blocks": "the array works on blocks of B that do not fill it",
+    "short_products": "the array takes as long for products of few rows as for whole ones, because "
+    "the next preload names a B",
     "preloads_alone": "a preload comes too late for its block to be read beside the compute before",
 }
 
-_EXPLAINED = 3
+_EXPLAINED = 3  # the largest causes
+_UNCLEAR = ("rs_full_load", "rs_full_store", "write_steal")  # explained wherever they are named
 _LINES = 5
 _CORE_LINES = 3
 _NEGLIGIBLE = 0.005  # of all cycles
 _TINY = 0.001  # of all cycles, or of the most that a line loses
 
 _AT_BANK = {
-    "bank_conflict": "{users} share scratchpad bank {bank}: {cycles:,} conflict cycles",
-    "write_steal": "{users} share scratchpad bank {bank}: {cycles:,} cycles lost to the load's "
-    "writes",
+    "bank_conflict": "operands {users} share scratchpad bank {bank}: {cycles:,} cycles lost",
+    "write_steal": "{users} share scratchpad bank {bank}: {cycles:,} cycles lost, in which the "
+    "load writes and the operand cannot be read",
 }
 
 
@@ -109,11 +113,13 @@ def describe(
 ) -> str:
     """The feedback on a timed run, with one line for each statement."""
     least = bounds(workload, config, result.instructions)
+    lost = _lost(least["array"], result)
     parts = [
-        _bound(least, result.cycles),
-        _causes(least["array"], config["array_dim"], result),
+        _bound(least, result),
+        _causes(lost),
+        *told_remedies(lost, result.cycles),
         *_at_banks(result, binary),
-        *described_phases(result.phases, config["array_dim"]),
+        *described_phases(result.phases),
         *_lines(by_line),
         _core(result, by_line),
         "Local memory written: scratchpad "
@@ -125,32 +131,47 @@ def describe(
     return "\n".join(part for part in parts if part)
 
 
-def _bound(least: Mapping[str, int], cycles: int) -> str:
-    binding = max(least, key=lambda name: least[name])
-    above = cycles - least[binding]
-    return (
-        f"The kernel takes {cycles / least[binding]:.2f} times its bound, which is {above:,} "
-        f"cycles more. The bound is the largest of three minimum times, that of the {binding}: "
-        f"any kernel needs {least['array']:,} cycles of the array and {least['DMA']:,} cycles of "
-        f"DMA to fetch every input once, and this kernel's instructions need {least['core']:,} "
-        "cycles of the core."
+def _bound(least: Mapping[str, int], result: SimResult) -> str:
+    """The minimum of all kernels for the task, then what this kernel needs at least."""
+    minimum = max(least["array"], least["DMA"])
+    text = (
+        f"The kernel takes {result.cycles / minimum:.2f} times the {minimum:,} cycles that any "
+        f"kernel needs at least: {least['array']:,} cycles of the array, and {least['DMA']:,} "
+        "cycles of DMA to fetch every input once. "
+        f"This kernel's instructions need {least['core']:,} cycles of the core"
     )
+    if least["core"] > minimum:
+        text += ", so it cannot reach this minimum without fewer instructions"
+    rows = result.breakdown.get("product_rows", 0)
+    if rows > least["array"] * (1 + _NEGLIGIBLE):
+        text += (
+            f". Its products need at least {rows:,} cycles of the array, because their blocks do "
+            "not all fill the array"
+        )
+    return f"{text}."
 
 
-def _causes(ideal: int, dim: int, result: SimResult) -> str:
-    """All cycles in which the array does nothing useful; the largest causes are explained."""
-    lost = {name: result.breakdown.get(name, 0) for name in LOSSES}
-    partial = result.breakdown.get("array_busy", 0) - ideal
-    # A lower bound, because pairs that take less time than whole ones hide some of them.
-    alone = result.breakdown.get("array_busy", 0) - result.computes * dim
-    lost["preloads_alone"] = min(max(0, alone), max(0, partial))
-    lost["small_blocks"] = max(0, partial) - lost["preloads_alone"]
+def _lost(ideal: int, result: SimResult) -> dict[str, int]:
+    """All cycles in which the array does nothing useful, by cause."""
+    partial = max(0, result.breakdown.get("array_busy", 0) - ideal)
+    alone = min(result.breakdown.get("preloads_alone", 0), partial)
+    small = min(max(0, result.breakdown.get("product_rows", 0) - ideal), partial - alone)
+    return {
+        **{name: result.breakdown.get(name, 0) for name in LOSSES},
+        "preloads_alone": alone,
+        "small_blocks": small,
+        "short_products": partial - alone - small,
+    }
+
+
+def _causes(lost: Mapping[str, int]) -> str:
+    """The causes with their cycles; the largest ones are explained."""
     largest = largest_first(lost)
     if not largest:
         return ""
     told = [
         f"{name.replace('_', ' ')} {cycles:,}"
-        + (f" ({_MEANINGS[name]})" if number < _EXPLAINED else "")
+        + (f" ({_MEANINGS[name]})" if number < _EXPLAINED or name in _UNCLEAR else "")
         for number, (name, cycles) in enumerate(largest)
     ]
     whole = sum(cycles for _, cycles in largest)
@@ -168,7 +189,8 @@ def _at_banks(result: SimResult, binary: bytes) -> list[str]:
             continue
         most = losses[0]
         (line,) = source_lines(binary, [most.first_pc], C.file)
-        text = _AT_BANK[cause].format(users=most.users, bank=most.bank, cycles=most.cycles)
+        users = most.users.replace("a load and ", "a load and operand ")
+        text = _AT_BANK[cause].format(users=users, bank=most.bank, cycles=most.cycles)
         text = f"{text[0].upper()}{text[1:]}"
         if line is not None:
             text += f"; first at line {line}"
@@ -194,7 +216,7 @@ def _lines(by_line: Mapping[str, Mapping[str, float]]) -> list[str]:
         (cycles, cause, line)
         for line, causes in by_line.items()
         for cause, cycles in causes.items()
-        if cause in LOSSES and line != "elsewhere"
+        if cause in _MEANINGS and line != "elsewhere"
     ]
     spots = sorted(spots, key=lambda spot: (-spot[0], int(spot[2])))[:_LINES]
     told = [

@@ -1,5 +1,5 @@
-"""Divides lost cycles into phases: before the first product, in the steady state, and after the
-last product.
+"""Divides lost cycles into phases: before the first product, unusual parts of the products, the
+other products, and after the last product.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from statistics import median
 _MOST_PARTS = 2
 _MOST_CAUSES = 3
 _KEPT_PARTS = 8
-_PER_PRODUCTS = 1000
 
 
-def described_phases(phases: Sequence[Mapping[str, int]], dim: int) -> list[str]:
-    """A sentence on the cycles lost in each phase; none for a run without products.
+def described_phases(phases: Sequence[Mapping[str, int]]) -> list[str]:
+    """A sentence on the idle cycles of the array in each phase, which add up to all; none for a run
+    without products.
 
     `phases` are the cycles by cause of the start, of parts with equal numbers of busy cycles, and
-    of the end. A product is assumed to keep the array of `dim` rows busy for `dim` cycles.
+    of the end.
     """
     if len(phases) < 3:
         return []
@@ -33,13 +33,16 @@ def described_phases(phases: Sequence[Mapping[str, int]], dim: int) -> list[str]
         following = begin + part["array_busy"]
         if cycles - usual > max(usual, sum(lost) / 20):
             share = f"{begin / total:.0%} to {following / total:.0%}"
-            unusual.append((cycles, _told(f"from {share} of the products", part)))
+            unusual.append((f"from {share} of the products", part))
         begin = following
-    told += [text for _, text in sorted(unusual, key=lambda u: -u[0])[:_MOST_PARTS]]
-    per_products = usual / parts[0]["array_busy"] * dim * _PER_PRODUCTS
-    told.append(f"in the steady state: {per_products:,.0f} per {_PER_PRODUCTS:,} products")
+    most = sorted(unusual, key=lambda u: -_lost(u[1]))[:_MOST_PARTS]
+    told += [_told(when, part) for when, part in most]
+    others = [part for part in parts if all(part is not named for _, named in most)]
+    if others:
+        when = "during the other products" if most else "during the products"
+        told.append(_told(when, _sum(others)))
     told.append(_told("after the last product", end))
-    return [f"Cycles lost by phase: {'; '.join(told)}."]
+    return [f"Idle cycles of the array by phase: {'; '.join(told)}."]
 
 
 def few_phases(phases: Sequence[Mapping[str, int]]) -> tuple[Mapping[str, float], ...]:

@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 
 GEOMETRY_FAULTS = ("limit_exceeded", "local_out_of_bounds")
 """Faults of kernels that may be correct on another instance."""
-NUMBERS = frozenset({"l2_hit", "l2_miss", "mispredictions"})
-"""Counters of the simulator that do not count cycles, but memory requests or mispredictions."""
+NUMBERS = frozenset({"l2_hit", "l2_miss", "mispredictions", "product_rows"})
+"""Counters of the simulator that do not count cycles, but memory requests, rows or
+mispredictions.
+"""
 
 RULES_S = 5.0
 """Maximum number of seconds of a run that only looks for broken rules."""

@@ -10,7 +10,7 @@ constexpr const char* kNames[] = {
     "array_busy",   "bank_conflict",   "write_steal",      "dma_wait",     "store_wait", "dependency",
     "rs_full_load", "rs_full_store",   "cpu",
     "cpu_fetch",    "cpu_data",        "cpu_literal",      "fence",        "drain",
-    "rs_full_execute", "accumulator_port", "command_wait", "fence_wait",
+    "preloads_alone", "product_rows", "rs_full_execute", "accumulator_port", "command_wait", "fence_wait",
     "fetch_wait",   "data_wait",       "literal_wait",
     "l2_hit",       "l2_miss",         "mispredictions",
 };
@@ -21,7 +21,8 @@ constexpr const char* kUsers[] = {"A and B",      "A and D",      "B and D",
 static_assert(std::size(kUsers) == static_cast<std::size_t>(BankUsers::count));
 
 bool is_loss(Cause cause) {
-  return cause != Cause::array_busy && cause != Cause::l2_hit && cause != Cause::l2_miss;
+  return cause != Cause::array_busy && cause != Cause::product_rows && cause != Cause::l2_hit &&
+         cause != Cause::l2_miss;
 }
 
 }  // namespace

@@ -28,6 +28,8 @@ enum class Cause : u8 {
   cpu_literal,
   fence,
   drain,
+  preloads_alone,
+  product_rows,
   rs_full_execute,
   accumulator_port,
   command_wait,

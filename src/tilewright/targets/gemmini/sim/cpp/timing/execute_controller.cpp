@@ -132,10 +132,15 @@ void ExecuteController::start_pass(Pass pass) {
   if (pass != Pass::compute) {
     read_preload(commands_[pass == Pass::preload ? 0 : 1].command);
   }
-  if (!is_output_stationary() && preloaded_.is_none &&
-      execute_config_.transposed_operands() == 0) {
-    total_rows_ = std::max({a_.is_none ? 1 : a_.rows, second_.is_none ? 1 : second_.rows,
-                            config_.array_minimum_rows});
+  // The rows of a product, which are all that the pass takes where no block is preloaded in it.
+  int rows = config_.array_dim;
+  if (!is_output_stationary() && execute_config_.transposed_operands() == 0) {
+    rows = std::max({a_.is_none ? 1 : a_.rows, second_.is_none ? 1 : second_.rows,
+                     config_.array_minimum_rows});
+    if (preloaded_.is_none) total_rows_ = rows;
+  }
+  if (pass != Pass::preload) {
+    breakdown_.count(Cause::product_rows, pass_pc_, static_cast<u64>(rows));
   }
 }
 
@@ -208,8 +213,13 @@ bool ExecuteController::feed_unhindered() {
   a_.fed++;
   second_.fed++;
   preloaded_.fed++;
-  breakdown_.add(Cause::array_busy, pass_pc_);
+  count_busy();
   return true;
+}
+
+void ExecuteController::count_busy() {
+  breakdown_.add(Cause::array_busy, pass_pc_);
+  if (pass_ == Pass::preload) breakdown_.add(Cause::preloads_alone, pass_pc_);
 }
 
 // Each operand reads its next row unless it must wait for another operand's row, for
@@ -263,7 +273,7 @@ void ExecuteController::feed_each() {
                                                     : BankUsers::a_and_d,
                            second_conflicts ? second_bank : preloaded_bank, pass_pc_);
   } else {
-    breakdown_.add(Cause::array_busy, pass_pc_);
+    count_busy();
   }
 
   a_.fed += !a_waits && !a_stolen;

@@ -57,6 +57,7 @@ class ExecuteController {
   void apply_configuration();
   void feed_rows();
   bool feed_unhindered();
+  void count_busy();
   void feed_each();
   void feed_result_rows(int fed);
   void finish_pass();

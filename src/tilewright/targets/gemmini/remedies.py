@@ -1,0 +1,34 @@
+"""What usually helps against the causes of lost cycles whose names do not say it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_SHARE = 0.02  # of all cycles, from which on a remedy is told
+
+_REMEDIES: Mapping[str, str] = {
+    "cpu_fetch": "less code: one loop or one function that is not inlined for similar phases, no "
+    "unrolling of code that runs only once or twice, and the first loads before any other work, "
+    "so that the rest of the code is fetched while they are in progress",
+    "cpu_literal": "operand words that are made from small numbers by BLOCK or advanced by "
+    "additions; the compiler places large constants in memory",
+    "cpu_data": "fewer variables that are in use at the same time, and no large tables; cycles at "
+    "the first line of a function are registers that it saves on the stack",
+    "preloads_alone": "commands that arrive earlier: a preload's block is read beside the compute "
+    "before it only if the compute after it is in the queue by then and neither of the two needs "
+    "a result that is still in the array",
+    "short_products": "products with few rows directly before products that keep their B "
+    "(preload with NONE)",
+    "drain": "one config_ex before the first product; the last product's way out of the array "
+    "cannot be saved",
+}
+
+
+def told_remedies(lost: Mapping[str, float], cycles: int) -> list[str]:
+    """One line with a remedy for each telling cause of `lost`; none if there is no such cause."""
+    told = [
+        f"against {name.replace('_', ' ')}: {remedy}"
+        for name, remedy in _REMEDIES.items()
+        if lost.get(name, 0) >= _SHARE * cycles > 0
+    ]
+    return [f"What usually helps {'; '.join(told)}."] if told else []
