@@ -73,7 +73,7 @@ def _json(key: str, **more: str) -> Callable[[Server, str], str]:
 
 
 def _toml(server: Server, before: str) -> str:
-    """A table of its own at the end; an earlier one of this name is taken out."""
+    """The file with the server's table at the end. An earlier table with this name is removed."""
     heading = f"[mcp_servers.{SERVER}"
     kept, inside = [], False
     for line in before.splitlines():

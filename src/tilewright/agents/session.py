@@ -66,7 +66,7 @@ class AgentSession:
 
     Args:
         assignment: the task of the agent.
-        machine: by what kernels are built.
+        machine: the tools with which kernels are built.
         given_up: whether the search needs no further kernels.
     """
 
@@ -180,7 +180,7 @@ class AgentSession:
         return supervisor
 
     def _look(self, supervisor: Child, used_s: float) -> Termination | None:
-        """How the agent's work is over, if it is."""
+        """How the agent's work has ended, or None if it has not."""
         if supervisor.has_message(0.0):
             return Termination.received(supervisor)
         if self._given_up():
@@ -199,7 +199,7 @@ class AgentSession:
 
     @property
     def _waits(self) -> bool:
-        """Whether a kernel of it is being evaluated."""
+        """Whether one of its kernels is being evaluated."""
         return len(self._outcomes) < len(self._asked)
 
     def _use(self, tool: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -225,7 +225,7 @@ class AgentSession:
         return said(answer)
 
     def _ask(self, sources: Sequence[str], arguments: Mapping[str, Any]) -> None:
-        """Have all kernels of a call evaluated at once, as far as the share goes."""
+        """Request the evaluation of all kernels of a call at once, up to the agent's share."""
         note = plain_text(str(arguments.get("note") or ""))
         fresh = [s for s in dict.fromkeys(sources) if self._bench.may_ask(s)]
         with self._changed:

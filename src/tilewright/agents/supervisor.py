@@ -181,7 +181,9 @@ def _descendants() -> Iterator[tuple[int, list[str]]]:
 
 
 def _end_descendants(within_s: float = 20.0) -> None:
-    """Kill until there is none: those that start others meanwhile are found in the next round."""
+    """Kill all descendants, and repeat this until there are none, because a descendant may start
+    another process meanwhile.
+    """
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         for process, _ in _descendants():

@@ -172,7 +172,9 @@ class Connection:
             await asyncio.sleep(max(LOOK_EVERY_S, len(self._workers) / LOOKED_AT))
 
     async def _fetch_all(self, futures: Sequence[Future[bytes]]) -> None:
-        """Fetch the answers of one call of `send` as they are there, those at a time together."""
+        """Fetch the answers to the messages of one call of `send` as they arrive. Answers that have
+        arrived at the same time are fetched together.
+        """
         from distributed import as_completed
 
         completed = as_completed(futures, loop=self._client.loop)

@@ -153,7 +153,7 @@ class DaskExecutor:
         if self._hosts.threads:
             self._alone_since = None
             return self._hosts.threads
-        if not (self._waiting or self._sent):  # further requests may come before a worker does
+        if not (self._waiting or self._sent):  # further requests may arrive before a worker
             self._alone_since = None
             return 1
         self._alone_since = self._alone_since or monotonic()
@@ -197,9 +197,9 @@ class DaskExecutor:
         return keys
 
     def _send_rest_again(self) -> None:
-        """Let others evaluate the last requests of a batch too, where that takes long.
-
-        Whoever answers first is heard. Not where measurements stay on one host: they take turns.
+        """Send the last requests of a batch to other workers too, if they take long, and use the
+        first answer. If all measurements are made on one host, this is not done, because only one
+        can run at a time.
         """
         if self._hosts.stays or self._hosts.threads < MANY:
             return
@@ -214,7 +214,9 @@ class DaskExecutor:
                     self._sent.note_copy(key, copy)
 
     def _take_back(self) -> None:
-        """Requests for workers and hosts that are there no more wait for others."""
+        """Return requests that were sent to workers and hosts that are gone to the waiting
+        requests.
+        """
         there = self._hosts.names
         if there is self._names:
             return
@@ -298,10 +300,10 @@ class DaskExecutor:
                 self._again_or_raise(jobs, host, "rejects evaluations that are still needed")
 
     def _is_doubted(self, error: TilewrightError, host: str) -> bool:
-        """Whether an error that a worker reports need not be one of the task.
-
-        No other machine's word ends a run with a defect, or while a further machine can be asked.
-        Workers of our own have no host.
+        """Whether an error that a worker reports may be caused by the worker and not by the task. A
+        run does not end because of an internal error that another machine reports, or as long as
+        another machine can evaluate the request. Workers that tilewright started itself have no
+        host.
         """
         return bool(host) and (isinstance(error, InternalError) or self._hosts.has_others((host,)))
 
@@ -316,7 +318,9 @@ class DaskExecutor:
         self._waiting.extendleft(reversed(jobs))
 
     def _decide(self, job: Job, batch: Batch) -> None:
-        """Finish what enough hosts agree on; what may win is heard from a second one before."""
+        """Finish a request if enough hosts agree on its outcome. The outcome of a measured kernel,
+        which may become the winner, is first verified on a second host.
+        """
         others = self._hosts.has_others(job.heard_on)
         if len(job.heard) == 1 and isinstance(job.first, Measured) and others:
             self._waiting.appendleft(job)

@@ -60,7 +60,9 @@ class Hosts:
         return self._fit
 
     def _look(self) -> None:
-        """Find out who takes part where that may have changed: there may be thousands."""
+        """Update the workers that take part, but only if the list of workers has changed, because
+        there may be thousands.
+        """
         workers = self._connection.workers
         if workers is self._seen:
             return
@@ -69,7 +71,7 @@ class Hosts:
         self._offer = [w for w in workers if w.offers.issuperset(self.needs)]
         found = [w for w in self._offer if w.host not in self._left_out]
         if self.stays and self._home is None and found:
-            # the one with most workers; among equals, always the same one
+            # the host with most workers; among equal ones, always the same
             self._home = min(
                 found, key=lambda w: (-sum(w.host == o.host for o in found), w.host)
             ).host

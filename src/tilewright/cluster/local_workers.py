@@ -1,7 +1,7 @@
 """Workers of a cluster on this machine: processes that announce what they can evaluate.
 
-`python -m tilewright.cluster.local_workers worker|scheduler CHANNEL PARENT ...` is one process of
-them; `Workers` keeps several, and starts again those that end.
+`python -m tilewright.cluster.local_workers worker|scheduler CHANNEL PARENT ...` is one of these
+processes. `Workers` supervises several of them, and restarts those that end.
 """
 
 from __future__ import annotations
@@ -36,13 +36,15 @@ HANG_S = 30.0
 LOOK_EVERY_S = 0.2
 """Seconds between two tests of whether workers have ended."""
 SCHEDULER_S = 60.0
-"""How long a worker looks for its scheduler before it starts anew."""
+"""Seconds for which a worker tries to reach its scheduler before the worker is restarted."""
 _MODULE = "tilewright.cluster.local_workers"
 
 
 @dataclass(slots=True)
 class _Place:
-    """Where one worker process runs; `heard` is when it last said that it is alive."""
+    """One of the worker processes, or the place for the next one. `heard` is the time of its last
+    message.
+    """
 
     child: Child | None = None
     heard: float = 0.0
@@ -51,9 +53,9 @@ class _Place:
 
 
 class Workers:
-    """Worker processes of one scheduler, at `address` with its protocol; they die with a thread.
-
-    One that ends, or says nothing for `hang_s`, is replaced at the next `look`.
+    """Worker processes of one scheduler, at `address` with its protocol; they end with the thread
+    that started them. A worker that ends, or sends no message for `hang_s` seconds, is replaced at
+    the next `look`.
     """
 
     def __init__(
@@ -69,7 +71,7 @@ class Workers:
         self.look()
 
     def look(self) -> list[str]:
-        """Start what is not there or has ended; says how those ended."""
+        """Start workers that are missing or have ended, and return how they ended."""
         ends = []
         for place in self._places:
             end = self._end(place)

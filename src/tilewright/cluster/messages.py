@@ -1,17 +1,17 @@
 """The messages between a search and the workers of a cluster, which are lists of the messages of
 `worker.py`.
 
-The messages are those that `evaluation.worker` describes, as JSON, checked where they arrive. To a
-worker goes a list of them, and its answer is the list of the replies, in their order::
+The messages are those that `evaluation.worker` describes, as JSON, and are checked by the receiver.
+A worker receives a list of them, and answers with the list of the replies, in the same order::
 
     {"open": TaskDescription or its digest}     -> {"ready": context key, "versions": {...}},
                                                    {"ready": null}: it knows no such digest
     {"evaluate": EvaluationRequest}             -> {"outcome": Outcome, "request": id of the
                                                     request, "seconds": wall time}
 
-The task is described where a worker knows no such digest, and further requests name the digest.
-The list of replies ends early with an error, where the task is another one than described, and
-where nobody waits for the outcomes any more. Whatever else arrives is no answer (`GarbageError`).
+The task is described if a worker does not know its digest. Further requests contain only the
+digest. The list of replies ends early with an error, if the task differs from the described one,
+and if the outcomes are no longer needed. Any other answer is a `GarbageError`.
 """
 
 from __future__ import annotations

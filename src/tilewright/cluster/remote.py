@@ -85,7 +85,7 @@ def _replies(
 
 
 def _on(host: str, outcome: Outcome) -> Outcome:
-    """The outcome; what was measured on hardware names the machine."""
+    """The outcome. If it was measured on hardware, its versions contain the name of the machine."""
     if isinstance(outcome, Measured) and outcome.quantity == "measured":
         return replace(outcome, versions={**outcome.versions, "host": host})
     return outcome
@@ -105,7 +105,9 @@ def _remembered(opening: TaskDescription | str) -> tuple[str, TaskDescription | 
 def _opened(
     digest: str, description: TaskDescription
 ) -> tuple[LocalExecutor | None, Mapping[str, str]]:
-    """This thread's executor of a task, and the versions here; none where these are others."""
+    """This thread's executor of a task, and the versions on this machine. The executor is None if
+    these differ from those of the run.
+    """
     tasks: OrderedDict[str, LocalExecutor] = _of_thread.__dict__.setdefault("tasks", OrderedDict())
     if digest not in tasks:
         name, settings = _as_here(description)
@@ -121,7 +123,9 @@ def _opened(
 
 
 def _as_here(description: TaskDescription) -> tuple[str, dict[str, object]]:
-    """Name and settings of a task with the folder and the target's file as they lie here."""
+    """Name and settings of a task with the paths that its folder and the target's file have on this
+    machine.
+    """
     name, settings = description.name, dict(description.settings)
     if description.configuration:
         file = next(iter(description.configuration))

@@ -160,7 +160,9 @@ def _experiment(file: Path, table: Mapping[str, Any]) -> Experiment:
 
 
 def _sources(table: Mapping[str, Any]) -> dict[str, Any]:
-    """By workload the one whose schedule is reused, and the budget of the runs that find those."""
+    """For each workload, the workload whose schedule is reused, and the budget of the runs that
+    find these schedules.
+    """
     reuse = table.get("reuse")
     if reuse is None:
         return {}
@@ -173,7 +175,7 @@ def _sources(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _input_seed(table: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
-    """The seed of the inputs, where all runs shall share outcomes of equal kernels."""
+    """The seed of the inputs, if all runs share the outcomes of equal kernels."""
     seed = table.get("input_seed")
     if seed is None:
         return {}
@@ -232,7 +234,7 @@ def _names(table: Mapping[str, Any], field: str) -> tuple[str, ...]:
 
 
 def _seeds(value: object) -> tuple[int, ...]:
-    """So many seeds from 0 on, or those of a list."""
+    """The given number of seeds, beginning with 0, or the seeds of a list."""
     if type(value) is int and 0 < value <= MOST_CELLS:
         return tuple(range(value))
     seeds = value if isinstance(value, list) else []

@@ -133,7 +133,7 @@ def page(experiment: Experiment, rows: Sequence[Row], results: Sequence[CellResu
 
 
 def _charts(experiment: Experiment, results: Sequence[CellResult]) -> list[str]:
-    """For each workload a chart against everything that was spent."""
+    """For each workload, a chart for each kind of amount that was spent."""
     charts = []
     for workload in experiment.workloads:
         mine = [result for result in results if result.workload == workload]

@@ -112,7 +112,7 @@ def run_experiment(
 def _run(
     workload: str, settings: Settings, project: Path, workers: int | None, replay: Path | None
 ) -> str:
-    """The finished run of these settings, which is made where the project has none."""
+    """The finished run with these settings, which is made if the project has none."""
     found = finished_run(workload, settings, project=project)
     if found is not None:
         return found.id
@@ -171,7 +171,9 @@ def result_of(cell: Cell, run_id: str, folder: Path) -> CellResult:
 
 
 def _curve(run: RunRecord, latencies: list[float | None], folder: Path) -> Iterator[Point]:
-    """Best so far after each trial, in their order; spending is that of the last line so far."""
+    """The best latency after each trial, in their order. The amounts spent are those of the last
+    line up to this trial.
+    """
     spent: dict[int, dict[str, Any]] = {
         line["trial"]: line for line in read_lines(folder / POINTS) if line["run"] == run.id
     }
@@ -186,7 +188,7 @@ def _curve(run: RunRecord, latencies: list[float | None], folder: Path) -> Itera
 
 
 class _Points:
-    """Hears a run and writes what was spent with each evaluation."""
+    """A listener that writes the amounts that were spent after each evaluation of a run."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

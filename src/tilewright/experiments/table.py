@@ -24,14 +24,15 @@ Values = dict[str, list[float]]
 class Row:
     """One arm over all workloads and seeds.
 
-    `speedup` is the geometric mean over workloads of that over seeds, over the starting kernel;
-    `low` and `high` its bootstrap interval (95 %, seeds drawn anew within each workload); `worst`
-    the lowest of all runs. `ratio`, `ratio_low` and `ratio_high` are the same of the arm's speedup
-    over the baseline's with the same workload and seed, over the `pairs` that have both. `spread`
-    is the mean over workloads of (max - min) / max over seeds; None with one seed. `reached` of
-    `pairs` runs came to within 1 % of the baseline's best, after `evaluations_to` evaluations
-    (median). `evaluations`, `calls`, `usd` and `seconds` are means over runs, `failed` runs whose
-    start did not work.
+    `speedup` is the geometric mean over workloads of the geometric means over seeds of the speedup
+    over the starting kernel. `low` and `high` are the ends of its bootstrap interval (95 %, seeds
+    are resampled within each workload), and `worst` is the lowest speedup of all runs. `ratio`,
+    `ratio_low` and `ratio_high` are the same for the arm's speedup divided by the baseline's with
+    the same workload and seed, over the `pairs` for which both exist. `spread` is the mean over
+    workloads of (max - min) / max over seeds; None with one seed. `reached` is the number of the
+    `pairs` in which the arm came within 1 % of the baseline's best latency, after `evaluations_to`
+    evaluations (median). `evaluations`, `calls`, `usd` and `seconds` are means over runs, and
+    `failed` is the number of runs whose starting kernel failed.
     """
 
     arm: str

@@ -1,7 +1,8 @@
 """The parts of an experiment's file that may be started only with the user's consent.
 
-The file may be somebody else's. It chooses how a search works; programs, machines, folders and
-addresses that it names would be started, written to or sent keys.
+The file may have been written by somebody else. It determines how a search works, and it may name
+programs that would be started, folders that would be written to, and machines and addresses to
+which keys would be sent.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ a kernel.
     int kernel_dispatch(int size_M, int size_N, int size_K,
                         const void *A, const void *B, void *C);
 
-It returns 0 when a kernel has run, and 1, with nothing written, when there is none for these sizes.
+It returns 0 after a kernel has run. If there is no kernel for these sizes, it writes nothing and
+returns 1.
 """
 
 from __future__ import annotations
@@ -104,10 +105,9 @@ def _with_sizes(source: str, sizes: str) -> str:
 
 
 def _under_own_names(source: str, suffix: str) -> str:
-    """The source between definitions that give what it defines other names, and their end.
-
-    Its own macros end with it too. Nothing in the text itself changes, so it can be compared with
-    what was measured.
+    """The source, surrounded by `#define` and `#undef` directives that add a suffix to the names
+    that it defines. Its own macros are also undefined at the end. The text itself does not change,
+    so it can be compared with the measured kernel.
     """
     macros = sorted(set(_DEFINED.findall(source)))
     renamed = sorted(_file_scope(source) - set(macros))
@@ -132,7 +132,7 @@ def _file_scope(source: str) -> set[str]:
 
 
 def _emptied(text: str, pair: str) -> str:
-    """The text without what stands between brackets of this kind."""
+    """The text without the contents of brackets of this kind."""
     kept, depth = [], 0
     for letter in text:
         depth -= letter == pair[1]

@@ -1,7 +1,8 @@
 """Derives one kernel for any sizes from the texts of a starting kernel for several sizes.
 
-Targets write their starting kernels for given sizes. Texts for different sizes differ in numbers
-only, as long as the sizes need the same tail code; numbers that follow sizes become expressions:
+Targets generate their starting kernels for given sizes. Texts for different sizes differ only in
+numbers, as long as they need the same code for partial tiles. Numbers that depend on sizes are
+replaced by expressions:
 
     void kernel(const float A[13][29])        void kernel(const float A[size_M][size_K])
     for (int i = 0; i < 13; i++)         ->   for (int i = 0; i < size_M; i++)

@@ -1,7 +1,7 @@
 """Optimises a workload for a set of shapes, and writes one C file that chooses by size.
 
-Each shape is an ordinary run of the project, which takes up what the runs before it found. The file
-is then evaluated as a whole: on every shape of the set, and on two outside it.
+Each shape is an ordinary run of the project, which reuses the schedules of the runs before it. The
+whole file is then evaluated on every shape of the set, and on two shapes outside of it.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ MOST_SHAPES = 64
 _MOST_BYTES = 1 << 16
 _SAMPLES = 3
 _PRIMES = (67, 71, 73, 79, 83, 89, 97, 101, 103, 107, 109, 113, 127, 131, 137, 139, 149, 151)
-"""Sizes that the starting kernel is written for to find its form for any sizes: none of them is a
-multiple of a tile, so that it has all the code for tails."""
+"""Sizes for which starting kernels are generated, in order to derive a kernel for any sizes from
+them. None is a multiple of a tile, so these kernels contain all the code for partial tiles.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A shape, and what the file does there. `best` is the run's own kernel, None outside the set.
-
-    Latencies are in `unit`; `dispatched` is that of the call through the dispatch, a `Failed` where
-    that call is wrong.
+    """A shape, and the results of the file for it. `best` is the latency of the run's best kernel,
+    or None for a shape outside the set. Latencies are in `unit`. `dispatched` is the latency of the
+    call through the dispatch function, or a `Failed` if this call is wrong.
     """
 
     workload: str
@@ -56,7 +56,9 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class ShapeSetResult:
-    """The file, what it does on its shapes and on others, and why it refuses others if it does."""
+    """The file, its results for the shapes of the set and for others, and the reason why it refuses
+    other shapes, if it does.
+    """
 
     source: str
     inside: tuple[Row, ...]
@@ -65,7 +67,7 @@ class ShapeSetResult:
 
     @property
     def speedup(self) -> float | None:
-        """Geometric mean over the set; None where a shape went wrong."""
+        """Geometric mean over the set; None if the file fails for a shape."""
         found = [row.speedup for row in self.inside]
         if not found or not all(found):
             return None
@@ -74,7 +76,9 @@ class ShapeSetResult:
 
 @dataclass(frozen=True, slots=True)
 class ShapeSet:
-    """Workloads of one pattern. `names` are the sizes', in the order of each one's `sizes`."""
+    """Workloads of one pattern. `names` are the names of the sizes, in the order of the `sizes` of
+    each workload.
+    """
 
     pattern: str
     names: tuple[str, ...]
@@ -89,7 +93,9 @@ class ShapeSet:
 
 
 def read_shape_set(task: str, file: Path, settings: Settings) -> ShapeSet:
-    """The workload and those of a file, one in each line; `InputError` if they are no set."""
+    """The workload and those that a file lists, one in each line; `InputError` if they are not a
+    set of shapes.
+    """
     if Path(task).is_dir():
         raise InputError(
             f"{task} is a folder, whose kernel has fixed sizes. With --shapes, give the name of a "
@@ -135,7 +141,7 @@ def read_shape_set(task: str, file: Path, settings: Settings) -> ShapeSet:
 
 
 def _nothing(event: Event) -> None:
-    """Hears of events."""
+    """A listener that ignores all events."""
 
 
 def optimize_shape_set(
@@ -149,8 +155,8 @@ def optimize_shape_set(
 ) -> ShapeSetResult | None:
     """Search for each shape, then write and check the file; None after Ctrl-C.
 
-    The budget is that of each shape, and `listen` gives who hears of each one's run. The same call
-    goes on where an earlier one was cut off.
+    Each shape has the whole budget of the settings. `listen` returns a listener for the run of each
+    shape. The same call continues after an interruption.
     """
     found: dict[str, tuple[Summary, str]] = {}
     for workload in shapes.sizes:
@@ -214,9 +220,8 @@ def _row(workload: str, start: Measured, best: float | None, outcome: Outcome) -
 
 
 def _fallback(shapes: ShapeSet, settings: Settings) -> Fallback | None:
-    """The starting kernel for any sizes; None where there is no one text of it.
-
-    Sizes that the whole set shares may have to stay as they are: those of a filter, say.
+    """The starting kernel for any sizes; None if no such kernel can be derived. Sizes that are
+    equal in the whole set, such as those of a filter, may remain fixed.
     """
     first, *others = shapes.sizes.values()
     shared = tuple(n for n in range(len(first)) if all(sizes[n] == first[n] for sizes in others))
@@ -237,7 +242,7 @@ def _fallback(shapes: ShapeSet, settings: Settings) -> Fallback | None:
 
 
 def _outside(shapes: ShapeSet, fallback: Fallback) -> list[tuple[int, ...]]:
-    """Sizes below those of the smallest shape, which no kernel of the set is for."""
+    """Sizes below those of the smallest shape, for which the set has no kernel."""
     least = min(shapes.sizes.values(), key=math.prod)
     named = list(zip(shapes.names, least, strict=True))
     found = [

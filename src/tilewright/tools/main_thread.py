@@ -80,7 +80,7 @@ class MainThread(Executor):
                     raise _ending()
                 result = call()
             finally:
-                self._is_busy = False  # before the answer is told, which is not interrupted
+                self._is_busy = False  # before the answer is sent, which is not interrupted
         except KeyboardInterrupt:
             future.set_exception(_ending())
         except BaseException as error:

@@ -56,7 +56,7 @@ def require_token(token: str) -> str:
 
 
 async def serve_http(server: Any, listener: socket.socket, token: str, ending: Ending) -> None:
-    """Serve until told to end."""
+    """Serve until `Ending` ends the server."""
     import uvicorn
 
     app = with_token(server.streamable_http_app(streamable_http_path=PATH, host=HOST), token)

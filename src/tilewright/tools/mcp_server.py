@@ -152,7 +152,9 @@ async def _known_version(context: Any, call_next: Callable[[Any], Awaitable[Any]
 
 
 async def serve(server: Any, ending: Ending) -> None:
-    """Serve on standard input and output until the client is gone, or until told to end."""
+    """Serve on standard input and output until the client closes them, or `Ending` ends the
+    server.
+    """
     ending.ends(end_of_input())
     # Its only warning: a client that does not read will not get its last answers either.
     logging.getLogger("mcp.shared.jsonrpc_dispatcher").setLevel(logging.ERROR)
@@ -160,7 +162,7 @@ async def serve(server: Any, ending: Ending) -> None:
         async with _sdk("mcp.server.stdio").stdio_server() as (reading, writing):
             await server.run(reading, writing, server.create_initialization_options())
     except* BrokenPipeError:  # the client ended before it read its answers
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left of them goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # unsent answers are discarded
 
 
 def target_texts(target: TargetBrief) -> dict[str, str]:

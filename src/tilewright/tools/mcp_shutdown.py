@@ -1,4 +1,6 @@
-"""Ending a server of tools properly: SIGTERM and Ctrl-C end it as if its client had gone."""
+"""Ends a server of tools properly: SIGTERM and Ctrl-C have the same effect as a client that
+disconnects.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Ending:
-    """Ends a server when it is asked to, also where that was before the server was there."""
+    """Ends a server on request, even if the request came before the server was constructed."""
 
     def __init__(self) -> None:
         self._asked = False

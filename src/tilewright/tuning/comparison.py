@@ -148,7 +148,9 @@ class _Arm:
         return self._at_end or len(self.trials) >= self._budget
 
     def step(self, stop: Callable[[], bool]) -> None:
-        """One more batch of new trials; the first call drives the search through what is kept."""
+        """Make another batch of new trials. The first call passes the stored trials to the
+        search.
+        """
         tuning = self._tuning or self._open()
         going, kept = True, len(self.trials)
         while going and len(tuning.trials) <= kept:

@@ -22,18 +22,19 @@ NEAR = 0.95
 class Row:
     """One arm at one number of trials, over some workloads.
 
-    `seeds` is the number of different seeds, `fewest_seeds` how many the workload with the fewest
-    has: a comparison that was cut off has not run all of them for each.
-    `workloads` have a confirmed kernel of this arm, `compared` of them one of the baseline too.
-    `speedup`: geometric mean over these of the median over seeds of default's time at its last
-    checkpoint over this arm's time; `low` and `high` the extremes of workloads.
-    `against_reference`: the same against a library, over the workloads that have one. `reached` of
-    `groups` runs came to within 95 % of the best throughput that any arm found for that workload
-    and seed; of those, median `trials_to_near` and `seconds_to_near`. `variability`: mean over
-    workloads of (max - min) / max of throughput over seeds. `seconds_per_trial` and `overhead`
-    (share of wall time for predictions and replay) are medians over runs, with the whole budget.
-    `lowest_load` and `highest_load` are the machine's load averages at the ends of the runs, `kind`
-    says what the times are: "measured" unless they were made up.
+    `seeds` is the number of different seeds, and `fewest_seeds` the number of seeds of the workload
+    with the fewest, because an interrupted comparison has not run all seeds for each workload.
+    `workloads` is the number of workloads with a confirmed kernel of this arm, and `compared` the
+    number of those that also have one of the baseline. `speedup`: geometric mean over these of the
+    median over seeds of default's time at its last checkpoint over this arm's time; `low` and
+    `high` the extremes of workloads. `against_reference`: the same against a library, over the
+    workloads that have one. `reached` of `groups` runs came to within 95 % of the best throughput
+    that any arm found for that workload and seed; of those, median `trials_to_near` and
+    `seconds_to_near`. `variability`: mean over workloads of (max - min) / max of throughput over
+    seeds. `seconds_per_trial` and `overhead` (share of wall time for predictions and replay) are
+    medians over runs, with the whole budget. `lowest_load` and `highest_load` are the machine's
+    load averages at the ends of the runs, `kind` says what the times are: "measured" unless they
+    were made up.
     """
 
     arm: str

@@ -15,7 +15,9 @@ from tilewright.tuner.tvm.task_files import task_files
 
 @dataclass(frozen=True)
 class Instruments:
-    """One runner for all searches and one builder for each; `kind` is the kind of their times."""
+    """One runner for all searches, and one builder for each search; `kind` is the kind of the
+    measured times.
+    """
 
     runner: Runner
     new_builder: Callable[[], Builder]

@@ -188,7 +188,7 @@ def _interrupts() -> Iterator[Callable[[], bool]]:
 
     try:
         before = signal.signal(signal.SIGINT, note)
-    except ValueError:  # not in the main thread, which does not receive it there
+    except ValueError:  # not in the main thread, which would not receive the exception there
         yield lambda: False
         return
     try:

@@ -120,7 +120,7 @@ def kernel_in(folder: Path, workload: str, target: TuningTarget) -> list[KnownKe
         about = (facts["workload"], facts["target"], facts["threads"])
         run, seconds = str(facts.get("found_by") or facts["run"]), float(facts["seconds"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return []  # no results of tilewright
+        return []  # these are not results of tilewright
     if about != (workload, json.loads(target.text), target.threads):
         return []
     return [KnownKernel(run, workload, json.dumps(trace, separators=(",", ":")), seconds)]
@@ -153,7 +153,8 @@ def trial_of(row: Mapping[str, Any]) -> TunedTrial:
 
 def measurement_of(trial: TunedTrial) -> Measurement:
     """The measurement of a stored trial, or its failure."""
-    return Measurement(trial.samples, trial.calls, trial.failure, trial.log)  # type: ignore[arg-type]
+    # Type: ignore[arg-type].
+    return Measurement(trial.samples, trial.calls, trial.failure, trial.log)
 
 
 def points_of(space: TileSpace, stored: Sequence[Mapping[str, object]]) -> Candidates:
@@ -176,7 +177,7 @@ def points_as_stored(space: TileSpace, stored: Sequence[Mapping[str, object]]) -
 
 
 def _points(space: TileSpace, stored: Sequence[Mapping[str, object]]) -> Candidates:
-    """Stored points by their numbers; `StorageError` where they are not so many."""
+    """Stored points as arrays; `StorageError` if the number of values is wrong."""
     loops, levels, knobs = len(space.workload.loops), space.levels, len(space.structure.knobs)
     tiles = np.array([_numbers(point.get("tiles"), loops * levels) for point in stored])
     chosen = np.array([_numbers(point.get("knobs"), knobs) for point in stored])

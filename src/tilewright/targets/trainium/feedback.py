@@ -46,7 +46,7 @@ def in_words(workload: Workload, machine: Machine, found: Estimate, source: str)
 
 
 def _binding(found: Estimate) -> str:
-    """Which engine or port works longest, and what can shorten its work."""
+    """The engine or port that works longest, and what can shorten its work."""
     name = found.busiest
     if name == ENGINES[DMA]:
         return f"{name} works longest: only fewer bytes, or longer runs, shorten its work."

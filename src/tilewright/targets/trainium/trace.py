@@ -38,8 +38,9 @@ from typing import Literal
 
 Memory = Literal["hbm", "sbuf", "psum"]
 Engine = Literal["pe", "dve", "act", "pool", "dma", "any"]
-"""`any`: the kernel named no engine and several can run the instruction; the latency model
-chooses."""
+"""`any`: the kernel named no engine, and several can run the instruction. The latency model then
+chooses one.
+"""
 LoopKind = Literal["affine", "sequential", "static"]
 TensorKind = Literal["input", "output", "local", "temporary", "constant"]
 """`local`: declared by the kernel; `temporary`: the fresh result of an operation."""
@@ -50,11 +51,12 @@ NO_ATTRIBUTES: Mapping[str, object] = {}
 
 
 class Pattern:
-    """Which elements of one partition an access touches, relative to its offset.
+    """The elements of one partition that an access touches, relative to its offset.
 
-    `dims` are (step, count) pairs in elements, the innermost last. HBM has no partitions: there
-    `partition_step` of the `Access` gives the distance between two partitions of the other side.
-    Patterns are shared between accesses (`pattern()`), so what is derived is computed once.
+    `dims` are (step, count) pairs in elements, the innermost last. HBM has no partitions. For an
+    access to HBM, `partition_step` of the `Access` is the distance between the elements of two
+    consecutive partitions of the tile. Patterns are shared between accesses (`pattern()`), so
+    derived values are computed only once.
     """
 
     def __init__(self, dims: tuple[tuple[int, int], ...]):
@@ -92,7 +94,7 @@ class Pattern:
 
     @cached_property
     def pieces(self) -> int:
-        """How many operands of at most `MOST_STEPS` steps take the elements."""
+        """Number of operands of at most `MOST_STEPS` steps that are needed for the elements."""
         apart: list[tuple[int, int]] = []
         for step, count in reversed(self.dims):
             if apart and step == apart[-1][0] * apart[-1][1]:
@@ -222,10 +224,9 @@ class Tensor:
 
 @dataclass(slots=True, eq=False)
 class Access:
-    """What an instruction reads or writes of one tensor.
-
-    On chip an element's place is its partition and its offset in that partition's share of the
-    tensor (block axes outermost). In HBM it is the offset in the whole row-major tensor.
+    """The elements of one tensor that an instruction reads or writes. On the chip, the place of an
+    element is its partition and its offset in the tensor's part in this partition (block axes
+    outermost). In HBM, it is the offset in the whole row-major tensor.
     """
 
     tensor: Tensor
@@ -260,10 +261,9 @@ class Access:
 
     @property
     def span(self) -> tuple[int, int]:
-        """First and one past the last byte touched: in each partition (on chip), of all (HBM).
-
-        Two accesses to one tensor can only depend on each other where these ranges (and on chip
-        the partitions) overlap.
+        """The first byte touched, and one past the last byte: in each partition (on the chip), or
+        in the tensor (HBM). Two accesses to one tensor can depend on each other only if these
+        ranges (and on the chip the partitions) overlap.
         """
         low, high = self.pattern.span
         size = self.tensor.itemsize

@@ -56,13 +56,14 @@ class CpuFeatures:
         """Features of each candidate, (n, 17), in the order of `names`; ratios as log2.
 
         - OI at a level = multiply-accumulates of its tile / elements its tile moves: inputs, and
-          the output twice where an outer reduction comes back to it
+          the output twice if an outer reduction loop accesses it again
         - fit = bytes the tile touches / bytes of the cache
         - vector_efficiency = elements of the vector loop's register tile / lanes they occupy
         - loop_columns = elements of the loop that becomes vectors: the vector loop's register tile,
-          or its L1 tile where that has one column and the compiler vectorises the loop around it;
-          loop_efficiency = those / lanes they occupy
-        - ILP = accumulators / 8 chains, capped at the registers there are; spill = those above
+          or its L1 tile if the register tile has one column and the compiler vectorises the loop
+          around it; loop_efficiency = loop_columns / lanes they occupy
+        - ILP = accumulators / 8 chains, limited by the number of registers; spill = accumulators in
+          excess of this number
         - balance = P / (ceil(P / cores) cores) with P iterations of the parallel band
         """
         tiles, spatial = candidates.tiles, self.workload.spatial

@@ -139,8 +139,8 @@ class GpuFeatures:
         return np.asarray(ok & (self._blocks_per_sm(shape) > 0), dtype=np.bool_)
 
     def __call__(self, candidates: Candidates) -> Floats:
-        """The corrected features of each candidate, (n, 7), in the order of `names`; where the
-        structure lets unrolling or stages move, log2(1 + choice) of each besides.
+        """The corrected features of each candidate, (n, 7), in the order of `names`; if the search
+        can change unrolling or stages, the features also contain log2(1 + choice) of each.
 
         - OI_Global = MACs / (32 grid [steps nw sum_b ceil(shared_b / (TB fetch_b)) + reg nw])
         - OI_Shared = TB reg kk / (32 nw sum_b degree_b loads_b), with the degree of bank conflict

@@ -1,6 +1,5 @@
 """The features as the paper's published code computes them, for comparison with the corrected set.
-
-Source: the auto-scheduler fork that goes with the paper (github.com/HPCRL/ics24tvm,
+Source: the fork of the auto-scheduler that was published with the paper (github.com/HPCRL/ics24tvm,
 src/auto_scheduler/feature.cc). Where it departs from the paper's definitions:
 
 - an eighth feature, WLP times ILP;

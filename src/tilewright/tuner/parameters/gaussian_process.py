@@ -31,7 +31,7 @@ class GaussianProcess:
 
     Args:
         rows: (n, d) coordinates of the measured points.
-        values: (n,) what was measured there (logarithms of latencies).
+        values: (n,) the measured values (logarithms of latencies).
         scale: how far values usually are from their mean; by default, as far as these are.
     """
 

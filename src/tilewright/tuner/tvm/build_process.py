@@ -18,7 +18,9 @@ from tilewright.tuner.tvm.contained import Answer, contained
 
 _GRACE_S = 5
 _LATE = ("tvm.contrib.tvmjs", "tvm.support.cc", "tvm.support.tar")
-"""What TVM imports when a library is written, and every child would import again."""
+"""Modules that TVM imports when it writes a library, and that otherwise every child process would
+import again.
+"""
 
 
 class Compiler:

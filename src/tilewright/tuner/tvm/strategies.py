@@ -17,7 +17,9 @@ from tilewright.tuner.tvm.template import Template
 from tilewright.tuner.tvm.trials import Ledger, Proposal, point_key, trace_key, trace_text
 
 FAILED_S = 1e10
-"""What MetaSchedule's own records hold for a failure; nothing here ever reads it as a time."""
+"""The time that MetaSchedule's own records contain for a failure. It is never used as a time
+here.
+"""
 
 
 class Strategy(Protocol):

@@ -1,4 +1,6 @@
-"""The binary digits that a kernel may keep where it need not keep those of float32."""
+"""Numbers of binary digits that a product keeps of its operands, if it keeps fewer than float32
+has.
+"""
 
 from __future__ import annotations
 

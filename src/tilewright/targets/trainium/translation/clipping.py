@@ -53,7 +53,7 @@ class Place:
 
 
 MOST_BOXES = 32
-"""That a mask is cut into."""
+"""Maximum number of boxes into which a mask is divided."""
 Operands = tuple[list[Place], list[Place]]
 
 

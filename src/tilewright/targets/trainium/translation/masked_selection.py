@@ -1,8 +1,8 @@
 """Instructions under a comparison of indices that leaves no boxes of elements, such as a triangle.
 
-NKI 2 has no masks. The instruction is executed for all elements, and `affine_select` gives the
-elements outside of the mask the values that they had. This is possible where those values are a
-constant, and nothing else is needed where they were never written.
+NKI 2 has no masks. The instruction is executed for all elements, and `affine_select` sets the
+elements outside of the mask to their previous values. This is possible if these values are a
+constant. If they were never written, nothing else is needed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ class Choosing:
         self._entries = entries
 
     def lines(self, number: int, error: UntranslatableError) -> list[Line]:
-        """What instruction `number` does, as selections; raises `error` where they cannot."""
+        """The effect of instruction `number` as selections; raises `error` if this is not
+        possible.
+        """
         entry = self._entries[number]
         result = entry.writes[0]
         mask = mask_of(entry)
@@ -67,7 +69,9 @@ class Choosing:
         return [*found, line_of("affine_select", select)]
 
     def _content(self, number: int, region: Access) -> object:
-        """The constant that a region holds; None if it was never written, False for other data."""
+        """The constant that a region contains; None if the region was never written, False for
+        other data.
+        """
         for at in reversed(self._writers.get(region.tensor.id, ())):
             if at >= number:
                 continue
@@ -103,7 +107,7 @@ def _overlap(one: Access, other: Access) -> bool:
 
 
 def _covers(one: Access, other: Access) -> bool:
-    """Whether a region without gaps holds all of another one."""
+    """Whether a region without gaps contains all of another one."""
     (first, end), (begin, stop) = one.span, other.span
     rows, others = _rows(one), _rows(other)
     dense = one.pattern.run == one.pattern.elements and one.lanes in (1, one.partitions)

@@ -43,7 +43,7 @@ def _written(machine: str, source: str, workload: Workload) -> tuple[str, str]:
 
 
 def call_of(workload: Workload) -> Call:
-    """What a workload's kernels are called with."""
+    """The arguments with which a workload's kernels are called."""
     given = tuple(a for a in workload.arguments if a.is_given)
     written = tuple(a for a in workload.arguments if a.is_written)
     return Call(given, written, constants_of(workload))
