@@ -42,19 +42,18 @@ from tilewright.executors import (
     worker_count,
 )
 from tilewright.models import Models
+from tilewright.run_clock import RunClock
+from tilewright.run_log import log_line
 from tilewright.run_metadata import baselines, summary_of
 from tilewright.search.events import (
     Evaluated,
     EvaluationStarted,
     Event,
-    IterationFinished,
     ModelsForecast,
     OnEvent,
-    ProposalFailed,
     Relay,
     RunStarted,
     SchedulesReused,
-    Stopped,
 )
 from tilewright.search.in_process import ManyThreads, OneThread
 from tilewright.search.loop import Search
@@ -77,8 +76,6 @@ EXPLAINING_S = 2.0
 """Wall-clock seconds that are reserved for building the winner once more for the compiler's
 notes.
 """
-MOST_RESERVED = 0.4
-"""Maximum share of the budget that is reserved."""
 CLOCK_EVERY_S = 1.0
 """Seconds between two times at which the wall-clock time of a run is stored. After a kill, this
 much time may be missing.
@@ -139,8 +136,8 @@ class Session:
         )
         self._stops = StopRequests(storage, run.id)
         self._reason = ""
-        self._started, self._clocked = began, monotonic()
-        self._reserved_s = 0.0
+        self._clock = RunClock(settings.budget.wall_s, run.wall_s, began)
+        self._clocked = monotonic()
         self._has_tried = False
         self._is_holding: Callable[[], bool] = lambda: False
         self._compared = False
@@ -176,7 +173,7 @@ class Session:
                     yield self._begin(workers, stack)
                 self._finish_examination()
                 winner = Winner(
-                    self._storage, self._run.id, self._opened, self._settings, self._time_left
+                    self._storage, self._run.id, self._opened, self._settings, self._clock.left_s
                 )
                 winner.confirm()
                 if self._reason:
@@ -274,22 +271,17 @@ class Session:
 
     def _reserve(self, confirming_s: float) -> None:
         """Reserve wall-clock time to confirm a faster kernel within the budget."""
-        budget_s = self._settings.budget.wall_s
-        if budget_s is not None and isinstance(self._opened.task, Attackable):
+        if isinstance(self._opened.task, Attackable):
             explaining_s = EXPLAINING_S * isinstance(self._opened.task, ExplainsCode)
-            reserved_s = confirming_s + explaining_s
-            self._reserved_s = min(reserved_s, MOST_RESERVED * budget_s)
+            self._clock.reserve(confirming_s + explaining_s)
 
     def _charged_s(self) -> float:
         """The wall-clock seconds that the search is charged.
 
-        They contain those that are reserved for the confirmation as soon as the first candidate has
-        been evaluated. Before that, a search on a busy machine would end without any candidate. It
-        does not matter whether the candidate is faster, because one that is found later also needs
-        time for its confirmation. A candidate whose outcome is held back counts: its confirmation
-        takes the place of the second evaluation if there is no time for both.
+        A candidate whose outcome is held back counts as tried: its confirmation takes the place of
+        the second evaluation if there is no time for both.
         """
-        return self._wall_s() + self._reserved_s * (self._has_tried or self._is_holding())
+        return self._clock.charged_s(has_tried=self._has_tried or self._is_holding())
 
     def _evaluate_baselines(self, executor: Executor) -> None:
         """Evaluate the baselines once per run, with the executor and cache of the search. They are
@@ -367,32 +359,15 @@ class Session:
         """Write an event to the event log, and pass it to the listener."""
         if isinstance(event, Evaluated):
             self._has_tried |= event.trial.index > 0
-        data: dict[str, object] | None = None
-        if isinstance(event, RunStarted):
-            data = {"process": os.getpid(), "trials": len(event.history)}
-        elif isinstance(event, IterationFinished):
-            best = event.best.latency if event.best else None
-            data = {"iteration": event.iteration, "trials": event.evaluated, "best": best}
-        elif isinstance(event, ProposalFailed):
-            data = {"iteration": event.iteration, "parent": event.parent_id, "log": event.log}
-        elif isinstance(event, Stopped):
-            data = {"reason": event.reason}
+        data = log_line(event)
         if data is not None:
             self._storage.append_event(self._run.id, type(event).__name__, data)
         self._on_event(event)
 
-    def _time_left(self) -> float | None:
-        """The remaining seconds of the budget; None without a time limit."""
-        budget_s = self._settings.budget.wall_s
-        return None if budget_s is None else budget_s - self._wall_s()
-
-    def _wall_s(self) -> float:
-        return self._run.wall_s + monotonic() - self._started
-
     def _set(self, status: str, reason: str) -> None:
         self._clocked = monotonic()
         self._storage.update_run(
-            self._run.id, status=status, stop_reason=reason, wall_s=self._wall_s()
+            self._run.id, status=status, stop_reason=reason, wall_s=self._clock.wall_s()
         )
 
     def _end(self, status: str, reason: str) -> None:

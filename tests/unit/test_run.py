@@ -131,7 +131,7 @@ def test_time_for_a_confirmation_is_reserved_once_a_candidate_has_been_evaluated
     assemble = session.Session._assemble
 
     def assembled(self: session.Session, *given: Any) -> Any:
-        self._reserved_s = 1e6
+        self._clock.reserved_s = 1e6
         return assemble(self, *given)
 
     monkeypatch.setattr(session.Session, "_assemble", assembled)
@@ -172,7 +172,7 @@ def test_a_kernel_that_is_held_back_is_not_evaluated_twice_where_time_is_short(
     assemble = session.Session._assemble
 
     def assembled(self: session.Session, *given: Any) -> Any:
-        self._reserved_s = 1e6
+        self._clock.reserved_s = 1e6
         return assemble(self, *given)
 
     monkeypatch.setattr(session.Session, "_assemble", assembled)

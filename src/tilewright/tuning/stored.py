@@ -153,8 +153,7 @@ def trial_of(row: Mapping[str, Any]) -> TunedTrial:
 
 def measurement_of(trial: TunedTrial) -> Measurement:
     """The measurement of a stored trial, or its failure."""
-    # Type: ignore[arg-type].
-    return Measurement(trial.samples, trial.calls, trial.failure, trial.log)
+    return Measurement(trial.samples, trial.calls, trial.failure, trial.log)  # type: ignore[arg-type]
 
 
 def points_of(space: TileSpace, stored: Sequence[Mapping[str, object]]) -> Candidates:
