@@ -8,13 +8,16 @@ from kernel_model import gemm, gemm_is_right, trace
 from test_legality import PRODUCT, assert_keeps, assert_refused, floats_kernel
 
 from tilewright.core.tasks import open_task
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
 from tilewright.proposers.rewriter.analysis.ranges import labelled_loops, simplify
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.estimate.cost import estimate
 from tilewright.proposers.rewriter.ir import Kernel, Loop, commands
 from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.planning.overlapped.moves import load_first_tile_late
 from tilewright.proposers.rewriter.planning.overlapped.sequences import (
+    LATE,
     TECHNIQUES,
     overlapped_sequences,
 )
@@ -49,6 +52,61 @@ def test_a_product_stays_right(machine: Machine, shape: tuple[int, int, int]) ->
         assert gemm_is_right(lift(emit(result), machine), *shape), steps
 
 
+@pytest.mark.parametrize("shape", [(256, 256, 192), (250, 330, 200), (300, 136, 160)])
+def test_the_first_tile_need_not_wait_for_all_its_data(
+    machine: Machine, shape: tuple[int, int, int]
+) -> None:
+    """Before its first product, only the first part of the depth is loaded."""
+    kernel = simplify(lift(gemm(*shape), machine))
+    (steps, result), (late_steps, late), *_ = overlapped_sequences(
+        kernel, machine, TECHNIQUES | LATE
+    )
+    assert late_steps[: len(steps)] == steps
+    assert {s.technique for s in late_steps[len(steps) :]} <= LATE
+    assert loaded_first(late, machine) < 0.8 * loaded_first(result, machine)
+    assert gemm_is_right(late, *shape)
+    assert gemm_is_right(lift(emit(late), machine), *shape)
+
+
+def test_a_first_tile_whose_loads_cannot_move_stays_in_its_loop(machine: Machine) -> None:
+    made = ((), simplify(lift(gemm(64, 128, 48), machine)))
+    assert load_first_tile_late(made, machine, "j") is made
+
+
+LOADS = """void kernel(const int8_t A[32][128], int8_t C[16][16]) {
+  config_ld(128, 1.0f, 16, 0);
+  config_st(16);
+  for (int i = 0; i < 32; i += 16) {
+    for (int j = 0; j < 128; j += 64) {
+      mvin(&A[i][j], SPAD(ROW), 64, 16);
+    }
+  }
+  for (int k = 0; k < 32; k += 16) {
+    preload(SPAD(0), ACC(0), 16, 16, 16, 16);
+    compute_preloaded(SPAD(k), NONE, 16, 16, 16, 16);
+    mvout(&C[0][0], ACC(0), 16, 16);
+  }
+}
+"""
+
+
+def test_loops_that_only_load_are_swapped_if_every_row_is_loaded_once(machine: Machine) -> None:
+    kernel = lift(LOADS.replace("ROW", "8 * i + j"), machine)
+    swapped = Step.parse("reorder i").apply(kernel, machine)
+    before, now = list(trace(kernel.body)), list(trace(swapped.body))
+    assert before != now
+    assert sorted(map(str, before)) == sorted(map(str, now))
+    again = lift(LOADS.replace("ROW", "0"), machine)
+    with pytest.raises(NotApplicable):
+        Step.parse("reorder i").apply(again, machine)
+
+
+def loaded_first(kernel: Kernel, machine: Machine) -> float:
+    """Rows that are loaded before the first loop of products."""
+    first = next(n for n, s in enumerate(kernel.body) if isinstance(s, Loop) and multiplies(s))
+    return estimate(kernel.with_body(kernel.body[:first]), machine).loaded_rows
+
+
 def test_a_result_that_fits_local_memory_stays_there(machine: Machine) -> None:
     kernel = simplify(lift(gemm(96, 112, 64), machine))
     _, (steps, result), *_ = overlapped_sequences(kernel, machine, TECHNIQUES)
@@ -79,6 +137,21 @@ def test_moves_are_distributed_although_the_last_tile_is_partial(
     for number, technique in enumerate(techniques):
         if technique.startswith("pipeline"):
             assert techniques[number + 1] == "interleave"
+
+
+@pytest.mark.parametrize("shape", [(152, 136, 92), (250, 330, 200)])
+def test_distributed_moves_of_partial_tiles_are_expected_to_take_as_long_as_before(
+    machine: Machine, shape: tuple[int, int, int]
+) -> None:
+    """The number of moves in an iteration depends on several loops with many iterations."""
+    start = simplify(lift(gemm(*shape), machine))
+    for steps, _ in overlapped_sequences(start, machine, TECHNIQUES):
+        kernel = start
+        for step in steps:
+            before, kernel = kernel, step.apply(kernel, machine)
+            if step.technique == "interleave":
+                moved = estimate(kernel, machine).moves, estimate(before, machine).moves
+                assert moved[0] < 1.25 * moved[1], step
 
 
 def multiplies(loop: Loop) -> bool:

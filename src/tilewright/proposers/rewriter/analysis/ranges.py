@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from tilewright.proposers.rewriter.expr import (
     Bounds,
@@ -38,6 +38,7 @@ from tilewright.proposers.rewriter.ir import (
 )
 
 Env: TypeAlias = Mapping[str, Bounds]
+_Item = TypeVar("_Item")
 
 
 def entered(env: Env, loop: Loop) -> Env:
@@ -135,22 +136,36 @@ def mean_trips(loop: Loop, above: Body) -> float:
 
 
 def _values(expr: Expr, above: Body) -> list[int]:
-    """The value in each iteration of the enclosing loops; empty if their number varies or is
-    large."""
-    named = [s for s in loops_in(above) if s.var in expr.names()]
-    if math.prod(trips(s, env_of(above))[1] for s in named) > MOST_VALUES:
-        return []
-    values = [expr]
-    for loop in reversed(named):
-        if not (loop.lower.is_const and loop.upper.is_const):
+    """The value in each iteration of the enclosing loops, or in some of them if they are many;
+    empty if bounds are unknown."""
+    names, named = set(expr.names()), list[Loop]()
+    for loop in reversed(loops_in(above)):
+        if loop.var in names:
+            named.insert(0, loop)
+            names |= loop.lower.names() | loop.upper.names()
+    points: list[dict[str, Expr]] = [{}]
+    for loop in named:
+        lower = [loop.lower.substituted(p) for p in points]
+        upper = [loop.upper.substituted(p) for p in points]
+        if not all(e.is_const for e in (*lower, *upper)):
             return []
-        steps = range(loop.lower.const, loop.upper.const, loop.step)
-        values = [v.substituted({loop.var: Expr(n)}) for v in values for n in steps]
+        points = [
+            {**point, loop.var: Expr(n)}
+            for point, low, high in zip(points, lower, upper, strict=True)
+            for n in _some(range(low.const, high.const, loop.step), MOST_VALUES)
+        ]
+        points = list(_some(points, MOST_VALUES))
+    values = [expr.substituted(point) for point in points]
     return [v.const for v in values] if all(v.is_const for v in values) else []
 
 
-MOST_VALUES = 256
-"""Maximum number of values of an expression that are averaged."""
+def _some(items: Sequence[_Item], most: int) -> Sequence[_Item]:
+    """The items, or evenly spaced ones if they are more than twice as many as `most`."""
+    return items[:: max(1, len(items) // most)]
+
+
+MOST_VALUES = 128
+"""Approximate maximum number of values of an expression that are averaged."""
 
 
 def loops_in(above: Body) -> list[Loop]:

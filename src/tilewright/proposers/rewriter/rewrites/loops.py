@@ -38,7 +38,12 @@ def interchange(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
     iterations. Legal if iterations of both loops are independent, neither bound uses the other
     variable, and no product keeps an operand that another iteration latched.
     """
-    inner = [s for s in loop.body if isinstance(s, Loop) and not _loads_only((s,), machine)]
+    only_loads = _loads_only(loop.body, machine)
+    inner = [
+        s
+        for s in loop.body
+        if isinstance(s, Loop) and (only_loads or not _loads_only((s,), machine))
+    ]
     if len(inner) != 1 or has_opaque(loop.body):
         raise NotApplicable(f"loop {loop.var} does not contain exactly one loop")
     position = loop.body.index(inner[0])

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from tilewright.proposers.rewriter.analysis.buffers import find_buffers
 from tilewright.proposers.rewriter.analysis.ranges import labelled_loops, trips
+from tilewright.proposers.rewriter.ir import Kernel
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.planning.overlapped.extending import Made, first_way, with_steps
 from tilewright.proposers.rewriter.planning.overlapped.queries import (
     cycles_of_product,
+    has_unit,
     label_around_products,
+    label_inside,
     loop_of_products,
     loops_around,
     products_in_iteration,
@@ -45,6 +48,42 @@ def load_ahead(made: Made, machine: Machine, name: str, tile: str) -> Made:
     loop = next(s for label, s, _ in labelled_loops(made[1].body) if label == around[0])
     after = first_way(ways, made, machine)
     return _distributed(after, machine, loop.var) if after is not made else made
+
+
+def load_first_tile_late(made: Made, machine: Machine, tile: str) -> Made:
+    """The first tile is peeled off, and its data are loaded in parts, one iteration before their
+    use. Unchanged if no loads can be moved.
+
+    The first products then wait for the first part only.
+    """
+    label = label_around_products(made[1], machine, tile)
+    peeled = after = with_steps((Step("peel", (label, "first")),), made, machine)
+    if peeled is made:
+        return made
+    moved = True
+    while moved:
+        moved = False
+        for label in _loads_before_products(after[1], machine):
+            ways: list[tuple[Step, ...]] = [(Step("stagger", (label,)),)]
+            inside = label_inside(after[1], label)
+            if inside is not None:
+                ways.append((Step("reorder", (label,)), Step("stagger", (inside,))))
+            later = first_way(ways, after, machine)
+            if later is not after:
+                after, moved = later, True
+                break
+    return made if after is peeled else after
+
+
+def _loads_before_products(kernel: Kernel, machine: Machine) -> list[str]:
+    """The outermost loops that only load, before the first loop of products."""
+    found: list[str] = []
+    for label, loop, above in labelled_loops(kernel.body):
+        if has_unit(loop, machine, "execute"):
+            break
+        if not above:
+            found.append(label)
+    return found
 
 
 def _distributed(made: Made, machine: Machine, variable: str) -> Made:

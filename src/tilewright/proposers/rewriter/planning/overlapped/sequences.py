@@ -31,7 +31,11 @@ from tilewright.proposers.rewriter.planning.overlapped.loops import (
     merge_tile_loops,
     unroll_products,
 )
-from tilewright.proposers.rewriter.planning.overlapped.moves import delay_stores, load_ahead
+from tilewright.proposers.rewriter.planning.overlapped.moves import (
+    delay_stores,
+    load_ahead,
+    load_first_tile_late,
+)
 from tilewright.proposers.rewriter.planning.overlapped.queries import (
     has_unit,
     loaded_buffers,
@@ -48,6 +52,8 @@ TECHNIQUES = frozenset(
     )
 )
 """The techniques in these sequences. `pipeline-nest` belongs to `pipeline`."""
+LATE = frozenset(("peel", "reorder", "stagger"))
+"""The techniques that load the data of the first tile among its products."""
 FIRST_TILES = 4
 """Ways to enlarge tiles that may be enlarged a second time."""
 TILES = 4
@@ -65,6 +71,10 @@ def overlapped_sequences(kernel: Kernel, machine: Machine, offered: Set[str]) ->
     begun = first_place(((), kernel), machine, "overwrite")
     tiled = [_overlapped(tiles, machine) for tiles in _tiled(begun, machine)[:1]]
     yield from tiled
+    for tiles, made in zip(_tiled(begun, machine), tiled, strict=False):
+        late = _overlapped(tiles, machine, late=offered >= LATE)
+        if late[0] != made[0]:
+            yield late
     whole = _whole_result(begun, machine)
     if whole is not None:
         yield whole
@@ -113,8 +123,11 @@ def _tiled(start: Made, machine: Machine) -> list[Made]:
     return [*once[:1], *best[: TILES - len(once[:1])], *once[1:], *best[TILES:]]
 
 
-def _overlapped(made: Made, machine: Machine) -> Made:
-    """The kernel with these tiles in which all moves overlap the products."""
+def _overlapped(made: Made, machine: Machine, *, late: bool = False) -> Made:
+    """The kernel with these tiles in which all moves overlap the products.
+
+    With `late`, the data of the first tile are also loaded among its products.
+    """
     made = merge_tile_loops(made, machine)
     made = share_loads(made, machine)
     made = keep_resident(made, machine)
@@ -127,7 +140,8 @@ def _overlapped(made: Made, machine: Machine) -> Made:
     for name in loaded_buffers(made[1], machine):
         made = load_ahead(made, machine, name, tile)
     made = unroll_products(made, machine, tile)
-    return first_place(_written_out(made, machine), machine, "pack")
+    made = first_place(_written_out(made, machine), machine, "pack")
+    return load_first_tile_late(made, machine, tile) if late else made
 
 
 def _written_out(made: Made, machine: Machine) -> Made:
