@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from byte_model import convolution_is_right
 from kernel_model import gemm, gemm_is_right, trace
@@ -187,6 +189,15 @@ def test_weights_that_do_not_fit_are_loaded_ahead_over_all_loops(machine: Machin
     assert techniques.count("pipeline-nest") == 1
     assert techniques[-2:] == ["unroll", "pack"]
     assert estimate(result, machine).total < 0.3 * estimate(kernel, machine).total
+
+
+def test_zeros_are_not_moved_for_any_of_several_products(machine: Machine) -> None:
+    folder = Path(__file__).parents[2] / "fixtures" / "foreign_folders" / "attention_tiles"
+    kernel = Step("raise").apply(read((folder / "kernel.c").read_text(), machine), machine)
+    assert emit(kernel).count("(0, ACC(") == 2
+    for steps, result in overlapped_sequences(kernel, machine, TECHNIQUES):
+        assert [s.technique for s in steps].count("overwrite") == 2
+        assert "(0, ACC(" not in emit(result)
 
 
 def test_without_one_of_the_techniques_there_are_no_sequences(machine: Machine) -> None:

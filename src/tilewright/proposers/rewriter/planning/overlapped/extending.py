@@ -25,6 +25,13 @@ def first_place(made: Made, machine: Machine, technique: str) -> Made:
     return first_way((((s,) for s in steps_for(made[1], machine, technique))), made, machine)
 
 
+def all_places(made: Made, machine: Machine, technique: str) -> Made:
+    """A technique at one place after another, as long as it applies to one."""
+    while (after := first_place(made, machine, technique)) is not made:
+        made = after
+    return made
+
+
 def first_way(ways: Iterable[tuple[Step, ...]], made: Made, machine: Machine) -> Made:
     """The first of several ways that applies; the unchanged sequence if none does."""
     return next((a for way in ways if (a := with_steps(way, made, machine)) is not made), made)

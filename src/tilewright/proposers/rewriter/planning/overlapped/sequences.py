@@ -17,6 +17,7 @@ from tilewright.proposers.rewriter.ir import Kernel
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.planning.overlapped.extending import (
     Made,
+    all_places,
     each_place,
     first_place,
     with_steps,
@@ -68,7 +69,7 @@ def overlapped_sequences(kernel: Kernel, machine: Machine, offered: Set[str]) ->
     available."""
     if not offered >= TECHNIQUES:
         return
-    begun = first_place(((), kernel), machine, "overwrite")
+    begun = all_places(((), kernel), machine, "overwrite")
     tiled = [_overlapped(tiles, machine) for tiles in _tiled(begun, machine)[:1]]
     yield from tiled
     for tiles, made in zip(_tiled(begun, machine), tiled, strict=False):
