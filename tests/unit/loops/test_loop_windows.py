@@ -34,10 +34,19 @@ KEPT = {
         "k++) s += a * A[k][i]; Y[i] = s; a = X[i]; }",
     ),
 }
+OTHER_VALUES_BEFORE = [
+    (0, f"float a = X[1], b = X[1]; for (int i = 0; i < 22; i++) {{ {BODY} }}"),
+    (0, f"float a = 0.0f, b = X[1]; for (int i = 0; i < 22; i++) {{ {BODY} }}"),
+    (0, f"float a = X[0], b = X[1]; b = X[2]; for (int i = 0; i < 22; i++) {{ {BODY} }}"),
+    (0, "float a = 0.0f; for (int i = 1; i < 20; i++) { Y[i] = X[i] - a; a = X[i]; } Y[0] = a;"),
+    (
+        1,
+        "float a = X[0]; for (int r = 0; r < 4; r++) for (int i = 1; i < 22; i++) { Z[r][i] = a; "
+        "a = X[i]; }",
+    ),
+]
 NOT_KEPT = [
-    f"float a = X[1], b = X[1]; for (int i = 0; i < 22; i++) {{ {BODY} }}",
-    f"float a = 0.0f, b = X[1]; for (int i = 0; i < 22; i++) {{ {BODY} }}",
-    f"float a = X[0], b = X[1]; b = X[2]; for (int i = 0; i < 22; i++) {{ {BODY} }}",
+    "float a = 0.0f; for (int i = 1; i < 2; i++) { Y[i] = X[i] - a; a = X[i]; }",
     f"float a = X[0]; int b = (int)X[1]; for (int i = 0; i < 22; i++) {{ {BODY} }}",
     "double a = X[0]; for (int i = 1; i < 22; i++) { Y[i] = X[i] - a * 0.1; a = X[i]; }",
     "float a = X[0]; for (int i = 1; i < 22; i++) { int c = X[i]; Y[i] = a; a = c; }",
@@ -45,8 +54,6 @@ NOT_KEPT = [
     "float a = X[0]; for (int i = 1; i < 22; i++) { float c = X[i]; c = 2.0f; Y[i] = a; a = c; }",
     "float a = Y[0]; for (int i = 1; i < 22; i++) { float c = Y[i]; Y[i] = a + c; a = c; }",
     "float a = X[0]; for (int i = 1; i < 22; i++) { Y[i] = a; if (Y[i] > 0.0f) a = X[i]; }",
-    "float a = X[0]; for (int r = 0; r < 4; r++) for (int i = 1; i < 22; i++) { Z[r][i] = a; "
-    "a = X[i]; }",
     "float a = X[0]; for (int i = 2; i < 22; i += 2) { Y[i] = a; a = X[i]; }",
 ]
 
@@ -70,3 +77,27 @@ def test_what_is_not_an_element_of_an_earlier_iteration_stays(text: str) -> None
     for number in range(len(loops(kernel))):
         with pytest.raises(NotApplicableError):
             roll(kernel, number)
+
+
+@pytest.mark.parametrize(("number", "text"), OTHER_VALUES_BEFORE)
+def test_the_first_iterations_read_what_the_variables_held_before(number: int, text: str) -> None:
+    start = parse(f"{HEAD} {{ {text} }}")
+    kernel = roll(start, number)
+    assert parse(emit(kernel)) == kernel
+    vectors = vectorise(kernel, number + 1, 4)
+    for array, expected in outputs(start, 4).items():
+        np.testing.assert_allclose(outputs(kernel, 4)[array], expected, rtol=1e-12)
+        np.testing.assert_allclose(outputs(vectors, 4)[array], expected, rtol=1e-12)
+
+
+def test_whole_numbers_are_read_again_too() -> None:
+    source = (
+        "void kernel(const int16_t X[24], int16_t Y[24]) { int16_t a = 0, b = 0; "
+        "for (int i = 0; i < 24; i++) { int16_t c = X[i]; Y[i] = a + 2 * b + c; a = b; b = c; } }"
+    )
+    kernel = roll(parse(source), 0)
+    assert "Y[i] = X[i - 2] + 2 * X[i - 1] + c;" in emit(kernel)
+    np.testing.assert_array_equal(outputs(kernel, 2)["Y"], outputs(parse(source), 2)["Y"])
+    other = source.replace("int16_t a", "int32_t a")
+    with pytest.raises(NotApplicableError):
+        roll(parse(other), 0)

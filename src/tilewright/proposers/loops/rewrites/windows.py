@@ -10,7 +10,8 @@ After::
     float a = X[0], b = X[1];
     for (int i = 0; i < 62; i++) { float c = X[i + 2]; Y[i] = X[i] + X[i + 1] + c; }
 
-The iterations no longer depend on one another, so that they can become vectors.
+The iterations no longer depend on one another, so that they can become vectors. If the variables
+begin with other values, such as 0, the first iterations stay as they are.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dataclasses import replace
 
 from tilewright.proposers.loops.analysis.changes import (
     NotApplicableError,
+    array_types,
     set_by,
     visible_types,
 )
@@ -54,35 +56,45 @@ def without_window(kernel: Kernel, number: int) -> Kernel:
     if not kept or loop.step != 1 or loop.threads > 1 or not loop.trips:
         raise NotApplicableError("the loop keeps no elements for later iterations")
     before = _values_before(loop, kernel)
-    for name, element in kept.items():
-        if not _same(before.get(name), _at(element, loop, Number(str(loop.first)))):
-            raise NotApplicableError(f"{name} begins with another element")
+    first = loop.first
+    if not all(
+        _same(before.get(name), _at(element, loop, Number(str(first))))
+        for name, element in kept.items()
+    ):
+        first += len(kept)  # by then, each variable holds an element that the loop has read
+    if first >= loop.last:
+        raise NotApplicableError("variables begin with other elements, and the loop is too short")
     body = tuple(
         changed_in(s, lambda e: kept.get(e.name, e) if isinstance(e, Var) else e)
         for s in loop.body
         if not (isinstance(s, Assign) and isinstance(s.target, Var) and s.target.name in kept)
     )
     # What a variable holds after the last iteration is what the next iteration would read.
+    # The first iterations of the next run of the loop read it too.
+    again = first > loop.first and len(path_to(loop, kernel.body)) > 1
     end = Number(str(loop.first + loop.trips))
     after = [
         Assign(Var(name), _at(element, loop, end))
         for name, element in kept.items()
-        if _is_read_outside(name, loop, kernel)
+        if again or _is_read_outside(name, loop, kernel)
     ]
-    return with_loop(kernel, number, (replace(loop, body=body), *after))
+    early = [replace(loop, last=first)] if first > loop.first else []
+    return with_loop(kernel, number, (*early, replace(loop, first=first, body=body), *after))
 
 
 def _kept(loop: For, kernel: Kernel, types: Mapping[str, Type]) -> dict[str, Element]:
-    """For each float that holds an element of an earlier iteration, this element.
+    """For each variable that holds an element of an earlier iteration, this element.
 
     `types` are the types of the variables that are visible at the beginning of the loop.
     """
     assigned = {s.target for s in statements(loop.body) if isinstance(s, Assign)}
+    arrays = array_types(kernel)
     holds: dict[str, Element] = {}
     for statement in loop.body:
         if isinstance(statement, Declare) and _is_fixed(statement.value, loop, kernel):
             assert isinstance(statement.value, Element)
-            if statement.type == "float" and Var(statement.name) not in assigned:
+            same = statement.type == arrays[statement.value.array]
+            if same and Var(statement.name) not in assigned:
                 holds[statement.name] = statement.value
     found: dict[str, Element] = {}
     moves = [s for s in loop.body if isinstance(s, Assign) and isinstance(s.target, Var)]
@@ -90,19 +102,18 @@ def _kept(loop: For, kernel: Kernel, types: Mapping[str, Type]) -> dict[str, Ele
         assert isinstance(move.target, Var)
         name, value = move.target.name, move.value
         element = holds.get(value.name) if isinstance(value, Var) else value
-        if types.get(name) != "float" or not _is_fixed(element, loop, kernel):
+        if not isinstance(element, Element) or not _is_fixed(element, loop, kernel):
             continue
-        if not _is_last(name, move, loop):
+        if types.get(name) != arrays[element.array] or not _is_last(name, move, loop):
             continue
-        assert isinstance(element, Element)
         earlier = Binary("-", Var(loop.variable), Number("1"))
         found[name] = holds[name] = _at(element, loop, earlier)
     return found
 
 
 def _is_fixed(value: Expr | None, loop: For, kernel: Kernel) -> bool:
-    """Whether a value is a float of an input, at a place that depends on loops only."""
-    inputs = {p.name for p in kernel.parameters if p.constant and p.type == "float"}
+    """Whether a value is an element of an input, at a place that depends on loops only."""
+    inputs = {p.name for p in kernel.parameters if p.constant}
     if not isinstance(value, Element) or value.array not in inputs:
         return False
     around = {o.variable for o in path_to(loop, kernel.body)}
