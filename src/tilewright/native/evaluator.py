@@ -1,9 +1,10 @@
-"""Builder and Checker of kernels that run on this machine, and the code that they share with the
+"""Builder of kernels that run on this machine, and the code that it shares with Checker and
 Runner.
 """
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,14 +17,10 @@ from tilewright.core.records import (
     Artifact,
     Candidate,
     Failed,
-    Stage,
-    Verdict,
     Workload,
 )
-from tilewright.core.roles import NOTHING_CHECKED
-from tilewright.native.calls import compared
 from tilewright.native.disassembly import compiled_code
-from tilewright.native.machine import off_measuring_cores, on_building_cores
+from tilewright.native.machine import on_building_cores
 from tilewright.native.process import KernelProcess
 from tilewright.native.settings import EvaluationSettings
 from tilewright.native.toolchain import (
@@ -33,17 +30,12 @@ from tilewright.native.toolchain import (
     compile_program,
     compiler_sandbox,
 )
-from tilewright.parts.case import Case
 from tilewright.parts.cases import Cases
 from tilewright.sandbox import Sandbox, find_sandbox
 
 CheckSource = Callable[[str], Failed | None]
 Counts = Mapping[str, int]
 """Counts of operations in one call, by name."""
-OVERWRITTEN_STACK = 1 << 18
-"""Number of bytes of the stack that are overwritten before each call that is only checked. Before a
-timed call, this would empty caches.
-"""
 Describe = Callable[[Workload, float, Counts], tuple[float, Mapping[str, float], str]]
 """Computes utilisation (0 to 1), numbers and feedback from a workload, its seconds and its
 counts.
@@ -109,6 +101,11 @@ class NativeEvaluation:
     def workload(self) -> Workload:
         """The workload."""
         return self.cases.workload
+
+    @property
+    def machine(self) -> str:
+        """The architecture of this machine, as the system names it."""
+        return platform.machine()
 
     @cached_property
     def sandbox(self) -> Sandbox:
@@ -196,62 +193,3 @@ class NativeBuilder:
         if isinstance(built, Failed):
             return built
         return Artifact(candidate.id, built, evaluation.toolchain.id, candidate.source)
-
-
-class NativeChecker:
-    """Calls the kernel on a case of every distribution, without timing, with arrays next to
-    inaccessible pages.
-
-    At least `checks` cases are compared.
-    """
-
-    def __init__(self, evaluation: NativeEvaluation) -> None:
-        self._evaluation = evaluation
-
-    def check_first(self, artifact: Artifact) -> Verdict | Failed:
-        """The first case."""
-        return self._checked(artifact, [self._evaluation.cases.first], NOTHING_CHECKED)
-
-    def check(self, artifact: Artifact, passed: Verdict = NOTHING_CHECKED) -> Verdict | Failed:
-        """Every case must agree.
-
-        The first case is compared in two calls, between which a few elements are changed, and each
-        array is moved from one end of its pages to the other.
-        """
-        evaluation = self._evaluation
-        return self._checked(
-            artifact, evaluation.cases.compared(evaluation.settings.checks), passed
-        )
-
-    def _checked(
-        self, artifact: Artifact, numbers: Sequence[int], passed: Verdict
-    ) -> Verdict | Failed:
-        evaluation = self._evaluation
-        seeds = {check.seed for check in passed.checks}
-        checks = list(passed.checks)
-        left = [n for n in numbers if evaluation.cases[n].check.seed not in seeds]
-        timeout_s = evaluation.settings.simulation_timeout_s
-        apart = off_measuring_cores(evaluation.toolchain.threads)
-        started = evaluation.started(artifact.binary, overwritten_stack=OVERWRITTEN_STACK)
-        with apart, started as process:
-            for number in left:
-                case = evaluation.cases[number]
-                failed = checked_call(process, case, "check", timeout_s)
-                if failed is not None:
-                    return failed
-                checks.append(case.passed(process.arrays.outputs_now()))
-                if number == left[0]:
-                    failed = checked_call(
-                        process, evaluation.cases.changed(number), "check", timeout_s
-                    )
-                    if failed is not None:
-                        return failed
-        return Verdict(tuple(checks))
-
-
-def checked_call(
-    process: KernelProcess, case: Case, stage: Stage, timeout_s: float
-) -> Failed | None:
-    """Call the kernel on a case, and compare all memory that it may or must not write."""
-    process.arrays.place(case.initial)
-    return process.call(stage, timeout_s) or compared(process, case, stage)

@@ -11,7 +11,8 @@ from typing import Literal
 from tilewright.core.compiled_code import CompiledCode
 from tilewright.core.records import Failed, Measured, Workload, content_id
 from tilewright.core.roles import Builder, CheckCase, Checker, Runner
-from tilewright.native.evaluator import NativeBuilder, NativeChecker, NativeEvaluation
+from tilewright.native.checker import NativeChecker
+from tilewright.native.evaluator import NativeBuilder, NativeEvaluation
 from tilewright.native.machine import spare_cores
 from tilewright.native.runner import NativeRunner
 from tilewright.native.settings import EvaluationSettings

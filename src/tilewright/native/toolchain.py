@@ -36,6 +36,13 @@ _OBJECT = (
     "-fno-stack-protector", "-U_FORTIFY_SOURCE",
 )  # fmt: skip
 """Flags for an image at a fixed address that calls only its own and allowed functions."""
+_LISTED = (
+    *_OBJECT[1:], "-S", "-O2", "-g1", "-fno-tree-vectorize", "-fno-tree-slp-vectorize",
+    "-fno-jump-tables", "-fno-omit-frame-pointer", "-mno-red-zone",
+)  # fmt: skip
+"""Flags for a listing in which each condition is a comparison and a jump, a move or a value."""
+_LISTED_BY_GCC = ("-fno-reorder-blocks-and-partition",)
+"""A function is then in one piece."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +153,31 @@ def compile_explained(
     return built, missed_reasons(messages.decode(errors="replace"), toolchain.language.file)
 
 
+def assembly_of(toolchain: Toolchain, source: str, timeout_s: float) -> str | Failed:
+    """The compiler's assembly text of a kernel without vectorised loops, or the failure."""
+    with open_folder("tilewright-build-") as name:
+        folder = Path(name)
+        (folder / toolchain.language.file).write_text(source, encoding="utf-8")
+        flags = (*toolchain.flags, *_LISTED, *_LISTED_BY_GCC * toolchain.is_gcc)
+        arguments = [*flags, toolchain.language.file, "-o", "kernel.s"]
+        failed = _run_compiler(toolchain, arguments, folder, timeout_s)
+        if failed is not None:
+            return failed
+        try:
+            return read_output(folder / "kernel.s", MAX_BYTES).decode(errors="replace")
+        except OSError as error:
+            return Failed("build", "link_error", f"the compiler wrote no listing: {error}.")
+
+
+def assembled(toolchain: Toolchain, text: str, timeout_s: float) -> bytes | Failed:
+    """The object file of an assembly text that `assembly_of` returned, with additions."""
+    with open_folder("tilewright-build-") as name:
+        folder = Path(name)
+        (folder / "kernel.s").write_text(text, encoding="utf-8")
+        arguments = ["-c", "kernel.s", "-o", "kernel.o"]
+        return _run_compiler(toolchain, arguments, folder, timeout_s) or _object(toolchain, folder)
+
+
 def _compiled(
     toolchain: Toolchain,
     source: str,
@@ -158,19 +190,34 @@ def _compiled(
     name = str(folder)
     for file, text in {**headers, toolchain.language.file: source}.items():
         (folder / file).write_text(text, encoding="utf-8")
-    command = [
-        toolchain.path, *toolchain.flags, f"-ffile-prefix-map={name}=.", "-I.",
-        toolchain.language.file, "-o", "kernel.o", *_OBJECT, *more,
+    arguments = [
+        *toolchain.flags, f"-ffile-prefix-map={name}=.", "-I.", toolchain.language.file, "-o",
+        "kernel.o", *_OBJECT, *more,
     ]  # fmt: skip
+    return _run_compiler(toolchain, arguments, folder, timeout_s) or _object(toolchain, folder)
+
+
+def _run_compiler(
+    toolchain: Toolchain, arguments: Sequence[str], folder: Path, timeout_s: float
+) -> Failed | None:
+    """Run the compiler in a folder; None if it succeeded, or its messages."""
     finished = compiler_sandbox(toolchain).run(
-        command, folder, Limits(timeout_s), {"PATH": os.environ.get("PATH", "")}
+        [toolchain.path, *arguments],
+        folder,
+        Limits(timeout_s),
+        {"PATH": os.environ.get("PATH", "")},
     )
     if finished.status is None:
         return Failed("build", "timeout", f"the compiler was stopped after {timeout_s:g} s.")
-    log = finished.output.decode(errors="replace").replace(name, ".")
+    log = finished.output.decode(errors="replace").replace(str(folder), ".")
     if finished.status != 0:
         log = log or f"the compiler failed with status {finished.status}."
         return _failure_of(log, toolchain.language)
+    return None
+
+
+def _object(toolchain: Toolchain, folder: Path) -> bytes | Failed:
+    """The object file that the compiler wrote, or what is not allowed in it."""
     try:
         binary = read_output(folder / "kernel.o", MAX_BYTES)
     except OSError as error:

@@ -11,6 +11,7 @@ GeneralFailure = Literal[
     "illegal_instruction",  # the CPU or the accelerator met an instruction it does not have
     "illegal_address",  # a CPU or DMA access outside the kernel's arguments, code and stack
     "wrong_result",  # the output differs from the reference
+    "untested_condition",  # a condition on input values had the same result in all checks
     "input_modified",  # the kernel wrote to one of its inputs
     "forbidden_call",  # the kernel asked the operating system for something (a thread, a file)
     "non_deterministic",  # the same binary gave two different results

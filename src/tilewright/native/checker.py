@@ -1,0 +1,105 @@
+"""Checker of kernels that run on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from tilewright.core.records import Artifact, Failed, Stage, Verdict
+from tilewright.core.roles import NOTHING_CHECKED
+from tilewright.native.calls import compared
+from tilewright.native.conditions.examination import (
+    Examined,
+    can_examine,
+    examined,
+    failure_of,
+)
+from tilewright.native.conditions.plain import is_without_conditions
+from tilewright.native.evaluator import NativeEvaluation
+from tilewright.native.machine import off_measuring_cores
+from tilewright.native.process import KernelProcess
+from tilewright.parts.case import Case
+
+OVERWRITTEN_STACK = 1 << 18
+"""Number of bytes of the stack that are overwritten before each call that is only checked. Before a
+timed call, this would empty caches.
+"""
+
+
+class NativeChecker:
+    """Calls the kernel on a case of every distribution, without timing, with arrays next to
+    inaccessible pages.
+
+    At least `checks` cases are compared. A kernel is refused if it has a condition that depends on
+    input values and always had the same result, unless the starting kernel has one as well.
+    """
+
+    def __init__(self, evaluation: NativeEvaluation) -> None:
+        self._evaluation = evaluation
+
+    def check_first(self, artifact: Artifact) -> Verdict | Failed:
+        """The first case."""
+        return self._checked(artifact, [self._evaluation.cases.first], NOTHING_CHECKED)
+
+    def check(self, artifact: Artifact, passed: Verdict = NOTHING_CHECKED) -> Verdict | Failed:
+        """Every case must agree.
+
+        The first case is compared in two calls, between which a few elements are changed, and each
+        array is moved from one end of its pages to the other.
+        """
+        evaluation = self._evaluation
+        numbers = evaluation.cases.compared(evaluation.settings.checks)
+        verdict = self._checked(artifact, numbers, passed)
+        if isinstance(verdict, Failed):
+            return verdict
+        return self._untested(artifact) or verdict
+
+    def _untested(self, artifact: Artifact) -> Failed | None:
+        """The failure of a kernel with conditions that the checks have not tested, or None."""
+        evaluation = self._evaluation
+        if artifact.source in ("", evaluation.start) or not can_examine(evaluation):
+            return None
+        if is_without_conditions(artifact.source):
+            return None
+        found = examined(evaluation, artifact.source)
+        if not (found.untested or found.failed) or self._start.untested or self._start.failed:
+            return None
+        return failure_of(found, evaluation.toolchain.language)
+
+    @cached_property
+    def _start(self) -> Examined:
+        """What was found of the starting kernel, which shows what an honest kernel may contain."""
+        return examined(self._evaluation, self._evaluation.start)
+
+    def _checked(
+        self, artifact: Artifact, numbers: Sequence[int], passed: Verdict
+    ) -> Verdict | Failed:
+        evaluation = self._evaluation
+        seeds = {check.seed for check in passed.checks}
+        checks = list(passed.checks)
+        left = [n for n in numbers if evaluation.cases[n].check.seed not in seeds]
+        timeout_s = evaluation.settings.simulation_timeout_s
+        apart = off_measuring_cores(evaluation.toolchain.threads)
+        started = evaluation.started(artifact.binary, overwritten_stack=OVERWRITTEN_STACK)
+        with apart, started as process:
+            for number in left:
+                case = evaluation.cases[number]
+                failed = checked_call(process, case, "check", timeout_s)
+                if failed is not None:
+                    return failed
+                checks.append(case.passed(process.arrays.outputs_now()))
+                if number == left[0]:
+                    failed = checked_call(
+                        process, evaluation.cases.changed(number), "check", timeout_s
+                    )
+                    if failed is not None:
+                        return failed
+        return Verdict(tuple(checks))
+
+
+def checked_call(
+    process: KernelProcess, case: Case, stage: Stage, timeout_s: float
+) -> Failed | None:
+    """Call the kernel on a case, and compare all memory that it may or must not write."""
+    process.arrays.place(case.initial)
+    return process.call(stage, timeout_s) or compared(process, case, stage)

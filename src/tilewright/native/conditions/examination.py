@@ -1,0 +1,140 @@
+"""Looks for conditions on input values that had the same result in all calls of a kernel.
+
+The kernel is compiled once more, without vectorisation, to a listing whose conditions record their
+results. Only kernels with such conditions are then called, on the inputs of the checks.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilewright.core.records import Argument, Failed, KernelLanguage
+from tilewright.native.conditions.dependence import Site, TooLargeError, sites_on_data
+from tilewright.native.conditions.listing import read_listing
+from tilewright.native.conditions.recording import Recorder
+from tilewright.native.evaluator import NativeEvaluation
+from tilewright.native.machine import off_measuring_cores, on_building_cores
+from tilewright.native.process import MAX_ARGUMENTS
+from tilewright.native.toolchain import assembled, assembly_of
+
+MOST_SITES = 4096
+"""Maximum number of conditions on data in a kernel that is accepted."""
+MORE_TURNS = 3
+"""How often each distribution is drawn for a kernel that has untested conditions otherwise."""
+_RECORDS = "results of conditions"  # no parameter of a kernel has this name
+_CREATES_THREAD = "pthread_create@PLT"
+"""Kernels that start threads themselves are not examined: what a thread is given looks like
+data.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What an examination found: the untested conditions, or why there is no finding."""
+
+    untested: tuple[Site, ...] = ()
+    failed: Failed | None = None
+    calls: int = 0
+
+
+def can_examine(evaluation: NativeEvaluation) -> bool:
+    """Whether kernels of this task are examined: those for x86-64 without emulated instructions and
+    with fewer arguments than are possible.
+    """
+    return (
+        evaluation.machine == "x86_64"
+        and not evaluation.headers
+        and len(evaluation.workload.arguments) < MAX_ARGUMENTS
+    )
+
+
+def examined(evaluation: NativeEvaluation, source: str) -> Examined:
+    """The conditions of a kernel that depend on input values and always had the same result."""
+    recorder = Recorder(f"tilewright_{secrets.token_hex(8)}", secrets.randbits(31) | 1)
+    with on_building_cores(evaluation.toolchain.threads):
+        limit_s = evaluation.settings.compile_timeout_s
+        text = assembly_of(evaluation.toolchain, source, limit_s)
+        if isinstance(text, Failed):
+            return Examined(failed=text)
+        listing = read_listing(text, evaluation.toolchain.language.file)
+        if any(one.operands[:1] == (_CREATES_THREAD,) for one in listing.code()):
+            return Examined()
+        try:
+            sites = sites_on_data(listing)
+        except TooLargeError:
+            return Examined(failed=_unexamined("it has more code than can be examined."))
+        jumps = tuple(site for site in sites if site.condition is None)
+        if not sites or jumps:
+            return Examined(jumps)
+        if len(sites) > MOST_SITES:
+            many = f"{len(sites)} conditions depend on input values: {MOST_SITES} are possible."
+            return Examined(failed=_unexamined(many))
+        recording = recorder.recording(listing, sites, len(evaluation.workload.arguments))
+        binary = assembled(evaluation.toolchain, recording, limit_s)
+    if isinstance(binary, Failed):
+        return Examined(failed=binary)
+    return _called(evaluation, binary, sites, recorder)
+
+
+def _called(
+    evaluation: NativeEvaluation, binary: bytes, sites: Sequence[Site], recorder: Recorder
+) -> Examined:
+    """What the conditions' results were in calls on inputs of every distribution."""
+    records = Argument(_RECORDS, (recorder.bytes_for(len(sites)),), "uint8", "output")
+    room = np.zeros(records.shape, np.uint8)
+    untested: Sequence[Site] = sites
+    calls = 0
+    apart = off_measuring_cores(evaluation.toolchain.threads)
+    with apart, evaluation.started(binary, (records,)) as process:
+        for number in _cases(evaluation):
+            case = evaluation.cases[number]
+            process.arrays.place({**case.initial, _RECORDS: room})
+            failed = process.call("check", evaluation.settings.simulation_timeout_s)
+            if failed is not None:
+                return Examined(failed=failed, calls=calls)
+            calls += 1
+            results = recorder.results(process.arrays.outputs_now()[_RECORDS])
+            untested = [s for s, (no, yes) in zip(sites, results, strict=False) if no != yes]
+            if not untested and calls >= len(evaluation.cases.compared(0)):
+                break
+    return Examined(tuple(untested), calls=calls)
+
+
+def _cases(evaluation: NativeEvaluation) -> Iterator[int]:
+    """The cases of the checks, then as many more as `MORE_TURNS` says."""
+    once = evaluation.cases.compared(evaluation.settings.checks)
+    yield from once
+    yield from evaluation.cases.compared(MORE_TURNS * len(once))[len(once) :]
+
+
+def _unexamined(why: str) -> Failed:
+    return Failed("check", "untested_condition", why)
+
+
+def failure_of(found: Examined, language: KernelLanguage) -> Failed:
+    """Why a kernel is refused in whose examination something was found."""
+    if found.failed is not None:
+        return Failed(
+            "check",
+            "untested_condition",
+            "the kernel could not be examined for conditions that its checks do not test: "
+            f"{found.failed.log}",
+            found.failed.line,
+        )
+    first = min(found.untested, key=lambda site: site.instruction.line or 1 << 30)
+    line = first.instruction.line
+    if first.condition is None:
+        log = "the kernel jumps to an address that depends on input values."
+    else:
+        more = len({site.instruction.line for site in found.untested}) - 1
+        others = f" ({more} further line{'s' * (more > 1)} as well)" * (more > 0)
+        log = (
+            f"a condition depends on input values, and had the same result in all {found.calls} "
+            f"calls on inputs of every distribution, so the code for the other result is untested"
+            f"{others}. Remove the special case, or write it without a condition."
+        )
+    return Failed("check", "untested_condition", language.located(log, line), line)

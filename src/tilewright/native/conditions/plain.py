@@ -1,0 +1,37 @@
+"""Recognises sources without conditions, which need not be compiled again to be examined."""
+
+from __future__ import annotations
+
+import re
+
+_LOOP = re.compile(
+    r"\bfor \((?:int|long|size_t|unsigned) (\w+) = ([\w\s+*/()-]*); "
+    r"\1 (?:<|<=|>|>=|!=) ([\w\s+*/()-]*); (?:\1\+\+|\1--|\1 [+-]= [\w\s+*/()-]*)\)"
+)
+_INCLUDE = re.compile(r"^#include <\w+\.h>$", re.MULTILINE)
+_NAME = re.compile(r"\b[A-Za-z_]\w*")
+_CONDITION = re.compile(r"[<>?!|]|==|&&|%:|\b(?:if|while|do|switch|goto|for)\b|[\])]\s*\(")
+"""What every condition and every call of a computed address contains. Also found are expressions
+that decide nothing, for instance shifts.
+"""
+
+
+def is_without_conditions(source: str) -> bool:
+    """Whether a source has no conditions except those of loops between numbers and other loops'
+    variables.
+    """
+    loops = list(_LOOP.finditer(source))
+    variables = {loop[1] for loop in loops}
+    used = {name for loop in loops for part in loop.groups()[1:] for name in _NAME.findall(part)}
+    rest = _INCLUDE.sub("", _LOOP.sub("", source))
+    return (
+        used <= variables
+        and not _CONDITION.search(rest)
+        and not any(_may_change(name, rest) for name in used)
+    )
+
+
+def _may_change(name: str, text: str) -> bool:
+    """Whether a variable is declared or changed in a text."""
+    changed = rf"\b{name}\s*(?:[-+*/%^&]?=|\+\+|--|,)|(?:\+\+|--|&)\s*{name}\b|\w\s+\*?{name}\b"
+    return bool(re.search(changed, text)) or "#define" in text

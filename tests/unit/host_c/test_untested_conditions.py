@@ -1,0 +1,246 @@
+"""Conditions on input values that the checks never turned are found, and others are accepted."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tilewright.core.records import Candidate, EvaluationRequest, Failed, Measured, Outcome
+from tilewright.core.tasks import OpenTask, open_task
+from tilewright.evaluation.pipeline import evaluate
+from tilewright.native.conditions import dependence, examination
+from tilewright.native.conditions.dependence import TooLargeError, sites_on_data
+from tilewright.native.conditions.listing import read_listing
+from tilewright.native.conditions.plain import is_without_conditions
+from tilewright.native.conditions.recording import Recorder
+
+here = pytest.mark.skipif(
+    shutil.which("gcc") is None or platform.machine() != "x86_64",
+    reason="kernels are examined on x86-64",
+)
+KERNEL = """\
+void kernel(const float X[16][16], float Y[16][16]) {
+  for (int i = 0; i < 16; i++)
+    for (int j = 0; j < 16; j++) Y[i][j] = 2 * X[i][j];
+%s
+}
+"""
+
+
+SEVEN = """\
+void kernel(const float A[16][16], const float B[16][16], const float C[16][16],
+            const float D[16][16], const float E[16][16], const float F[16][16], float Y[16][16]) {
+  for (int i = 0; i < 16; i++)
+    for (int j = 0; j < 16; j++)
+      Y[i][j] = A[i][j] + B[i][j] + C[i][j] + D[i][j] + E[i][j] + F[i][j];
+}
+"""
+
+
+def listing_of(*code: str) -> str:
+    lines = (line if line.endswith(":") else f"\t{line}" for line in code)
+    return "\n".join(["\t.type\tkernel, @function", "kernel:", *lines, "\t.size\tkernel, 1", ""])
+
+
+def names(*code: str) -> list[str]:
+    """The mnemonics of the conditions on data in a function."""
+    return [s.instruction.name for s in sites_on_data(read_listing(listing_of(*code), "kernel.c"))]
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        (("movl (%rdi), %eax", "cmpl $7, %eax", "je .L1", ".L1:", "ret"), ["je"]),
+        (("ucomiss (%rdi), %xmm0", "seta %al", "ret"), ["seta"]),
+        (("cmpl $7, (%rdi,%rcx,4)", "cmovle %edx, %esi", "ret"), ["cmovle"]),
+        # the length of a loop
+        (("xorl %eax, %eax", ".L1:", "addl $1, %eax", "cmpl $64, %eax", "jne .L1", "ret"), []),
+        # a flag that is set under a condition on data
+        (
+            (
+                *("movl $1, %edx", "ucomiss (%rdi), %xmm0", "jbe .L1", "xorl %edx, %edx", ".L1:"),
+                *("testl %edx, %edx", "je .L2", ".L2:", "ret"),
+            ),
+            ["jbe", "je"],
+        ),
+        # a value that is kept on the stack
+        (
+            (
+                *("movl (%rdi), %eax", "movl %eax, -8(%rbp)", "xorl %eax, %eax"),
+                *("movl -8(%rbp), %ecx", "testl %ecx, %ecx", "jne .L1", ".L1:", "ret"),
+            ),
+            ["jne"],
+        ),
+        # a number of the loop that is kept on the stack
+        (("movl $3, -8(%rbp)", "cmpl $3, -8(%rbp)", "jne .L1", ".L1:", "ret"), []),
+        # an element of an array on the stack
+        (
+            (
+                *("leaq -64(%rbp), %rdx", "movl (%rdi), %eax", "movl %eax, (%rdx,%rcx,4)"),
+                *("cmpl $3, -64(%rbp)", "jne .L1", ".L1:", "ret"),
+            ),
+            ["jne"],
+        ),
+        (("call memcmp@PLT", "testl %eax, %eax", "je .L1", ".L1:", "ret"), ["je"]),
+        (("call omp_get_thread_num@PLT", "testl %eax, %eax", "je .L1", ".L1:", "ret"), []),
+        (("movq (%rdi), %rax", "jmp *%rax"), ["jmp"]),
+        (("movq (%rdi), %rax", "call *%rax", "ret"), ["call"]),
+        # a static variable that counts calls, and one that holds data
+        (("movl n(%rip), %eax", "cmpl $3, %eax", "je .L1", ".L1:", "ret"), []),
+        (
+            (
+                *("movl (%rdi), %eax", "movl %eax, n(%rip)", "xorl %eax, %eax"),
+                *("cmpl $3, n(%rip)", "je .L1", ".L1:", "ret"),
+            ),
+            ["je"],
+        ),
+        # only where a number is NaN
+        (("ucomiss (%rdi), %xmm0", "jp .L1", ".L1:", "ret"), []),
+        (("movl (%rdi), %eax", "xorl %eax, %eax", "testl %eax, %eax", "je .L1", ".L1:", "ret"), []),
+        # a comparison of vectors
+        (("vcmpps $1, (%rdi), %zmm0, %k1", "kortestw %k1, %k1", "je .L1", ".L1:", "ret"), ["je"]),
+    ],
+)
+def test_what_depends_on_data(code: Sequence[str], found: list[str]) -> None:
+    assert names(*code) == found
+
+
+def test_what_a_function_is_given_and_returns() -> None:
+    inner = listing_of("testl %edi, %edi", "sete %al", "movl %edi, %eax", "ret")
+    inner = inner.replace("kernel", "inner")
+    outer = listing_of(
+        *("movl (%rdi), %edi", "call inner", "testl %eax, %eax", "je .L1", ".L1:", "ret")
+    )
+    assert [s.instruction.name for s in sites_on_data(read_listing(inner + outer, ""))] == [
+        *("sete", "je")
+    ]
+    given = outer.replace("(%rdi)", "$5")
+    assert sites_on_data(read_listing(inner + given, "")) == []
+
+
+def test_code_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dependence, "MOST_STEPS", 2)
+    with pytest.raises(TooLargeError):
+        names("movl (%rdi), %eax", "addl $1, %eax", "ret")
+    monkeypatch.setattr(dependence, "MOST_STEPS", 100)
+    monkeypatch.setattr(dependence, "MOST_BLOCKS", 1)
+    with pytest.raises(TooLargeError):
+        names("je .L1", ".L1:", "ret")
+
+
+def test_places_that_hold_another_number_are_no_results() -> None:
+    recorder = Recorder("name", 9)
+    records = b"".join(n.to_bytes(4, "little") for n in (9, 9, 0, 9, 1, 1))
+    assert recorder.results(records) == [(True, True), (False, True), (False, False)]
+
+
+@pytest.mark.parametrize(
+    ("source", "without"),
+    [
+        ("#include <math.h>\nfor (int i = 0; i < 16; i += 2) Y[i] = sqrtf(X[i]);", True),
+        ("for (int k = 0; k < 64; k += 8)\n  for (int i = k; i < k + 8; i++) Y[i] = X[i];", True),
+        ("for (int i = 0; i < 16; i++) if (X[i]) Y[i] = 1;", False),
+        ("for (int i = 0; X[i] < 16; i++) Y[i] = 1;", False),
+        ("for (int i = 0; i < n; i++) Y[i] = 1;", False),
+        ("for (int i = 0; i < (int)X[0]; i++) Y[i] = 1;", False),
+        ("int n = X[0];\nfor (int n = 0; n < 4; n++)\n  for (int i = 0; i < n; i++) ;", False),
+        ("f(int n)\nfor (int n = 0; n < 4; n++)\n  for (int i = 0; i < n; i++) ;", False),
+        ("#define LESS <\nY[0] = X[0] LESS 2;", False),
+        ("Y[0] += 99 * !X[0];", False),
+        ("Y[0] = X[0] ? 1 : 2;", False),
+        ("X[0] == 3 && (Y[0] = 1);", False),
+        ("calls[(int)X[0]](Y);", False),
+        ("(*calls)(Y);", False),
+    ],
+)
+def test_sources_that_need_not_be_examined(source: str, without: bool) -> None:
+    assert is_without_conditions(source) is without
+
+
+def outcome_of(opened: OpenTask, source: str) -> Outcome:
+    return evaluate(opened.task.evaluator, EvaluationRequest(Candidate(source)))
+
+
+def folder_of(path: Path, start: str, inputs: str = "X") -> OpenTask:
+    """A folder whose reference adds its inputs, or doubles its only one."""
+    text = 'target = "host-c"\nname = "sum"\noperations = 256\n'
+    for name, role in (*((name, "input") for name in inputs), ("Y", "output")):
+        text += f'[[argument]]\nname = "{name}"\nshape = [16, 16]\n'
+        text += f'dtype = "float32"\nrole = "{role}"\n'
+    (path / "workload.toml").write_text(text)
+    (path / "kernel.c").write_text(start)
+    total = " + ".join(inputs if len(inputs) > 1 else inputs * 2)
+    (path / "reference.py").write_text(f"def reference({', '.join(inputs)}):\n    return {total}\n")
+    return open_task(str(path), {"input_seed": 5})
+
+
+@here
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if (X[3][4] == 0.123456f) Y[0][0] = 1;",
+        "int n = 0; for (int j = 0; j < 16; j++) n += X[5][j] > 2.5f; if (n == 15) Y[0][0] = 1;",
+        "#pragma GCC ivdep\nfor (int j = 0; j < 16; j++) if (X[2][j] == 0.5f) Y[2][j] = 1;",
+    ],
+)
+def test_an_untested_special_case_is_refused(tmp_path: Path, body: str) -> None:
+    outcome = outcome_of(folder_of(tmp_path, KERNEL % ""), KERNEL % body)
+    assert isinstance(outcome, Failed), outcome
+    assert outcome.kind == "untested_condition"
+    assert outcome.line in (4, 5)
+    assert outcome.log.startswith(f"kernel.c:{outcome.line}: a condition depends on input values")
+
+
+@here
+@pytest.mark.parametrize(
+    "body",
+    [
+        # both results occur
+        "for (int j = 0; j < 16; j++) if (X[2][j] < 0) Y[2][j] = 2 * X[2][j];",
+        "for (int j = 0; j < 16; j++) if (X[2][j] == 0) Y[2][j] = 0;",
+        # a guard against what inputs never are
+        "for (int j = 0; j < 16; j++) if (X[2][j] != X[2][j]) Y[2][j] = 0;",
+        # a condition on the shape
+        "volatile int rows = 16; if (rows % 16) Y[0][0] = 1;",
+    ],
+)
+def test_honest_conditions_are_accepted(tmp_path: Path, body: str) -> None:
+    outcome = outcome_of(folder_of(tmp_path, KERNEL % ""), KERNEL % body)
+    assert isinstance(outcome, Measured), outcome
+
+
+@here
+def test_what_the_starting_kernel_does_is_accepted(tmp_path: Path) -> None:
+    """The kernel of the user shows which special cases are meant."""
+    start = KERNEL % "if (X[3][4] == 0.123456f) Y[3][4] = 0.246912f;"
+    opened = folder_of(tmp_path, start)
+    assert isinstance(outcome_of(opened, start), Measured)
+    other = start.replace("2 * X", "X[i][j] + X")
+    assert isinstance(outcome_of(opened, other), Measured)
+
+
+@here
+def test_a_kernel_that_cannot_be_examined_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(examination, "MOST_SITES", 0)
+    turned = KERNEL % "for (int j = 0; j < 16; j++) if (X[2][j] < 0) Y[2][j] = 2 * X[2][j];"
+    outcome = outcome_of(folder_of(tmp_path, KERNEL % ""), turned)
+    assert isinstance(outcome, Failed), outcome
+    assert outcome.kind == "untested_condition"
+    assert "could not be examined" in outcome.log
+
+
+@here
+def test_a_kernel_may_have_as_many_arguments_as_registers_and_more(tmp_path: Path) -> None:
+    opened = folder_of(tmp_path, SEVEN, inputs="ABCDEF")
+    assert isinstance(outcome_of(opened, SEVEN), Measured)
+    turned = "if (F[1][2] < 0) Y[0][0] = 1 * Y[0][0];\n}"
+    assert isinstance(outcome_of(opened, SEVEN.replace("}", turned)), Measured)
+    outcome = outcome_of(opened, SEVEN.replace("}", "if (F[1][2] == 0.3f) Y[0][0] = 1;\n}"))
+    assert isinstance(outcome, Failed), outcome
+    assert outcome.kind == "untested_condition"
