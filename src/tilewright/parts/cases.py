@@ -89,8 +89,7 @@ class Cases:
         self._changed: dict[int, Case] = {}
         self._known = known_distributions(workload, problem)
         self._bytes = inputs.bytes_of(workload.arguments)
-        written = [a for a in workload.arguments if a.is_written]
-        self._expected_bytes = 8 * sum(math.prod(a.shape) for a in written)
+        self._expected_bytes = expected_bytes(workload)
 
     def __getitem__(self, number: int) -> Case:
         if number not in self._made:
@@ -238,6 +237,11 @@ class Cases:
                 if self._poisoned:
                     found[argument.name] = poison
         return found
+
+
+def expected_bytes(workload: Workload) -> int:
+    """The size of the expected outputs of one case in float64."""
+    return 8 * sum(math.prod(a.shape) for a in workload.arguments if a.is_written)
 
 
 def known_distributions(workload: Workload, problem: Problem) -> tuple[str, ...]:

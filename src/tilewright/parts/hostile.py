@@ -12,17 +12,20 @@ from tilewright.core.records import Argument
 from tilewright.core.roles import Data
 from tilewright.parts import inputs
 from tilewright.parts.case import Case
+from tilewright.parts.cases import MOST_KEPT, expected_bytes
 from tilewright.parts.element_types import c_type
 from tilewright.parts.error_tracking import TrackedArray
 from tilewright.parts.inputs import Array
-from tilewright.parts.problem import Expected
+from tilewright.parts.problem import Expected, LeavesInputs
 
 
 class OpenCase:
     """A `CheckCase` for one of a task's comparisons."""
 
     def __init__(self, case: Case, before: Callable[[], object] = lambda: None) -> None:
-        """`before` is called before expected outputs are computed; it may free those of others."""
+        """`before` is called before outputs of the reference are computed; it may free those of
+        other cases.
+        """
         self._case, self._before = case, before
         self._arguments = {a.name: a for a in case.workload.arguments}
 
@@ -50,7 +53,14 @@ class OpenCase:
         return self._as_bytes(self._case.expected)
 
     def reference(self, given: Mapping[str, Data]) -> Mapping[str, Data]:
-        """The reference's outputs for the given inputs, which may differ from those of the case."""
+        """The reference's outputs for the given inputs, which may differ from those of the case.
+
+        If the expected outputs of the case take gigabytes, they are freed first and computed again
+        when they are needed, so that two such results never exist at the same time.
+        """
+        self._before()
+        if expected_bytes(self._case.workload) > MOST_KEPT:
+            self._case.forget_expected()
         arrays = {name: self._array(name, data) for name, data in given.items()}
         return self._as_bytes(self._case.problem.reference(arrays))
 
@@ -67,7 +77,8 @@ class OpenCase:
     def _array(self, name: str, data: Data) -> Array:
         argument = self._arguments[name]
         array = np.frombuffer(data, argument.dtype).reshape(argument.shape)
-        return array if array.flags.writeable else array.copy()
+        kept = array.flags.writeable or isinstance(self._case.problem, LeavesInputs)
+        return array if kept else array.copy()
 
     def _as_bytes(self, outputs: Mapping[str, Expected]) -> Mapping[str, Data]:
         return {

@@ -144,6 +144,13 @@ class RepeatsReference(Protocol):
 
 
 @runtime_checkable
+class LeavesInputs(Protocol):
+    """A problem whose reference never writes its inputs, so that it needs no copy of them."""
+
+    leaves_inputs: bool
+
+
+@runtime_checkable
 class MeasuresErrors(Protocol):
     """A problem without a formula for numpy arrays that can nevertheless compute the error of
     float32 arithmetic.

@@ -19,6 +19,9 @@ from tilewright.sandbox.confine import DEVICES
 _NEEDED = ("kill", "tgkill", "pidfd_open", "setsid", "setpgid", "unshare")
 """System calls that this process needs to start sandboxed processes itself."""
 
+_SIZE_BYTES = 8
+"""Number of bytes that give the size of a result, before the result."""
+
 _CHOWN, _DAC_OVERRIDE, _FOWNER, _KILL, _SETGID, _SETUID = 0, 1, 3, 5, 6, 7
 _CAPABILITIES = (_CHOWN, _DAC_OVERRIDE, _FOWNER, _KILL, _SETGID, _SETUID)
 """Capabilities that root keeps, to start children as another user and to remove their files."""
@@ -71,14 +74,19 @@ def call_contained(function: Callable[[], bytes | Iterable[memoryview]]) -> byte
             contain_this_process()
             with os.fdopen(writing, "wb") as pipe:
                 found = function()
-                pipe.writelines([found] if isinstance(found, bytes) else found)
+                parts = [found] if isinstance(found, bytes) else list(found)
+                size = sum(memoryview(part).nbytes for part in parts)
+                pipe.writelines([size.to_bytes(_SIZE_BYTES), *parts])
             status = 0
         finally:  # an exception must not run the parent's code in this child process
             os._exit(status)
     try:
         os.close(writing)
         with os.fdopen(reading, "rb") as pipe:
-            data = pipe.read()
+            # With the size, gigabytes are read into memory that is allocated once.
+            data = pipe.read(int.from_bytes(pipe.read(_SIZE_BYTES)))
+    except (MemoryError, OverflowError) as error:
+        raise OSError("a contained process returned too much") from error
     finally:
         _, ended = os.waitpid(child, 0)
     if ended != 0:

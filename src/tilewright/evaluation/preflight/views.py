@@ -66,7 +66,10 @@ class View:
         self.__dict__.pop("expected", None)
 
     def without(self, name: str) -> Outputs:
-        """Correct outputs if the input `name` were all zeros."""
+        """Correct outputs if the input `name` were all zeros, which need as much memory as those of
+        this comparison.
+        """
+        self.forget()
         given = self.inputs
         changed = self.case.reference({**given, name: memoryview(bytearray(len(given[name])))})
         return {a.name: array_of(a, changed[a.name]) for a in self.arguments if a.is_written}

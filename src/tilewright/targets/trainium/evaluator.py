@@ -3,7 +3,7 @@ and model its latency."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -19,7 +19,7 @@ from tilewright.core.records import (
     Verdict,
     Workload,
 )
-from tilewright.core.roles import NOTHING_CHECKED
+from tilewright.core.roles import NOTHING_CHECKED, Data
 from tilewright.native.settings import EvaluationSettings
 from tilewright.parts.case import Case
 from tilewright.parts.cases import Cases
@@ -190,7 +190,7 @@ def _right(
     )
 
 
-def _mismatch(case: Case, outputs: dict[str, bytes], text: str) -> Failed:
+def _mismatch(case: Case, outputs: Mapping[str, Data], text: str) -> Failed:
     for argument in case.workload.arguments:
         if argument.is_written and argument.dtype.startswith(("float", "bfloat")):
             got = np.frombuffer(outputs[argument.name], argument.dtype)

@@ -14,6 +14,7 @@ import numpy as np
 
 from tilewright.core.codec import to_json
 from tilewright.core.records import Failed, FailureKind, Stage
+from tilewright.core.roles import Data
 from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.interpreter import read_answer
 from tilewright.targets.trainium.machine import Machine
@@ -100,7 +101,7 @@ class Interpretation:
         shuffle: int | None = None,
         elide_casts: bool = False,
         explain: bool = False,
-    ) -> dict[str, bytes] | Failed:
+    ) -> dict[str, Data] | Failed:
         """The bytes of each output by name, in the type of the argument.
 
         With `explain`, undefined elements of an output are a failure with the line of their cause.
@@ -135,8 +136,10 @@ class Interpretation:
             return Failed("check", "crash", f"the run ended: {answer['ended']}.")
         return self._split(data)
 
-    def _split(self, data: bytes) -> dict[str, bytes] | Failed:
-        outputs, at = {}, 0
+    def _split(self, answer: bytes) -> dict[str, Data] | Failed:
+        data = memoryview(answer)  # a part of it is no copy, which may have gigabytes
+        outputs: dict[str, Data] = {}
+        at = 0
         for argument in self.call.outputs:
             size = int(np.prod(argument.shape)) * argument_type(argument).exact.itemsize
             outputs[argument.name] = data[at : at + size]

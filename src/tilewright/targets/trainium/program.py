@@ -44,10 +44,14 @@ Language = Literal[1, 2]
 
 @dataclass(frozen=True)
 class Program:
-    """A parsed kernel. `language` is its version of NKI."""
+    """A parsed kernel. `language` is its version of NKI.
+
+    `asks_for_its_number` tells whether it may read the number of its program in a grid.
+    """
 
     tree: ast.Module
     language: Language
+    asks_for_its_number: bool
 
 
 @dataclass(frozen=True)
@@ -84,11 +88,14 @@ def parse(source: str) -> Program:
         raise KernelError("too_large", str(error)) from None
     except UnparsableError as error:
         raise KernelError("syntax", f"the source cannot be parsed: {error.__cause__}") from None
-    _check_depth(tree)
-    return Program(tree, _language(tree))
+    nodes = _nodes(tree)
+    asks = any(isinstance(n, ast.Attribute) and n.attr == "program_id" for n in nodes)
+    return Program(tree, _language(nodes), asks)
 
 
-def _check_depth(tree: ast.Module) -> None:
+def _nodes(tree: ast.Module) -> list[ast.AST]:
+    """All parts of the syntax tree, which takes long to collect for a large kernel."""
+    found: list[ast.AST] = []
     for count, (node, depth) in enumerate(with_depths(tree), 1):
         if depth > DEEPEST_SYNTAX or count > MOST_NODES:
             raise KernelError(
@@ -97,13 +104,15 @@ def _check_depth(tree: ast.Module) -> None:
                 f"{MOST_NODES:,} parts",
                 getattr(node, "lineno", None),
             )
+        found.append(node)
+    return found
 
 
-def _language(tree: ast.Module) -> Language:
+def _language(nodes: Sequence[ast.AST]) -> Language:
     """The version by its imports. Without imports, or with both, by features that only one version
     has."""
     found: set[Language] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom):
             names = [node.module or ""]
@@ -115,12 +124,12 @@ def _language(tree: ast.Module) -> Language:
     if len(found) == 1:
         return found.pop()
     older = {"load", "store", "arange", "mgrid", "load_transpose2d"}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Attribute) and node.attr in older:
             return 1
         if isinstance(node, ast.keyword) and node.arg == "mask":
             return 1
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.AugAssign) and _calls(node.value, "nc_matmul"):
             return 1
     return 2
@@ -266,11 +275,7 @@ def _entry(program: Program, frame: Frame, call: Call) -> Function:
     inputs = {a.name for a in call.inputs}
     fitting = [f for f in chosen if inputs <= {*f.parameters.names, *f.parameters.keyword_only}]
     found = named[0] if named else (fitting or chosen)[-1]
-    return _launcher(found, functions, call) if _asks_for_its_program(program.tree) else found
-
-
-def _asks_for_its_program(tree: ast.Module) -> bool:
-    return any(isinstance(n, ast.Attribute) and n.attr == "program_id" for n in ast.walk(tree))
+    return _launcher(found, functions, call) if program.asks_for_its_number else found
 
 
 def _launcher(kernel: Function, functions: Sequence[Function], call: Call) -> Function:

@@ -43,13 +43,19 @@ def is_large(kernel: Kernel) -> bool:
     return size_of(kernel) > LARGE
 
 
-def swept(kernel: Kernel, techniques: Sequence[str], cost_of: Callable[[Kernel], float]) -> Made:
-    """The kernel after the techniques that lower its cost, each applied at all places of one
-    kind."""
+def swept(
+    kernel: Kernel,
+    techniques: Sequence[str],
+    cost_of: Callable[[Kernel], float],
+    known: float | None = None,
+) -> Made:
+    """The kernel after the techniques that lower its cost, each applied at all places of one kind.
+
+    `known` is the cost of the kernel, if it was computed before."""
     steps: tuple[Step, ...] = ()
     if size_of(kernel) > LARGEST:
         return steps, kernel
-    cost = cost_of(kernel)
+    cost = cost_of(kernel) if known is None else known
     for technique in (*_SWEPT, *_SINGLY):
         for change in _changes(kernel, technique) if technique in techniques else ():
             more, after = change(kernel)

@@ -26,6 +26,8 @@ _READING = 10
 """The time to read one statement, in instructions."""
 _TOLERATED = 1.05
 """Estimates of steps that are modelled, relative to the estimate of the kernel."""
+_FAR = 2.0
+"""Estimates of complete sequences that are modelled, relative to the lowest estimate."""
 _LEAST_GAIN = 0.001
 """Part of the latency that a step must save."""
 
@@ -38,13 +40,15 @@ def polished(made: Sequence[Made], techniques: Sequence[str], latency: Latency) 
     made = [one for one in made if all(step.technique != "narrow" for step in one[0])]
     techniques = [t for t in techniques if t not in ("narrow", MASKED)]
     modelled = _Modelled(latency)
-    timed = [(modelled(kernel), number) for number, (_, kernel) in enumerate(made)]
+    limit = _FAR * min((cost_of(kernel) for _, kernel in made), default=math.inf)
+    near = [number for number, (_, kernel) in enumerate(made) if cost_of(kernel) <= limit]
+    timed = [(modelled(made[number][1]), number) for number in near]
     least, number = min(timed, default=(math.inf, 0))
     if least == math.inf:
         return None
     steps, kernel = made[number]
     if is_large(kernel):
-        more, kernel = swept(kernel, techniques, modelled)
+        more, kernel = swept(kernel, techniques, modelled, least)
         return (*steps, *more), kernel
     tried = set[str]()
     while (better := _better(kernel, least, techniques, tried, modelled)) is not None:

@@ -26,6 +26,7 @@ class ProductProblem(FormulaProblem):
     """
 
     distributions = ("mixed",)
+    leaves_inputs = True
     _SCALES = (1.0, 2.0**18, 1e-3, 1.0, 1.0, 1.0)
     """The largest scale is beyond the range of float16, which bfloat16 has."""
 
