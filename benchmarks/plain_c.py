@@ -254,6 +254,26 @@ KERNELS |= {
         "    return (z - m) / np.sqrt(((z - m) ** 2).mean(axis=1, keepdims=True) + 1e-5) * g + b",
     ),
 }  # fmt: skip
+KERNELS |= {
+    "dgemm_strided": (
+        "[a in 128 160 float64] [b in 160 192 float64] [c out 128 192 float64]", 128 * 160 * 192,
+        "return 1.5 * (a @ b)",
+    ),
+    "mlp_params": (
+        "[x in 96 256] [w in 192 256] [b in 192] [y out 96 192]", 96 * 192 * 256,
+        "z = x @ w.T + b\n    return z / (1 + np.exp(-1.702 * z))",
+    ),
+    "crc32_table": (
+        "[table in 256 uint32] [msg in 256 512 uint8] [crc out 256 uint32]", 256 * 512,
+        "c = np.full(256, 0xFFFFFFFF, np.uint32)\n    for i in range(512):\n"
+        "        c = table[(c ^ msg[:, i]) & 255] ^ (c >> np.uint32(8))\n"
+        "    return c ^ np.uint32(0xFFFFFFFF)",
+    ),
+    "cummax": (
+        "[x in 256 1024] [y out 256 1024]", 256 * 1024,
+        "return np.maximum.accumulate(x, axis=1)",
+    ),
+}  # fmt: skip
 """Arguments, useful operations and reference of each."""
 
 

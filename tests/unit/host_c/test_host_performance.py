@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from tilewright.core.records import Argument
 from tilewright.native import roofline
 from tilewright.native.calibration import Peaks
 from tilewright.native.machine import Processor
-from tilewright.targets.host_c.performance import describe, floor_ns
+from tilewright.targets.host_c.performance import describe, floor_ns, products_per_s
 from tilewright.targets.host_c.shapes import parse_shape
 
 ONE = Peaks(1e9, 8e9, 4e9, 4e9, 2e9, 1e9)
@@ -56,3 +59,22 @@ def test_more_threads_lower_the_floor() -> None:
     workload = parse_shape("softmax-32x32").workload("host-c")
     assert floor_ns(workload, TWO)[0] == floor_ns(workload, ONE)[0] / 2
     assert floor_ns(workload, ONE)[0] == pytest.approx(4096 / 4 / 1.5)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "times"),
+    [
+        (("int8", "int8"), 4), (("uint8", "int8", "int16"), 4), (("int16",), 2), (("int32",), 1),
+        (("int64", "uint64"), 1), (("int8", "float32"), 1), (("float32", "float32"), 1),
+        (("float64",), 1), (("float16",), 1), ((), 1),
+    ],
+)  # fmt: skip
+def test_whole_numbers_of_few_bits_have_a_higher_peak(inputs: tuple[str, ...], times: int) -> None:
+    gemm = parse_shape("gemm-32x32x32").workload("host-c")
+    out = next(a for a in gemm.arguments if a.role == "output")
+    given = [Argument(f"x{i}", (8, 8), kind, "input") for i, kind in enumerate(inputs)]
+    workload = replace(gemm, arguments=(*given, out))
+    assert products_per_s(workload, ONE) == times * ONE.products_per_s
+    share, _, words = describe(workload, 1e-3, ONE)
+    assert share == workload.operations / 1e-3 / (times * ONE.products_per_s)
+    assert f"peak of {2 * times:.1f} GFLOP/s" in words

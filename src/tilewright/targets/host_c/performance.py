@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from tilewright.core.records import Workload
 from tilewright.native.calibration import Peaks
 from tilewright.native.roofline import roofline
@@ -12,6 +14,18 @@ from tilewright.targets.host_c.shapes import output_bytes
 _UNDERESTIMATE = 1.5
 """A clock may run faster while a kernel is timed than it did while the machine was calibrated:
 floors refuse results, so they are taken this many times lower than the peaks say."""
+
+
+def products_per_s(workload: Workload, peaks: Peaks) -> float:
+    """The peak rate of multiply-adds on the types of a workload's inputs.
+
+    `Peaks` has that of float32. If all inputs are whole numbers, instructions for dot products take
+    four of 8 bits or two of 16 bits for each float32.
+    """
+    types = [np.dtype(a.dtype) for a in workload.arguments if a.role == "input"]
+    if not types or any(t.kind not in "iu" for t in types):
+        return peaks.products_per_s
+    return peaks.products_per_s * max(1, 4 // min(t.itemsize for t in types))
 
 
 def floor_ns(workload: Workload, peaks: Peaks) -> tuple[float, str]:
@@ -31,11 +45,12 @@ def describe(
     in words.
     """
     rate = workload.operations / latency_s
-    bound = roofline(workload, peaks.products_per_s, peaks, threads)
+    peak = products_per_s(workload, peaks)
+    bound = roofline(workload, peak, peaks, threads)
     feedback = (
         f"The kernel reaches {2e-9 * rate:.1f} GFLOP/s, which is "
-        f"{rate / peaks.products_per_s:.1%} of the measured peak of "
-        f"{2e-9 * peaks.products_per_s:.1f} GFLOP/s ({in_words(threads)}). Its arrays have "
+        f"{rate / peak:.1%} of the measured peak of "
+        f"{2e-9 * peak:.1f} GFLOP/s ({in_words(threads)}). Its arrays have "
         f"{bound.bytes_per_operation:.3g} bytes per operation and fit {bound.home}. The kernel "
         f"moves them at {1e-9 * bound.moved_bytes / latency_s:.1f} GB/s "
         f"({1e-9 * bound.bandwidth:.0f} GB/s were measured there).\n"
@@ -47,7 +62,7 @@ def describe(
         "bytes_per_operation": bound.bytes_per_operation,
         "bound_ns": bound.least_s * 1e9,
     }
-    return min(1.0, rate / peaks.products_per_s), numbers, feedback
+    return min(1.0, rate / peak), numbers, feedback
 
 
 def in_words(threads: int) -> str:

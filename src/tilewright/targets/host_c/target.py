@@ -22,7 +22,12 @@ from tilewright.parts.languages import C
 from tilewright.parts.source_rules import check_source
 from tilewright.targets.host_c.instance import ONE_THREAD, Instance, load_instance
 from tilewright.targets.host_c.naive import naive_kernel
-from tilewright.targets.host_c.performance import describe, floor_ns, in_words
+from tilewright.targets.host_c.performance import (
+    describe,
+    floor_ns,
+    in_words,
+    products_per_s,
+)
 from tilewright.targets.host_c.problems import create_problem
 from tilewright.targets.host_c.shapes import PATTERNS, REGISTERED, fewer_products, parse_shape
 
@@ -127,7 +132,7 @@ class HostTarget(NativeTarget):
             check_source=lambda source: refused(source, self.threads),
             describe=lambda task, latency_s, _: describe(task, latency_s, found, self.threads),
             versions={"machine": processor().name},
-            peak_per_s=found.products_per_s,
+            peak_per_s=products_per_s(cases.workload, found),
             shortcut=fewer_products(cases.workload),
         )
 
