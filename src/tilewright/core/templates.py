@@ -98,7 +98,9 @@ class ParameterSpace(Hashable, Protocol):
         ...
 
     def estimates(self) -> tuple[float, ...] | None:
-        """A static estimate of the latency at each point, in any unit; None where there is none."""
+        """A static estimate of the latency at each point, in any unit; None for points without an
+        estimate.
+        """
         ...
 
 

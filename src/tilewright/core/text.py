@@ -15,7 +15,7 @@ _ESCAPE_SEQUENCE = re.compile(
 _LINE_END = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _NOT_TEXT = re.compile(
     r"[\x00-\x08\x0e-\x1f\x7f-\x9f"  # control characters
-    r"\u200e\u200f\u202a-\u202e\u2066-\u2069"  # these reorder the text beside them on a screen
+    r"\u200e\u200f\u202a-\u202e\u2066-\u2069"  # these reorder the adjacent text on a screen
     r"\ud800-\udfff]"  # halves of pairs: no encoding can write them
 )
 

@@ -225,7 +225,7 @@ class TimedKernel:
     def account(self) -> None:
         """Compare the clock with that of the control group, if there is one.
 
-        Raises `CallFailedError` if other processes computed beside the one whose clock is read.
+        Raises `CallFailedError` if processes other than the one whose clock is read have computed.
         """
         try:
             hidden_s, own_s = self._process.hidden_s(), self._process.cpu_s()

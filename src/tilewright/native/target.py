@@ -96,7 +96,7 @@ class NativeTarget(ABC):
 
     @property
     def _untimed(self) -> str | None:
-        """Why kernels can only be checked on this machine; None where they can be timed."""
+        """Why kernels can only be checked on this machine; None if they can be timed."""
         return None
 
     @cached_property

@@ -1,10 +1,10 @@
 """The allowed error of a floating-point result, which is four times that of honest arithmetic of
 its type.
 
-The unit of errors is the deviation (`parts.followed`), so that one limit applies to elements of any
-size. Honest results are computed on the same inputs, with sums in several orders. The largest of
-their errors determines the limits for the root mean square and for the maximum of an output's
-errors.
+The unit of errors is the deviation (`parts.error_tracking`), so that one limit applies to elements
+of any size. Honest results are computed on the same inputs, with sums in several orders. The
+largest of their errors determines the limits for the root mean square and for the maximum of an
+output's errors.
 """
 
 from __future__ import annotations

@@ -30,12 +30,12 @@ DISTRIBUTIONS = ("small", "full-range", "sparse", "extremes", "structured")
 """The distributions of inputs of all types.
 
 `small`: outputs spread over the whole range of int8, which is the strongest test of values.
-`full-range`: uniform over the type; outputs saturate.
-`sparse`: about four products of each output are not zero.
-`extremes`: the bounds of the type, zero and one; for floats, rows of denormals, of large values and
-of small values.
-`structured`: like `small`, but with rows and blocks that are zero, equal or constant; for whole
-numbers sometimes like `extremes`, and sometimes with values of one sign (`parts.structured`)."""
+`full-range`: uniform over the type; outputs saturate. `sparse`: about four products of each output
+are not zero. `extremes`: the bounds of the type, zero and one; for floats, rows of denormals, of
+large values and of small values. `structured`: like `small`, but with rows and blocks that are
+zero, equal or constant; for whole numbers sometimes like `extremes`, and sometimes with values of
+one sign (`parts.structured_inputs`).
+"""
 
 FLOAT_DISTRIBUTIONS = (
     *DISTRIBUTIONS,

@@ -102,7 +102,7 @@ class ArgumentTable(_Strict):
     role: Literal["input", "output", "inout"]
     """`input` is only read, `output` only written; `inout` is given, written and compared."""
     inputs: Inputs | None = None
-    """What the values look like, where not every value makes sense."""
+    """A description of the values, if not every value is meaningful."""
 
     @model_validator(mode="after")
     def _holds_the_values(self) -> Self:

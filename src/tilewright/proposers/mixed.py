@@ -15,16 +15,16 @@ from tilewright.proposers.model_shares import plan_slots
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A proposer and the names its plans and candidates carry; each name has one share."""
+    """A proposer, and the names in its plans and candidates. Each name has one share."""
 
     proposer: Proposer
     names: tuple[str, ...]
 
 
 class MixedProposer:
-    """Deals plans over its members; each one implements its own and goes on from their outcomes.
-
-    May be called from several threads at once: members that do not wait for others take turns.
+    """Divides plans among its members. Each member implements its own plans, and continues from
+    their outcomes. It may be called from several threads at once, but only one member that computes
+    itself runs at a time.
     """
 
     name = "mixed"
@@ -39,13 +39,17 @@ class MixedProposer:
     def plan(
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
     ) -> list[Plan]:
-        """Each member's share of `count` plans, first of those that do not wait for others."""
+        """Each member's share of `count` plans. The plans of members that compute themselves come
+        first.
+        """
         return list(self.each_plan(brief, parent, history, count, seed))
 
     def each_plan(
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
     ) -> Iterator[Plan]:
-        """The plans of `plan`; members that wait for others have begun when this returns."""
+        """The plans of `plan`. Members that wait for other programs have begun when this method
+        returns.
+        """
         slots = plan_slots(brief.iteration, brief.rank, count)
         dealt = [self._shares[slot % len(self._shares)] for slot in slots]
         computed: list[Iterator[Plan]] = []
@@ -86,7 +90,7 @@ class MixedProposer:
         return None
 
     def give_up(self) -> None:
-        """End those at work."""
+        """End the members that are still working."""
         for member in self._members:
             if isinstance(member.proposer, LiveProposer):
                 member.proposer.give_up()
@@ -103,7 +107,7 @@ class MixedProposer:
         return []
 
     def normalize(self, source: str, target: TargetBrief) -> str:
-        """The normal form of the target's language: the one form all members share."""
+        """The normal form of the target's language, which is the same for all members."""
         return target.language.normal_form(source)
 
     def _alone(self, member: Member) -> AbstractContextManager[object]:

@@ -1,11 +1,15 @@
-"""How deep C may nest for the readers of kernels, which call themselves at every level."""
+"""The maximum nesting depth of C code that can be read, because the readers of kernels are
+recursive.
+"""
 
 from __future__ import annotations
 
 from tree_sitter import Node
 
 DEEPEST = 200
-"""Levels of blocks and expressions within one another; every one takes calls of a reader."""
+"""Maximum number of nested blocks and expressions, each of which needs recursive calls of a
+reader.
+"""
 
 
 def nested_beyond(node: Node, levels: int) -> Node | None:

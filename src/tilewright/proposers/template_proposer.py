@@ -1,7 +1,8 @@
-"""Begins kernels anew from templates that the target offers, where nothing rewrites kernels.
+"""Proposes the target's templates, for languages without a rewriter.
 
-Whatever the parent is, a plan of its own brings each template that the history does not have yet.
-Their parameters are then searched as those of any template (`proposers/parameters.py`).
+For each template that is not in the history yet, there is one plan, independently of the parent.
+The parameters of the templates are then searched like those of any template
+(`proposers/parameters.py`).
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from tilewright.core.records import (
 from tilewright.core.templates import KernelTemplate, parse_template
 
 OPTION = "template"
-"""Menu option of a plan that brings a template."""
+"""Menu option of a plan that introduces a template."""
 
 
 class TemplateProposer:
-    """Deterministic; its candidates do not depend on the parent."""
+    """The proposer, which is deterministic. Its candidates do not depend on the parent."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -30,7 +31,7 @@ class TemplateProposer:
     def plan(
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
     ) -> list[Plan]:
-        """One plan for each template that was not brought yet, in the target's order."""
+        """One plan for each template that was not introduced yet, in the target's order."""
         brought = {
             trial.candidate.plan.parameters.get("template")
             for trial in history

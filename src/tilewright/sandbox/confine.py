@@ -6,8 +6,9 @@ landlock+seccomp           files, network and signals refused by the kernel; /pr
 rlimits                    limits only
 ========================== =============================================================
 
-All have the limits of `Limits`. "+uid" is appended where the command runs as a user of its own
-(tilewright runs as root), "+userns" where it has a user namespace for its process count.
+All have the limits of `Limits`. "+uid" is appended to the name if the command runs as a separate
+user (which requires that tilewright runs as root), and "+userns" if it has a user namespace with
+its own process count.
 """
 
 from __future__ import annotations

@@ -95,8 +95,8 @@ class Sandbox:
         """A context manager that runs a command like `run`, for callers that exchange messages with
         it.
 
-        The command inherits the descriptors `pass_on` under the same numbers. What it prints goes
-        to `output`, or nowhere. The caller enforces `bounds.wall_s`. The command joins `group`
+        The command inherits the descriptors `pass_on` under the same numbers. Its output is written
+        to `output`, or discarded. The caller enforces `bounds.wall_s`. The command joins `group`
         before it does anything else. At the end of the context its process group is killed.
         """
         self._hand_over(folder)

@@ -161,8 +161,8 @@ def _fields(event: Event) -> dict[str, object]:
 class EventLines:
     """A listener that appends every event to a file: one JSON object per line, written at once.
 
-    Beside the fields of `event_record`, each line has the "time" in UTC. Lines that the file
-    already contains are kept. `OutputError` if the file cannot be written.
+    In addition to the fields of `event_record`, each line has the "time" in UTC. Lines that the
+    file already contains are kept. `OutputError` if the file cannot be written.
 
     >>> import tilewright as tw
     >>> lines = tw.EventLines("events.jsonl")

@@ -3,8 +3,8 @@
 The children of the starting kernel are assigned to the islands in turn, and the descendants of a
 child stay on the child's island. Kernels with the same largest cause of latency form a *cell*. The
 beam of an island contains the best kernel of every cell before it contains a second kernel of any
-cell. A kernel that waits for memory is therefore kept beside faster kernels that wait for the
-array.
+cell. A kernel that waits for memory is therefore kept in addition to faster kernels that wait for
+the array.
 """
 
 from __future__ import annotations

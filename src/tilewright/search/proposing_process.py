@@ -1,9 +1,9 @@
 """`python -m tilewright.search.proposing_process DESCRIPTOR`: proposes for some of the parents.
 
-DESCRIPTOR is one end of a channel that only the searching process and this one hold. It carries
-pickled records: first a `SearchTask`, then an `Asked` for each parent. The answers are pairs of the
-expansion's rank and a message; the last message is None or an error. The process ends when the
-channel is closed. A step that exceeds the task's limit of CPU time is cancelled.
+DESCRIPTOR is one end of a channel to which only the searching process and this process have access.
+Messages are pickled records: first a `SearchTask`, then an `Asked` for each parent. The answers are
+pairs of the expansion's rank and a message; the last message is None or an error. The process ends
+when the channel is closed. A step that exceeds the task's limit of CPU time is cancelled.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""What a run stores beside its trials: its identity, and its calls to language models."""
+"""The data that a run stores in addition to its trials: its identity, and its calls to language
+models.
+"""
 
 from __future__ import annotations
 

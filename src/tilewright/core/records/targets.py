@@ -201,7 +201,7 @@ class TargetBrief:
 
     @property
     def exclusive_causes(self) -> tuple[str, ...]:
-        """The causes of which every cycle has exactly one; empty where all causes may overlap."""
+        """The causes of which every cycle has exactly one; empty if all causes may overlap."""
         return tuple(cause.name for cause in self.causes if cause.exclusive)
 
     def menu_for(self, workload: Workload) -> tuple[MenuOption, ...]:

@@ -156,7 +156,7 @@ class OffersFactors(Protocol):
         ...
 
     def factors(self, target: TargetBrief, kernel: Trial, history: History) -> StepFactors | None:
-        """The numbers in the steps that led to a kernel; None where there are none."""
+        """The numbers in the steps that led to a kernel; None if there are none."""
         ...
 
 

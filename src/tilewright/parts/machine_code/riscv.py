@@ -44,7 +44,7 @@ def read_elf(elf: bytes, entry: str, commands: Commands) -> tuple[int, list[Inst
 
 
 def read_words(data: bytes, address: int, commands: Commands) -> list[Instruction]:
-    """The instructions of code that lies at this address; a last half word is left out."""
+    """The instructions of code at this address. An incomplete last word is ignored."""
     found = [
         _instruction(word, address + 4 * number, commands)
         for number, (word,) in enumerate(struct.iter_unpack("<I", data[: len(data) // 4 * 4]))

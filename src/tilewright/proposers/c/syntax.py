@@ -71,7 +71,9 @@ def declared_names(root: Node) -> list[str]:
 
 
 def pointer_levels(node: Node) -> tuple[str, list[Node | None]]:
-    """A declarator's name, and the sizes of what it points to; None where a size is not given."""
+    """A declarator's name, and the sizes of the type to which it points; None for a size that is
+    not given.
+    """
     sizes: list[Node | None] = []
     current: Node | None = node
     while current is not None:

@@ -40,7 +40,7 @@ class AdaptiveShares:
         models: the ensemble, in order.
         store: holds the run's calls.
         run_id: the run.
-        prices: by model name, None where unknown.
+        prices: by model name; None for an unknown price.
         decided: shares of iterations that an earlier session of the run began.
         keep: stores the shares of an iteration.
     """

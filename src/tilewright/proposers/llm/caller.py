@@ -49,7 +49,7 @@ class Caller:
         store: keeps them.
         run_id: the run they belong to.
         ledger: ensures that they stay within the budget.
-        prices: by model name, None where unknown.
+        prices: by model name; None for an unknown price.
         on_call: called with each finished call.
     """
 

@@ -1,4 +1,4 @@
-"""Sends calls to the call process and hands out futures of their replies."""
+"""Sends calls to the call process, and returns futures of their replies."""
 
 from __future__ import annotations
 

@@ -60,7 +60,9 @@ def apply_edits(source: str, edits: list[tuple[str, str]]) -> str | ReplyFailed:
 
 
 def _places(source: str, old: str, form: Callable[[str], str]) -> list[int]:
-    """Up to two line numbers (from 0) where the lines of `old` stand, compared in this form."""
+    """Up to two line numbers (from 0) at which the source contains the lines of `old`, compared in
+    this form.
+    """
     have, want = (
         "\n" + "".join(form(line) + "\n" for line in text.splitlines()) for text in (source, old)
     )

@@ -13,7 +13,7 @@ _LENGTH = re.compile(r"\d+")
 
 
 def variable_at(elf: bytes, address: int) -> str:
-    """The variable that lies in the eight bytes at an address; empty if none is found."""
+    """The variable in the eight bytes at an address; empty if none is found."""
     try:
         table = ELFFile(io.BytesIO(elf)).get_section_by_name(".symtab")
         symbols = list(table.iter_symbols()) if isinstance(table, SymbolTableSection) else []

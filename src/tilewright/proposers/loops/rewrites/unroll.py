@@ -16,8 +16,8 @@ After (2 copies)::
 If the variables are doubles, which `vectorise` does not support, compilers put those of
 neighbouring copies into one vector, because the order of each copy's sum is given.
 
-A table to which a loop only adds also gets a copy for each: see `tables`. The copies are cleared
-before, and added after, the outermost loop in which only this loop uses the table.
+A table to which a loop only adds also gets a copy for each: see `table_copies`. The copies are
+cleared before, and added after, the outermost loop in which only this loop uses the table.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def unroll(kernel: Kernel, number: int, copies: int) -> Kernel:
     """The kernel in which loop `number` is unrolled. Raises `NotApplicableError`.
 
     A loop that searches for a value and its place is split into this number of searches: see
-    `searching`.
+    `argmax`.
     """
     loop = loops(kernel)[number]
     if is_search(kernel, number):

@@ -12,16 +12,14 @@ After (16 lanes)::
     sum = sum + v_sum(sum_1);
     for (int c = 992; c < 1000; c++) sum = sum + X[r][c] * X[r][c];
 
-Where iterations may run twice, since they add to nothing and read nothing that the loop writes, the
-last vector begins at iteration 984 instead, and no iteration remains.
-
-A running sum is the sum of the lanes up to each (`v_running`), or before each where it is read
-before it grows, after what the vectors before carry; that of whole numbers is in `whole_scans`.
-Running maxima and minima are found in the same way.
-What is the same in all iterations is computed before the loop (`invariants`).
-A loop that reads and writes its arrays from the last element to the first is turned round.
-Loops inside stay: what is private to an
-iteration becomes a vector, what does not change with the loop's variable stays a scalar.
+If iterations may run twice, because they add to nothing and read nothing that the loop writes, the
+last vector begins at iteration 984 instead, and no iteration remains. A running sum is the sum of
+the lanes up to each lane (`v_running`), or of the lanes before it if the sum is read before it
+grows, plus the sum of the previous vectors. Running sums of integers are in `exact_scans`. Running
+maxima and minima are computed in the same way. Values that are the same in all iterations are
+computed before the loop (`invariants`). A loop that reads and writes its arrays from the last
+element to the first is reversed first. Inner loops are kept: values that are private to an
+iteration become vectors, and values that do not change with the loop's variable stay scalars.
 """
 
 from __future__ import annotations
@@ -143,7 +141,7 @@ def vectorise(kernel: Kernel, number: int, lanes: int) -> Kernel:
 
 
 def _runs_backwards(loop: For) -> bool:
-    """Whether elements that change with a loop's variable lie before those of an iteration ago."""
+    """Whether each iteration accesses elements before those of the previous iteration."""
     found = {
         coefficient(subscript, loop.variable)
         for e in expressions(loop.body)
@@ -162,9 +160,8 @@ def _turned_round(loop: For) -> For:
 
 
 def _may_run_twice(loop: For, found: Sequence[Reduction]) -> bool:
-    """Whether an iteration gives the same when it runs again after others.
-
-    It reads no array that the loop writes, and adds to nothing.
+    """Whether an iteration has the same result if it runs again after others. It then reads no
+    array that the loop writes, and adds to nothing.
     """
     targets = [s.target for s in statements(loop.body) if isinstance(s, Assign)]
     written = [target for target in targets if isinstance(target, Element)]

@@ -1,4 +1,4 @@
-"""The parts of a loop: where and what it tests, and what it does after an iteration."""
+"""The parts of a loop: its test with the position, and its changes after an iteration."""
 
 from __future__ import annotations
 

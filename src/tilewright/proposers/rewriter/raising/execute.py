@@ -29,15 +29,18 @@ MOST_COMMANDS = 1_500_000
 MOST_BYTES = 4 << 20
 """Maximum number of bytes that the core may clear or copy at once."""
 PRIVATE = 1 << 60
-"""First address of memory that only the core uses; arrays of the kernel's own lie behind it."""
+"""First address of memory that only the core uses, followed by the kernel's own arrays."""
 Event: TypeAlias = tuple[Any, ...]
 """Number of the command, its line, and its operands; of the core's stores as in `CORE`."""
 CORE = -1
-"""In place of a command's number: the core stores to an address, in so many bytes, some `Data`."""
+"""The number of an event in which the core stores `Data`. Its operands are the address, the number
+of bytes and the data.
+"""
 
 
 class NotRaised(InputError):
-    """What a kernel computes cannot be derived; the message says why, and `line` says where.
+    """The computation of a kernel cannot be derived, for the reason in the message, at the line
+    `line`.
 
     `data` is true if the reason is that the core uses elements of arrays.
     """
@@ -93,7 +96,9 @@ class _Memory:
             ) from None
 
     def element(self, address: int, size: int) -> Any:
-        """What the core reads: what it wrote there itself, or else an element of an array."""
+        """The value that the core reads: the last value that it wrote to this address, or otherwise
+        an element of an array.
+        """
         if PRIVATE <= address < OWN:
             return self.load(address)
         if address not in self.cells:
@@ -103,7 +108,9 @@ class _Memory:
         return self.cells[address]
 
     def write(self, address: int, value: Any, size: int, line: int) -> Any:
-        """What the core stores, on a line; data are an event where commands might see them."""
+        """Store a value of the core, on a line of the source. If commands could read the value, the
+        store of data is an event.
+        """
         if not isinstance(value, Data) or PRIVATE <= address < OWN:
             return self.store(address, value)
         self._events.append((CORE, line, address, size, value))
@@ -143,9 +150,9 @@ def _require_few(size: int) -> None:
 
 
 def executed(source: str, machine: Machine, *, data: bool = False) -> Run:
-    """The commands a kernel issues; `NotRaised` where they depend on data or the C is not known.
-
-    With `data`, the core may compute on elements of arrays; what it stores are events as well.
+    """The commands that a kernel issues; `NotRaised` if they depend on data, or if the C is not
+    supported. With `data`, the core may compute on elements of arrays, and its stores are events
+    too.
     """
     root = parse(expanded(source, machine.known, (*machine.macros, *machine.unpacked)))
     if root.has_error or nested_beyond(root, DEEPEST) is not None:

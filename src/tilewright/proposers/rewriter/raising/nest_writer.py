@@ -270,7 +270,7 @@ def beside(isa: Isa, nest: Nest, kinds: Sequence[Kind]) -> Vector:
 
 
 def _packed(dim: tuple[Vector, int], base: Vector) -> tuple[Vector, int]:
-    """A dimension without the addresses that a point does not have."""
+    """A dimension with only those steps that belong to an address of the point."""
     return tuple(s for s, b in zip(dim[0], base, strict=True) if b), dim[1]
 
 

@@ -1,4 +1,5 @@
-"""Products of a sum that continue one another, divided anew: each as deep as the array allows.
+"""Joins products of a sum that continue one another, and divides them again into products that are
+as deep as the array allows.
 
 A product of depth d multiplies d elements of its first operand with d rows of its second operand.
 If another product of the same sum begins with the next element and the next row, both together are

@@ -70,7 +70,9 @@ class _Sequence:
         self.terms: list[Term] = []
         self._hashes: list[int] = []
         self._due: dict[int, set[int]] = {}
-        """By position: where there are, or were, loops that a part ending there would extend."""
+        """For each position, the positions of present or former loops that a part which ends at
+        this position would extend.
+        """
 
     def append(self, term: Term) -> None:
         """Add the next element."""
@@ -100,7 +102,7 @@ class _Sequence:
             length = total - 1 - place
             loop = self.terms[place]
             if isinstance(loop, Single) or len(loop.part) != length:
-                continue  # what was there is part of another loop by now
+                continue  # the element is now part of another loop
             # A new loop of shorter parts comes first.
             while last in before[at : length - 1]:
                 at = before.index(last, at) + 1

@@ -38,8 +38,8 @@ def sum_in_memory(kernel: Kernel, machine: Machine) -> Kernel:
     After:  `for k { latch(b, sum | (k > 0 ? ACCUMULATE : 0)); use(a, NONE); }`
 
     Factors may then be shared by neighbouring products, and products of several sums take turns.
-    Legal where one setting holds for the whole kernel, every sum begins with nothing and is moved
-    out once, and every sum is stored with a scale of 1: sums that leave the array may be narrower.
+    Legal if one setting applies to the whole kernel, every sum begins with nothing and is moved out
+    once, and every sum is stored with a scale of 1: sums that leave the array may be narrower.
     Nothing else may use local memory of sums while one is open: it is written by each product now.
     """
     setting = _setting(kernel, machine)

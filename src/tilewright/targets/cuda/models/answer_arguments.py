@@ -40,6 +40,6 @@ class Form:
 
 
 def form_of(workload: Workload) -> Form:
-    """The form for a workload whose model has no arrays of its own."""
+    """The form of answers for a workload whose model has no arrays of its own, such as weights."""
     given = tuple(a for a in workload.arguments if a.role == "input")
     return Form(given, tuple(a for a in workload.arguments if a.is_written))

@@ -46,7 +46,8 @@ class ModelTask(CudaTask):
     read."""
 
     def of(self, form: Form, full_form: Form, reduced: str, derived: str) -> ModelTask:
-        """The task with the forms for the compared and for the full sizes.
+        """The task for answers in these forms, which are given for the sizes of the check on the
+        CPU and for the full sizes.
 
         `reduced` names constants of a problem that differ between them.
         """

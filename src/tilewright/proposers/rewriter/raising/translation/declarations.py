@@ -31,7 +31,8 @@ from tilewright.proposers.rewriter.raising.types import (
 
 @dataclass
 class Declarations(ABC):
-    """What a translation knows and has written: `lines` of Python, `origins` the C line of each.
+    """The state of a translation: the Python text in `lines`, and the C line of each Python line in
+    `origins`.
 
     With `data`, the text computes on elements of arrays as well (`raising.data`).
     """
