@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from byte_model import same
 
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.planning.overlapped.sequences import (
+    LATE,
+    TECHNIQUES,
+    overlapped_sequences,
+)
 from tilewright.proposers.rewriter.planning.steps import Step
 from tilewright.proposers.rewriter.reading import read
 
@@ -22,3 +28,14 @@ def test_a_shorter_last_tile_loads_only_its_own_rows(machine: Machine) -> None:
     ):  # fmt: skip
         kernel = Step.parse(text).apply(kernel, machine)
     assert same(before, kernel)
+
+
+@pytest.mark.parametrize("name", ["transposed_second", "bias_residual"])
+def test_first_plans_keep_kernels_whose_tiles_are_partial_in_all_sizes(
+    machine: Machine, name: str
+) -> None:
+    """Two of the first plans for `transposed_second` loaded the wrong parts ahead."""
+    source = (FOLDERS / name / "kernel.c").read_text()
+    kernel = Step("raise").apply(read(source, machine), machine)
+    for steps, result in overlapped_sequences(kernel, machine, TECHNIQUES | LATE):
+        assert same(kernel, result), steps
