@@ -11,7 +11,7 @@ import pytest
 
 from tilewright.core.records import Artifact, Failed, Verdict
 from tilewright.parts import cases as cases_module
-from tilewright.parts import float_error
+from tilewright.parts import float_error, hostile
 from tilewright.parts.error_tracking import TrackedArray
 from tilewright.parts.problem import Expected
 from tilewright.targets.trainium import create_target
@@ -122,3 +122,19 @@ def test_inputs_of_other_comparisons_are_freed_and_drawn_again(task: TrainiumTas
         assert tracemalloc.get_traced_memory()[0] > first.nbytes  # it was drawn again
     finally:
         tracemalloc.stop()
+
+
+def test_no_two_results_of_the_reference_exist_at_the_same_time(
+    task: TrainiumTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hostile, "MOST_KEPT", 1)
+    first, second = task.check_cases()
+    for case in (first, second):
+        _ = case.expected
+    kept = [task._cases[number] for number in range(2)]
+    assert ["expected" in vars(case) for case in kept] == [False, True]
+    second.reference({name: second.given[name] for name in ("img", "filt")})
+    assert ["expected" in vars(case) for case in kept] == [False, False]
+    _ = second.expected
+    first.reference({name: first.given[name] for name in ("img", "filt")})
+    assert ["expected" in vars(case) for case in kept] == [False, False]
