@@ -17,6 +17,7 @@ from tilewright.native.conditions.dependence import TooLargeError, sites_on_data
 from tilewright.native.conditions.listing import read_listing
 from tilewright.native.conditions.plain import is_without_conditions
 from tilewright.native.conditions.recording import Recorder
+from tilewright.native.task import NativeTask
 
 here = pytest.mark.skipif(
     shutil.which("gcc") is None or platform.machine() != "x86_64",
@@ -244,3 +245,16 @@ def test_a_kernel_may_have_as_many_arguments_as_registers_and_more(tmp_path: Pat
     outcome = outcome_of(opened, SEVEN.replace("}", "if (F[1][2] == 0.3f) Y[0][0] = 1;\n}"))
     assert isinstance(outcome, Failed), outcome
     assert outcome.kind == "untested_condition"
+
+
+@here
+def test_calls_that_only_the_examination_makes_are_compared(tmp_path: Path) -> None:
+    opened = folder_of(tmp_path, KERNEL % "")
+    task = opened.task
+    assert isinstance(task, NativeTask)
+    once = len(task._cases.compared(3))
+    later = task._cases[task._cases.compared(3 * once)[once + 1]].initial["X"][3, 4]
+    body = f"if (X[3][4] == {float(later).hex()}f) Y[0][0] = 3 * Y[0][0] + 1;"
+    outcome = outcome_of(opened, KERNEL % body)
+    assert isinstance(outcome, Failed), outcome
+    assert outcome.kind == "wrong_result"

@@ -7,12 +7,13 @@ results. Only kernels with such conditions are then called, on the inputs of the
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from tilewright.core.records import Argument, Failed, KernelLanguage
+from tilewright.native.calls import compared
 from tilewright.native.conditions.dependence import Site, TooLargeError, sites_on_data
 from tilewright.native.conditions.listing import read_listing
 from tilewright.native.conditions.recording import Recorder
@@ -83,32 +84,33 @@ def examined(evaluation: NativeEvaluation, source: str) -> Examined:
 def _called(
     evaluation: NativeEvaluation, binary: bytes, sites: Sequence[Site], recorder: Recorder
 ) -> Examined:
-    """What the conditions' results were in calls on inputs of every distribution."""
+    """What the conditions' results were in calls on inputs of every distribution.
+
+    The outputs of the first calls, on the inputs of the checks, have been compared before; those of
+    further calls are compared here, because conditions may have another result in them.
+    """
+    once = evaluation.cases.compared(evaluation.settings.checks)
+    more = evaluation.cases.compared(MORE_TURNS * len(once))[len(once) :]
     records = Argument(_RECORDS, (recorder.bytes_for(len(sites)),), "uint8", "output")
     room = np.zeros(records.shape, np.uint8)
     untested: Sequence[Site] = sites
     calls = 0
     apart = off_measuring_cores(evaluation.toolchain.threads)
     with apart, evaluation.started(binary, (records,)) as process:
-        for number in _cases(evaluation):
+        for number in (*once, *more):
             case = evaluation.cases[number]
             process.arrays.place({**case.initial, _RECORDS: room})
             failed = process.call("check", evaluation.settings.simulation_timeout_s)
+            if failed is None and calls >= len(once):
+                failed = compared(process, case, "check")
             if failed is not None:
                 return Examined(failed=failed, calls=calls)
             calls += 1
             results = recorder.results(process.arrays.outputs_now()[_RECORDS])
             untested = [s for s, (no, yes) in zip(sites, results, strict=False) if no != yes]
-            if not untested and calls >= len(evaluation.cases.compared(0)):
+            if not untested and calls >= len(once):
                 break
     return Examined(tuple(untested), calls=calls)
-
-
-def _cases(evaluation: NativeEvaluation) -> Iterator[int]:
-    """The cases of the checks, then as many more as `MORE_TURNS` says."""
-    once = evaluation.cases.compared(evaluation.settings.checks)
-    yield from once
-    yield from evaluation.cases.compared(MORE_TURNS * len(once))[len(once) :]
 
 
 def _unexamined(why: str) -> Failed:
@@ -117,6 +119,8 @@ def _unexamined(why: str) -> Failed:
 
 def failure_of(found: Examined, language: KernelLanguage) -> Failed:
     """Why a kernel is refused in whose examination something was found."""
+    if found.failed is not None and found.failed.kind == "wrong_result":
+        return found.failed
     if found.failed is not None:
         return Failed(
             "check",
