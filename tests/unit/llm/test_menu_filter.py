@@ -2,7 +2,8 @@
 
 `recorded_parents.json` holds the parents of four runs, what they were measured to lose cycles to,
 the options that were offered for each, labelled by hand (true: the option may help this kernel),
-and those that a winning step took.
+and those that a winning step took. Labels follow the present texts: `dataflow` once meant any order
+of the products, and now means a kernel that keeps its sums in the array.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ cannot follow. A fact that is not found does not hold; one that is found may hol
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -18,6 +18,15 @@ from tilewright.core.records import TargetBrief
 from tilewright.proposers.c.preprocess import expanded
 from tilewright.proposers.c.syntax import calls, declared_name, descendants, parse, text_of
 from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
+from tilewright.proposers.rewriter.fact_calls import (
+    arguments,
+    called,
+    may_be_one,
+    parameters,
+    texts_given,
+    value,
+)
+from tilewright.proposers.rewriter.fact_forms import has_windows
 from tilewright.proposers.rewriter.ir import has_opaque
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.reading import read
@@ -36,14 +45,14 @@ FACTS = {
     "between",
     "unread-loads": "something is loaded that is never read",
     "neighbouring-loops": "two loops follow one another",
+    "windows": "windows of an array overlap, as in a convolution",
+    "short-window-products": "both `windows` and `short-products`",
+    "vectors": "a move or a product has one row or one column",
+    "sums-in-array": "products keep their sums in the array",
+    "unscaled-results": "results are stored without a scale, and a fence comes before the last one",
 }
 """All facts, in words."""
 
-_OPERATORS: Mapping[str, Callable[[int, int], int]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-}
 _LOOPS = ("for_statement", "while_statement", "do_statement")
 _TESTS = ("if_statement", "conditional_expression", "switch_statement")
 
@@ -90,7 +99,8 @@ class _Facts:
         """All facts that may hold."""
         commands = [c for c in self._calls if self._unit(c) is not None]
         sizes = [self._sizes(c) for c in commands]
-        if any(size is None for each in sizes for size in each):
+        is_ragged = any(size is None for each in sizes for size in each)
+        if is_ragged:
             yield from ("ragged", "short-products", "tests")
         products = {
             size
@@ -118,6 +128,65 @@ class _Facts:
             yield "neighbouring-loops"
         if _has_unread_loads(source, self._machine):
             yield "unread-loads"
+        windows = has_windows(self._root)
+        if windows:
+            yield "windows"
+        if windows and (is_ragged or len(products) > 1):
+            yield "short-window-products"
+        if any(1 in self._sizes(c) for c in (*commands, *self._words())):
+            yield "vectors"
+        if any(self._keeps_sums_in_array(c) for c in commands):
+            yield "sums-in-array"
+        if self._fences(commands) > 1 and self._stores_unscaled(commands):
+            yield "unscaled-results"
+
+    def _words(self) -> list[Node]:
+        """The calls that pack local blocks into words."""
+        words = self._machine.words
+        return [c for c in self._calls if words is not None and called(c) == words.macro]
+
+    def _fences(self, commands: Sequence[Node]) -> float:
+        """The number of fences; infinite if one may be executed several times."""
+        fences = [c for c in commands if self._unit(c) == "sync"]
+        return math.inf if any(self._is_repeated(f) for f in fences) else len(fences)
+
+    def _is_repeated(self, node: Node) -> bool:
+        """Whether a loop or a further function contains a node."""
+        above = node.parent
+        while above is not None and above.type != "function_definition":
+            if above.type in _LOOPS:
+                return True
+            above = above.parent
+        name = declared_name(above.child_by_field_name("declarator") or above) if above else ""
+        return any(called(c) == name for c in self._calls)
+
+    def _keeps_sums_in_array(self, call: Node) -> bool:
+        """Whether a configuration may choose the dataflow whose sums stay in the array."""
+        name = called(call)
+        dataflow = self._machine.attribute(name, "sums_in_array")
+        if dataflow is None:
+            return False
+        values = self._given(call, self._machine.operands(name, "dataflow")[0])
+        other = self._machine.attribute(name, "sums_in_memory") or ""
+        return any(v not in (other, str(self._machine.constants.get(other))) for v in values)
+
+    def _stores_unscaled(self, commands: Sequence[Node]) -> bool:
+        """Whether a configuration of stores may have the scale 1."""
+        stores = {
+            self._machine.attribute(called(c), "configured_by")
+            for c in commands
+            if self._unit(c) == "store"
+        }
+        configured = [c for c in commands if called(c) in stores]
+        scales = [
+            scale
+            for c in configured
+            for scale in self._given(c, self._machine.operands(called(c), "scale")[0])
+        ]
+        return not configured or any(may_be_one(scale) for scale in scales)
+
+    def _given(self, call: Node, position: int) -> list[str]:
+        return texts_given(call, position, self._calls, self._functions)
 
     def _unit(self, call: Node) -> str | None:
         """The unit of a command; None for any other call."""
@@ -129,11 +198,13 @@ class _Facts:
 
     def _sizes(self, call: Node) -> list[int | None]:
         """Rows and columns that a command moves or multiplies; None if a size varies."""
-        name = text_of(call.child_by_field_name("function") or call)
-        roles = self._machine.effects[name].operands
+        name = called(call)
+        words = self._machine.words
+        is_word = words is not None and name == words.macro
+        roles = ("", "columns", "rows") if is_word else self._machine.effects[name].operands
         return [
             number
-            for role, argument in zip(roles, _arguments(call), strict=False)
+            for role, argument in zip(roles, arguments(call), strict=False)
             if role.partition(":")[0] in ("rows", "columns")
             for number in self._numbers(argument, call)
         ]
@@ -144,20 +215,20 @@ class _Facts:
         names = {text_of(n) for n in descendants(argument) if n.type == "identifier"}
         unknown = names - self._machine.constants.keys()
         if not unknown:
-            return [_value(argument, self._machine.constants)]
+            return [value(argument, self._machine.constants)]
         for name, function in self._functions.items():
-            parameters = _parameters(function)
+            names_of = parameters(function)
             inside = function.start_byte <= call.start_byte < function.end_byte
-            if inside and len(unknown) == 1 and unknown <= set(parameters):
+            if inside and len(unknown) == 1 and unknown <= set(names_of):
                 (wanted,) = unknown
                 given = [
-                    _value(_arguments(c)[parameters.index(wanted)], self._machine.constants)
+                    value(arguments(c)[names_of.index(wanted)], self._machine.constants)
                     for c in self._calls
                     if text_of(c.child_by_field_name("function") or c) == name
-                    and len(_arguments(c)) == len(parameters)
+                    and len(arguments(c)) == len(names_of)
                 ]
                 known = self._machine.constants
-                return [_value(argument, {**known, wanted: v}) for v in given if v is not None] + [
+                return [value(argument, {**known, wanted: v}) for v in given if v is not None] + [
                     None for v in given if v is None
                 ]
         return [None]
@@ -167,8 +238,8 @@ class _Facts:
         if self._machine.attribute(name, "null_source") != "zeros":
             return False
         position = self._machine.operands(name, "dram_read")[0]
-        arguments = _arguments(call)
-        return position < len(arguments) and text_of(arguments[position]) in ("0", "NULL")
+        given = arguments(call)
+        return position < len(given) and text_of(given[position]) in ("0", "NULL")
 
     def _of(self, node: Node) -> frozenset[str]:
         """The units of all commands in a statement, including those in called functions."""
@@ -203,39 +274,6 @@ class _Facts:
             or any(s.type in _LOOPS and self._of(s) == {unit} for s in block)
             for block in blocks
         )
-
-
-def _arguments(call: Node) -> list[Node]:
-    arguments = call.child_by_field_name("arguments")
-    return [a for a in arguments.named_children if a.type != "comment"] if arguments else []
-
-
-def _parameters(function: Node) -> list[str]:
-    found = next((n for n in descendants(function) if n.type == "parameter_list"), None)
-    if found is None:
-        return []
-    return [declared_name(p) for p in found.named_children if p.type == "parameter_declaration"]
-
-
-def _value(node: Node, known: Mapping[str, int]) -> int | None:
-    """The value of an expression of literals and known names; None for any other."""
-    text = text_of(node)
-    if node.type == "number_literal":
-        try:
-            return int(text.rstrip("uUlL"), 0)
-        except ValueError:
-            return None
-    if node.type == "identifier":
-        return known.get(text)
-    if node.type == "parenthesized_expression":
-        return _value(node.named_children[0], known)
-    if node.type == "binary_expression":
-        left, right = (_value(node.named_children[n], known) for n in (0, -1))
-        sign = text_of(node.child_by_field_name("operator") or node)
-        if left is None or right is None or sign not in _OPERATORS:
-            return None
-        return _OPERATORS[sign](left, right)
-    return None
 
 
 def _has_unread_loads(source: str, machine: Machine) -> bool:
