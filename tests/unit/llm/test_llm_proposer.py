@@ -111,6 +111,16 @@ def test_repair_asks_the_author_and_keeps_the_plan() -> None:
     assert fixed.plan.parameters["repairs"] == failed().candidate.id
 
 
+def test_the_history_of_a_repair_that_departs_from_the_plan_says_what_it_does() -> None:
+    new = code(START.replace("8", "16")).text
+    made, _ = proposer(lambda r: Reply(f"CHANGE: Results go through DRAM.\n\n{new}"))
+    (fixed,) = made.respond(BRIEF, PARENT, [failed()], HISTORY, seed=1)
+    assert fixed.plan is not None
+    assert fixed.plan.text.startswith("Results go through DRAM\n")
+    assert PLAN.text in fixed.plan.text
+    assert fixed.plan.parameters["repairs"] == failed().candidate.id
+
+
 def test_what_is_too_slow_or_others_work_is_not_repaired() -> None:
     made, transport = proposer(lambda r: code(START))
     assert (

@@ -521,3 +521,10 @@ def test_every_prompt_states_a_tolerance_that_the_workload_gives() -> None:
     assert told in text(Prompts().plan(brief, PARENT, HISTORY))
     assert told in text(Prompts().implement(brief, PARENT, PLAN))
     assert "- tolerance:" not in text(Prompts().plan(BRIEF, PARENT, HISTORY))
+
+
+def test_an_implementer_sees_where_the_kernel_loses_time() -> None:
+    shown = text(Prompts().implement(BRIEF, PARENT, PLAN))
+    assert "most time goes to: dma wait (70%)" in shown
+    without = text(Prompts(without=["feedback"]).implement(BRIEF, PARENT, PLAN))
+    assert "# How it runs" not in without

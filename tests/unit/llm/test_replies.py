@@ -18,7 +18,13 @@ from tilewright.proposers.llm.messages import (
     reply_from_json,
     reply_to_json,
 )
-from tilewright.proposers.llm.replies import NothingWorthwhile, ReplyFailed, read_code, read_plan
+from tilewright.proposers.llm.replies import (
+    NothingWorthwhile,
+    ReplyFailed,
+    read_change,
+    read_code,
+    read_plan,
+)
 
 KERNEL = "void kernel(const int8_t A[4]) {\n  fence();\n}\n"
 MENU = (
@@ -233,3 +239,11 @@ class TestEdits:
 
     def test_prose_holds_no_edits(self) -> None:
         assert read_edits("<<<<<<< SEARCH\na\n") == []
+
+
+def test_a_corrected_kernel_may_say_what_it_now_changes() -> None:
+    code = "```c\nvoid kernel(void) {} // CHANGE: not this\n```"
+    assert read_change(Reply(f"CHANGE: Scores go through DRAM.\n\n{code}")) == (
+        "Scores go through DRAM"
+    )
+    assert read_change(Reply(f"I corrected the bound.\n\n{code}")) == ""

@@ -30,6 +30,7 @@ from tilewright.proposers.llm.replies import (
     OTHER,
     NothingWorthwhile,
     ReplyFailed,
+    read_change,
     read_headings,
     read_plan,
 )
@@ -237,7 +238,14 @@ class LLMProposer:
             own = without_template(plan.parameters)
             plan = replace(plan, parameters={**own, "repairs": failed.candidate.id})
         base = failed.candidate.source
-        return self._candidates([request], brief, parent, base, lambda reply: plan)
+
+        def plan_in(reply: Reply) -> Plan | None:
+            change = read_change(reply)
+            if plan is None or not change:
+                return plan
+            return replace(plan, text=f"{change}\n\nThe plan before the correction: {plan.text}")
+
+        return self._candidates([request], brief, parent, base, plan_in)
 
     def normalize(self, source: str, target: TargetBrief) -> str:
         """The normal form of the target's language."""

@@ -109,6 +109,11 @@ def read_headings(reply: Reply, menu: Sequence[MenuOption]) -> PlanText:
     return PlanText(_option(named, above, menu), text, expected[:MAX_PLAN_CHARACTERS])
 
 
+def read_change(reply: Reply) -> str:
+    """The sentence after CHANGE above a corrected kernel; empty if there is none."""
+    return _headings(without_thoughts(reply.text).partition("```")[0])[1][:MAX_PLAN_CHARACTERS]
+
+
 def read_code(reply: Reply, language: KernelLanguage) -> str | ReplyFailed:
     """The one complete kernel in a reply, ending in a newline."""
     failure = unusable(reply)

@@ -163,6 +163,7 @@ class Prompts:
             brief,
             source=parent.candidate.source.rstrip(),
             plan=plan,
+            feedback=describe_latency(parent) if self._use.feedback else "",
             mistakes=mistakes,
             named=lines_named(parent.candidate.source, plan.text),
             option_text=next((o.text for o in brief.target.menu if o.id == plan.option), ""),
