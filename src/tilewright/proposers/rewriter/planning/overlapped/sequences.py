@@ -72,14 +72,16 @@ def overlapped_sequences(kernel: Kernel, machine: Machine, offered: Set[str]) ->
     begun = all_places(((), kernel), machine, "overwrite")
     tiled = [_overlapped(tiles, machine) for tiles in _tiled(begun, machine)[:1]]
     yield from tiled
+    most = TILES
     for tiles, made in zip(_tiled(begun, machine), tiled, strict=False):
         late = _overlapped(tiles, machine, late=offered >= LATE)
         if late[0] != made[0]:
             yield late
+            most -= 1  # so that sequences of other kinds are still among the first plans
     whole = _whole_result(begun, machine)
     if whole is not None:
         yield whole
-    for tiles in _tiled(begun, machine)[len(tiled) : TILES]:
+    for tiles in _tiled(begun, machine)[len(tiled) : most]:
         yield _overlapped(tiles, machine)
 
 
