@@ -32,9 +32,9 @@ class Row:
     that any arm found for that workload and seed; of those, median `trials_to_near` and
     `seconds_to_near`. `variability`: mean over workloads of (max - min) / max of throughput over
     seeds. `seconds_per_trial` and `overhead` (share of wall time for predictions and replay) are
-    medians over runs, with the whole budget. `lowest_load` and `highest_load` are the machine's
-    load averages at the ends of the runs, `kind` says what the times are: "measured" unless they
-    were made up.
+    medians over runs, with the whole budget. `lowest_load` and `highest_load` are the lowest and
+    the highest load average of the machine at the ends of the runs. `kind` is "measured", or
+    another word for times that were not measured, as in tests.
     """
 
     arm: str

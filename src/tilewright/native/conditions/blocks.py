@@ -1,4 +1,4 @@
-"""Blocks of a function's code, and which conditions decide whether a block runs."""
+"""The blocks of a function's code, and the conditions that decide whether a block runs."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from tilewright.native.conditions.listing import Function
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A range of positions without jumps into or out of it, and the blocks that may follow."""
+    """A range of positions without jumps into its middle or out of it, and the blocks that may run
+    next.
+    """
 
     code: range
     after: tuple[int, ...]
 
 
 def blocks_of(function: Function) -> list[Block]:
-    """The blocks, in order. A jump to a place outside the function ends it."""
+    """The blocks, in order. A jump to a place outside the function counts as its end."""
     code = function.code
     starts = {0, *function.labels.values()}
     for at, one in enumerate(code):

@@ -1,9 +1,9 @@
-"""Which conditions of a kernel depend on the values of its arguments.
+"""Finds the conditions of a kernel that depend on the values of its arguments.
 
 The analysis follows values through registers, through places on the stack, and through decisions: a
-variable that is set under a condition on data depends on data. It errs on the safe side: whatever
-is read through a pointer, and whatever a function outside the kernel returns, counts as data. Not
-followed are values that a kernel hands on through several of its local arrays at once, and results
+variable that is set under a condition on data depends on data. The analysis is conservative:
+everything that is read through a pointer or returned by a function outside the kernel counts as
+data. It does not follow values that are passed through several local arrays at once, and results
 that are computed from data without a condition.
 """
 
@@ -62,7 +62,9 @@ class Site:
 
 @dataclass(slots=True)
 class _Known:
-    """What is known of a function so far. It only grows until nothing changes."""
+    """The facts that are known about a function so far. Facts are only added, until nothing
+    changes.
+    """
 
     function: Function
     blocks: list[Block]
@@ -106,7 +108,8 @@ class _Analysis:
                     if callee is not None:
                         callee.called = True
         for name, known in self._known.items():
-            if name != ENTRY and not known.called:  # called through its address, with anything
+            # Called through its address, with unknown arguments.
+            if name != ENTRY and not known.called:
                 known.entry |= set(_ARGUMENTS)
         self._changed = True
         self._steps = 0
@@ -194,7 +197,7 @@ class _Analysis:
         self._write(known, one, state, data=data)
 
     def _depends(self, known: _Known, one: Instruction, state: set[str]) -> bool:
-        """Whether what the instruction computes depends on data."""
+        """Whether the result of the instruction depends on data."""
         *sources, target = one.operands
         if len(one.operands) == 1 or only_compares(one) or keeps_its_target(one):
             sources = list(one.operands)

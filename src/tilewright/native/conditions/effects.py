@@ -1,6 +1,6 @@
-"""What an instruction of x86-64 reads and writes, as far as a dependence on data needs it.
-
-Unknown instructions are taken to read all their operands and to write the last one.
+"""The operands that an instruction of x86-64 reads and writes, as far as this matters for a
+dependence on data. Unknown instructions are assumed to read all their operands and to write the
+last one.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def registers(operand: str) -> list[str]:
 
 
 def in_memory(operand: str) -> bool:
-    """Whether an operand of an instruction without a jump lies in memory."""
+    """Whether an operand of an instruction other than a jump is in memory."""
     return not operand.startswith(("$", "%"))
 
 
@@ -103,7 +103,7 @@ def sets_flags(one: Instruction) -> bool:
 
 
 def keeps_its_target(one: Instruction) -> bool:
-    """Whether the result also depends on what the last operand was before."""
+    """Whether the result also depends on the previous value of the last operand."""
     masked = "{%k" in one.operands[-1] and "{z}" not in one.operands[-1]
     if masked or _MOVE.match(one.name):
         return True

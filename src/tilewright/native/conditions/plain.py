@@ -11,8 +11,8 @@ _LOOP = re.compile(
 _INCLUDE = re.compile(r"^#include <\w+\.h>$", re.MULTILINE)
 _NAME = re.compile(r"\b[A-Za-z_]\w*")
 _CONDITION = re.compile(r"[<>?!|]|==|&&|%:|\b(?:if|while|do|switch|goto|for)\b|[\])]\s*\(")
-"""What every condition and every call of a computed address contains. Also found are expressions
-that decide nothing, for instance shifts.
+"""The texts of which every condition and every call of a computed address contains one. Expressions
+without a condition, for instance shifts, are found too.
 """
 
 

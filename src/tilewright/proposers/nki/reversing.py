@@ -1,8 +1,8 @@
 """Copies that reverse the order of the elements in each partition.
 
 All steps of a kernel's regions are positive, so that rewrites need not consider others. A
-`tensor_copy` whose source is read from its last element to its first one is an instruction with a
-name of its own, which no rewrite takes for an ordinary copy.
+`tensor_copy` whose source is read from its last element to its first one is represented by an
+instruction with a different name, so that no rewrite treats it as an ordinary copy.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ REVERSED_COPY = "reversed_copy"
 
 
 def with_reversed_source(op: Op) -> Op | None:
-    """The instruction with positive steps; None if it is no copy that reverses its source."""
+    """The instruction with positive steps; None if it is not a copy that reverses its source."""
     falling = [key for key, region in op.regions if falls(region)]
     if not falling:
         return op

@@ -1,10 +1,10 @@
-"""What usually helps against the causes of lost cycles whose names do not say it."""
+"""Usual remedies for those causes of lost cycles whose names do not suggest one."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-_SHARE = 0.02  # of all cycles, from which on a remedy is told
+_SHARE = 0.02  # share of all cycles from which on a remedy is mentioned
 
 _REMEDIES: Mapping[str, str] = {
     "cpu_fetch": "less code: one loop or one function that is not inlined for similar phases, no "

@@ -1,9 +1,9 @@
-"""Finds the line from which undefined elements of an output follow, in a run of its own.
+"""Finds the line that causes undefined elements of an output, in a separate run.
 
 An instruction that writes undefined values (NaN) either read undefined values, or computed them
 from defined ones, as infinity minus infinity. Undefined values that it read were written by an
-earlier instruction, or were never written. So each tensor has one cause, that of the last undefined
-values that were written to it.
+earlier instruction, or were never written. Therefore, each tensor has one cause, which is that of
+the last undefined values that were written to it.
 """
 
 from __future__ import annotations

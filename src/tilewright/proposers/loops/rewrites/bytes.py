@@ -26,8 +26,8 @@ After, where a and w hold int8_t::
         out[i][j] = sum;
       }
 
-What the numbers differ from bytes by is multiplied out: (u + c)(v + d) = uv + du + cv + cd.
-Compilers recognise the instruction only in sums of this form.
+The constants by which the factors differ from bytes are multiplied out: (u + c)(v + d) = uv + du +
+cv + cd. Compilers recognise the instruction only in sums of this form.
 """
 
 from __future__ import annotations
@@ -79,11 +79,11 @@ class _Factor:
     added: int
 
     def as_bytes(self, wanted: Type) -> int:
-        """What has to be subtracted from elements so that they have the wanted type."""
+        """The number that has to be subtracted from elements so that they fit the required type."""
         return _LEAST[self.type] - _LEAST[wanted]
 
     def beside(self, wanted: Type) -> int:
-        """What the factor has in addition to the byte."""
+        """The number that is added to the byte."""
         return self.added + self.as_bytes(wanted)
 
 
@@ -185,7 +185,7 @@ class _Copies:
         self.filling: list[Statement] = []
 
     def bytes_of(self, factor: _Factor, wanted: Type) -> Element:
-        """The element of an array of the wanted type that stands for a factor's element."""
+        """The element of an array of the required type that replaces a factor's element."""
         element, loop = factor.element, self._path[-1]
         if factor.type == wanted and _is_along(element, loop):
             return element
@@ -203,7 +203,7 @@ class _Copies:
         return target
 
     def sum_of(self, element: Element) -> Element:
-        """The element of an array that holds the sum over the innermost loop."""
+        """The element of an array that contains the sum over the innermost loop."""
         outer, loop = self._outer(element), self._path[-1]
         array = fresh("sums", self._taken)
         total = Var(fresh("sum", self._taken))

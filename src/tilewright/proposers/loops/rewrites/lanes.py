@@ -192,7 +192,9 @@ class _Lanes:
         return tuple(self._body(self._loop.body))
 
     def _spread(self) -> bool:
-        """Adds what is computed from varying values; whether there was anything to add."""
+        """Adds all variables and arrays that are computed from varying values. Returns whether any
+        were added.
+        """
         known = len(self._varying)
         for s in statements(self._loop.body):
             if isinstance(s, Declare) and s.value is not None and self._varies(s.value):
