@@ -21,6 +21,7 @@ from tilewright.proposers.llm.allocation import AdaptiveShares
 from tilewright.proposers.llm.branches import Branches
 from tilewright.proposers.llm.caller import Caller, Pending
 from tilewright.proposers.llm.conversations import Conversations
+from tilewright.proposers.llm.expectations import expected_gain
 from tilewright.proposers.llm.kernels import first_instance, source_in
 from tilewright.proposers.llm.lessons import describe_mistakes
 from tilewright.proposers.llm.messages import Message, Phase, Reply, Request
@@ -157,6 +158,7 @@ class LLMProposer:
                     proposer=call.request.model,
                     parameters={"slot": slot},
                     expected=read.expected,
+                    expected_gain=expected_gain(read.expected, parent),
                 )
         if done and not seen:
             self.branches.close(parent.candidate.id, brief.iteration)
