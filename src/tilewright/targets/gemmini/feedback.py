@@ -133,7 +133,7 @@ def describe(
 
 def _bound(least: Mapping[str, int], result: SimResult) -> str:
     """The minimum of all kernels for the task, then what this kernel needs at least."""
-    minimum = max(least["array"], least["DMA"])
+    minimum = max(1, least["array"], least["DMA"])  # a task may state no work
     text = (
         f"The kernel takes {result.cycles / minimum:.2f} times the {minimum:,} cycles that any "
         f"kernel needs at least: {least['array']:,} cycles of the array, and {least['DMA']:,} "
