@@ -54,6 +54,13 @@ def test_a_product_stays_right(machine: Machine, shape: tuple[int, int, int]) ->
         assert gemm_is_right(lift(emit(result), machine), *shape), steps
 
 
+def test_a_kernel_of_few_tiles_has_no_separate_first_tile(machine: Machine) -> None:
+    for shape, is_late in ((200, 104, 72), False), ((256, 256, 192), True):
+        kernel = simplify(lift(gemm(*shape), machine))
+        found = overlapped_sequences(kernel, machine, TECHNIQUES | LATE)
+        assert any("stagger" in {step.technique for step in steps} for steps, _ in found) == is_late
+
+
 @pytest.mark.parametrize("shape", [(256, 256, 192), (250, 330, 200), (300, 136, 160)])
 def test_the_first_tile_need_not_wait_for_all_its_data(
     machine: Machine, shape: tuple[int, int, int]

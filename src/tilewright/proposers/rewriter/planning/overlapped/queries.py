@@ -26,6 +26,16 @@ def tile_variable(kernel: Kernel, machine: Machine) -> str | None:
     return found[-1][1].var if found else None
 
 
+def tile_count(kernel: Kernel, machine: Machine) -> float:
+    """The largest number of tiles of a nest of products and stores; 0 if there is no such nest."""
+    counts: dict[Loop, float] = {}
+    for _, loop, above in tile_loops(kernel, machine):
+        around = loops_in(above)
+        outside = counts[around[-1]] if around else 1.0
+        counts[loop] = outside * trips(loop, env_of(above))[1]
+    return max(counts.values(), default=0.0)
+
+
 def label_around_products(kernel: Kernel, machine: Machine, variable: str) -> str:
     """The label of the loop over a variable that is around products; empty if there is none."""
     return next(

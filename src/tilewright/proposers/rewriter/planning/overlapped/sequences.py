@@ -41,6 +41,7 @@ from tilewright.proposers.rewriter.planning.overlapped.queries import (
     has_unit,
     loaded_buffers,
     loop_of_products,
+    tile_count,
     tile_loops,
     tile_variable,
 )
@@ -55,6 +56,11 @@ TECHNIQUES = frozenset(
 """The techniques in these sequences. `pipeline-nest` belongs to `pipeline`."""
 LATE = frozenset(("peel", "reorder", "stagger"))
 """The techniques that load the data of the first tile among its products."""
+LATE_TILES = 8
+"""Minimum number of tiles for which the data of the first tile are loaded among its products. With
+fewer tiles, the wait before the first product matters less than the further steps that the code of
+a separate first tile makes impossible.
+"""
 FIRST_TILES = 4
 """Ways to enlarge tiles that may be enlarged a second time."""
 TILES = 4
@@ -74,7 +80,9 @@ def overlapped_sequences(kernel: Kernel, machine: Machine, offered: Set[str]) ->
     yield from tiled
     most = TILES
     for tiles, made in zip(_tiled(begun, machine), tiled, strict=False):
-        late = _overlapped(tiles, machine, late=offered >= LATE)
+        if not offered >= LATE or tile_count(tiles[1], machine) < LATE_TILES:
+            break
+        late = _overlapped(tiles, machine, late=True)
         if late[0] != made[0]:
             yield late
             most -= 1  # so that sequences of other kinds are still among the first plans
