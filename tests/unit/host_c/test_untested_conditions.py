@@ -1,4 +1,4 @@
-"""Conditions on input values that the checks never turned are found, and others are accepted."""
+"""Conditions on input values that have one result in all checks are found; others are accepted."""
 
 from __future__ import annotations
 
