@@ -71,17 +71,23 @@ def finish(summary: Summary, project: Path, outputs: Outputs, full: bool = False
     """
     from tilewright.cli.console import results
     from tilewright.cli.cost_table import cost_lines
-    from tilewright.cli.summary_table import summary_lines
+    from tilewright.cli.summary_table import failed_step_lines, summary_lines
     from tilewright.cli.turn_table import turn_lines
     from tilewright.core.run_notes import AgentWork
     from tilewright.core.tasks import brief_of
     from tilewright.models import model_calls, recording, replayed, turns_taken
     from tilewright.report.turns import turns_json
     from tilewright.run import open_project
+    from tilewright.search.events import ProposalFailed
 
     with closing(open_project(project)) as storage:
         run, history = storage.run(summary.run_id), storage.history(summary.run_id)
         replay, agents = replayed(storage, run.id), storage.kept(run.id, AgentWork)
+        failed = [
+            str(d["log"])
+            for _, kind, d in storage.events(run.id)
+            if kind == ProposalFailed.__name__
+        ]
     calls, brief = model_calls(run.id, project=project), brief_of(run)
     turns = turns_taken(run.id, history, project=project)
     in_turns = turns_json(turns, agents, history)
@@ -108,6 +114,7 @@ def finish(summary: Summary, project: Path, outputs: Outputs, full: bool = False
     console = results()
     for line in (
         *summary_lines(summary, history, full),
+        *failed_step_lines(failed),
         *cost_lines(calls, summary.speedup),
         *turn_lines(turns, agents, history, full),
     ):

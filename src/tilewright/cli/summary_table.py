@@ -73,6 +73,18 @@ def _end(summary: Summary) -> str:
     return f"The run is {summary.status}."
 
 
+def failed_step_lines(logs: Sequence[str]) -> Iterator[str]:
+    """A warning if steps of proposers failed; `logs` are their errors, the latest last."""
+    if logs:
+        some = "1 step of a proposer" if len(logs) == 1 else f"{len(logs)} steps of proposers"
+        last = logs[-1].strip().splitlines()[-1:] or ["no reason was given"]
+        yield (
+            f"warning: {some} failed, and the search continued without the kernels of "
+            f"{'this step' if len(logs) == 1 else 'these steps'}. The last error: {last[0]}"
+        )
+        yield ""
+
+
 def left_alone_lines(parts: Sequence[LeftAlone]) -> Iterator[str]:
     """The code that was not rewritten: the first few places, and the number of others."""
     if parts:

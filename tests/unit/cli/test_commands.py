@@ -2,6 +2,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,21 @@ def test_optimize_prints_the_result_and_writes_json_and_report(
     )
     assert written["evaluations"] == len(world.evaluated)
     assert "<!doctype html>" in Path("a.html").read_text()
+
+
+def test_failed_steps_of_proposers_are_told_at_the_end(world: World, cli: Cli) -> None:
+    run_id = json.loads(_written(cli(*OPTIMIZE, "--json", "a.json")))["run"]
+    assert "of a proposer failed" not in cli("runs", "show", run_id).out
+    for error, last in (
+        ("ValueError: first", "ValueError: first"),
+        ("Top\nKeyError: 1\n", "KeyError: 1"),
+    ):
+        with closing(run.open_project(Path())) as storage:
+            log = {"iteration": 1, "parent": "p", "log": error}
+            storage.append_event(run_id, "ProposalFailed", log)
+        shown = " ".join(cli("runs", "show", run_id).out.split())
+        assert f"The last error: {last}" in shown
+    assert "warning: 2 steps of proposers failed" in shown
 
 
 def test_best_show_list_and_report_find_the_run(world: World, cli: Cli) -> None:
