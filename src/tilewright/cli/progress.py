@@ -12,7 +12,7 @@ from tilewright.cli.progress_state import Improvement, ProgressState
 from tilewright.core.budget import Budget
 from tilewright.core.budget_text import describe_budget
 from tilewright.core.records import Measured, Trial
-from tilewright.report.text import duration, number, percent, ratio, words
+from tilewright.report.text import duration, last_line, number, percent, ratio, words
 from tilewright.search.events import (
     Evaluated,
     Event,
@@ -65,10 +65,7 @@ def plain_line(state: ProgressState, event: Event, improvement: Improvement | No
             + (f"; {_calls(state)}" if state.calls else "")
         )
     if isinstance(event, ProposalFailed):
-        return (
-            f"[{duration(state.wall_s)}] a proposer made no candidate: "
-            f"{event.log.strip().splitlines()[-1]}"
-        )
+        return f"[{duration(state.wall_s)}] a proposer made no candidate: {last_line(event.log)}"
     if isinstance(event, ModelsForecast):
         return f"forecast: {forecast_words(state)}"
     if isinstance(event, SchedulesReused):

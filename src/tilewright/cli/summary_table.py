@@ -13,7 +13,7 @@ from rich.text import Text
 from tilewright.cli.nothing_improved import reasons
 from tilewright.report.markdown import first_sentence
 from tilewright.report.queries import report_view
-from tilewright.report.text import duration, number, percent, ratio, words
+from tilewright.report.text import duration, last_line, number, percent, ratio, words
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -73,14 +73,15 @@ def _end(summary: Summary) -> str:
     return f"The run is {summary.status}."
 
 
-def failed_step_lines(logs: Sequence[str]) -> Iterator[str]:
+def failed_step_lines(logs: Sequence[str]) -> Iterator[RenderableType]:
     """A warning if steps of proposers failed; `logs` are their errors, the latest last."""
     if logs:
-        some = "1 step of a proposer" if len(logs) == 1 else f"{len(logs)} steps of proposers"
-        last = logs[-1].strip().splitlines()[-1:] or ["no reason was given"]
-        yield (
+        one = len(logs) == 1
+        some = "1 step of a proposer" if one else f"{len(logs)} steps of proposers"
+        yield Text(
             f"warning: {some} failed, and the search continued without the kernels of "
-            f"{'this step' if len(logs) == 1 else 'these steps'}. The last error: {last[0]}"
+            f"{'this step' if one else 'these steps'}. The last error: {last_line(logs[-1])}",
+            style="yellow",
         )
         yield ""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tilewright.core.text import plain_text
+
 
 def number(value: float | None) -> str:
     """The number with digits in groups of three, and with decimals only if it is small."""
@@ -20,6 +22,11 @@ def ratio(value: float | None) -> str:
         return "-"
     hidden = f"{value:.2f}" == "1.00" and f"{value:.3f}" != "1.000"
     return f"{value:.3f}x" if hidden else f"{value:.2f}x"
+
+
+def last_line(log: str) -> str:
+    """The last line of a log, which names the error in a traceback, without control characters."""
+    return plain_text((log.strip().splitlines() or ["no reason was given"])[-1])
 
 
 def percent(fraction: float | None) -> str:

@@ -52,7 +52,7 @@ def test_failed_steps_of_proposers_are_told_at_the_end(world: World, cli: Cli) -
     assert "of a proposer failed" not in cli("runs", "show", run_id).out
     for error, last in (
         ("ValueError: first", "ValueError: first"),
-        ("Top\nKeyError: 1\n", "KeyError: 1"),
+        ("Top\nKeyError: '[/b]' \x1b[31m\n", "KeyError: '[/b]'"),
     ):
         with closing(run.open_project(Path())) as storage:
             log = {"iteration": 1, "parent": "p", "log": error}
