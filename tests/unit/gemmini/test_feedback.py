@@ -166,9 +166,9 @@ def test_a_measurement_keeps_few_phases_that_add_up() -> None:
 
 def test_banks_are_named_with_who_shares_them_and_where_first() -> None:
     lost = (
-        BankLoss("bank_conflict", "A and B", 0, 280, 10),
-        BankLoss("write_steal", "a load and A", 2, 130, 20),
-        BankLoss("bank_conflict", "A and B", 3, 20, 14),
+        BankLoss("bank_conflict", "operands A and B", 0, 280, 10),
+        BankLoss("write_steal", "a load and operand A", 2, 130, 20),
+        BankLoss("bank_conflict", "operands A and B", 3, 20, 14),
     )
     timed = replace(
         result(2000, array_busy=1024, bank_conflict=300, write_steal=130), bank_losses=lost

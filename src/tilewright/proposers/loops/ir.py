@@ -135,6 +135,11 @@ class Assign:
     target: Target
     value: Expr
 
+    @property
+    def target_name(self) -> str:
+        """The variable or the array that the statement changes."""
+        return self.target.name if isinstance(self.target, Var) else self.target.array
+
 
 @dataclass(frozen=True, slots=True)
 class For:

@@ -80,6 +80,11 @@ class Region:
         """One past the last element, relative to the offset; steps are not negative."""
         return 1 + sum(step * (count - 1) for step, count in self.dims)
 
+    @property
+    def falls(self) -> bool:
+        """Whether the elements of a partition are in reverse order."""
+        return any(step < 0 for step, _ in self.dims)
+
 
 Setting: TypeAlias = "str | int | float | bool | Linear | tuple[Setting, ...]"
 """A value that is not a region: Python text (`nl.add`, a parameter), numbers, and lists of them."""

@@ -15,7 +15,7 @@ REVERSED_COPY = "reversed_copy"
 
 def with_reversed_source(op: Op) -> Op | None:
     """The instruction with positive steps; None if it is not a copy that reverses its source."""
-    falling = [key for key, region in op.regions if falls(region)]
+    falling = [key for key, region in op.regions if region.falls]
     if not falling:
         return op
     if op.name != "tensor_copy" or falling != ["src"]:
@@ -28,11 +28,6 @@ def as_written(op: Op) -> Op:
     if op.name != REVERSED_COPY:
         return op
     return Op("tensor_copy", op.having(src=turned(op.region("src"))).arguments)
-
-
-def falls(region: Region) -> bool:
-    """Whether the elements of a partition are in reverse order."""
-    return any(step < 0 for step, _ in region.dims)
 
 
 def turned(region: Region) -> Region:

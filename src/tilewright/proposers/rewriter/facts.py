@@ -190,7 +190,7 @@ class _Facts:
 
     def _unit(self, call: Node) -> str | None:
         """The unit of a command; None for any other call."""
-        name = text_of(call.child_by_field_name("function") or call)
+        name = called(call)
         if not self._machine.is_command(name):
             return None
         unit = self._machine.unit(name)
@@ -224,8 +224,7 @@ class _Facts:
                 given = [
                     value(arguments(c)[names_of.index(wanted)], self._machine.constants)
                     for c in self._calls
-                    if text_of(c.child_by_field_name("function") or c) == name
-                    and len(arguments(c)) == len(names_of)
+                    if called(c) == name and len(arguments(c)) == len(names_of)
                 ]
                 known = self._machine.constants
                 return [value(argument, {**known, wanted: v}) for v in given if v is not None] + [
@@ -234,7 +233,7 @@ class _Facts:
         return [None]
 
     def _clears(self, call: Node) -> bool:
-        name = text_of(call.child_by_field_name("function") or call)
+        name = called(call)
         if self._machine.attribute(name, "null_source") != "zeros":
             return False
         position = self._machine.operands(name, "dram_read")[0]
@@ -250,11 +249,11 @@ class _Facts:
                 if call.type != "call_expression":
                     continue
                 unit = self._unit(call)
-                called = self._functions.get(text_of(call.child_by_field_name("function") or call))
+                function = self._functions.get(called(call))
                 if unit is not None:
                     found.add(unit)
-                elif called is not None:
-                    found |= self._of(called)
+                elif function is not None:
+                    found |= self._of(function)
             self._units[node.id] = frozenset(found)
         return self._units[node.id]
 

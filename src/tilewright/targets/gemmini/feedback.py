@@ -48,7 +48,7 @@ _NEGLIGIBLE = 0.005  # of all cycles
 _TINY = 0.001  # of all cycles, or of the most that a line loses
 
 _AT_BANK = {
-    "bank_conflict": "operands {users} share scratchpad bank {bank}: {cycles:,} cycles lost",
+    "bank_conflict": "{users} share scratchpad bank {bank}: {cycles:,} cycles lost",
     "write_steal": "{users} share scratchpad bank {bank}: {cycles:,} cycles lost, in which the "
     "load writes and the operand cannot be read",
 }
@@ -189,8 +189,7 @@ def _at_banks(result: SimResult, binary: bytes) -> list[str]:
             continue
         most = losses[0]
         (line,) = source_lines(binary, [most.first_pc], C.file)
-        users = most.users.replace("a load and ", "a load and operand ")
-        text = _AT_BANK[cause].format(users=users, bank=most.bank, cycles=most.cycles)
+        text = _AT_BANK[cause].format(users=most.users, bank=most.bank, cycles=most.cycles)
         text = f"{text[0].upper()}{text[1:]}"
         if line is not None:
             text += f"; first at line {line}"

@@ -105,6 +105,11 @@ def declared_in(body: tuple[Statement, ...]) -> dict[str, Type]:
     return found
 
 
+def declared_names(body: tuple[Statement, ...]) -> dict[str, None]:
+    """Names of the variables and arrays that statements declare, at any depth, in their order."""
+    return dict.fromkeys(s.name for s in statements(body) if isinstance(s, Declare))
+
+
 def arrays_in(body: tuple[Statement, ...]) -> dict[str, tuple[int, ...]]:
     """Arrays that statements declare, at any depth, with their sizes."""
     declared = (s for s in statements(body) if isinstance(s, Declare))
@@ -130,13 +135,18 @@ def set_by(body: tuple[Statement, ...]) -> set[str]:
     return found
 
 
+def touched_by(body: tuple[Statement, ...]) -> set[str]:
+    """Variables and arrays that statements declare or assign, at any depth."""
+    return set_by(body) | {s.target_name for s in statements(body) if isinstance(s, Assign)}
+
+
 def reductions(loop: For, types: Mapping[str, Type], but: Collection[str] = ()) -> list[Reduction]:
     """All reductions of a loop; `NotApplicableError` if it carries a variable that is not a
     reduction.
 
     Variables in `but` are ignored, and so are arrays that the loop declares.
     """
-    own = {s.name for s in statements(loop.body) if isinstance(s, Declare)}
+    own = declared_names(loop.body)
     kinds: dict[str, str] = {}
     reads: dict[str, int] = {}
     for expr in expressions(loop.body):
@@ -192,14 +202,9 @@ def scans(loop: For, types: Mapping[str, Type]) -> dict[str, str]:
 
 def _may_move(statement: Assign, over: tuple[Statement, ...]) -> bool:
     """Whether a value can be computed before other statements."""
-    changed = {
-        s.target.name if isinstance(s.target, Var) else s.target.array
-        for s in statements(over)
-        if isinstance(s, Assign)
-    } | {s.name for s in statements(over) if isinstance(s, Declare)}
     used = {e.name if isinstance(e, Var) else e.array for e in walk(statement.value)
             if isinstance(e, (Var, Element, Load))}  # fmt: skip
-    return not changed & used
+    return not touched_by(over) & used
 
 
 def reduction_of(name: str, value: Expr) -> str | None:

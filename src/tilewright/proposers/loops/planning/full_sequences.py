@@ -8,7 +8,7 @@ operand, an order of loops, vectors, and two loops that are unrolled and jammed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
@@ -31,7 +31,7 @@ from tilewright.proposers.loops.ir import (
     loops,
     statements,
 )
-from tilewright.proposers.loops.planning.side_by_side import in_lanes, jammed_lanes
+from tilewright.proposers.loops.planning.side_by_side import are_read_often, in_lanes, jammed_lanes
 from tilewright.proposers.loops.planning.steps import Step, steps_of
 from tilewright.proposers.loops.rewrites.added_numbers import WIDER
 from tilewright.proposers.loops.rewrites.argmax import is_search
@@ -44,8 +44,6 @@ MOST_UNROLLED = 400
 """The same limit for statements, because compilers take 10 s for some thousand statements."""
 _MOST_PACKED = 5
 """Maximum number of inputs that one sequence packs."""
-_LEAST_READS = 2
-"""How often a loop must read the elements of copies on average that only make them wider."""
 _MOST_KEPT = 8
 _MOST_SPLIT = 24
 _COPIES = (2, 3, 4, 6, 8)
@@ -171,9 +169,10 @@ class Whole:
                 continue
             for copies in _CHAINS:
                 step = Step("accumulators", number, copies)
-                if applies(step, kernel) and length(step.apply(kernel)) <= MOST_UNROLLED:
+                after = step.applied(kernel)
+                if after is not None and length(after) <= MOST_UNROLLED:
                     steps.append((step, kernel))
-                    kernel = step.apply(kernel)
+                    kernel = after
                     break
         return kernel
 
@@ -181,17 +180,11 @@ class Whole:
         """Runs iterations of one loop of each nest side by side; with `pack`, inputs are packed."""
         pack = pack and "pack" in self._offered
         found = in_lanes(kernel, count, pack=pack) if "lanes" in self._offered else ()
-        for step, before, after in found:
-            steps.append((step, before))
-            kernel = after
-        return kernel
+        return _after(found, kernel, steps)
 
     def tiled_lanes(self, kernel: Kernel, steps: Steps) -> Kernel:
         """Jams copies of the loops around those whose iterations run side by side."""
-        for step, before, after in jammed_lanes(kernel) if "jam" in self._offered else ():
-            steps.append((step, before))
-            kernel = after
-        return kernel
+        return _after(jammed_lanes(kernel) if "jam" in self._offered else (), kernel, steps)
 
     def _leaves_scalars(self, kernel: Kernel) -> bool:
         """Whether vectors of floats leave loops as they are that could run in lanes."""
@@ -206,10 +199,10 @@ class Whole:
         """Sums products of 8-bit numbers as unsigned by signed bytes."""
         for number in reversed(range(len(loops(kernel)))) if "bytes" in self._offered else ():
             step = Step("bytes", number)
-            if applies(step, kernel):
+            after = step.applied(kernel)
+            if after is not None:
                 steps.append((step, kernel))
-                kernel = step.apply(kernel)
-                break
+                return after
         return kernel
 
     def _gains_from_copies(self, kernel: Kernel, number: int) -> bool:
@@ -227,9 +220,11 @@ class Whole:
             return kernel
         for number in reversed(range(len(loops(kernel)))):
             step = Step("accumulators", number, copies)
-            if tables(loops(kernel)[number], kernel, copies) and applies(step, kernel):
+            has_tables = tables(loops(kernel)[number], kernel, copies)
+            after = step.applied(kernel) if has_tables else None
+            if after is not None:
                 steps.append((step, kernel))
-                kernel = step.apply(kernel)
+                kernel = after
         return kernel
 
     def packed(self, kernel: Kernel, steps: Steps) -> Kernel:
@@ -245,8 +240,9 @@ class Whole:
                     isinstance(s, For) for s in loops(kernel)[step.loop].body
                 )
                 here = replace(there, loop=step.loop)
-                needed = applies(there, after) and not applies(here, kernel)
-                if (wider and _is_read_often(kernel, step.loop, after)) or (
+                needed = there.applied(after) is not None and here.applied(kernel) is None
+                reads = math.prod(o.trips for o in around(kernel, step.loop))
+                if (wider and are_read_often(reads, kernel, after)) or (
                     needed and not self._is_vectorised_around(step.loop, kernel)
                 ):
                     steps.append((step, kernel))
@@ -259,7 +255,7 @@ class Whole:
     def _is_vectorised_around(self, number: int, kernel: Kernel) -> bool:
         """Whether the loop directly around another can be vectorised instead."""
         outer = [n for n in range(number) if _is_outside(n, kernel, number)]
-        return any(applies(Step("vectorise", n, self._lanes), kernel) for n in outer)
+        return any(Step("vectorise", n, self._lanes).applied(kernel) is not None for n in outer)
 
     def kept(self, kernel: Kernel, steps: Steps) -> Kernel:
         """Keeps sums in variables while their loops run, and exchanges loops if that makes it
@@ -355,10 +351,12 @@ class Whole:
         return max(found, key=worth)
 
 
-def _is_read_often(kernel: Kernel, number: int, after: Kernel) -> bool:
-    """Whether making the new copies takes little time beside the innermost loop that reads them."""
-    copied = sum(math.prod(array.sizes) for array in after.scratch[len(kernel.scratch) :])
-    return math.prod(o.trips for o in around(kernel, number)) >= _LEAST_READS * copied
+def _after(found: Iterable[tuple[Step, Kernel, Kernel]], kernel: Kernel, steps: Steps) -> Kernel:
+    """The kernel after steps, each given with the kernels before and after it."""
+    for step, before, after in found:
+        steps.append((step, before))
+        kernel = after
+    return kernel
 
 
 def _sums_wider(loop: For, kernel: Kernel) -> bool:
@@ -387,23 +385,11 @@ def _jammed(kernel: Kernel, number: int, copies: int, steps: Steps) -> Kernel:
     too large."""
     for fewer in sorted((c for c in _COPIES if c <= copies), reverse=True):
         step = Step("jam", number, fewer)
-        try:
-            after = step.apply(kernel)
-        except NotApplicableError:
-            continue
-        if length(after) <= MOST_UNROLLED:
+        after = step.applied(kernel)
+        if after is not None and length(after) <= MOST_UNROLLED:
             steps.append((step, kernel))
             return after
     return kernel
-
-
-def applies(step: Step, kernel: Kernel) -> bool:
-    """Whether a step can be carried out."""
-    try:
-        step.apply(kernel)
-    except NotApplicableError:
-        return False
-    return True
 
 
 def length(kernel: Kernel) -> int:

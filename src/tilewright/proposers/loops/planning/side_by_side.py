@@ -59,7 +59,7 @@ def jammed_lanes(kernel: Kernel) -> Iterator[tuple[Step, Kernel, Kernel]]:
         for outer in reversed(path[:-2]) if leaf < limit else ():
             number = _number_of(outer, kernel)
             step = Step("jam", number, _ROWS)
-            after = _applied(step, kernel) if outer.step == 1 else None
+            after = step.applied(kernel) if outer.step == 1 else None
             if after is not None:
                 yield step, kernel, after
                 kernel, limit = after, number
@@ -74,14 +74,6 @@ def _is_of_lanes(loop: For, kernel: Kernel) -> bool:
 
 def _number_of(loop: For, kernel: Kernel) -> int:
     return next(n for n, other in enumerate(loops(kernel)) if other is loop)
-
-
-def _applied(step: Step, kernel: Kernel) -> Kernel | None:
-    """The kernel after a step, if it applies."""
-    try:
-        return step.apply(kernel)
-    except NotApplicableError:
-        return None
 
 
 def _innermost(kernel: Kernel) -> list[int]:
@@ -107,7 +99,7 @@ def _best(kernel: Kernel, path: list[For], count: int, *, pack: bool) -> _Made:
             before = packed[1]
             packed = _packed(before, number)
         step = Step("lanes", number, count)
-        after = _applied(step, before)
+        after = step.applied(before)
         if after is not None:
             ways.append((_cost(loops(before)[number]), [*made, (step, before, after)]))
     if pack:  # the first of equals is the outermost, whose lanes need not be combined
@@ -118,16 +110,21 @@ def _best(kernel: Kernel, path: list[For], count: int, *, pack: bool) -> _Made:
 def _packed(kernel: Kernel, number: int) -> tuple[Step, Kernel] | None:
     """A step that copies an input which a loop reads with large steps, if it is read often."""
     step = Step("pack", number)
-    after = _applied(step, kernel)
+    after = step.applied(kernel)
     if after is None:
         return None
     moved = len(loops(after)) - len(loops(kernel))
-    copied = sum(math.prod(array.sizes) for array in after.scratch[len(kernel.scratch) :])
     loop = loops(kernel)[number]
     paths = [around(kernel, n) for n in range(number, len(loops(kernel)))]
     reads = max(math.prod(o.trips for o in path) for path in paths if loop in path)
     better = _cost(loops(after)[number + moved]) < _cost(loop)
-    return (step, after) if better and reads >= _LEAST_READS * copied else None
+    return (step, after) if better and are_read_often(reads, kernel, after) else None
+
+
+def are_read_often(reads: int, kernel: Kernel, after: Kernel) -> bool:
+    """Whether making the new copies in `after` takes little time beside this number of reads."""
+    copied = sum(math.prod(array.sizes) for array in after.scratch[len(kernel.scratch) :])
+    return reads >= _LEAST_READS * copied
 
 
 def _cost(loop: For) -> float:

@@ -106,6 +106,13 @@ class Step:
         require_sharing(after)
         return after
 
+    def applied(self, kernel: Kernel) -> Kernel | None:
+        """The kernel after the step, or None if the step is not possible."""
+        try:
+            return self.apply(kernel)
+        except NotApplicableError:
+            return None
+
     def no_larger(self) -> Iterator[Step]:
         """The step, followed by the same step with smaller factors that its technique supports."""
         yield self

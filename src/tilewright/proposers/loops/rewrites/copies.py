@@ -17,9 +17,10 @@ Other rewrites recognise sums only in this form.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
+from tilewright.proposers.loops.analysis.changes import touched_by
 from tilewright.proposers.loops.ir import (
     Assign,
     Declare,
@@ -31,7 +32,6 @@ from tilewright.proposers.loops.ir import (
     Var,
     changed_in,
     expressions,
-    statements,
     walk,
 )
 
@@ -89,13 +89,13 @@ def _without_copy(
     name, given = copy.name, copy.value.name
     later = body[place + 1 :]
     uses = [i for i, s in enumerate(later) if Var(name) in expressions((s,))]
-    if not uses or types.get(given) != copy.type or name in {*_changed((*later,))}:
+    if not uses or types.get(given) != copy.type or name in touched_by((*later,)):
         return None
-    if given not in _changed((*later,)):
+    if given not in touched_by((*later,)):
         return None
     until = (*later[: uses[-1]],)
     last = later[uses[-1]]
-    if given in _changed(until) or (isinstance(last, For) and given in _changed((last,))):
+    if given in touched_by(until) or (isinstance(last, For) and given in touched_by((last,))):
         return None
 
     def original(expr: Expr) -> Expr:
@@ -129,18 +129,6 @@ def _computed_at_once(
         return None
     between = (*body[made + 1 : place],)
     uses = sum(e == Var(name) for e in expressions((*body,)))
-    if kind != declared.type or uses > 1 or used & {*_changed(between)}:
+    if kind != declared.type or uses > 1 or used & touched_by(between):
         return None
     return [*body[:made], *between, replace(copy, value=declared.value), *body[place + 1 :]]
-
-
-def _changed(body: Body) -> Iterator[str]:
-    """Variables and arrays that statements declare or assign."""
-    for statement in statements(body):
-        if isinstance(statement, For):
-            yield statement.variable
-        elif isinstance(statement, Declare):
-            yield statement.name
-        elif isinstance(statement, Assign):
-            target = statement.target
-            yield target.name if isinstance(target, Var) else target.array

@@ -47,7 +47,6 @@ from tilewright.proposers.loops.c_types import BYTES
 from tilewright.proposers.loops.ir import (
     Assign,
     Binary,
-    Call,
     Command,
     Declare,
     Element,
@@ -66,14 +65,11 @@ from tilewright.proposers.loops.ir import (
     with_loop,
 )
 from tilewright.proposers.loops.rewrites.parallelise import private
+from tilewright.proposers.loops.rewrites.unroll import combined, identity
 from tilewright.proposers.loops.rewrites.unroll_and_jam import with_names
 
 _MOST_BYTES = 1 << 15
 """Maximum size of the arrays of all lanes, so that they stay in the first-level cache."""
-_JOINED = {
-    ("most", "float"): "fmaxf", ("least", "float"): "fminf",
-    ("most", "double"): "fmax", ("least", "double"): "fmin",
-}  # fmt: skip
 
 
 def lanes(kernel: Kernel, number: int, count: int) -> Kernel:
@@ -107,10 +103,9 @@ def lanes(kernel: Kernel, number: int, count: int) -> Kernel:
     main = loop.first + loop.trips // count * count * loop.step
     new: list[Statement] = []
     for r in found:
-        start = Var(r.name) if r.kind != "sum" else Number("0.0f" if r.type == "float" else "0.0")
         target = Element(partial[r.name], (Var(lane),))
         new.append(Declare(r.type, partial[r.name], (count,)))
-        new.append(For(lane, 0, count, 1, (Assign(target, start),)))
+        new.append(For(lane, 0, count, 1, (Assign(target, identity(r)),)))
     new.append(replace(loop, last=main, step=count * loop.step, body=made))
     for r in found:
         new += _joined(r, partial[r.name], lane, count)
@@ -147,20 +142,15 @@ def _without(kernel: Kernel, declarations: Collection[Declare]) -> Kernel:
 
 def _joined(reduction: Reduction, partial: str, lane: str, count: int) -> list[Statement]:
     """Combines the lanes in pairs, and then the result with the value from before the loop."""
-
-    def both(left: Expr, right: Expr) -> Expr:
-        if reduction.kind == "sum":
-            return Binary("+", left, right)
-        return Call(_JOINED[reduction.kind, reduction.type], (left, right))
-
     made: list[Statement] = []
     while count > 1:
         count //= 2
         here = Element(partial, (Var(lane),))
         other = Element(partial, (Binary("+", Var(lane), Number(str(count))),))
-        made.append(For(lane, 0, count, 1, (Assign(here, both(here, other)),)))
+        made.append(For(lane, 0, count, 1, (Assign(here, combined(reduction, here, other)),)))
     first = Element(partial, (Number("0"),))
-    return [*made, Assign(Var(reduction.name), both(Var(reduction.name), first))]
+    total = Var(reduction.name)
+    return [*made, Assign(total, combined(reduction, total, first))]
 
 
 class _Lanes:
@@ -199,11 +189,8 @@ class _Lanes:
         for s in statements(self._loop.body):
             if isinstance(s, Declare) and s.value is not None and self._varies(s.value):
                 self._varying.add(s.name)
-            elif isinstance(s, Assign):
-                target = s.target
-                name = target.name if isinstance(target, Var) else target.array
-                if self._varies(s.value) or self._varies(target):
-                    self._varying.add(name)
+            elif isinstance(s, Assign) and (self._varies(s.value) or self._varies(s.target)):
+                self._varying.add(s.target_name)
         return len(self._varying) > known
 
     def _varies(self, expr: Expr) -> bool:
@@ -225,7 +212,7 @@ class _Lanes:
                 made.append(statement)
             elif isinstance(statement, Declare) and statement.sizes:
                 made.append(replace(statement, sizes=(*statement.sizes, self._count)))
-            elif isinstance(statement, Assign) and not self._is_of_a_lane(statement):
+            elif isinstance(statement, Assign) and statement.target_name not in self._varying:
                 made += self._flushed(run)
                 run = []
                 made.append(statement)
@@ -233,10 +220,6 @@ class _Lanes:
                 assert isinstance(statement, (Declare, Assign))
                 run.append(statement)
         return made + self._flushed(run)
-
-    def _is_of_a_lane(self, statement: Assign) -> bool:
-        target = statement.target
-        return (target.name if isinstance(target, Var) else target.array) in self._varying
 
     def _flushed(self, run: list[Declare | Assign]) -> list[Statement]:
         """The loop over the lanes of some statements, after the arrays that they need."""

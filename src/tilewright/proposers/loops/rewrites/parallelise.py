@@ -37,7 +37,6 @@ from tilewright.proposers.loops.ir import (
     For,
     Kernel,
     Statement,
-    Var,
     around,
     statements,
 )
@@ -62,11 +61,7 @@ def private(kernel: Kernel, path: list[For]) -> list[Declare]:
     Nothing else uses them, and each iteration writes them before it reads them.
     """
     loop = path[-1]
-    changed = {
-        s.target.name if isinstance(s.target, Var) else s.target.array
-        for s in statements(loop.body)
-        if isinstance(s, Assign)
-    }
+    changed = {s.target_name for s in statements(loop.body) if isinstance(s, Assign)}
     found: list[Declare] = []
     for body in (kernel.body, *(outer.body for outer in path[:-1])):
         for statement in body:

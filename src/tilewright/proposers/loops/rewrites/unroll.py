@@ -28,6 +28,7 @@ from dataclasses import replace
 from tilewright.proposers.loops.analysis.changes import (
     NotApplicableError,
     Reduction,
+    declared_names,
     fresh,
     names_in,
     reductions,
@@ -84,8 +85,9 @@ def unroll(kernel: Kernel, number: int, copies: int) -> Kernel:
     for copy in range(1, copies):
         names = {r.name: fresh(r.name, taken) for r in found}
         for r in found:
-            before.append(Declare(r.type, names[r.name], (), _identity(r)))
-            after.append(Assign(Var(r.name), _joined(r, names[r.name])))
+            before.append(Declare(r.type, names[r.name], (), identity(r)))
+            total = Var(r.name)
+            after.append(Assign(total, combined(r, total, Var(names[r.name]))))
         arrays = {name: of_copies[copy - 1] for name, of_copies in own.items()}
         body += [_elsewhere(s, arrays) for s in copied(loop, copy, names, taken)]
     main = loop.first + loop.trips // copies * copies * loop.step
@@ -128,8 +130,7 @@ def _elsewhere(statement: Statement, arrays: Mapping[str, str]) -> Statement:
 def copied(loop: For, copy: int, names: dict[str, str], taken: set[str]) -> list[Statement]:
     """The body for the iteration `copy` later, with separate names for the variables that it
     declares."""
-    declared = dict.fromkeys(s.name for s in statements(loop.body) if isinstance(s, Declare))
-    own = {name: fresh(name, taken) for name in declared}
+    own = {name: fresh(name, taken) for name in declared_names(loop.body)}
     renamed = {**names, **own}
     later = Binary("+", Var(loop.variable), Number(str(copy * loop.step)))
 
@@ -151,7 +152,8 @@ def _redeclared(statement: Statement, names: dict[str, str]) -> Statement:
     return statement
 
 
-def _identity(reduction: Reduction) -> Expr:
+def identity(reduction: Reduction) -> Expr:
+    """The value with which another variable of a reduction begins."""
     if reduction.kind != "sum":
         return Var(reduction.name)
     if reduction.type == "double":
@@ -160,8 +162,8 @@ def _identity(reduction: Reduction) -> Expr:
     return Call("v_splat", (zero,)) if reduction.type == "vector" else zero
 
 
-def _joined(reduction: Reduction, other: str) -> Expr:
+def combined(reduction: Reduction, left: Expr, right: Expr) -> Expr:
+    """Two results of parts of a reduction as one."""
     if reduction.kind == "sum":
-        return Binary("+", Var(reduction.name), Var(other))
-    function = _FUNCTIONS[reduction.kind, reduction.type]
-    return Call(function, (Var(reduction.name), Var(other)))
+        return Binary("+", left, right)
+    return Call(_FUNCTIONS[reduction.kind, reduction.type], (left, right))

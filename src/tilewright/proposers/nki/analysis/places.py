@@ -52,8 +52,7 @@ def extents(region: Region, tensor: Tensor, trips: Mapping[str, int]) -> list[Ex
 
 def printed(region: Region, tensor: Tensor, trips: Mapping[str, int]) -> str:
     """The region as Python: with slices if possible, otherwise with its access pattern."""
-    backwards = any(step < 0 for step, _ in region.dims)  # which no slice may go
-    boxes = None if backwards else extents(region, tensor, trips)
+    boxes = None if region.falls else extents(region, tensor, trips)  # no slice goes backwards
     if boxes is not None and all(box.step == 1 or box.count > 1 for box in boxes):
         whole = all(
             box.start == Linear() and box.count == size and box.dim is not None and box.step == 1

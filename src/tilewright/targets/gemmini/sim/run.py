@@ -61,8 +61,8 @@ class Fault:
 class BankLoss:
     """The cycles that products lost at one scratchpad bank, by "bank_conflict" or "write_steal".
 
-    `users` are the accesses to the bank ("A and B", "a load and A"); `first_pc` is the first
-    affected instruction.
+    `users` are the accesses to the bank ("operands A and B", "a load and operand A"); `first_pc` is
+    the first affected instruction.
     """
 
     cause: str

@@ -76,21 +76,22 @@ def overlapped_sequences(kernel: Kernel, machine: Machine, offered: Set[str]) ->
     if not offered >= TECHNIQUES:
         return
     begun = all_places(((), kernel), machine, "overwrite")
-    tiled = [_overlapped(tiles, machine) for tiles in _tiled(begun, machine)[:1]]
-    yield from tiled
+    tilings = _tiled(begun, machine)
     most = TILES
-    for tiles, made in zip(_tiled(begun, machine), tiled, strict=False):
-        if not offered >= LATE or tile_count(tiles[1], machine) < LATE_TILES:
+    for tiles in tilings[:1]:
+        made, tile = _overlapped(tiles, machine)
+        yield made
+        if tile is None or not offered >= LATE or tile_count(tiles[1], machine) < LATE_TILES:
             break
-        late = _overlapped(tiles, machine, late=True)
-        if late[0] != made[0]:
+        late = load_first_tile_late(made, machine, tile)
+        if late is not made:
             yield late
             most -= 1  # so that sequences of other kinds are still among the first plans
     whole = _whole_result(begun, machine)
     if whole is not None:
         yield whole
-    for tiles in _tiled(begun, machine)[len(tiled) : most]:
-        yield _overlapped(tiles, machine)
+    for tiles in tilings[1:most]:
+        yield _overlapped(tiles, machine)[0]
 
 
 def _whole_result(made: Made, machine: Machine) -> Made | None:
@@ -134,25 +135,22 @@ def _tiled(start: Made, machine: Machine) -> list[Made]:
     return [*once[:1], *best[: TILES - len(once[:1])], *once[1:], *best[TILES:]]
 
 
-def _overlapped(made: Made, machine: Machine, *, late: bool = False) -> Made:
-    """The kernel with these tiles in which all moves overlap the products.
-
-    With `late`, the data of the first tile are also loaded among its products.
-    """
+def _overlapped(made: Made, machine: Machine) -> tuple[Made, str | None]:
+    """The kernel with these tiles in which all moves overlap the products, and the variable that
+    counts its tiles; None, and an unfinished kernel, if there is no such variable."""
     made = merge_tile_loops(made, machine)
     made = share_loads(made, machine)
     made = keep_resident(made, machine)
     tile = tile_variable(made[1], machine)
     if tile is None:
-        return made
+        return made, None
     made = load_wide(made, machine, tile)
     made = merge_around_products(made, machine, tile)
     made = delay_stores(made, machine, tile)
     for name in loaded_buffers(made[1], machine):
         made = load_ahead(made, machine, name, tile)
     made = unroll_products(made, machine, tile)
-    made = first_place(_written_out(made, machine), machine, "pack")
-    return load_first_tile_late(made, machine, tile) if late else made
+    return first_place(_written_out(made, machine), machine, "pack"), tile
 
 
 def _written_out(made: Made, machine: Machine) -> Made:

@@ -16,8 +16,10 @@ constexpr const char* kNames[] = {
 };
 static_assert(std::size(kNames) == static_cast<std::size_t>(Cause::count));
 
-constexpr const char* kUsers[] = {"A and B",      "A and D",      "B and D",
-                                  "a load and A", "a load and B", "a load and D"};
+constexpr const char* kUsers[] = {
+    "operands A and B",     "operands A and D",     "operands B and D",
+    "a load and operand A", "a load and operand B", "a load and operand D",
+};
 static_assert(std::size(kUsers) == static_cast<std::size_t>(BankUsers::count));
 
 bool is_loss(Cause cause) {
