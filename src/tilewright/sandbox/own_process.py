@@ -86,7 +86,7 @@ def call_contained(function: Callable[[], bytes | Iterable[memoryview]]) -> byte
             # With the size, gigabytes are read into memory that is allocated once.
             data = pipe.read(int.from_bytes(pipe.read(_SIZE_BYTES)))
     except (MemoryError, OverflowError) as error:
-        raise OSError("a contained process returned too much") from error
+        raise OSError("a process in the sandbox returned too much data") from error
     finally:
         _, ended = os.waitpid(child, 0)
     if ended != 0:

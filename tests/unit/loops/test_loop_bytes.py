@@ -92,5 +92,5 @@ def test_sums_of_bytes_are_tried_with_other_sequences() -> None:
     without = Whole(4, 16, offered - {"bytes"}).sequences(start)
     assert not any("bytes" in str(s) for steps, _ in without for s, _ in steps)
     assert Step("bytes", 2).sentence(start) == (
-        "sum unsigned by signed bytes in the loop over k (loop 3)"
+        "sum products of unsigned and signed bytes in the loop over k (loop 3)"
     )

@@ -72,7 +72,7 @@ def examined(evaluation: NativeEvaluation, source: str) -> Examined:
         if not sites or jumps:
             return Examined(jumps)
         if len(sites) > MOST_SITES:
-            many = f"{len(sites)} conditions depend on input values: {MOST_SITES} are possible."
+            many = f"{len(sites)} conditions depend on input values, more than {MOST_SITES}."
             return Examined(failed=_unexamined(many))
         recording = recorder.recording(listing, sites, len(evaluation.workload.arguments))
         binary = assembled(evaluation.toolchain, recording, limit_s)

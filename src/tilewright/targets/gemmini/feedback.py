@@ -36,7 +36,7 @@ _MEANINGS = {
     **LOSSES,
     "small_blocks": "the array works on blocks of B that do not fill it",
     "short_products": "the array takes as long for products of few rows as for whole ones, because "
-    "the next preload names a B",
+    "the next preload names a block of B",
     "preloads_alone": "a preload comes too late for its block to be read beside the compute before",
 }
 

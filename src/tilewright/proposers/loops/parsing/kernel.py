@@ -275,7 +275,9 @@ class _Reader(Memory):
         """The magnitude of an integer that the function's type can represent."""
         given = self.value(argument)
         if not is_whole(given.type) or common(given.type, kind) != kind:
-            raise UnsupportedError(node, f"{text_of(node)!r} is not the magnitude of an integer")
+            raise UnsupportedError(
+                node, f"{text_of(node)!r} is supported only for integers of its type"
+            )
         size = Select(Binary("<", given.expr, Number("0")), Negative(given.expr), given.expr)
         if given.interval is None:
             return Value(size, kind)

@@ -66,7 +66,7 @@ _SENTENCES = {
     "keep": "keep an array element in a variable while the loop over {variable} runs",
     "split": "split the loop over {variable} where its conditions change",
     "pack": "pack an input once, in the order in which the loop over {variable} reads it",
-    "bytes": "sum unsigned by signed bytes in the loop over {variable}",
+    "bytes": "sum products of unsigned and signed bytes in the loop over {variable}",
     "share": "divide the iterations of the loop over {variable} among {factor} threads",
     "roll": "roll the loop over {variable}, which repeats statements or keeps earlier values",
     "interleave": "move the loads in the loop over {variable} to just before their use",

@@ -103,7 +103,7 @@ def unsigned_by_signed(kernel: Kernel, number: int) -> Kernel:
         raise NotApplicableError("the sums may be too large, or the loop does not begin at 0")
     as_they_are = tuple(f.type for f in factors) == kinds and not first | second
     if as_they_are and all(_is_along(f.element, loop) for f in factors):
-        raise NotApplicableError("the products are of unsigned by signed bytes")
+        raise NotApplicableError("the products are already those of unsigned and signed bytes")
     taken = names_in(kernel)
     made = _Copies(kernel, path, taken)
     bytes_of = [made.bytes_of(f, kind) for f, kind in zip(factors, kinds, strict=True)]
@@ -229,7 +229,9 @@ class _Copies:
         found = tuple(o for o in self._path[:-1] if o.variable in used)
         inner = [e for s in element.subscripts for e in walk(s)]
         if used - {o.variable for o in self._path} or any(isinstance(e, Element) for e in inner):
-            raise NotApplicableError("the place of an element depends on more than loops")
+            raise NotApplicableError(
+                "the index of an element depends on more than the variables of loops"
+            )
         if any(o.threads > 1 for o in self._path):
             raise NotApplicableError("the loop is shared among threads")
         return found

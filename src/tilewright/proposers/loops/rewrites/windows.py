@@ -63,7 +63,9 @@ def without_window(kernel: Kernel, number: int) -> Kernel:
     ):
         first += len(kept)  # by then, each variable holds an element that the loop has read
     if first >= loop.last:
-        raise NotApplicableError("variables begin with other elements, and the loop is too short")
+        raise NotApplicableError(
+            "variables do not begin with the elements before the loop, which is too short"
+        )
     body = tuple(
         changed_in(s, lambda e: kept.get(e.name, e) if isinstance(e, Var) else e)
         for s in loop.body

@@ -77,7 +77,7 @@ def method(
         offset = linear(args[1] if len(args) > 1 else kwargs.get("offset", 0))
         dims = [(integer(s, reader.trips), integer(c, reader.trips)) for s, c in pattern]
         if dims[0][0] < 0 or len({step < 0 for step, count in dims[1:] if count > 1}) > 1:
-            raise UnsupportedError("an access pattern goes backwards in some axes")
+            raise UnsupportedError("an access pattern that goes backwards along only some axes")
         return Region(view.tensor, view.offset + offset, tuple(dims))
     raise UnsupportedError(f"the method {name} of a tensor is not understood")
 
