@@ -6,19 +6,28 @@ typedef int vi __attribute__((vector_size(16), aligned(4), may_alias));
 static inline vf v_splat(float x) { return x - (vf){0}; }
 
 static inline vf v_max(vf a, vf b) {
-  vi more = a > b;
-  return (vf)(((vi)a & more) | ((vi)b & ~more));
+#if defined __SSE__ && !defined __clang__
+  return __builtin_ia32_maxps(a, b);
+#else
+  vi first = a > b;
+  return (vf)(((vi)a & first) | ((vi)b & ~first));
+#endif
 }
 
 static inline vf v_min(vf a, vf b) {
-  vi less = a < b;
-  return (vf)(((vi)a & less) | ((vi)b & ~less));
+#if defined __SSE__ && !defined __clang__
+  return __builtin_ia32_minps(a, b);
+#else
+  vi first = a < b;
+  return (vf)(((vi)a & first) | ((vi)b & ~first));
+#endif
 }
 
 static inline vf v_abs(vf a) { return (vf)((vi)a & 0x7fffffff); }
 
 static inline vf v_select(vf which, vf a, vf b) {
-  return (vf)(((vi)a & (vi)which) | ((vi)b & ~(vi)which));
+  vi chosen = (vi)which != 0;
+  return (vf)(((vi)a & chosen) | ((vi)b & ~chosen));
 }
 
 static inline vf v_less(vf a, vf b) { return (vf)(a < b); }

@@ -4,7 +4,8 @@ typedef int vi __attribute__((vector_size(16), aligned(4), may_alias));
 static inline vf v_splat(float x) { return x - (vf){0}; }
 
 static inline vf v_select(vf which, vf a, vf b) {
-  return (vf)(((vi)a & (vi)which) | ((vi)b & ~(vi)which));
+  vi chosen = (vi)which != 0;
+  return (vf)(((vi)a & chosen) | ((vi)b & ~chosen));
 }
 
 /* sums of the lanes up to each */

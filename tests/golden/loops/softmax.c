@@ -6,13 +6,21 @@ typedef int vi __attribute__((vector_size(16), aligned(4), may_alias));
 static inline vf v_splat(float x) { return x - (vf){0}; }
 
 static inline vf v_max(vf a, vf b) {
-  vi more = a > b;
-  return (vf)(((vi)a & more) | ((vi)b & ~more));
+#if defined __SSE__ && !defined __clang__
+  return __builtin_ia32_maxps(a, b);
+#else
+  vi first = a > b;
+  return (vf)(((vi)a & first) | ((vi)b & ~first));
+#endif
 }
 
 static inline vf v_min(vf a, vf b) {
-  vi less = a < b;
-  return (vf)(((vi)a & less) | ((vi)b & ~less));
+#if defined __SSE__ && !defined __clang__
+  return __builtin_ia32_minps(a, b);
+#else
+  vi first = a < b;
+  return (vf)(((vi)a & first) | ((vi)b & ~first));
+#endif
 }
 
 /* e to the power of each lane, within 2 units in the last place */

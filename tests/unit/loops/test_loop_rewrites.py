@@ -706,6 +706,35 @@ def test_golden(name: str, update_golden: bool) -> None:
     assert emit(kernel) == path.read_text()
 
 
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler for this machine")
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+@pytest.mark.parametrize(("function", "operator"), [("v_max", ">"), ("v_min", "<")])
+def test_the_second_of_two_values_is_chosen_where_a_comparison_fails(
+    lanes: int, function: str, operator: str, tmp_path: Path
+) -> None:
+    """Zeros of both signs are equal, and no comparison with a value that is not a number holds."""
+    source = [
+        vector_types(lanes), *definitions([function], lanes),
+        "void kernel(const float *x, const float *y, float *z, long n) {",
+        f"  for (long i = 0; i < n; i += {lanes})",
+        f"    *(vf *)&z[i] = {function}(*(const vf *)&x[i], *(const vf *)&y[i]);", "}",
+        "void plain(const float *x, const float *y, float *z, long n) {",
+        f"  for (long i = 0; i < n; i++) z[i] = x[i] {operator} y[i] ? x[i] : y[i];", "}",
+    ]  # fmt: skip
+    (tmp_path / "e.c").write_text("\n".join(source))
+    command = ["gcc", "-O2", "-march=native", "-shared", "-fPIC", "e.c", "-o", "e.so"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    values = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 2.0], np.float32)
+    x, y = (np.ascontiguousarray(a.ravel()) for a in np.meshgrid(values, values))
+    library = ctypes.CDLL(str(tmp_path / "e.so"))
+    found = []
+    for call in (library.kernel, library.plain):
+        z = np.empty_like(x)
+        call(*(a.ctypes.data_as(ctypes.c_void_p) for a in (x, y, z)), ctypes.c_long(len(x)))
+        found.append(z.view(np.uint32))
+    assert np.array_equal(*found)
+
+
 CHOICES = """
 void kernel(const float X[2][9], const float P[7], float Y[2][9]) {
   for (int r = 0; r < 2; r++) {
@@ -763,7 +792,7 @@ def test_choices_are_vectorised() -> None:
         ("O[i] = I[i] + 1;", "itself"),
         ("O[i] = (int8_t)(X[0][i] * 0.3);", "double precision"),
         ("O[i] = X[0][i] > 0.0f ? I[i] / 2 : 0;", "too large for floats"),
-        ("Y[0][i] = lrintless(X[0][i]);".replace("lrintless", "sinf"), "sinf is not available"),
+        ("Y[0][i] = lrintless(X[0][i]);".replace("lrintless", "tanf"), "tanf is not available"),
     ],
 )
 def test_what_lanes_cannot_compute_is_not_vectorised(body: str, why: str) -> None:
@@ -826,6 +855,10 @@ def test_an_element_that_is_read_in_any_case_may_be_chosen() -> None:
         ("v_tanh", np.tanh, -12.0, 12.0),
         ("v_erf", np.vectorize(math.erf), -5.0, 5.0),
         ("v_log", np.log, 1e-39, 9.0),
+        ("v_sin", np.sin, -2e5, 2e5),
+        ("v_cos", np.cos, -2e5, 2e5),
+        ("v_sin", np.sin, -13.0, 13.0),
+        ("v_cos", np.cos, -13.0, 13.0),
         ("v_floor", np.floor, -70000.3, 70000.3),
         ("v_ceil", np.ceil, -9.7, 9.7),
         ("v_trunc", np.trunc, -1e9, 1e9),
@@ -848,10 +881,13 @@ def test_functions_on_vectors_are_as_exact_as_their_comments_say(
         ]
     )
     (tmp_path / "e.c").write_text(source)
-    command = ["gcc", "-O2", "-shared", "-fPIC", "e.c", "-o", "e.so"]
+    command = ["gcc", "-O2", "-shared", "-fPIC", "e.c", "-o", "e.so", "-lm"]
     subprocess.run(command, cwd=tmp_path, check=True)
     small = 10.0 ** np.linspace(-44, 0, 20_000)
-    x = np.concatenate([np.linspace(least, most, 300_000), small]).astype(np.float32)
+    quarters = np.arange(60_000) * (np.pi / 2)  # where sines and cosines are small
+    inside = quarters[quarters <= most]
+    inside = inside[: len(inside) // 4 * 4]
+    x = np.concatenate([np.linspace(least, most, 300_000), small, inside]).astype(np.float32)
     got = x.copy()
     library = ctypes.CDLL(str(tmp_path / "e.so"))
     library.kernel(got.ctypes.data_as(ctypes.c_void_p), ctypes.c_long(len(got)))

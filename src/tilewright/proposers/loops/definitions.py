@@ -6,12 +6,15 @@ from collections.abc import Iterable, Mapping
 
 from tilewright.proposers.loops.c_types import BYTES
 from tilewright.proposers.loops.functions import CONVERTED, LOADS, SCALAR_OF_REDUCTION, STORES, WIDE
+from tilewright.proposers.loops.mathematical import MATHEMATICAL_TEXTS
 
 _NEEDS: Mapping[str, tuple[str, ...]] = {
     "v_exp": ("v_max", "v_min"),
     "v_tanh": ("v_abs", "v_select", "v_exp"),
     "v_erf": ("v_abs", "v_select", "v_exp"),
     "v_log": ("v_select",),
+    "v_sin": ("v_select",),
+    "v_cos": ("v_select",),
     "v_trunc": ("v_select",),
     "v_floor": ("v_trunc",),
     "v_ceil": ("v_trunc",),
@@ -26,25 +29,19 @@ _NEEDS: Mapping[str, tuple[str, ...]] = {
 _TEXTS: Mapping[str, str] = {
     "v_splat": "static inline vf v_splat(float x) { return x - (vf){0}; }",
     "v_same": "static inline vf v_same(vf a) { return a; }",
-    "v_max": """\
-static inline vf v_max(vf a, vf b) {
-  vi more = a > b;
-  return (vf)(((vi)a & more) | ((vi)b & ~more));
-}""",
-    "v_min": """\
-static inline vf v_min(vf a, vf b) {
-  vi less = a < b;
-  return (vf)(((vi)a & less) | ((vi)b & ~less));
-}""",
+    "v_max": "",
+    "v_min": "",
     "v_abs": "static inline vf v_abs(vf a) { return (vf)((vi)a & 0x7fffffff); }",
     "v_sqrt": """\
 static inline vf v_sqrt(vf a) {
   for (int i = 0; i < LANES; i++) a[i] = __builtin_sqrtf(a[i]);
   return a;
 }""",
+    # GCC makes a single blend of this form only if it sees a comparison.
     "v_select": """\
 static inline vf v_select(vf which, vf a, vf b) {
-  return (vf)(((vi)a & (vi)which) | ((vi)b & ~(vi)which));
+  vi chosen = (vi)which != 0;
+  return (vf)(((vi)a & chosen) | ((vi)b & ~chosen));
 }""",
     # The conversion uses 32 bits, which compilers do in one instruction; larger floats are already
     # whole numbers.
@@ -104,88 +101,7 @@ static inline vf v_bits_plus(vf a, vf b) {
     "v_and": "static inline vf v_and(vf a, vf b) { return (vf)((vi)a & (vi)b); }",
     "v_or": "static inline vf v_or(vf a, vf b) { return (vf)((vi)a | (vi)b); }",
     "v_not": "static inline vf v_not(vf a) { return (vf)~(vi)a; }",
-    # Range reduction by multiples of log 2 in two parts, then the polynomial of Cephes' expf
-    # (S. L. Moshier, Methods and Programs for Mathematical Functions), and the power of two in two
-    # factors, so that subnormal and the largest results are right as well.
-    "v_exp": """\
-/* e to the power of each lane, within 2 units in the last place */
-static inline vf v_exp(vf x) {
-  const vf magic = (vf){0} + 12582912.0f;
-  x = v_max(v_min(x, (vf){0} + 89.0f), (vf){0} - 104.0f);
-  vf n = x * 1.44269504f + magic;
-  n = n - magic;
-  vf r = x - n * 0.693359375f;
-  r = r + n * 2.12194440e-4f;
-  vf p = r * 1.9875691500e-4f + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * (r * r) + r + 1.0f;
-  vi whole = __builtin_convertvector(n, vi), half = whole >> 1;
-  return p * (vf)((half + 127) << 23) * (vf)((whole - half + 127) << 23);
-}""",
-    # Near zero the polynomial of Cephes' tanhf, elsewhere 1 - 2 / (exp(2 |x|) + 1).
-    "v_tanh": """\
-/* hyperbolic tangent of each lane, within 2 units in the last place */
-static inline vf v_tanh(vf x) {
-  vf size = v_abs(x), z = x * x;
-  vf far = 1.0f - 2.0f / (v_exp(size + size) + 1.0f);
-  far = (vf)((vi)far | ((vi)x & ~0x7fffffff));
-  vf p = z * -5.70498872745e-3f + 2.06390887954e-2f;
-  p = p * z - 5.37397155531e-2f;
-  p = p * z + 1.33314422036e-1f;
-  p = p * z - 3.33332819422e-1f;
-  return v_select((vf)(size < 0.625f), p * z * x + x, far);
-}""",
-    # Two minimax polynomials: x + x p(x x) near zero, 1 - exp(q(|x|)) elsewhere.
-    "v_erf": """\
-/* error function of each lane, within 2 units in the last place */
-static inline vf v_erf(vf x) {
-  vf t = v_abs(x), s = x * x;
-  t = v_select((vf)(t < 4.0f), t, (vf){0} + 4.0f);
-  vf q = t * -1.72853470e-5f + 3.83197126e-4f;
-  q = q * t - 3.88396438e-3f;
-  q = q * t + 2.42546219e-2f;
-  q = q * t - 1.06777877e-1f;
-  q = q * t - 6.34846687e-1f;
-  q = q * t - 1.28717512e-1f;
-  vf far = 1.0f - v_exp(q * t - t);
-  far = (vf)((vi)far | ((vi)x & ~0x7fffffff));
-  vf p = s * -5.96761703e-4f + 4.99119423e-3f;
-  p = p * s - 2.67681349e-2f;
-  p = p * s + 1.12819925e-1f;
-  p = p * s - 3.76125336e-1f;
-  p = p * s + 1.28379166e-1f;
-  return v_select((vf)(t < 0.927734375f), p * x + x, far);
-}""",
-    # The polynomial of Cephes' logf on a fraction near 1; subnormal numbers are scaled up before.
-    "v_log": """\
-/* natural logarithm of each lane, within 2 units in the last place */
-static inline vf v_log(vf x) {
-  vi tiny = x < 1.17549435e-38f;
-  vf up = v_select((vf)tiny, x * 8388608.0f, x);
-  vi exponent = ((vi)up >> 23) - 126 + (tiny & -23);
-  vf m = (vf)(((vi)up & 0x007fffff) | 0x3f000000);
-  vi low = m < 0.707106781f;
-  exponent += low;
-  vf e = __builtin_convertvector(exponent, vf);
-  m = v_select((vf)low, m + m, m) - 1.0f;
-  vf z = m * m;
-  vf p = m * 7.0376836292e-2f - 1.1514610310e-1f;
-  p = p * m + 1.1676998740e-1f;
-  p = p * m - 1.2420140846e-1f;
-  p = p * m + 1.4249322787e-1f;
-  p = p * m - 1.6668057665e-1f;
-  p = p * m + 2.0000714765e-1f;
-  p = p * m - 2.4999993993e-1f;
-  p = p * m + 3.3333331174e-1f;
-  p = p * m * z - e * 2.12194440e-4f - z * 0.5f;
-  vf y = m + p + e * 0.693359375f;
-  y = v_select((vf)(x < __builtin_inff()), y, x);
-  y = v_select((vf)(x > 0.0f), y, (vf){0} + __builtin_nanf(""));
-  return v_select((vf)(x == 0.0f), (vf){0} - __builtin_inff(), y);
-}""",
+    **MATHEMATICAL_TEXTS,
 }
 
 
@@ -223,6 +139,8 @@ def _text(name: str, lanes: int) -> str:
         return _reduction(name, lanes)
     if name in _CONVERSIONS:
         return _conversion(name, lanes)
+    if name in ("v_max", "v_min"):
+        return _extreme(name, lanes)
     if name == "v_running":
         return _running(name, "a + {}", lanes)
     if name in ("v_running_most", "v_running_least"):
@@ -234,8 +152,28 @@ def _text(name: str, lanes: int) -> str:
         return "\n".join([head, f"  return {_later(1, lanes)};", "}"])
     if name.split("_")[1] in WIDE:
         return _wide(name, lanes)
-    text = _TEXTS[name].replace("SIZE", str(4 * lanes))
+    places = ", ".join(map(str, range(lanes)))
+    text = _TEXTS[name].replace("SIZE", str(4 * lanes)).replace("PLACES", f"(vi){{{places}}}")
     return text.replace("LANES", str(lanes)).replace("LAST", str(lanes - 1))
+
+
+def _extreme(name: str, lanes: int) -> str:
+    """The larger or the smaller of two values in each lane; the second if one is not a number.
+
+    GCC makes two or three instructions of the portable form. The built-in functions of x86 are one.
+    """
+    word, operator = ("max", ">") if name == "v_max" else ("min", "<")
+    body = f"  vi first = a {operator} b;\n  return (vf)(((vi)a & first) | ((vi)b & ~first));"
+    calls = {
+        16: ("__AVX512F__", f"__builtin_ia32_{word}ps512_mask(a, b, a, -1, 4)"),
+        8: ("__AVX__", f"__builtin_ia32_{word}ps256(a, b)"),
+        4: ("__SSE__", f"__builtin_ia32_{word}ps(a, b)"),
+    }
+    if lanes in calls:
+        feature, call = calls[lanes]
+        test = f"#if defined {feature} && !defined __clang__"
+        body = f"{test}\n  return {call};\n#else\n{body}\n#endif"
+    return f"static inline vf {name}(vf a, vf b) {{\n{body}\n}}"
 
 
 def _conversion(name: str, lanes: int) -> str:

@@ -22,7 +22,8 @@ MATHEMATICAL: Mapping[str, int] = {
 VECTOR_OF: Mapping[str, str] = {
     name + end: f"v_{short}"
     for name, short in (
-        ("exp", "exp"), ("tanh", "tanh"), ("erf", "erf"), ("log", "log"), ("fmax", "max"),
+        ("exp", "exp"), ("tanh", "tanh"), ("erf", "erf"), ("log", "log"), ("sin", "sin"),
+        ("cos", "cos"), ("fmax", "max"),
         ("fmin", "min"), ("sqrt", "sqrt"), ("fabs", "abs"), ("floor", "floor"), ("ceil", "ceil"),
         ("trunc", "trunc"), ("round", "round"), ("rint", "rint"), ("nearbyint", "rint"),
     )

@@ -46,6 +46,7 @@ _MOST_PACKED = 5
 """Maximum number of inputs that one sequence packs."""
 _MOST_KEPT = 8
 _MOST_SPLIT = 24
+_MOST_TABULATED = 8
 _COPIES = (2, 3, 4, 6, 8)
 _TABLES = (2, 4)
 """Numbers of copies of tables. Fewer stay in the nearest cache beside the data; more help where
@@ -87,15 +88,15 @@ class Whole:
         rolled: Steps = []
         kernel = self.rolled(kernel, rolled)
         ways: list[_Way] = [
-            (self.split, vectors, self.chained),
-            (self.split, self.kept, vectors, tiles, self.chained),
-            (self.split, self.packed, self.kept, vectors, tiles),
-            (self.split, self.packed, vectors),
-            (self.split, self.packed, self.kept, vectors, self.tiled_high),
+            (self.prepared, vectors, self.chained),
+            (self.prepared, self.kept, vectors, tiles, self.chained),
+            (self.prepared, self.packed, self.kept, vectors, tiles),
+            (self.prepared, self.packed, vectors),
+            (self.prepared, self.packed, self.kept, vectors, self.tiled_high),
         ]
         if any(p.type in WIDER for p in kernel.parameters):
-            ways.append((self.split, self.kept, self.packed, vectors, tiles))
-            ways.append((self.split, self.of_bytes))
+            ways.append((self.prepared, self.kept, self.packed, vectors, tiles))
+            ways.append((self.prepared, self.of_bytes))
         ways += [(partial(self.separate_tables, copies),) for copies in _TABLES]
         ways += [()] * bool(rolled)
         made: dict[Kernel, Steps] = {}
@@ -119,10 +120,10 @@ class Whole:
         """Ways in which iterations run side by side, of which the last one makes tiles."""
         made: list[_Way] = []
         for count in _LANES:
-            made.append((self.split, self.kept, partial(self.side_by_side, count, True)))
-            made.append((self.split, partial(self.side_by_side, count, False)))
+            made.append((self.prepared, self.kept, partial(self.side_by_side, count, True)))
+            made.append((self.prepared, partial(self.side_by_side, count, False)))
         packed = partial(self.side_by_side, _LANES[0], True)
-        return [*made, (self.split, self.kept, packed, self.tiled_lanes)]
+        return [*made, (self.prepared, self.kept, packed, self.tiled_lanes)]
 
     def rolled(self, kernel: Kernel, steps: Steps) -> Kernel:
         """Converts manually unrolled loops to plain loops, to which other rewrites apply."""
@@ -134,11 +135,25 @@ class Whole:
             kernel = found[1]
         return kernel
 
+    def prepared(self, kernel: Kernel, steps: Steps) -> Kernel:
+        """Splits loops, and then computes what outer loops do not change once."""
+        return self.tabulated(self.split(kernel, steps), steps)
+
     def split(self, kernel: Kernel, steps: Steps) -> Kernel:
         """Splits loops where their conditions change, so that the largest part has no
         conditions."""
         while "split" in self._offered and len(loops(kernel)) <= _MOST_SPLIT:
             found = next(steps_of(kernel, "split", self._lanes), None)
+            if found is None:
+                break
+            steps.append((found[0], kernel))
+            kernel = found[1]
+        return kernel
+
+    def tabulated(self, kernel: Kernel, steps: Steps) -> Kernel:
+        """Computes what outer loops do not change once, into arrays."""
+        for _ in range(_MOST_TABULATED if "tabulate" in self._offered else 0):
+            found = next(steps_of(kernel, "tabulate", self._lanes), None)
             if found is None:
                 break
             steps.append((found[0], kernel))
@@ -189,10 +204,10 @@ class Whole:
     def _leaves_scalars(self, kernel: Kernel) -> bool:
         """Whether vectors of floats leave loops as they are that could run in lanes."""
         return "lanes" in self._offered and any(
-            loop.last - loop.first >= self._lanes
-            and not any(isinstance(s, For) for s in loop.body)
-            and not any(isinstance(e, Load) for e in expressions(loop.body))
-            for loop in loops(kernel)
+            any(loop.last - loop.first >= self._lanes for loop in around(kernel, number))
+            and not any(isinstance(s, For) for s in innermost.body)
+            and not any(isinstance(e, Load) for e in expressions(innermost.body))
+            for number, innermost in enumerate(loops(kernel))
         )
 
     def of_bytes(self, kernel: Kernel, steps: Steps) -> Kernel:

@@ -21,6 +21,7 @@ from tilewright.proposers.loops.rewrites.roll import roll
 from tilewright.proposers.loops.rewrites.scalar_replacement import keep
 from tilewright.proposers.loops.rewrites.split import split
 from tilewright.proposers.loops.rewrites.stage import stage
+from tilewright.proposers.loops.rewrites.tabulate import tabulate
 from tilewright.proposers.loops.rewrites.unroll import unroll
 from tilewright.proposers.loops.rewrites.unroll_and_jam import jam
 from tilewright.proposers.loops.rewrites.vectorise import vectorise
@@ -37,13 +38,15 @@ _APPLY: Mapping[str, Callable[[Kernel, int, int], Kernel]] = {
     "split": lambda kernel, loop, _: split(kernel, loop),
     "interleave": lambda kernel, loop, _: interleave(kernel, loop),
     "stage": stage,
+    "tabulate": lambda kernel, loop, _: tabulate(kernel, loop),
     "pack": lambda kernel, loop, _: pack(kernel, loop),
     "bytes": lambda kernel, loop, _: unsigned_by_signed(kernel, loop),
     "share": share,
     "roll": lambda kernel, loop, _: roll(kernel, loop),
 }
 _WITHOUT_FACTOR = (
-    "reciprocal", "exchange", "keep", "split", "interleave", "pack", "bytes", "roll",
+    "reciprocal", "exchange", "keep", "split", "interleave", "tabulate", "pack", "bytes",
+    "roll",
 )  # fmt: skip
 TECHNIQUES = tuple(_APPLY)
 _FACTORS = {
@@ -65,6 +68,7 @@ _SENTENCES = {
     "block": "run the loop inside the loop over {variable} in blocks of {factor} iterations",
     "keep": "keep an array element in a variable while the loop over {variable} runs",
     "split": "split the loop over {variable} where its conditions change",
+    "tabulate": "compute the values that do not change around the loop over {variable} once",
     "pack": "pack an input once, in the order in which the loop over {variable} reads it",
     "bytes": "sum products of unsigned and signed bytes in the loop over {variable}",
     "share": "divide the iterations of the loop over {variable} among {factor} threads",

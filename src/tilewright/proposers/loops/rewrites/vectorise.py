@@ -64,6 +64,7 @@ from tilewright.proposers.loops.ir import (
     with_loop,
 )
 from tilewright.proposers.loops.rewrites.exact_scans import sums_whole_numbers, whole_scan
+from tilewright.proposers.loops.rewrites.exchanges import with_extremes
 from tilewright.proposers.loops.rewrites.invariants import moved_out
 from tilewright.proposers.loops.rewrites.vectors import Converter
 
@@ -73,6 +74,7 @@ SCALAR = {"most": "fmaxf", "least": "fminf"}
 
 def vectorise(kernel: Kernel, number: int, lanes: int) -> Kernel:
     """The kernel in which loop `number` is vectorised. Raises `NotApplicableError`."""
+    kernel = with_extremes(kernel, number)
     loop = loops(kernel)[number]
     if loop.step != 1 or loop.trips < lanes or kernel.lanes not in (0, lanes):
         raise NotApplicableError(
