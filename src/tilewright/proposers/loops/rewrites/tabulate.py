@@ -213,8 +213,11 @@ class _Values:
             self._search(part, always)
 
 
-def _target(statement: Declare | Assign) -> str:
-    return statement.name if isinstance(statement, Declare) else statement.target_name
+def _target(statement: Statement) -> str:
+    """The variable or array that a declaration or an assignment sets."""
+    if isinstance(statement, Declare):
+        return statement.name
+    return statement.target_name if isinstance(statement, Assign) else ""
 
 
 def _with_tables(kernel: Kernel, loop: For, outer: For, values: _Values) -> Kernel:
