@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from time import monotonic
-from typing import Self
+from typing import Any, Self
 
 from tilewright.cluster.settings import require_distributed, security
 from tilewright.core.errors import ClusterError
@@ -33,6 +33,11 @@ ALIVE_EVERY_S = 2.0
 """Seconds between two messages with which a worker shows that it is running."""
 HANG_S = 30.0
 """Seconds without such a message after which a worker is replaced."""
+HEARTBEAT_S = 2.0
+"""Seconds between two reports of a worker to its scheduler. In a small cluster, dask's own interval
+is 0.5 s. A report takes about 2 ms of CPU time. If a worker ends, its connection is closed, so the
+scheduler notices this without a report.
+"""
 LOOK_EVERY_S = 0.2
 """Seconds between two tests of whether workers have ended."""
 SCHEDULER_S = 60.0
@@ -207,7 +212,7 @@ async def _schedule(channel: Channel) -> None:
 async def _work(channel: Channel, address: str, offers: Mapping[str, Mapping[str, str]]) -> None:
     from distributed import Worker
 
-    worker = Worker(
+    worker = with_rare_heartbeats(Worker)(
         address,
         nthreads=1,  # one evaluation at a time, because others would disturb it
         resources=dict.fromkeys(offers, 1),
@@ -222,6 +227,18 @@ async def _work(channel: Channel, address: str, offers: Mapping[str, Mapping[str
     async with worker:
         await worker.finished()
     alive.cancel()
+
+
+def with_rare_heartbeats(worker: type[Any]) -> type[Any]:
+    """This class of dask's workers, which then reports at most once per `HEARTBEAT_S`."""
+
+    class RareHeartbeats(worker):  # type: ignore[misc]
+        async def heartbeat(self) -> None:
+            await super().heartbeat()  # sets the interval that the scheduler answers
+            timer = self.periodic_callbacks["heartbeat"]
+            timer.callback_time = max(timer.callback_time, 1000 * HEARTBEAT_S)
+
+    return RareHeartbeats
 
 
 async def _say_alive(channel: Channel) -> None:

@@ -10,15 +10,17 @@ AHEAD = 2
 """Number of messages that a worker has at the same time: one in progress, and one that waits."""
 MESSAGE_S = 1.0
 """Maximum number of seconds of evaluation in one message with several requests. Each message costs
-about 10 ms of CPU time in all parts of a cluster together, but outcomes are reported only when all
+about 8 ms of CPU time in all parts of a cluster together, but outcomes are reported only when all
 requests of the message are finished.
 """
 LEAST_S = 0.2
 """Seconds of evaluation below which a message is not made smaller, even at the end of a batch."""
-ROUND = 2
+ROUND = 1.6
 """A round, which is one message for each worker, contains the requests that wait divided by this
 number. If a round contained all of them, the batch would wait for the slowest worker.
 """
+LAST_ROUND = 2
+"""A round is the last one if its messages need to be at most this many times the smallest size."""
 MOST_IN_MESSAGE = 32
 MOST_AHEAD = AHEAD * MOST_IN_MESSAGE
 """Maximum number of requests that a worker has at the same time."""
@@ -75,7 +77,8 @@ class Pace:
             if more_follow and waiting < least and under_way + len(found) >= threads:
                 break
             if not self._left_in_round:
-                share = ceil(waiting / (ROUND * threads))
+                is_last = waiting <= LAST_ROUND * least * threads
+                share = ceil(waiting / ((1 if is_last else ROUND) * threads))
                 self._size, self._left_in_round = max(least, min(most, share)), threads
             self._left_in_round -= 1
             found.append(min(waiting, self._size))

@@ -37,6 +37,10 @@ def require_distributed() -> None:
             # loop is late, and read system counters twice a second, which takes 2 % of a core.
             "distributed.admin.tick.interval": "1 s",
             "distributed.admin.system-monitor.interval": "10 s",
+            # tilewright does not use the next two: results are never copied between workers, and
+            # `Connection` itself asks for the list of workers.
+            "distributed.scheduler.active-memory-manager.start": False,
+            "distributed.client.scheduler-info-interval": "1 h",
             "distributed.scheduler.worker-saturation": 1.0,
             "distributed.logging": {"distributed": "critical"},
         }

@@ -46,20 +46,29 @@ reciprocals are finite numbers.
 """
 
 
+_SCALARS = frozenset({str, float, int, bool, type(None)})
+"""Classes whose values are the same in JSON. Most values of an outcome are of these classes, and
+every evaluation is sent as JSON, so no function is called for them.
+"""
+
+
 def to_json(value: Any) -> Any:
     """The JSON value of a record, mapping, tuple or scalar. Records include their class name."""
-    if isinstance(value, (str, float, int)):  # most values: every evaluation is sent as JSON
+    if isinstance(value, (str, float, int)):
         return value
     if isinstance(value, (dict, Mapping)):
-        return {str(k): to_json(v) for k, v in value.items()}
+        return {str(k): v if v.__class__ in _SCALARS else to_json(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return [to_json(v) for v in value]
+        return [v if v.__class__ in _SCALARS else to_json(v) for v in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         name = type(value).__name__
         if name not in _TYPES:
             raise TypeError(f"{name} is not a type of record that can be sent as JSON")
-        fields = {field: to_json(getattr(value, field)) for field in _fields_of(type(value))}
-        return {"type": name, **fields}
+        found: dict[str, Any] = {"type": name}
+        for field in _fields_of(type(value)):
+            v = getattr(value, field)
+            found[field] = v if v.__class__ in _SCALARS else to_json(v)
+        return found
     return value
 
 
@@ -71,16 +80,20 @@ def from_json(value: Any) -> Any:
     if isinstance(value, dict):
         if "type" in value and value["type"] in _TYPES:
             cls = _TYPES[value["type"]]
-            given = {k: from_json(v) for k, v in value.items() if k != "type"}
+            given = {
+                k: v if v.__class__ in _SCALARS else from_json(v)
+                for k, v in value.items()
+                if k != "type"
+            }
             unknown = given.keys() - _fields_of(cls)
             if unknown:
                 raise ValueError(f"{cls.__name__} has no field {sorted(unknown)}")
             record = cls(**given)
             require_types(record)
             return record
-        return {k: from_json(v) for k, v in value.items()}
+        return {k: v if v.__class__ in _SCALARS else from_json(v) for k, v in value.items()}
     if isinstance(value, list):
-        return tuple(from_json(v) for v in value)
+        return tuple([v if v.__class__ in _SCALARS else from_json(v) for v in value])
     return value
 
 

@@ -41,7 +41,8 @@ def _fits(declared: Any) -> _Fits:
     kind, inner = get_origin(declared), get_args(declared)
     if kind in (Union, types.UnionType):
         options = [_fits(option) for option in inner]
-        return lambda value: any(fits(value) for fits in options)
+        first, *others = options
+        return lambda value: first(value) or any(fits(value) for fits in others)
     if kind is Literal:
         return lambda value: isinstance(value, str) and value in inner
     if kind is tuple:
@@ -51,7 +52,9 @@ def _fits(declared: Any) -> _Fits:
     if kind is Mapping:
         key, item = map(_fits, inner)
         return lambda value: (
-            isinstance(value, Mapping) and all(map(key, value)) and all(map(item, value.values()))
+            isinstance(value, (dict, Mapping))
+            and all(map(key, value))
+            and all(map(item, value.values()))
         )
     assert isinstance(declared, type), f"no record has a field of type {declared}"
     record = declared
@@ -72,7 +75,7 @@ def _is_integer(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return _is_integer(value) or (type(value) is float and math.isfinite(value))
+    return math.isfinite(value) if type(value) is float else _is_integer(value)
 
 
 _PLAIN: dict[Any, _Fits] = {

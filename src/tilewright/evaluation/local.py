@@ -6,7 +6,7 @@ worker evaluates the next candidate. The executor is synchronous and uses no thr
 
 from __future__ import annotations
 
-import selectors
+import select
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -302,7 +302,8 @@ def _ended_at_start(worker: Worker) -> InternalError:
 
 def readable(workers: Sequence[Worker], timeout_s: float) -> list[Worker]:
     """The workers from which a reply, or the end of the channel, can be read."""
-    with selectors.DefaultSelector() as selector:
-        for worker in workers:
-            selector.register(worker, selectors.EVENT_READ, worker)
-        return [key.data for key, _ in selector.select(timeout_s)]
+    poll, found = select.poll(), dict[int, Worker]()
+    for worker in workers:
+        found[worker.fileno()] = worker
+        poll.register(worker, select.POLLIN)
+    return [found[descriptor] for descriptor, _ in poll.poll(1000 * timeout_s)]

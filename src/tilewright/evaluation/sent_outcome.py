@@ -84,25 +84,25 @@ def _measured(found: Measured, latency: LatencyKind) -> Measured:
     _require(found.noise >= 0, "noise is below 0")
     _require(found.bound is None or found.bound > 0, "a bound is not greater than 0")
     _require(all(gap.start >= 0 and gap.length >= 0 for gap in found.gaps), "a gap is below 0")
-    for part in (
+    parts = (
         *(checks, found.warnings, found.breakdown, found.details, found.versions, found.samples),
         *(found.phases, found.gaps, *found.phases, *found.by_line.values()),
-    ):
-        _require(len(part) <= MOST_ENTRIES, "a list is too long")
+    )
+    _require(max(map(len, parts)) <= MOST_ENTRIES, "a list is too long")
     _require(len(found.by_line) <= MOST_LINES, "there are too many source lines")
     _require(len(found.feedback) <= MOST_TEXT, "the feedback is too long")
     _require(all(len(text) <= MOST_NAME for text in found.warnings), "a warning is too long")
-    _require_names([found.artifact_digest, found.sandbox])
-    for names in (
+    # Each name is checked once, because most names occur in many source lines.
+    names = {found.artifact_digest, found.sandbox}.union(
         *(found.breakdown, found.details, found.versions, found.samples),
         found.by_line,  # line numbers, and "elsewhere"
-    ):
-        _require_names(names)
-    _require_names(found.versions.values())
-    _require_names(check.distribution for check in checks)
-    _require_names(gap.cause for gap in found.gaps)
-    for entries in (*found.phases, *found.by_line.values()):
-        _require_names(entries)
+        found.versions.values(),
+        (check.distribution for check in checks),
+        (gap.cause for gap in found.gaps),
+        *found.phases,
+        *found.by_line.values(),
+    )
+    _require_names(names)
     return replace(
         found,
         feedback=plain_text(found.feedback),

@@ -47,6 +47,7 @@ class StageTimeouts:
         return {"build": self.build, "check": self.check, "measure": self.measure}[stage]
 
 
+_CORES = os.cpu_count() or 1
 MOST_BUSY = 20.0
 """Maximum factor by which a time-out is extended because of other work on the machine."""
 
@@ -55,7 +56,7 @@ def load() -> tuple[float, int]:
     """The number of processes that ran or waited for a core during the last minute, and the number
     of cores.
     """
-    return os.getloadavg()[0], os.cpu_count() or 1
+    return os.getloadavg()[0], _CORES
 
 
 def load_in_words() -> str:

@@ -30,6 +30,10 @@ def test_short_evaluations_share_messages_which_become_smaller() -> None:
     assert len(sizes) <= 9  # each costs CPU time in all parts of the cluster
 
 
+def test_an_iteration_of_a_search_needs_few_messages() -> None:
+    assert all_sizes(pace_of(0.036), 90, threads=2) == [27, 27, 12, 12, 6, 6]
+
+
 @pytest.mark.parametrize("threads", [2, 3, 8])
 def test_all_workers_get_messages_of_the_same_size(threads: int) -> None:
     sizes = all_sizes(pace_of(0.01), 50 * threads, threads)
