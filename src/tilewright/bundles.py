@@ -26,6 +26,7 @@ from tilewright.core.tasks import OpenTask, open_task, open_workload
 from tilewright.evaluation.preflight.examine import refusal
 from tilewright.evaluation.screening import allowed_difference, below_floor
 from tilewright.proposers.llm.models import public_name
+from tilewright.report.text import number
 from tilewright.run import open_project
 from tilewright.run_metadata import baselines
 from tilewright.storage.bundle_file import MAX_BYTES, pack, unpack
@@ -221,7 +222,7 @@ def _compare(
     latencies: list[float] = []
     allowed: list[float] = []
     for name, was, now in zip(("starting kernel", "winner"), recorded, here, strict=True):
-        shown = f"{was.latency:g} {was.unit}"
+        shown = f"{number(was.latency)} {was.unit}"
         if isinstance(now, Failed):
             rows.append(Row(name, shown, f"{now.stage}: {now.kind}", False, True))
             reasons.append(f"the {name} fails on this machine: {now.kind}: {now.log}")
@@ -229,12 +230,12 @@ def _compare(
         latencies.append(now.latency)
         off = abs(now.latency / was.latency - 1)
         allowed.append(allowed_difference(now, now))  # the noise that a bundle states may be false
-        found = f"{now.latency:g} {now.unit}"
+        found = f"{number(now.latency)} {now.unit}"
         rows.append(Row(name, shown, found, off <= allowed[-1], same_machine))
         digests = was.artifact_digest[:16], now.artifact_digest[:16]
         rows.append(Row(f"{name}'s binary", *digests, digests[0] == digests[1]))
         if same_machine and off > allowed[-1]:
-            reasons.append(f"the {name} takes {now.latency:g} {now.unit} here, not {was.latency:g}")
+            reasons.append(f"the {name} takes {found} here, not {number(was.latency)}")
     claimed = recorded[0].latency / recorded[1].latency
     reached = latencies[0] / latencies[1] if len(latencies) == 2 else None
     shown = f"{reached:.3f}x" if reached else "none"

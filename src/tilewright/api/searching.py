@@ -214,6 +214,11 @@ def _named(task: str | Path | Task, project: Path) -> str:
 def _settings(settings: Settings | None, budget: str | None, proposers: Sequence[str]) -> Settings:
     chosen = settings or Settings()
     if budget is not None:
+        if not isinstance(budget, str):
+            raise InputError(
+                f"budget must be a text with a unit, and is {budget!r}. Write for example "
+                '"90 s" or "500 evaluations".'
+            )
         chosen = replace(chosen, **Settings.limits(parse_budget(budget)))
     if proposers:
         names = (proposers,) if isinstance(proposers, str) else proposers

@@ -9,10 +9,17 @@ import typer
 
 from tilewright.cli.options import Json, NoColor, Project, as_started
 from tilewright.cli.output import check_outputs, write_json
+from tilewright.cli.wrapping import say_sentence
 from tilewright.core.files import resolved
 
 Finding = tuple[str, bool | None, str]
 """Name of a part, whether it is usable (None: missing but optional), version or how to get it."""
+
+
+_PART_COLUMNS = 26
+"""The widest column of parts with which the other column fits a terminal of 80 columns."""
+_NOTHING_MISSING = "All parts that every search needs are installed. Parts marked - are optional."
+_REQUIRED_MISSING = "Install the parts marked missing. Parts marked - are optional."
 
 
 def register(app: typer.Typer) -> None:
@@ -39,18 +46,33 @@ def doctor(project: Project = Path(), json: Json = None, no_color: NoColor = Fal
         _tuner(),
         *_targets(),
     ]
-    table = Table("", "part", box=None, pad_edge=False)
+    table = Table("", box=None, pad_edge=False)
+    table.add_column("part", max_width=_PART_COLUMNS)
     table.add_column("version, or how to get it", overflow="fold")
-    for name, usable, text in findings:
+    for name, usable, text in _merged(findings):
         mark = {True: "[green]ok[/]", False: "[red]missing[/]", None: "-"}[usable]
         table.add_row(mark, name, Text(as_started(text)))
     results().print(table)
+    missing = any(usable is False for _, usable, _ in findings)
+    say_sentence(_REQUIRED_MISSING if missing else _NOTHING_MISSING)
     rows: list[dict[str, object]] = [
         {"part": name, "usable": usable, "text": text} for name, usable, text in findings
     ]
     write_json(json, {"findings": rows})
-    if any(usable is False for _, usable, _ in findings):
+    if missing:
         raise typer.Exit(1)
+
+
+def _merged(findings: list[Finding]) -> list[Finding]:
+    """The findings, with one row for targets that have the same finding about the same part."""
+    targets: dict[tuple[str, bool | None, str], list[str]] = {}
+    for name, usable, text in findings:
+        target, _, part = name.rpartition(": ")
+        targets.setdefault((part, usable, text), []).append(target)
+    return [
+        (f"{', '.join(names)}: {part}" if any(names) else part, usable, text)
+        for (part, usable, text), names in targets.items()
+    ]
 
 
 def _python() -> Finding:

@@ -40,7 +40,12 @@ from tilewright.cli import (
     worker,
     workloads,
 )
-from tilewright.cli.options import as_started, command_text, show_help_without_command
+from tilewright.cli.options import (
+    STARTED_BY,
+    as_started,
+    command_text,
+    show_help_without_command,
+)
 from tilewright.cli.plain_help import use_plain_help
 from tilewright.cli.wrapping import between_words
 from tilewright.core.errors import InputError, TilewrightError
@@ -150,8 +155,9 @@ def _global_options(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 failed, 2 bad input, 130 interrupted."""
     try:
-        _require_text(sys.argv[1:] if arguments is None else arguments)
-        code = app(args=arguments, prog_name=command_text(), standalone_mode=False)
+        given = sys.argv[1:] if arguments is None else arguments
+        _require_text(given)
+        code = app(args=arguments, prog_name=_program_name(given), standalone_mode=False)
     except TilewrightError as error:
         _complain(str(error))
         code = error.exit_code
@@ -193,6 +199,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
         code = 1
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _program_name(arguments: Sequence[str]) -> str:
+    """The command as it was started. For shell completion, it is the last part of the path alone:
+    shells find completions by it, and it becomes part of the name of an environment variable, which
+    may not contain the `./` of `./tw`.
+    """
+    name = Path(os.environ.get(STARTED_BY, "tilewright")).name
+    completes = f"_{name}_COMPLETE".replace("-", "_").upper() in os.environ
+    if completes or not {"--show-completion", "--install-completion"}.isdisjoint(arguments):
+        return name
+    return command_text()
 
 
 def _as_sentence(error: TyperException) -> str:

@@ -90,7 +90,7 @@ def mcp(
 
     def work(server: Any) -> None:
         serving = serve(server, ending) if http is None else _over_http(http, server, ending)
-        main.work_beside(lambda: asyncio.run(serving))
+        main.serve_from_main_thread(lambda: asyncio.run(serving))
 
     if task is None:
         given = protocol.describe(str(socket))

@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.cli.options import Json, NoColor, UnusedProject, as_started
+from tilewright.cli.options import (
+    INSTALLED_AUTOMATICALLY,
+    Json,
+    NoColor,
+    UnusedProject,
+    as_started,
+    command_text,
+)
 from tilewright.cli.output import check_outputs, write_json
+from tilewright.cli.wrapping import say_sentence
 
 if TYPE_CHECKING:
     from tilewright.proposers.llm.models import Model
@@ -82,11 +90,23 @@ def _show_providers() -> list[dict[str, object]]:
     table = Table("", "provider", box=None, pad_edge=False)
     for heading in ("how to name a model", "state"):
         table.add_column(heading, overflow="fold")
+    automatic = False
     for name, usable, form, state in rows:
         mark = "[green]ok[/]" if usable else "[yellow]no[/]"
-        table.add_row(mark, name, form, Text(as_started(state)))
+        shown = as_started(state)
+        automatic = automatic or INSTALLED_AUTOMATICALLY in shown
+        table.add_row(mark, name, form, Text(_without_instruction(shown)))
     results().print(table)
+    if automatic:
+        say_sentence(f"`{command_text()}` {INSTALLED_AUTOMATICALLY}.")
     return [{"provider": n, "usable": u, "name": f, "state": s} for n, u, f, s in rows]
+
+
+def _without_instruction(state: str) -> str:
+    """The state without the sentence that the script `tw` installs missing packages, which is
+    printed once for all providers.
+    """
+    return state.replace(f" `{command_text()}` {INSTALLED_AUTOMATICALLY}.", "")
 
 
 def _show_models(names: list[str], ask: bool) -> list[dict[str, object]]:

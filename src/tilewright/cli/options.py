@@ -92,11 +92,14 @@ _INSTALL_EXTRA = re.compile(
 """The instruction in messages to install an extra, which the script `tw` installs automatically."""
 
 
+INSTALLED_AUTOMATICALLY = "installs what is missing with the first command that needs it"
+
+
 def as_started(text: str) -> str:
     """The text, in which commands in backticks are written so that they can be pasted."""
     if STARTED_BY in os.environ:
         text = _INSTALL_EXTRA.sub(
-            f"`{command_text()}` installs what is missing with the first command that needs it",
+            f"`{command_text()}` {INSTALLED_AUTOMATICALLY}",
             text,
         )
     return text.replace("`tilewright ", f"`{command_text()} ")

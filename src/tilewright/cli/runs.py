@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,11 +38,13 @@ def list_runs(project: Project = Path(), json: Json = None, no_color: NoColor = 
     from tilewright.search.summary import summarize
 
     check_outputs(json=json)
+    console = results()
+    this_year = f"{datetime.now(UTC).year}-"
     table = Table("run", box=None, pad_edge=False)
     rows: list[dict[str, object]] = []
     table.add_column("started (UTC)", no_wrap=True)
     table.add_column("workload", overflow="fold")
-    table.add_column("status")
+    table.add_column("status", no_wrap=True)
     for heading in ("trials", "speedup", "time"):
         table.add_column(heading, justify="right")
     with closing(open_project(project)) as storage:
@@ -64,15 +67,17 @@ def list_runs(project: Project = Path(), json: Json = None, no_color: NoColor = 
             )
             table.add_row(
                 run.id,
-                moment(run.created_at).removesuffix(" UTC"),
-                " ".join([_shown(run.task, project), *(f"#{tag}" for tag in label.tags)]),
+                moment(run.created_at).removesuffix(" UTC").removeprefix(this_year),
+                " ".join(
+                    [_shown(run.task, project, console.width), *(f"#{tag}" for tag in label.tags)]
+                ),
                 standing(project, run),
                 str(summary.evaluations),
                 ratio(summary.speedup),
                 duration(run.wall_s),
             )
     if rows:
-        results().print(table)
+        console.print(table)
     else:
         typer.echo(
             f"{project.resolve()} has no runs yet. `tilewright optimize` makes one.", err=True
@@ -80,11 +85,20 @@ def list_runs(project: Project = Path(), json: Json = None, no_color: NoColor = 
     write_json(json, {"runs": rows})
 
 
-def _shown(task: str, project: Path) -> str:
+_NARROW = 100
+"""Columns of a terminal below which long names of workloads do not fit into one line."""
+_WORKLOAD_COLUMNS = 16
+
+
+def _shown(task: str, project: Path, width: int) -> str:
     """The name of a workload, or the path of a folder, which is relative if the folder is in the
-    project.
+    project. On a narrow terminal, a long name continues in a second line after its target. A task
+    that was given to the Python API as functions is named without the folder of such tasks.
     """
-    return task.removeprefix(f"{project.resolve()}/")
+    name = task.removeprefix(f"{project.resolve()}/").removeprefix(".tilewright/tasks/")
+    if width < _NARROW and len(name) > _WORKLOAD_COLUMNS:
+        return name.replace(":", ":\n", 1)
+    return name
 
 
 @app.command("show")

@@ -85,10 +85,31 @@ def _differences(first: RunRecord, second: RunRecord) -> dict[str, list[str]]:
     pairs = ((first.settings, second.settings), (first.versions, second.versions))
     for one, other in pairs:
         for name in sorted({*one, *other}):
-            values = [str(side.get(name, "-")) for side in (one, other)]
+            values = [side.get(name, "-") for side in (one, other)]
             if values[0] != values[1]:
-                found[name.replace("_", " ")] = values
+                label, unit = _LIMITS.get(name, (name.replace("_", " "), ""))
+                found[label] = [_with_unit(value, unit) for value in values]
     return found
+
+
+_LIMITS = {
+    "max_wall_s": ("time limit", "s"),
+    "max_usd": ("cost limit", "USD"),
+    "max_evaluations": ("limit of evaluations", ""),
+    "max_tokens": ("limit of tokens", ""),
+    "max_calls": ("limit of model calls", ""),
+    "compile_timeout_s": ("compile timeout", "s"),
+    "simulation_timeout_s": ("simulation timeout", "s"),
+}
+"""Names in words and units of settings, by the name with which a run stores them."""
+
+
+def _with_unit(value: object, unit: str) -> str:
+    """The value of a setting; "none" for a limit that was not set."""
+    if value is None:
+        return "none"
+    shown = f"{value:g}" if isinstance(value, float) else str(value)
+    return shown if shown == "-" else f"{shown} {unit}".rstrip()
 
 
 def _faster(first: Summary, second: Summary) -> float | None:

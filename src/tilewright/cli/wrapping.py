@@ -33,7 +33,9 @@ def print_sentences(console: Console, text: str, style: str = "") -> None:
 
 def between_words(text: str, stream: TextIO) -> str:
     """The lines of a text, wrapped between words if the stream is a terminal and unchanged
-    elsewhere. Later lines of a row such as `ok  kernel    agrees` are indented as its text."""
+    elsewhere. Later lines of a row such as `ok  kernel    agrees` are indented as its text, and
+    later lines of an indented line as that line.
+    """
     if not is_terminal(stream):
         return text
     width = shutil.get_terminal_size().columns
@@ -57,6 +59,6 @@ def is_terminal(stream: TextIO) -> bool:
 
 
 def _indent(line: str) -> int:
-    """Column of the text after the columns of a row."""
+    """Column of the text after the columns of a row, or after the indentation of a line."""
     found = _COLUMNS.match(line)
-    return found.end() if found else 0
+    return found.end() if found else len(line) - len(line.lstrip(" "))

@@ -41,8 +41,8 @@ border-bottom: 1px solid #ddd; }} td:first-child, th:first-child {{ text-align: 
 <p>{caption}</p>
 <table>{table}</table>
 <p class="key">{key}</p>
-<p>Best speedup over the starting kernel so far: median over seeds, with the range of seeds behind
-it.</p>
+<p>Best speedup over the starting kernel so far: the line is the median over seeds, and the
+shaded area is the range of the seeds.</p>
 {charts}
 </body></html>
 """

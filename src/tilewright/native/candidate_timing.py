@@ -253,6 +253,6 @@ def _warnings(comparison: Comparison) -> tuple[str, ...]:
     if comparison.decision != "unsteady":
         return ()
     return (
-        "the speed of the machine changed: the latency of the baseline drifted by "
-        f"{comparison.drift:.1%} while the kernel was timed.",
+        "the speed of the machine changed: the latency of the starting kernel drifted by "
+        f"{100 * comparison.drift:.1f} % while the kernel was timed.",
     )

@@ -233,7 +233,9 @@ class KernelProcess:
             if touched.role == "input" and 0 <= offset < size:
                 kind, log = "input_modified", f"the kernel wrote to its input {touched.name}"
             else:
-                log = f"the kernel accessed memory {_beside(offset, size)} {touched.name}"
+                log = (
+                    f"the kernel accessed memory {_relative_to_array(offset, size)} {touched.name}"
+                )
         # Refused independently of the memory at the address.
         elif kind == "illegal_address" and call:
             log = "the kernel made a misaligned access, or an access to an impossible address"
@@ -311,7 +313,7 @@ def threads_wait(pid: int) -> bool:
     return all(task.rpartition(")")[2].split()[0] != "R" for task in tasks)
 
 
-def _beside(offset: int, size: int) -> str:
+def _relative_to_array(offset: int, size: int) -> str:
     if offset == size:
         return "directly after the end of"
     return f"{-offset} bytes before" if offset < 0 else f"{offset - size} bytes after the end of"

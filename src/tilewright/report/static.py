@@ -91,7 +91,7 @@ def trial_data(trial: TrialView, view: ReportView) -> dict[str, Any]:
         facts.append(("expected over its parent", text.ratio(trial.expected_gain)))
     if trial.utilization is not None:
         facts.append(("utilisation", text.percent(trial.utilization)))
-    facts += [(text.words(name), text.number(value)) for name, value in trial.details.items()]
+    facts += [text.measurement(name, value) for name, value in trial.details.items()]
     facts.append(("evaluated in", "cache" if trial.cached else text.duration(trial.wall_s)))
     return {
         "title": f"Trial {trial.index}" + (f": {text.words(trial.option)}" if trial.option else ""),

@@ -61,6 +61,39 @@ def words(name: str) -> str:
     return name.replace("_", " ").replace("-", " ")
 
 
+MEASUREMENTS = {
+    "accumulator_kb": ("accumulator written", "KB"),
+    "array_bytes": ("size of the arrays", "bytes"),
+    "baseline_ns": ("starting kernel, timed at the same time", "ns"),
+    "bound_ns": ("lower bound", "ns"),
+    "bytes_per_operation": ("bytes moved per operation", ""),
+    "fresh_sessions": ("new processes that timed the kernel", ""),
+    "gb_per_s": ("arrays read and written once", "GB/s"),
+    "gflop_per_s": ("arithmetic rate", "GFLOP/s"),
+    "l2_hit": ("second-level cache hits", ""),
+    "l2_miss": ("second-level cache misses", ""),
+    "macs": ("multiply-adds", ""),
+    "mispredictions": ("mispredicted branches", ""),
+    "percent_of_baseline": ("share of the starting kernel's time", "%"),
+    "percent_of_baseline_high": ("upper end of its confidence interval", "%"),
+    "percent_of_baseline_low": ("lower end of its confidence interval", "%"),
+    "product_rows": ("rows that the array multiplied", ""),
+    "scratchpad_kb": ("scratchpad written", "KB"),
+    "timed_pairs": ("timed pairs of calls, one of the starting kernel", ""),
+}
+"""Names and units of measurements of a kernel, by the name with which evaluators store them."""
+
+
+def measurement(name: str, value: float) -> tuple[str, str]:
+    """The name of a measurement of a kernel in words, and its value with the unit.
+
+    A measurement without an entry in `MEASUREMENTS` is named by the words of its identifier.
+    """
+    label, unit = MEASUREMENTS.get(name, (words(name), ""))
+    shown = f"{value:.1f}" if unit == "%" else number(value)
+    return label, f"{shown} {unit}".rstrip()
+
+
 def diff_class(line: str) -> str:
     """Style class of a line of a unified diff."""
     return {"+": "added", "-": "removed", "@": "place"}.get(line[:1], "same")

@@ -41,9 +41,9 @@ def _evaluated(answer: Evaluated) -> str:
     if answer.latency is None:
         place = f" at line {answer.line}" if answer.line else ""
         return f"{answer.candidate} {words(answer.verdict)}{place}"
-    beside = answer.to_best or answer.to_parent
+    difference = answer.to_best or answer.to_parent
     other = "best before" if answer.to_best else "parent"
-    share = f" ({beside.share:+.2%} of the {other})" if beside is not None else ""
+    share = f" ({difference.share:+.2%} of the {other})" if difference is not None else ""
     return f"{answer.candidate} correct, {number(answer.latency)} {answer.unit}{share}"
 
 

@@ -150,7 +150,7 @@ def tried(parent: Trial, attempts: Sequence[Trial], siblings: Sequence[Trial] = 
 
 def attempt(child: Trial, parent: Trial) -> Attempt:
     """A kernel as an attempt to make its parent faster."""
-    plan, beside = child.candidate.plan, difference(child, parent)
+    plan, change = child.candidate.plan, difference(child, parent)
     return Attempt(
         child.candidate.id,
         child.index,
@@ -159,7 +159,7 @@ def attempt(child: Trial, parent: Trial) -> Attempt:
         gist(plan) if plan else "",
         _verdict(child.outcome),
         child.latency,
-        beside.share if beside else None,
+        change.share if change else None,
     )
 
 

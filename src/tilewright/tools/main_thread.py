@@ -20,7 +20,7 @@ _LOOK_S = 0.5
 
 
 class MainThread(Executor):
-    """Runs calls one after the other in the thread that calls `work_beside`.
+    """Runs calls one after the other in the thread that calls `serve_from_main_thread`.
 
     After `interrupt`, which a signal handler calls, the present call ends with
     `KeyboardInterrupt`, so evaluations in progress are stopped as by Ctrl-C in a search. Who made
@@ -38,7 +38,7 @@ class MainThread(Executor):
         self._calls.put((future, partial(fn, *args, **kwargs)))
         return future
 
-    def work_beside(self, serve: Callable[[], None]) -> None:
+    def serve_from_main_thread(self, serve: Callable[[], None]) -> None:
         """Carry out calls until `serve`, which runs in a thread, has ended, or should have ended
         after `interrupt`. Raises the exception of `serve` if there is one.
         """

@@ -224,14 +224,14 @@ class Tried:
     """The kernels that were made from a kernel, oldest first; `earlier` is the number of older ones
     that are left out.
 
-    `beside` are the latest kernels that were made from its parent. All shares are relative to this
-    kernel's latency.
+    `siblings` are the latest kernels that were made from its parent. All shares are relative to
+    this kernel's latency.
     """
 
     candidate: str
     attempts: tuple[Attempt, ...]
     earlier: int = 0
-    beside: tuple[Attempt, ...] = ()
+    siblings: tuple[Attempt, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,7 @@ def _difference(
         return ""
     causes = [f"{words(n)} {c:+,.0f}" for n, c in list(found.causes.items())[:most]]
     where = f"; {', '.join(causes)}" if causes else ""
-    return f"beside the {name} {found.other}: {_change(found, noise)}{where}"
+    return f"compared with the {name} {found.other}: {_change(found, noise)}{where}"
 
 
 def _change(found: Difference, noise: float) -> str:
@@ -119,32 +119,32 @@ def _compared(answer: Compared) -> str:
     with the best kernel if it is known and differs from the parent.
     """
     causes: dict[str, float] = {}
-    besides = [_beside(answer, kernel) for kernel in answer.kernels]
-    for beside in besides:
-        for name, change in (beside.causes if beside else {}).items():
+    differences = [_difference_to_best(answer, kernel) for kernel in answer.kernels]
+    for difference in differences:
+        for name, change in (difference.causes if difference else {}).items():
             causes[name] = max(causes.get(name, 0.0), abs(change))
     told = sorted(causes, key=lambda name: -causes[name])[:MOST_CAUSES]
     to = "to best" if answer.best else "to parent"
     rows = [["kernel", "trial", "verdict", "latency", to, *map(words, told)]]
-    for kernel, beside in zip(answer.kernels, besides, strict=True):
-        changes = [f"{beside.causes.get(n, 0.0):+,.0f}" if beside else "-" for n in told]
+    for kernel, difference in zip(answer.kernels, differences, strict=True):
+        changes = [f"{difference.causes.get(n, 0.0):+,.0f}" if difference else "-" for n in told]
         rows.append(
             [
                 kernel.candidate,
                 str(kernel.trial),
                 words(kernel.verdict),
                 number(kernel.latency),
-                _change(beside, kernel.noise) if beside else "-",
+                _change(difference, kernel.noise) if difference else "-",
                 *changes,
             ]
         )
     errors = (f"{k.candidate}: {k.error}" for k in answer.kernels if k.error)
     left = _left(answer.kernels[-1].left) if answer.kernels else ""
     other = f"best so far {answer.best}" if answer.best else f"parent {answer.parent}"
-    return lines(f"beside the {other}:", *table(rows), *errors, left)
+    return lines(f"compared with the {other}:", *table(rows), *errors, left)
 
 
-def _beside(answer: Compared, kernel: Evaluated) -> Difference | None:
+def _difference_to_best(answer: Compared, kernel: Evaluated) -> Difference | None:
     return kernel.to_best if answer.best else kernel.to_parent
 
 
@@ -206,10 +206,10 @@ def _tried(answer: Tried) -> str:
     earlier = f"{answer.earlier} earlier ones are left out" if answer.earlier else ""
     rows = [attempt_text(attempt) for attempt in answer.attempts]
     made = f"made from kernel {answer.candidate}:" if rows else ""
-    beside = [attempt_text(attempt) for attempt in answer.beside]
-    siblings = f"made from the same kernel as {answer.candidate}, beside it:" if beside else ""
+    siblings = [attempt_text(attempt) for attempt in answer.siblings]
+    heading = f"other kernels made from the same kernel as {answer.candidate}:" if siblings else ""
     nothing = f"no kernel was made from kernel {answer.candidate} yet" if not rows else ""
-    return lines(nothing, made, *rows, earlier, siblings, *beside)
+    return lines(nothing, made, *rows, earlier, heading, *siblings)
 
 
 def attempt_text(attempt: Attempt) -> str:

@@ -163,8 +163,8 @@ def _facts(bench: Bench, given: Mapping[str, Any]) -> Facts:
 def _tried(bench: Bench, given: Mapping[str, Any]) -> Tried:
     trial = known_trial(bench, given)
     origin = trial.candidate.parent_id
-    beside = bench.children(origin) if origin is not None else ()
-    return comparing.tried(trial, bench.children(trial.candidate.id), beside)
+    siblings = bench.children(origin) if origin is not None else ()
+    return comparing.tried(trial, bench.children(trial.candidate.id), siblings)
 
 
 def _show(bench: Bench, given: Mapping[str, Any]) -> Shown:

@@ -26,9 +26,9 @@ svg {{ margin: 0 1em 1em 0; }} text {{ font-size: 11px; fill: #444; }}
 .title {{ font-size: 13px; font-weight: 600; fill: #222; }} .key span {{ margin-right: 1.5em; }}
 </style></head><body>
 <h1>Best so far against trials</h1>
-<p>Measured GFLOP/s of the fastest candidate up to each trial: median over seeds, with the range of
-seeds behind it. These are the searches' own samples, so a lucky one stays; the table's numbers are
-measured again.</p>
+<p>Measured GFLOP/s of the fastest candidate up to each trial: the line is the median over seeds,
+and the shaded area is the range of the seeds. The values are the searches' own single measurements,
+of which some are too high; the numbers in the table were measured again.</p>
 <p class="key">{key}</p>
 {charts}
 </body></html>

@@ -443,7 +443,7 @@ def test_native_calls_make_a_search_that_replays(
     )
     uses = [use for one in found for turn in one.turns[:-1] for use in turn.tools]
     assert {"evaluate", "profile", "try", "tried"} <= {use.tool for use in uses}
-    assert all("beside the " in use.answer for use in uses if use.tool == "try")
+    assert all("compared with the " in use.answer for use in uses if use.tool == "try")
     file = tmp_path / "turns.jsonl"
     file.write_text(recording(history_run(tmp_path / "a"), project=tmp_path / "a"))
     assert CANARY not in file.read_text()
@@ -476,7 +476,7 @@ def test_turns_leave_a_transcript(tmp_path: Path, server: ModelServer) -> None:
     assert sum(turn.usd or 0 for turn in turns) == pytest.approx(sum(c.usd or 0 for c in calls))
     uses = [use for one in found for turn in one.turns[:-1] for use in turn.tools]
     assert {"evaluate", "profile", "try", "tried"} <= {use.tool for use in uses}
-    assert all("beside the " in use.answer for use in uses if use.tool == "try")
+    assert all("compared with the " in use.answer for use in uses if use.tool == "try")
     assert all(use.answer for use in uses)
     for transcript in found:
         *answered, last = transcript.turns

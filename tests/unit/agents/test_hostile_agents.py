@@ -339,7 +339,7 @@ def test_its_own_key_is_passed_on_if_it_is_named(
 def test_without_mcp_the_plain_command_reaches_the_tools(ran: Run) -> None:
     found = ran("by_command")
     assert found.said[0]["code"] == 0, found.said
-    assert "beside the parent" in found.said[0]["out"]
+    assert "compared with the parent" in found.said[0]["out"]
     assert found.sources == ["toy 9 9 9 9 8\n"]
 
 

@@ -65,6 +65,8 @@ def test_budget_and_proposers_come_before_the_settings() -> None:
         tw.optimize("toy:digits", settings=QUICK, proposers=["other"])
     with pytest.raises(InputError, match="the budget 'soon' cannot be read"):
         tw.optimize("toy:digits", budget="soon")
+    with pytest.raises(InputError, match="budget must be a text with a unit, and is 5"):
+        tw.optimize("toy:digits", budget=5)  # type: ignore[arg-type]
 
 
 def test_a_table_has_a_row_for_each_trial(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -245,6 +245,14 @@ def _written(result: Result) -> str:
     return Path("a.json").read_text()
 
 
+def test_a_comparison_gives_limits_with_names_and_units(world: World, cli: Cli) -> None:
+    unlimited = json.loads(_written(cli(*OPTIMIZE, "--json", "a.json")))["run"]
+    limited = json.loads(_written(cli(*OPTIMIZE, "--budget", "1 h", "--json", "a.json")))["run"]
+    assert cli("runs", "compare", unlimited, limited, "--json", "c.json").code == 0
+    rows = json.loads(Path("c.json").read_text())["rows"]
+    assert rows["time limit"] == ["none", "3600 s"]
+
+
 def test_runs_are_compared_exported_labelled_and_deleted(world: World, cli: Cli) -> None:
     first = json.loads(_written(cli(*OPTIMIZE, "--json", "a.json")))["run"]
     second = json.loads(_written(cli(*OPTIMIZE[:-1], "2", "--json", "a.json")))["run"]

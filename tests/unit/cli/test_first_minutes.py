@@ -49,6 +49,33 @@ def test_advice_names_extras_in_full(cli: Cli, monkeypatch: pytest.MonkeyPatch) 
     assert advice in cli("doctor").out
 
 
+def test_targets_with_the_same_finding_share_a_row(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    findings: list[doctor.Finding] = [
+        ("one: compiler", True, "gcc 12"),
+        ("two: compiler", True, "gcc 12"),
+        ("two: model", True, "v2"),
+    ]
+    monkeypatch.setattr(doctor, "_targets", lambda: findings)
+    lines = [line.split() for line in cli("doctor", "--json", "found.json").out.splitlines()]
+    assert ["ok", "one,", "two:", "compiler", "gcc", "12"] in lines
+    assert ["ok", "two:", "model", "v2"] in lines
+    written = json.loads(Path("found.json").read_text())["findings"]
+    assert [row["part"] for row in written[-3:]] == [part for part, _, _ in findings]
+
+
+def test_doctor_says_whether_a_part_is_missing_that_every_search_needs(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "_targets", list)
+    assert "All parts that every search needs are installed." in cli("doctor").out
+    monkeypatch.setattr(doctor, "_targets", lambda: [("one: compiler", False, "install gcc")])
+    refused = cli("doctor")
+    assert refused.code == 1
+    assert "Install the parts marked missing." in refused.out
+
+
 def test_advice_is_given_in_the_words_of_the_command_that_was_typed(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,7 +79,7 @@ def test_an_agent_works_on_a_run(world: World, cli: Cli, tmp_path: Path) -> None
     assert not good.is_error
     assert good.structured_content["latency"] == 230.0
     assert good.structured_content["to_parent"]["latency"] == -5.0
-    assert "beside the parent" in good.content[0].text
+    assert "compared with the parent" in good.content[0].text
     assert found["again"].structured_content["known"]
     for step in ("forged", "odd", "unknown"):
         assert found[step].is_error, step

@@ -167,6 +167,8 @@ def test_rows_of_sentences_are_indented_as_their_text(monkeypatch: pytest.Monkey
     ]
     row = "ok  reference gives the same results in every call"
     assert between_words(row, Terminal()).splitlines()[1] == "              every call"
+    row = "  an indented line that does not fit the terminal"
+    assert between_words(row, Terminal()).splitlines()[1] == "  terminal"
 
 
 def test_init_breaks_between_words_on_a_terminal(

@@ -17,7 +17,7 @@ def test_evaluated_kernels_stay_in_one_run(world: World, cli: Cli) -> None:
     Path("a.toy").write_text(LOWER)
     first = cli("tool", "evaluate", "a.toy", *ON, "--note", "one less", "--json", "a.json")
     assert first.code == 0
-    assert "beside the parent" in first.out
+    assert "compared with the parent" in first.out
     assert "-5 (-2.13%)" in first.out
     assert "2 evaluations left" in first.out
     written = json.loads(Path("a.json").read_text())

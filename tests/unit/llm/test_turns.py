@@ -136,7 +136,7 @@ def test_a_kernel_is_set_beside_the_best_one_before_it() -> None:
         fenced(kernel(3)),
     ).go()
     first = Candidate(kernel(1)).id
-    assert f"beside the best so far {first}:" in work.heard(3)
+    assert f"compared with the best so far {first}:" in work.heard(3)
     assert "-200 (-22.22%)" in work.heard(3)
     assert "+0 (+0.00%)" in work.heard(3)
 

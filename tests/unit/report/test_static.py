@@ -7,6 +7,7 @@ import pytest
 
 from tilewright.core.records import Baseline, CallRecord, Candidate, Failed, History, Plan, Trial
 from tilewright.report.static import render_report
+from tilewright.report.text import measurement
 from tilewright.testing.runs import history, measured, run_record
 
 COMMAND = "tilewright optimize gemmini:gemm-12544x64x256 --seed 3"
@@ -42,6 +43,28 @@ def test_a_report_compares_with_the_baselines() -> None:
     assert "wrong result (check, line 7)" in table
     assert "<img" not in html
     assert "Compared with" not in render(history(30))
+
+
+def test_measurements_have_names_and_units_of_their_own() -> None:
+    assert measurement("percent_of_baseline", 54.7043) == (
+        "share of the starting kernel's time",
+        "54.7 %",
+    )
+    assert measurement("array_bytes", 124620.0) == ("size of the arrays", "124,620 bytes")
+    assert measurement("timed_pairs", 120.0)[1] == "120"
+    assert measurement("of_a_plug_in", 2.5) == ("of a plug in", "2.5")
+
+
+def test_warnings_about_the_best_kernel_stand_before_the_chart() -> None:
+    trials = list(history(30))
+    best = History(trials).best
+    assert best is not None
+    told = replace(best.outcome, warnings=("the clock changed",))
+    trials[best.index] = replace(best, outcome=told)
+    html = render(History(trials))
+    shown = html.index("Warning: the clock changed")
+    assert html.index("Latencies were simulated with the simulator of") < shown
+    assert shown < html.index("Speedup against evaluations")
 
 
 def test_a_report_tells_what_models_cost() -> None:

@@ -132,7 +132,7 @@ REFUSED = {
         "loads rows of T to which it has not stored",
     ),
     "rows behind the array": (
-        layers("static int8_t T[16][48], S[16][48];"), "accesses memory behind the end of T"
+        layers("static int8_t T[16][48], S[16][48];"), "accesses memory after the end of T"
     ),
     "filled too often": (
         layers("static int8_t T[65536][48];"), "fills the array T too many times"

@@ -43,7 +43,7 @@ with ending.on_signals(main.interrupt):
         serving = serve_http(server, listener, "t" * 20, ending)
     else:
         serving = serve(server, ending)
-    main.work_beside(lambda: asyncio.run(serving))
+    main.serve_from_main_thread(lambda: asyncio.run(serving))
 print("ended properly", file=sys.stderr)
 """
 HELLO = {

@@ -296,7 +296,7 @@ def test_tried_lists_what_was_made_beside_a_kernel(bench: ToyBench) -> None:
     found = told(bench, "tried", kernel=Candidate(FASTER).id)
     assert isinstance(found, Tried)
     assert found.attempts == ()
-    assert [(a.what, a.verdict) for a in found.beside] == [("other copy", "wrong_result")]
+    assert [(a.what, a.verdict) for a in found.siblings] == [("other copy", "wrong_result")]
     assert "made from the same kernel as" in answer_text(found)
 
 

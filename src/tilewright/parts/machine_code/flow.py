@@ -47,7 +47,7 @@ def find_loops(code: Sequence[Instruction], entries: Iterable[int]) -> list[Loop
         for block in before:
             for header in graph.after[block]:
                 if header in before and _dominates(before, header, block):
-                    bodies.setdefault(header, {header}).update(graph.behind(header, block))
+                    bodies.setdefault(header, {header}).update(graph.loop_blocks(header, block))
                     ends = latches.setdefault(header, [])
                     ends += [block] * (block not in ends)
                     dominators.setdefault(header, before)
@@ -172,7 +172,7 @@ class _Graph:
                 open_.append((following, iter(self.after[following])))
         return order
 
-    def behind(self, header: int, latch: int) -> set[int]:
+    def loop_blocks(self, header: int, latch: int) -> set[int]:
         """The blocks that reach `latch` without passing `header`, and both of these."""
         found = {header}
         open_ = [latch]

@@ -12,7 +12,7 @@ BYTES = 16
 """Size of one instruction in bytes, on architecture sm_70 and later."""
 
 _SECTION = re.compile(r"^\s*\.section\s+(\.text\.[^\s,\"]+)")
-_PLACE = re.compile(r'^\s*//## File "(.*)", line (\d+)(.*)$')
+_SOURCE_LINE = re.compile(r'^\s*//## File "(.*)", line (\d+)(.*)$')
 _LABEL = re.compile(r"^([^\s:]+):\s*$")
 _CODE = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;?\s*$")
 _LEADS_TO = re.compile(r"`\(([^)]+)\)")
@@ -65,7 +65,9 @@ def read_nvdisasm(text: str, file: str, base: int = 0) -> Disassembly:
     lines: dict[int, int] = {}
     line, begin = None, base
     for row in text.splitlines():
-        section, place, label, code = (p.match(row) for p in (_SECTION, _PLACE, _LABEL, _CODE))
+        section, place, label, code = (
+            p.match(row) for p in (_SECTION, _SOURCE_LINE, _LABEL, _CODE)
+        )
         if section:
             begin, line = at, None
             entries.append(begin)

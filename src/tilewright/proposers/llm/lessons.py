@@ -18,7 +18,7 @@ MOST_CORRECTED_LINES = 3
 NO_LESSON = ("wrong_result", "slower_than_limit", "crash", "timeout", "non_deterministic")
 """Failures that say nothing about how kernels are written."""
 
-_PLACE = re.compile(r"^\S+?:\d+(?::\d+)?: (?:(?:fatal )?error: )?")
+_LOCATION = re.compile(r"^\S+?:\d+(?::\d+)?: (?:(?:fatal )?error: )?")
 """How messages begin that name a line."""
 
 
@@ -37,7 +37,7 @@ def describe_mistakes(history: History) -> list[str]:
             continue
         if plan is None or plan.is_instance:
             continue
-        message = shortened_line(_PLACE.sub("", first_error(failed)).split("\n")[0]).rstrip(".")
+        message = shortened_line(_LOCATION.sub("", first_error(failed)).split("\n")[0]).rstrip(".")
         told.pop(message, None)  # the latest kernel with this mistake is shown
         told[message] = message + _where(trial, failed, corrections.get(trial.candidate.id)) + "."
     return list(told.values())[-MOST_MISTAKES:]

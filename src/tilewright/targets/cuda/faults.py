@@ -28,7 +28,7 @@ _PART = f"not checked: a call is too large for the CPU ({_SMALLER}). Only some b
 
 _NOT_JOINED = (
     "the kernel returns although nothing lets the default stream wait for this work of another "
-    "stream. Record an event behind it, and let the default stream wait for the event "
+    "stream. Record an event after it, and let the default stream wait for the event "
     "(cudaEventRecord, cudaStreamWaitEvent)"
 )
 
@@ -211,7 +211,7 @@ def _race(
             f"a data race between streams: the work of line {work}{_where(numbers[2:])} {does} "
             f"{touched}{f' at line {line}' if line else ''}, which the work of line {other_work} "
             f"{other_does}{where}. Nothing lets the stream of line {work} wait for it: record an "
-            "event behind that work, and then call cudaStreamWaitEvent."
+            "event after that work, and then call cudaStreamWaitEvent."
         )
         return Failed("check", "race", CUDA.located(log, work or line), work or line)
     other_thread, advice = _WHOSE[whose]

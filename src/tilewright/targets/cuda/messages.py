@@ -26,7 +26,7 @@ _OWN = re.compile(
 )
 """Names that a kernel redefines, as a macro or as a function."""
 _STREAM = re.compile(r"(?<![\w.>:])(?:std\s*::\s*)?(?:cerr|cout|clog)\s*(?=<<(?!=))")
-_PLACE = re.compile(r"\b__(?:FILE|FUNCTION|PRETTY_FUNCTION)__\b")
+_LOCATION_MACRO = re.compile(r"\b__(?:FILE|FUNCTION|PRETTY_FUNCTION)__\b")
 _LINE = re.compile(r"\b__LINE__\b")
 _DEFINITION = re.compile(r"^[ \t]*#[ \t]*define\b(?:[^\n\\]|\\.)*", re.MULTILINE | re.DOTALL)
 _CHANGES = re.compile(r"(?<![=!<>])=(?!=)|<<=|>>=|\+\+|--")
@@ -49,7 +49,7 @@ def without_messages(source: str) -> str:
     said = [(m.start(), _closed(code, m.end())) for m in _CALL.finditer(code) if m[1] not in own]
     said += [(m.start(), _statement_end(code, m.end())) for m in _STREAM.finditer(code)]
     found += [(*span, _NOTHING) for span in said if not _CHANGES.search(code, *span)]
-    found += [(m.start(), m.end(), '""') for m in _PLACE.finditer(code)]
+    found += [(m.start(), m.end(), '""') for m in _LOCATION_MACRO.finditer(code)]
     found += [(m.start(), m.end(), "0") for m in _LINE.finditer(code)]
     for definition in _DEFINITION.finditer(code):
         body = definition.start() + definition.group().index("#") + 1

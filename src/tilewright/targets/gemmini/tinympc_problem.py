@@ -74,8 +74,8 @@ _VECTORS = {"forward": frozenset("xd"), "backward": frozenset("pqr")}
 
 
 def _forward(given: Mapping[str, Any]) -> dict[str, Any]:
-    gain = _beside(-given["Kinf"], -np.eye(len(given["Kinf"])))
-    dynamics = _beside(given["Adyn"], given["Bdyn"])
+    gain = _joined_columns(-given["Kinf"], -np.eye(len(given["Kinf"])))
+    dynamics = _joined_columns(given["Adyn"], given["Bdyn"])
     states = [given["x"][0]]
     controls: list[Any] = []
     for step in range(len(given["d"])):
@@ -86,8 +86,8 @@ def _forward(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _backward(given: Mapping[str, Any]) -> dict[str, Any]:
-    pull = _beside(given["BdynT"], np.eye(len(given["BdynT"])))
-    step = _beside(given["AmBKt"], -given["KinfT"], np.eye(len(given["AmBKt"])))
+    pull = _joined_columns(given["BdynT"], np.eye(len(given["BdynT"])))
+    step = _joined_columns(given["AmBKt"], -given["KinfT"], np.eye(len(given["AmBKt"])))
     costs = [given["p"][-1]]
     feedforward: list[Any] = []
     for i in reversed(range(len(given["q"]))):
@@ -97,7 +97,7 @@ def _backward(given: Mapping[str, Any]) -> dict[str, Any]:
     return {"p": np.stack(costs), "d": np.stack(feedforward)}
 
 
-def _beside(*matrices: Any) -> Any:
+def _joined_columns(*matrices: Any) -> Any:
     """A vector is added as another product with an identity matrix, so that sums may be in any
     order.
     """

@@ -12,7 +12,11 @@ from tilewright.tuner.candidates import Candidates
 from tilewright.tuner.structure import Structure
 from tilewright.tuner.tvm.analysis import REMEDY, Anatomy
 
-_TILE, _CHOICE, _PLACE = "SamplePerfectTile", "SampleCategorical", "SampleComputeLocation"
+_TILE, _CHOICE, _COMPUTE_LOCATION = (
+    "SamplePerfectTile",
+    "SampleCategorical",
+    "SampleComputeLocation",
+)
 _ROOT = -1
 _PIPELINE = "software_pipeline_stage"
 
@@ -149,7 +153,7 @@ class _Space:
             raise InternalError("a design space tiles other loops than the analysis found.")
         self.tiles = [sampled[position] for position in anatomy.loops] if sampled else []
         self.choices = [i for i in self.instructions if i.kind.name == _CHOICE]
-        self.places = [i for i in self.instructions if i.kind.name == _PLACE]
+        self.places = [i for i in self.instructions if i.kind.name == _COMPUTE_LOCATION]
         self.flush = self._flush_band(anatomy)
         self.stages = self._stages()
 

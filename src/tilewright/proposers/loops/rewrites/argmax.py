@@ -74,7 +74,8 @@ def is_search(kernel: Kernel, number: int) -> bool:
 
 
 def searching(kernel: Kernel, number: int, copies: int) -> Kernel:
-    """The kernel in which the search of loop `number` is replaced by this number of searches.
+    """The kernel in which the search of loop `number` is replaced by `copies` searches, each over
+    some of the elements.
 
     Raises `NotApplicableError`.
     """

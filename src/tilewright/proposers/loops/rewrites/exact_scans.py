@@ -83,7 +83,8 @@ _NARROW = ("int8_t", "uint8_t", "int16_t", "uint16_t")
 
 
 def sums_whole_numbers(kernel: Kernel, number: int) -> bool:
-    """Whether loop `number` carries a single integer or double, which it also reads elsewhere."""
+    """Whether loop `number` updates exactly one variable, which is an integer or a double, and also
+    reads this variable in another statement."""
     loop, types = loops(kernel)[number], visible_types(kernel, number)
     sums = [s for s in loop.body if isinstance(s, Assign) and isinstance(s.target, Var)]
     if len(sums) != 1 or types.get(_name_of(sums[0].target)) not in _KINDS:

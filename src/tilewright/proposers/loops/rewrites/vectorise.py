@@ -12,14 +12,14 @@ After (16 lanes)::
     sum = sum + v_sum(sum_1);
     for (int c = 992; c < 1000; c++) sum = sum + X[r][c] * X[r][c];
 
-If iterations may run twice, because they add to nothing and read nothing that the loop writes, the
-last vector begins at iteration 984 instead, and no iteration remains. A running sum is the sum of
-the lanes up to each lane (`v_running`), or of the lanes before it if the sum is read before it
-grows, plus the sum of the previous vectors. Running sums of integers are in `exact_scans`. Running
-maxima and minima are computed in the same way. Values that are the same in all iterations are
-computed before the loop (`invariants`). A loop that reads and writes its arrays from the last
-element to the first is reversed first. Inner loops are kept: values that are private to an
-iteration become vectors, and values that do not change with the loop's variable stay scalars.
+If iterations may run twice, because they add to no array or variable, and read nothing that the
+loop writes, the last vector begins at iteration 984 instead, and no iteration remains. A running
+sum is the sum of the lanes up to each lane (`v_running`), or of the lanes before it if the sum is
+read before it grows, plus the sum of the previous vectors. Running sums of integers are in
+`exact_scans`. Running maxima and minima are computed in the same way. Values that are the same in
+all iterations are computed before the loop (`invariants`). A loop that reads and writes its arrays
+from the last element to the first is reversed first. Inner loops are kept: values that are private
+to an iteration become vectors, and values that do not change with the loop's variable stay scalars.
 """
 
 from __future__ import annotations

@@ -115,8 +115,8 @@ def _parts(body: Body) -> Iterator[Body]:
     loop."""
     first = 0
     for number in range(1, len(body) + 1):
-        before, behind = body[first:number], body[number:]
-        if not any(touches(s, tile) for tile in allocated(body[:number]) for s in behind):
+        before, later = body[first:number], body[number:]
+        if not any(touches(s, tile) for tile in allocated(body[:number]) for s in later):
             yield before
             first = number
 

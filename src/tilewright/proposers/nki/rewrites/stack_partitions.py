@@ -123,7 +123,7 @@ class _Stacked:
             place = Linear(number)
             if self._outer is not None:
                 place = place + variable(self._outer) * self._count
-            moved = mapped_regions(op, partial(self._beside, number=number))
+            moved = mapped_regions(op, partial(self._in_part_of_iteration, number=number))
             yield substituted(moved, {self._loop.variable: place})
 
     def _higher(self, region: Region) -> Region:
@@ -137,7 +137,7 @@ class _Stacked:
         dims = ((tile.row, self._height * self._count), *region.dims[1:])
         return replace(region, dims=dims)
 
-    def _beside(self, region: Region, number: int) -> Region:
+    def _in_part_of_iteration(self, region: Region, number: int) -> Region:
         """A region of a tile as a region in the part of one iteration."""
         tile = self._tensors[region.tensor]
         if not tile.on_chip:

@@ -76,7 +76,7 @@ class _Group:
     names: Names
     before: list[Statement] = field(default_factory=list)
     inside: list[Op] = field(default_factory=list)
-    behind: list[Op] = field(default_factory=list)
+    after: list[Op] = field(default_factory=list)
     apart: list[Op] = field(default_factory=list)
     """The instructions of `inside` without the numbers that scans pass from strip to strip."""
     kind: str = "affine_range"
@@ -98,7 +98,7 @@ class _Group:
         world = KernelFacts({**self.kernel.tensors(), **self._partials()}, trips)
         if any(not c.forward or c.first == c.second for c in conflicts(loop.body, loop, world)):
             self.done -= {region.tensor for region in statement.writes}
-            self.behind = [op for op in self.behind if op.region("dst").tensor not in
+            self.after = [op for op in self.after if op.region("dst").tensor not in
                            {r.tensor for r in statement.writes}]  # fmt: skip
             return False
         self.apart.append(found)
@@ -131,7 +131,7 @@ class _Group:
         if not self.inside:
             raise NotApplicableError("the instruction does not work column by column")
         loop = Loop(self.loop, self.columns // self.width, self.kind, tuple(self.inside))
-        return (*self.before, loop, *self.behind)
+        return (*self.before, loop, *self.after)
 
     def _partials(self) -> dict[str, Tensor]:
         return {s.tensor.name: s.tensor for s in self.before if isinstance(s, Alloc)}
@@ -215,7 +215,7 @@ class _Group:
         self.before.append(Alloc(partial))
         self.done.add(target.tensor)
         everything = Region(partial.name, Linear(), ((strips, target.dims[0][1]), (1, strips)))
-        self.behind.append(
+        self.after.append(
             Op("tensor_reduce", (("dst", target), ("op", how), ("data", everything), ("axis", 1)))
             .having(negate=op.get("negate"))
         )  # fmt: skip

@@ -87,7 +87,7 @@ def core_section(dram: Dram, loop: Loop, kernel: Kernel) -> Section:
     count, step = loop.upper - loop.lower, loop.step
     start = _flat(dram, array.shape)
     if not count.is_const or not loop.lower.is_const or start.coefficient(loop.var) != 1:
-        raise NotApplicable(f"the core does not move along {dram.array}")
+        raise NotApplicable(f"the core does not access consecutive elements of {dram.array}")
     first = start.substituted({loop.var: loop.lower})
     offsets = frozenset(range(0, count.const, step))
     return Section(dram.array, first, offsets, (1, len(offsets)))

@@ -129,7 +129,7 @@ class _Resolver(_Rewriter):
         return (stmt,), state  # code of the core does not change settings unless the IR models it
 
     def _state_after(self, body: Body, state: State) -> State:
-        """The settings in force after a body, for any state before its moves."""
+        """The settings in force after a body that begins with the settings `state`."""
         for stmt in body:
             match stmt:
                 case Command() if stmt.name in self._movers:

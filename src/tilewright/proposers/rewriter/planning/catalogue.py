@@ -166,7 +166,7 @@ CATALOGUE: Mapping[str, Technique] = {
     "interleave": Technique(
         each_loop(),
         on_loop(interleave),
-        "distribute loads ahead, or delayed stores, among the products of loop {0}",
+        "distribute the loads of later tiles, or delayed stores, among the products of loop {0}",
         _LOADS | _STORES,
     ),
     "stagger": Technique(

@@ -59,8 +59,8 @@ FILLS, UNFILLED = "keep-operand", 60.0
 """The technique for products that do not fill the array. It is chosen more often, the more of the
 array's time such products leave unused: a tenth makes it seven times as likely."""
 DEEPEST = 12
-"""Number of steps of a long plan. Each draw makes half of its plans long, or one if the code is
-straight-line."""
+"""Number of steps of a long plan. Half of the plans of each draw are long; for straight-line code,
+only one plan is."""
 LONGEST = 3
 """Number of steps of the longest plan. A plan that returns to an ancestor may be twice as long."""
 POOL = 2

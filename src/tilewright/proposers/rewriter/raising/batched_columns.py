@@ -109,15 +109,15 @@ def side_by_side(computation: Computation, deepest: int, machine: Machine) -> Co
     columns = machine.spaces[computation.spaces[0]].row_columns
     if not (factors.startswith("int") and _is_eligible(computation)):
         return computation
-    way = _Way(computation, SIZES[factors], SIZES[sums], deepest, columns)
-    stored = way.rows(_results(computation))
+    layout = _Layout(computation, SIZES[factors], SIZES[sums], deepest, columns)
+    stored = layout.rows(_results(computation))
     before = sum(len(s.products) * s.count for s in computation.stored)
     after = sum(len(s.products) for s in stored)
-    copied = way.copied()
+    copied = layout.copied()
     core = sum(COPY * _elements(c) + LINE * _bytes(c) / LINE_BYTES for c in copied)
     if LEAST_GAIN * (ROW * after + core) > ROW * before:
         return computation
-    return replace(computation, stored=stored, kinds=way.kinds, copied=tuple(copied))
+    return replace(computation, stored=stored, kinds=layout.kinds, copied=tuple(copied))
 
 
 def _elements(copied: Copied) -> int:
@@ -160,7 +160,7 @@ def _results(computation: Computation) -> Mapping[int, _Result]:
     return found
 
 
-class _Way:
+class _Layout:
     """How results are put side by side: new kinds of products, and the matrices for them."""
 
     def __init__(
@@ -183,7 +183,7 @@ class _Way:
                 parts.append((at, results[at], steps, min(width, length - start)))
         needed = [form for part in parts for form in self._forms(*part[1:])]
         for form, source in sorted(needed, key=lambda f: f[1]):  # addresses then grow evenly
-            if not self._is_beside(form):
+            if not self._is_contiguous(form):
                 self._matrices.block(form, source)
         return [self._row(*part) for part in parts]
 
@@ -230,7 +230,8 @@ class _Way:
         return self._size << (width - 1).bit_length()
 
     def _forms(self, result: _Result, steps: _Steps, width: int) -> list[tuple[_Form, int]]:
-        """Form and source of each block that a row of results needs, products first."""
+        """The form and the source address of each block that is needed to compute a row of results.
+        Blocks of products come before blocks of added rows."""
         found = [
             (_Form(self._before[k], steps[0], steps[1], width), b) for _, b, k in result.products
         ]
@@ -238,8 +239,8 @@ class _Way:
             found.append((_Form(None, 0, step, width), source))
         return found
 
-    def _is_beside(self, form: _Form) -> bool:
-        """Whether an added row needs no copy, because its elements lie beside one another."""
+    def _is_contiguous(self, form: _Form) -> bool:
+        """Whether an added row needs no copy, because its elements are contiguous in memory."""
         return form.kind is None and form.source == self._sum_size
 
     def _row(self, address: int, result: _Result, steps: _Steps, width: int) -> Stored:
@@ -259,7 +260,7 @@ class _Way:
             products.append((first, 0, second, self.kinds.index(new)))
         for _, scale in result.rows:
             form, source = next(forms)
-            if not self._is_beside(form):
+            if not self._is_contiguous(form):
                 at = self._matrices.block(form, source) * self._columns * self._sum_size
                 source = self._matrices.array(form) * SPACING + at
             rows.append((source, 0, scale))

@@ -69,7 +69,7 @@ class Fillings:
     ) -> Collection[int]:
         """The positions of a move's rows in their array."""
         if at + stride * (rows - 1) + size > self._own[number].bytes:
-            what = f"a command accesses memory behind the end of {self._own[number].name}"
+            what = f"a command accesses memory after the end of {self._own[number].name}"
             raise NotRaised(what, line)
         return range(at, at + stride * (rows - 1) + 1, stride) if stride else (at,)
 

@@ -89,8 +89,8 @@ class _Sequence:
         self._hashes.append(hash(term.shape))
 
     def _shorter(self) -> tuple[int, Repeat] | None:
-        """The number of last terms that form a loop, and this loop. The shortest part is tried
-        first."""
+        """The number of last terms that form a loop, and this loop; None if they form no loop.
+        Short bodies of a loop are tried before long ones."""
         hashes, total = self._hashes, len(self._hashes)
         last = hashes[-1]
         before = hashes[-2 : -LONGEST - 2 : -1]
