@@ -12,6 +12,7 @@ from tilewright.core.records import Artifact, Candidate, Failed, Measured, Outco
 from tilewright.parts.cases import Cases
 from tilewright.targets.gemmini import create_target
 from tilewright.targets.gemmini.evaluator import GemminiBuilder, GemminiChecker, GemminiRunner
+from tilewright.targets.gemmini.examination import Examination
 from tilewright.targets.gemmini.gemm import Gemm
 from tilewright.targets.gemmini.problem import GemmProblem
 from tilewright.targets.gemmini.settings import EvaluationSettings
@@ -55,7 +56,8 @@ def evaluate(
         return built
     simulator = Simulator(INT8, workload, settings)
     cases = Cases(workload, problem, settings.input_seed)
-    verdict = GemminiChecker(simulator, cases, settings.checks).check(built)
+    examination = Examination(simulator, cases, settings.checks, lambda: built)
+    verdict = GemminiChecker(simulator, cases, settings.checks, examination).check(built)
     if isinstance(verdict, Failed):
         return verdict
     runner = GemminiRunner(simulator, cases, INT8, workload, toolchain.build)
@@ -236,7 +238,9 @@ def test_static_variables_keep_what_a_call_writes_to_them(toolchain: Toolchain, 
     gemm = Gemm(16, 16, 16)
     workload = gemm.workload(INT8)
     cases = Cases(workload, GemmProblem(gemm), SETTINGS.input_seed)
-    checker = GemminiChecker(Simulator(INT8, workload, SETTINGS), cases, SETTINGS.checks)
+    simulator = Simulator(INT8, workload, SETTINGS)
+    unused = Examination(simulator, cases, SETTINGS.checks, lambda: Failed("build", "timeout", ""))
+    checker = GemminiChecker(simulator, cases, SETTINGS.checks, unused)
     numbers = cases.compared(SETTINGS.checks)
     passed = Verdict(tuple(cases[n].check for n in numbers[: len(numbers) - left]))
     for source, is_right in ((GOOD, True), (ONCE, False)):

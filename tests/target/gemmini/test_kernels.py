@@ -27,6 +27,7 @@ from tilewright.targets.gemmini import create_fp32_target, create_target
 from tilewright.targets.gemmini.baselines import convolution_baselines, gemm_baselines
 from tilewright.targets.gemmini.convolution import Convolution
 from tilewright.targets.gemmini.evaluator import GemminiBuilder, GemminiChecker
+from tilewright.targets.gemmini.examination import Examination
 from tilewright.targets.gemmini.gemm import Gemm
 from tilewright.targets.gemmini.instance import Instance
 from tilewright.targets.gemmini.naive import naive_convolution, naive_gemm
@@ -60,7 +61,9 @@ def checked(
     assert isinstance(built, Artifact), built
     chosen = EvaluationSettings(input_seed=2, checks=4)
     cases = Cases(workload, problem, chosen.input_seed)
-    return GemminiChecker(Simulator(instance, workload, chosen), cases, chosen.checks).check(built)
+    simulator = Simulator(instance, workload, chosen)
+    examination = Examination(simulator, cases, chosen.checks, lambda: built)
+    return GemminiChecker(simulator, cases, chosen.checks, examination).check(built)
 
 
 # Sizes around the tile and move widths, where ragged edges appear and disappear.

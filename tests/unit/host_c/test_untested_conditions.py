@@ -13,11 +13,13 @@ from tilewright.core.records import Candidate, EvaluationRequest, Failed, Measur
 from tilewright.core.tasks import OpenTask, open_task
 from tilewright.evaluation.pipeline import evaluate
 from tilewright.native.conditions import dependence, examination
-from tilewright.native.conditions.dependence import TooLargeError, sites_on_data
+from tilewright.native.conditions.dependence import sites_on_data
 from tilewright.native.conditions.listing import read_listing
 from tilewright.native.conditions.plain import is_without_conditions
 from tilewright.native.conditions.recording import Recorder
 from tilewright.native.task import NativeTask
+from tilewright.parts.machine_code import post_dominance
+from tilewright.parts.machine_code.post_dominance import TooLargeError
 
 here = pytest.mark.skipif(
     shutil.which("gcc") is None or platform.machine() != "x86_64",
@@ -128,7 +130,7 @@ def test_code_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TooLargeError):
         names("movl (%rdi), %eax", "addl $1, %eax", "ret")
     monkeypatch.setattr(dependence, "MOST_STEPS", 100)
-    monkeypatch.setattr(dependence, "MOST_BLOCKS", 1)
+    monkeypatch.setattr(post_dominance, "MOST_BLOCKS", 1)
     with pytest.raises(TooLargeError):
         names("je .L1", ".L1:", "ret")
 

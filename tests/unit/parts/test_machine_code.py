@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.parts.machine_code.flow import find_loops
+from tilewright.parts.machine_code.flow import find_loops, joins
 from tilewright.parts.machine_code.instructions import Instruction
 from tilewright.parts.machine_code.summary import summarized
 from tilewright.parts.machine_code.x86 import read_objdump
@@ -205,3 +205,25 @@ def test_jumps_lead_where_they_say() -> None:
     assert one("jmp *%rax").flow == "end"
     assert one("jmp 0x20").flow == "jump"
     assert one("ret").flow == "end"
+
+
+@pytest.mark.parametrize(
+    ("steps", "found"),
+    [
+        # a loop: both ways lead behind it
+        (("-", "branch 0", "end"), {4: 8}),
+        # one way around a part, and one of two parts
+        (("branch 2", "-", "end"), {0: 8}),
+        (("branch 3", "-", "jump 4", "-", "end"), {0: 16}),
+        # a branch within a part
+        (("branch 4", "branch 3", "-", "-", "end"), {0: 16, 4: 12}),
+        # a call comes back
+        (("branch 3", "call 5", "-", "end", "-", "end"), {0: 12}),
+        # the function ends in two places, or by a jump to an unknown address
+        (("branch 2", "end", "end"), {}),
+        # code without end
+        (("branch 1", "jump 1"), {}),
+    ],
+)
+def test_where_both_ways_of_a_branch_meet(steps: tuple[str, ...], found: dict[int, int]) -> None:
+    assert joins(program(*steps)) == found

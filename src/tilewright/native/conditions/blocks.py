@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tilewright.native.conditions.effects import is_branch
 from tilewright.native.conditions.listing import Function
+from tilewright.parts.machine_code.post_dominance import always_after, members
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,37 +50,15 @@ def decided_by(function: Function, blocks: list[Block]) -> dict[int, list[int]]:
     """For each block that ends with a conditional jump, the blocks that the jump decides about.
 
     A block depends on a jump if it always runs after one direction and not after the other one
-    (Ferrante, Ottenstein and Warren, "The program dependence graph", 1987). Sets of blocks are
-    whole numbers with one bit for each block.
+    (Ferrante, Ottenstein and Warren, "The program dependence graph", 1987).
     """
-    everything = (1 << len(blocks)) - 1
-    always_after = [everything if block.after else 1 << n for n, block in enumerate(blocks)]
-    changed = True
-    while changed:
-        changed = False
-        for n in range(len(blocks) - 1, -1, -1):
-            if blocks[n].after:
-                shared = everything
-                for other in blocks[n].after:
-                    shared &= always_after[other]
-                shared |= 1 << n
-                if shared != always_after[n]:
-                    always_after[n], changed = shared, True
+    always = always_after([block.after for block in blocks])
     found = {}
     for n, block in enumerate(blocks):
         if is_branch(function.code[block.code[-1]]):
             either = 0
             for other in block.after:
-                either |= always_after[other]
-            decided = either & ~(always_after[n] & ~(1 << n))
-            found[n] = _members(decided)
-    return found
-
-
-def _members(blocks: int) -> list[int]:
-    """The numbers in a set."""
-    found = []
-    while blocks:
-        found.append((blocks & -blocks).bit_length() - 1)
-        blocks &= blocks - 1
+                either |= always[other]
+            decided = either & ~(always[n] & ~(1 << n))
+            found[n] = [number for number in members(decided) if number < len(blocks)]
     return found

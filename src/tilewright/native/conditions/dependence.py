@@ -28,6 +28,7 @@ from tilewright.native.conditions.effects import (
     sets_flags,
 )
 from tilewright.native.conditions.listing import Function, Instruction, Listing
+from tilewright.parts.machine_code.post_dominance import TooLargeError
 
 ENTRY = "kernel"
 _ARGUMENTS = ("di", "si", "d", "c", "8", "9", *(f"v{n}" for n in range(8)))
@@ -41,15 +42,10 @@ _NAMED = re.compile(r"([\w.$]+)(?:[+-]\d+)?\(%rip\)")
 _LEA = re.compile(r"^lea[wlq]?$")
 
 
-MOST_BLOCKS = 4000
 MOST_STEPS = 3_000_000
 """Maximum number of instructions that are followed, of which each one counts several times. It
 bounds the time to some seconds.
 """
-
-
-class TooLargeError(Exception):
-    """The kernel has more code than can be examined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +93,6 @@ class _Analysis:
         for name, function in listing.functions.items():
             if function.code:
                 blocks = blocks_of(function)
-                if len(blocks) > MOST_BLOCKS:
-                    raise TooLargeError
                 self._known[name] = _Known(function, blocks, decided_by(function, blocks))
         for known in self._known.values():
             for one in known.function.code:

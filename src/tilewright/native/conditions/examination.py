@@ -14,18 +14,18 @@ import numpy as np
 
 from tilewright.core.records import Argument, Failed, KernelLanguage
 from tilewright.native.calls import compared
-from tilewright.native.conditions.dependence import Site, TooLargeError, sites_on_data
+from tilewright.native.conditions.dependence import Site, sites_on_data
 from tilewright.native.conditions.listing import read_listing
 from tilewright.native.conditions.recording import Recorder
 from tilewright.native.evaluator import NativeEvaluation
 from tilewright.native.machine import off_measuring_cores, on_building_cores
 from tilewright.native.process import MAX_ARGUMENTS
 from tilewright.native.toolchain import assembled, assembly_of
+from tilewright.parts.machine_code.post_dominance import TooLargeError
+from tilewright.parts.untested_conditions import MORE_TURNS, Untested, refusal, unexamined
 
 MOST_SITES = 4096
 """Maximum number of conditions on data in a kernel that is accepted."""
-MORE_TURNS = 3
-"""How often each distribution is drawn for a kernel that has untested conditions otherwise."""
 _RECORDS = "results of conditions"  # no parameter of a kernel has this name
 _CREATES_THREAD = "pthread_create@PLT"
 """Kernels that start threads themselves are not examined: what a thread is given looks like
@@ -122,23 +122,6 @@ def failure_of(found: Examined, language: KernelLanguage) -> Failed:
     if found.failed is not None and found.failed.kind == "wrong_result":
         return found.failed
     if found.failed is not None:
-        return Failed(
-            "check",
-            "untested_condition",
-            "the kernel could not be examined for conditions that its checks do not test: "
-            f"{found.failed.log}",
-            found.failed.line,
-        )
-    first = min(found.untested, key=lambda site: site.instruction.line or 1 << 30)
-    line = first.instruction.line
-    if first.condition is None:
-        log = "the kernel jumps to an address that depends on input values."
-    else:
-        more = len({site.instruction.line for site in found.untested}) - 1
-        others = f" ({more} further line{'s' * (more > 1)} as well)" * (more > 0)
-        log = (
-            f"a condition depends on input values, and had the same result in all {found.calls} "
-            f"calls on inputs of every distribution, so the code for the other result is untested"
-            f"{others}. Remove the special case, or write it without a condition."
-        )
-    return Failed("check", "untested_condition", language.located(log, line), line)
+        return unexamined(found.failed.log, found.failed.line)
+    untested = [Untested(s.instruction.line, s.condition is None) for s in found.untested]
+    return refusal(untested, found.calls, language)

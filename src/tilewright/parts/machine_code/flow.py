@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.parts.machine_code.instructions import Instruction
+from tilewright.parts.machine_code.post_dominance import always_after, first_after
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,24 @@ def reached(code: Sequence[Instruction], entries: Iterable[int]) -> list[Instruc
         found = (code[p].target for b in seen for p in graph.blocks[b] if code[p].flow == "call")
         open_ += {graph.block_at(at[t]) for t in found if t is not None and t in at} - seen
     return [code[p] for b in sorted(seen) for p in graph.blocks[b]]
+
+
+def joins(code: Sequence[Instruction]) -> dict[int, int]:
+    """The address at which both ways of a branch meet again, by the branch's address. Branches
+    whose ways meet only at the end of their function are left out.
+
+    Raises `TooLargeError` if there are more blocks than can be examined.
+    """
+    graph = _Graph(code)
+    always = always_after(graph.after)
+    found = {}
+    for number, block in enumerate(graph.blocks):
+        last = code[block[-1]]
+        if last.flow == "branch":
+            meeting = first_after(number, always)
+            if meeting is not None:
+                found[last.address] = code[graph.blocks[meeting][0]].address
+    return found
 
 
 class _Graph:

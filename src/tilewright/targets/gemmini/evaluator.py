@@ -19,6 +19,7 @@ from tilewright.core.roles import NOTHING_CHECKED
 from tilewright.parts.cases import Cases
 from tilewright.parts.debug_lines import source_line
 from tilewright.parts.languages import C
+from tilewright.targets.gemmini.examination import MOST_CALLS, Examination
 from tilewright.targets.gemmini.instance import Instance
 from tilewright.targets.gemmini.kernel_types import check_types
 from tilewright.targets.gemmini.loop_commands import loop_command
@@ -45,26 +46,30 @@ def create_evaluator(
     instance: Instance,
     cases: Cases,
     settings: EvaluationSettings,
+    start: str,
     baselines: Collection[str] = (),
 ) -> tuple[GemminiBuilder, GemminiChecker, GemminiRunner]:
     """The three roles, which share one simulator and the task's cases.
 
-    `baselines` are the sources that may use the hardware loop unrollers.
+    `start` is the source of the starting kernel; `baselines` are the sources that may use the
+    hardware loop unrollers.
     """
     workload = cases.workload
     simulator = Simulator(instance, workload, settings)
     toolchain = find_toolchain()
+    builder = GemminiBuilder(
+        toolchain, instance, settings.compile_timeout_s, baselines, workload.arguments
+    )
+    examination = Examination(
+        simulator, cases, settings.checks, lambda: builder.build(Candidate(start))
+    )
     return (
-        GemminiBuilder(
-            toolchain, instance, settings.compile_timeout_s, baselines, workload.arguments
-        ),
-        GemminiChecker(simulator, cases, settings.checks),
+        builder,
+        GemminiChecker(simulator, cases, settings.checks, examination),
         GemminiRunner(simulator, cases, instance, workload, toolchain.build, baselines),
     )
 
 
-MOST_CALLS = 16
-"""Maximum number of calls of one simulation, whose outputs are all kept until it ends."""
 LOOPS = (
     "the hardware's loop unrollers are for the baselines alone: issue the moves and products one "
     "by one, with the command macros."
@@ -113,13 +118,17 @@ class GemminiChecker:
 
     All cases except the first one are compared in calls of one simulation, in which static
     variables keep their values between calls. In the last call, a few elements differ from those of
-    the first call.
+    the first call. A kernel is refused if it has a condition that depends on input values and
+    always had the same result, unless the starting kernel has one as well.
     """
 
-    def __init__(self, simulator: Simulator, cases: Cases, checks: int) -> None:
+    def __init__(
+        self, simulator: Simulator, cases: Cases, checks: int, examination: Examination
+    ) -> None:
         self._simulator = simulator
         self._cases = cases
         self._checks = checks
+        self._examination = examination
 
     def check_first(self, artifact: Artifact) -> Verdict | Failed:
         """The first case."""
@@ -137,6 +146,7 @@ class GemminiChecker:
         if len(left) < 2:  # a second call is required
             left += numbers[: 2 - len(left)]
         checks = list(passed.checks)
+        reads_data = False
         for i in range(0, len(left), MOST_CALLS):
             called = left[i : i + MOST_CALLS]
             cases = [self._cases[number] for number in called]
@@ -144,12 +154,14 @@ class GemminiChecker:
             result = self._simulator.run(artifact, cases[0], "check", later=cases[1:])
             if isinstance(result, Failed):
                 return result
+            reads_data |= result.cpu_read_data
             outputs = self._simulator.outputs_of_calls(result)
             for case, found in zip(cases[:-1], outputs, strict=False):
                 if case.check.seed not in seeds:
                     seeds.add(case.check.seed)
                     checks.append(case.passed(found))
-        return Verdict(tuple(checks))
+        untested = self._examination.failure(artifact) if reads_data else None
+        return untested or Verdict(tuple(checks))
 
 
 class GemminiRunner:

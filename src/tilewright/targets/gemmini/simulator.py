@@ -102,13 +102,16 @@ class Simulator:
         stage: Stage,
         limit_cycles: int | None = None,
         later: Sequence[Case] = (),
+        joins: Mapping[int, int] | None = None,
     ) -> SimResult | Failed:
         """A finished run with correct outputs, or the failure. The run is timed in the stage
         "measure". If there are `later` cases, the kernel is called for each of them in the same
-        memory, and these outputs must be correct too.
+        memory, and these outputs must be correct too. With `joins`, conditions are recorded.
         """
         try:
-            result = self._simulate(artifact, case, stage == "measure", limit_cycles, later)
+            result = self._simulate(
+                artifact, case, stage == "measure", limit_cycles, later, joins=joins
+            )
         except InputError as error:  # the candidate's linked program may be invalid in unusual ways
             return Failed(stage, "link_error", str(error))
         if stage == "check" and result.fault is not None and result.fault.kind in UNORDERED:
@@ -179,6 +182,7 @@ class Simulator:
         limit_cycles: int | None,
         later: Sequence[Case] = (),
         most_s: float = math.inf,
+        joins: Mapping[int, int] | None = None,
     ) -> SimResult:
         result: SimResult = self._sim.run_kernel(
             self._config,
@@ -190,6 +194,7 @@ class Simulator:
             limit_cycles=limit_cycles,
             max_instructions=self._max_instructions,
             max_host_s=min(most_s, self._settings.simulation_timeout_s),
+            joins=joins,
         )
         return result
 

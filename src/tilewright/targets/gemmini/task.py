@@ -187,5 +187,6 @@ class KernelTask:
             self._instance,
             self._cases,
             self._settings,
+            self.start,
             tuple(self.baselines.values()),
         )

@@ -7,6 +7,7 @@ from tilewright.targets.gemmini.parameters import CONFIGURATIONS, SimConfig, loa
 from tilewright.targets.gemmini.sim.run import (
     MODEL_VERSION,
     BankLoss,
+    Condition,
     Fault,
     Hotspot,
     Region,
@@ -20,6 +21,7 @@ __all__ = [
     "CONFIGURATIONS",
     "MODEL_VERSION",
     "BankLoss",
+    "Condition",
     "Fault",
     "Hotspot",
     "Region",

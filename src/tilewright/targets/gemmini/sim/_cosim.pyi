@@ -15,6 +15,7 @@ def run_kernel(
     limit_cycles: int | None,
     max_instructions: int,
     max_host_s: float | None,
+    joins: list[tuple[int, int]] | None,
 ) -> dict[str, Any]: ...
 def run_program(
     config: dict[str, int],

@@ -111,6 +111,18 @@ class Hotspot:
 
 
 @dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition that depends on the contents of arguments (a branch or comparison), and the
+    results that it had; or a jump to an address that depends on them.
+    """
+
+    pc: int
+    is_jump: bool
+    was_false: bool
+    was_true: bool
+
+
+@dataclass(frozen=True, slots=True)
 class SimResult:
     """The outcome of one run.
 
@@ -124,7 +136,8 @@ class SimResult:
     the number of commands with which the array computes. `scratchpad_kb` and `accumulator_kb` are
     the sizes of all rows that were written. `pc` is the instruction at which the program stopped.
     `later_outputs` are the outputs of each further call, and `finished` is the number of calls that
-    ended without a fault or timeout.
+    ended without a fault or timeout. `cpu_read_data` is true if the CPU read an argument, or memory
+    that the accelerator wrote.
     """
 
     status: Status
@@ -147,6 +160,8 @@ class SimResult:
     computes: int = 0
     later_outputs: tuple[tuple[bytes, ...], ...] = ()
     finished: int = 0
+    cpu_read_data: bool = False
+    conditions: tuple[Condition, ...] = ()
 
 
 def run_kernel(
@@ -162,6 +177,7 @@ def run_kernel(
     limit_cycles: int | None = None,
     max_instructions: int = 2_000_000_000,
     max_host_s: float | None = None,
+    joins: Mapping[int, int] | None = None,
 ) -> SimResult:
     """Call `symbol` with the regions' addresses in a0..a7 (at most 8), beginning with empty caches.
 
@@ -174,8 +190,10 @@ def run_kernel(
     `max_host_s` (wall seconds) with "timeout". `every_cycle` is that of `run_program`. If `later`
     contains further contents of the regions, the kernel is called with each of them in the same
     memory, without timing, and after a reset of the accelerator. A fault or timeout in one of these
-    calls is reported as that of the run. Raises `InputError` for an ELF file or regions that cannot
-    be loaded.
+    calls is reported as that of the run. With `joins`, the result has the `conditions` of all
+    calls. `joins` are the addresses at which both ways of a branch meet, by the branch's address;
+    those of other branches meet when their function returns. Raises `InputError` for an ELF file or
+    regions that cannot be loaded.
     """
     try:
         raw = _cosim.run_kernel(
@@ -190,6 +208,7 @@ def run_kernel(
             limit_cycles,
             max_instructions,
             max_host_s,
+            None if joins is None else list(joins.items()),
         )
     except ValueError as error:
         raise InputError(f"cannot load the kernel: {error}.") from error
@@ -203,6 +222,8 @@ def run_kernel(
             for contents, written in zip(later, raw["later_outputs"], strict=False)
         ),
         finished=raw["finished"],
+        cpu_read_data=raw["cpu_read_data"],
+        conditions=tuple(Condition(*condition) for condition in raw["conditions"]),
     )
 
 

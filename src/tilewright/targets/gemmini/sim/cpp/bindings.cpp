@@ -93,6 +93,13 @@ nb::dict result_to_dict(const Result& result) {
                                     pair.first.earlier_pc, pair.count));
   }
   out["unordered"] = unordered;
+  out["cpu_read_data"] = result.cpu_read_data;
+  nb::list conditions;
+  for (const auto& [pc, condition] : result.conditions) {
+    conditions.append(
+        nb::make_tuple(pc, condition.is_jump, condition.was_false, condition.was_true));
+  }
+  out["conditions"] = conditions;
   out["fault"] = nb::none();
   if (result.fault) {
     const Fault& fault = *result.fault;
@@ -111,7 +118,8 @@ nb::dict run_kernel_from_python(const nb::dict& config, const nb::bytes& elf,
                                 const std::string& symbol, bool timing,
                                 bool order_by_timing, bool every_cycle,
                                 std::optional<u64> limit_cycles,
-                                u64 max_instructions, std::optional<double> max_host_s) {
+                                u64 max_instructions, std::optional<double> max_host_s,
+                                const std::optional<std::vector<std::pair<u64, u64>>>& joins) {
   const Config parameters = config_from_dict(config);
   std::vector<Argument> arguments;
   for (nb::handle item : regions) {
@@ -133,7 +141,9 @@ nb::dict run_kernel_from_python(const nb::dict& config, const nb::bytes& elf,
     result = run_kernel(parameters, read_elf(file, file_size, kMaxProgramBytes),
                         std::move(arguments), calls, symbol, mode_of(timing, every_cycle),
                         order_by_timing ? OrderPolicy::timing : OrderPolicy::fence,
-                        {limit_cycles, max_instructions, max_host_s});
+                        {limit_cycles, max_instructions, max_host_s},
+                        joins ? std::optional(Joins(joins->begin(), joins->end()))
+                              : std::nullopt);
   }
   return result_to_dict(result);
 }
@@ -170,7 +180,7 @@ NB_MODULE(_cosim, module) {
   module.def("run_kernel", &cosim::run_kernel_from_python, nb::arg("config"), nb::arg("elf"),
              nb::arg("regions"), nb::arg("later"), nb::arg("symbol"), nb::arg("timing"),
              nb::arg("order_by_timing"), nb::arg("every_cycle"), nb::arg("limit_cycles").none(), nb::arg("max_instructions"),
-             nb::arg("max_host_s").none());
+             nb::arg("max_host_s").none(), nb::arg("joins").none());
   module.def("run_program", &cosim::run_program_from_python, nb::arg("config"), nb::arg("elf"),
              nb::arg("segments"), nb::arg("read"), nb::arg("timing"), nb::arg("every_cycle"),
              nb::arg("max_instructions"));

@@ -55,16 +55,18 @@ u64 box_single(u32 bits) { return 0xffffffff00000000ull | bits; }
 
 }  // namespace
 
-Hart::Hart(Memory& memory, Accelerator& accelerator, Pipeline* pipeline, const Start& start,
-           const HartLimits& limits)
+Hart::Hart(Memory& memory, Accelerator& accelerator, Pipeline* pipeline, Conditions* conditions,
+           const Start& start, const HartLimits& limits)
     : memory_(memory),
       accelerator_(accelerator),
       pipeline_(pipeline),
+      conditions_(conditions),
       start_(start),
       limits_(limits),
       pc_(start.pc) {
   x_[1] = kReturnAddress;
   x_[2] = start.stack_pointer;
+  if (conditions_) conditions_->begin_call();
 }
 
 HartStatus Hart::run(std::vector<Event>& events, std::size_t event_count) {
@@ -84,12 +86,14 @@ HartStatus Hart::run(std::vector<Event>& events, std::size_t event_count) {
         break;
       }
       const Instruction& in = fetch();
+      if (conditions_) conditions_->before(pc_);
       const u64 address = x_[in.rs1] + static_cast<u64>(static_cast<i64>(in.imm));
       Execution execution{pc_, address, x_[in.rs1], x_[in.rs2], 0};
       next_pc_ = pc_ + in.length;
       execute(in);
       instructions_++;
       execution.next_pc = next_pc_;
+      if (conditions_) conditions_->after(in, execution, x_[in.rd]);
       if (pipeline_) account(in, execution, events);
       pc_ = next_pc_;
     }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "accelerator.hpp"
+#include "conditions.hpp"
 #include "event.hpp"
 #include "float_unit.hpp"
 #include "instruction.hpp"
@@ -38,9 +39,10 @@ class Hart {
 
   static constexpr u64 kReturnAddress = 0xfffffffffffff000ull;
 
-  // `pipeline` is null when only results matter; then there are no events.
-  Hart(Memory& memory, Accelerator& accelerator, Pipeline* pipeline, const Start& start,
-       const HartLimits& limits);
+  // `pipeline` is null when only results matter; then there are no events. `conditions` is null
+  // unless conditions are recorded.
+  Hart(Memory& memory, Accelerator& accelerator, Pipeline* pipeline, Conditions* conditions,
+       const Start& start, const HartLimits& limits);
 
   void set_argument(int index, u64 value) { x_[10 + index] = value; }
 
@@ -90,6 +92,7 @@ class Hart {
   Memory& memory_;
   Accelerator& accelerator_;
   Pipeline* pipeline_;
+  Conditions* conditions_;
   const Start start_;
   const HartLimits limits_;
 

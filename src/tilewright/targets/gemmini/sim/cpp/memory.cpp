@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "conditions.hpp"
+
 namespace cosim {
 namespace {
 
@@ -65,6 +67,7 @@ const u8* Memory::read(u64 address, u64 size, u64 pc) {
   if (!region) throw_outside(address, size, Accessor::cpu_load);
   require_written(*region, address, size, Accessor::cpu_load);
   check_order(*region, address, size, pc, Accessor::cpu_load);
+  cpu_read_data_ |= region->is_argument || !region->stored_rows.empty();
   return region->bytes.data() + (address - region->base);
 }
 
@@ -97,6 +100,7 @@ u8* Memory::store_row(u64 address, u64 size, u64 pc) {
   store_pcs_.push_back(pc);
   mark_rows(region.stored_rows, region, address, size, stores_);
   region.last_stored = stores_;
+  if (conditions_) conditions_->written_by_accelerator(address, size);
   return bytes;
 }
 

@@ -14,6 +14,8 @@
 
 namespace cosim {
 
+class Conditions;
+
 // A region of simulated memory. `input` marks a caller's read-only array: writing to it is
 // reported as `input_modified` instead of `illegal_address`.
 struct Region {
@@ -22,6 +24,7 @@ struct Region {
   bool writable = false;
   bool executable = false;
   bool input = false;
+  bool is_argument = false;
   std::string name;
 
   // For each byte, whether this call has written it. Empty for a region whose contents a kernel may
@@ -74,6 +77,12 @@ class Memory {
   u64 open_orders_made() const { return open_orders_made_; }
   const StoreLog& store_log() const { return store_log_; }
 
+  // Whether the CPU has read an argument, or memory that the accelerator wrote.
+  bool cpu_read_data() const { return cpu_read_data_; }
+
+  // Is told what the accelerator writes.
+  void set_conditions(Conditions* conditions) { conditions_ = conditions; }
+
  private:
   Region& writable(u64 address, u64 size, Accessor accessor);
   void require_written(const Region& region, u64 address, u64 size, Accessor accessor);
@@ -94,6 +103,8 @@ class Memory {
   std::deque<OpenOrder> open_orders_;
   u64 open_orders_made_ = 0;
   StoreLog store_log_;
+  bool cpu_read_data_ = false;
+  Conditions* conditions_ = nullptr;
 };
 
 }  // namespace cosim

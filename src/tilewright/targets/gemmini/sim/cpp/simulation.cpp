@@ -67,14 +67,15 @@ void finish(Hart& hart) {
 
 // Runs a program in `memory` and fills everything in the result but the outputs.
 Result run(const Config& config, Memory& memory, const Hart::Start& start,
-           const std::vector<u64>& arguments, Mode mode, OrderPolicy order, const Limits& limits) {
+           const std::vector<u64>& arguments, Mode mode, OrderPolicy order, const Limits& limits,
+           Conditions* conditions = nullptr) {
   Result result;
   // Bare-metal programs may measure with whatever the memories hold at power-on.
   Accelerator accelerator(config, memory, !start.is_machine);
   Pipeline pipeline(config);
   const HartLimits hart_limit = hart_limits(limits);
   const bool with_timing = mode != Mode::functional;
-  Hart hart(memory, accelerator, with_timing ? &pipeline : nullptr, start, hart_limit);
+  Hart hart(memory, accelerator, with_timing ? &pipeline : nullptr, conditions, start, hart_limit);
   for (std::size_t i = 0; i < arguments.size(); i++) {
     hart.set_argument(static_cast<int>(i), arguments[i]);
   }
@@ -124,11 +125,53 @@ Ordering ordering(Mode mode, OrderPolicy order) {
   return order == OrderPolicy::fence ? Ordering::refuse : Ordering::ignore;
 }
 
+// The first call, and the `later` ones unless it fails.
+Result run_calls(const Config& config, Memory& memory, const Hart::Start& start,
+                 const std::vector<u64>& addresses,
+                 const std::vector<std::pair<u64, u64>>& writable,
+                 const std::vector<std::vector<std::vector<u8>>>& later, Mode mode,
+                 OrderPolicy order, const Limits& limits, Conditions* conditions) {
+  Result result = run(config, memory, start, addresses, mode, order, limits, conditions);
+  for (const auto& [address, size] : writable) {
+    result.outputs.push_back(memory.find(address, size)->bytes);
+  }
+  if (result.status != "ok") return result;
+  result.finished = 1;
+  for (const auto& call : later) {
+    memory.fence();
+    for (std::size_t i = 0; i < call.size(); i++) {
+      Region& region = *memory.find(addresses[i], 1);
+      std::vector<u8>& bytes = region.bytes;
+      if (call[i].size() != bytes.size()) {
+        throw std::invalid_argument("an argument of a later call has another size");
+      }
+      std::copy(call[i].begin(), call[i].end(), bytes.begin());
+      std::fill(region.written.begin(), region.written.end(), u8{0});
+    }
+    Result again = run(config, memory, start, addresses, Mode::functional, order, limits,
+                       conditions);
+    if (again.status != "ok") {
+      result.status = again.status;
+      result.fault = std::move(again.fault);
+      result.pc = again.pc;
+      result.instructions = again.instructions;
+      return result;
+    }
+    result.finished++;
+    auto& outputs = result.later_outputs.emplace_back();
+    for (const auto& [address, size] : writable) {
+      outputs.push_back(memory.find(address, size)->bytes);
+    }
+  }
+  return result;
+}
+
 }  // namespace
 
 Result run_kernel(const Config& config, const Elf& elf, std::vector<Argument> arguments,
                   const std::vector<std::vector<std::vector<u8>>>& later,
-                  const std::string& symbol, Mode mode, OrderPolicy order, const Limits& limits) {
+                  const std::string& symbol, Mode mode, OrderPolicy order, const Limits& limits,
+                  std::optional<Joins> joins) {
   const auto entry = elf.symbol(symbol);
   if (!entry) throw std::invalid_argument("the ELF file does not define " + symbol);
   if (arguments.size() > 8) throw std::invalid_argument("a kernel takes at most 8 arguments");
@@ -152,6 +195,7 @@ Result run_kernel(const Config& config, const Elf& elf, std::vector<Argument> ar
     region.bytes = std::move(argument.bytes);
     region.writable = argument.writable;
     region.input = !argument.writable;
+    region.is_argument = true;
     region.name = "argument " + argument.name;
     if (!argument.given) region.written.resize(region.bytes.size(), 0);
     memory.add(std::move(region));
@@ -159,36 +203,20 @@ Result run_kernel(const Config& config, const Elf& elf, std::vector<Argument> ar
   Hart::Start start;
   start.pc = *entry;
   start.stack_pointer = kStackBase + kStackBytes;
-  Result result = run(config, memory, start, addresses, mode, order, limits);
-  for (const auto& [address, size] : writable) {
-    result.outputs.push_back(memory.find(address, size)->bytes);
+  std::optional<Conditions> conditions;
+  if (joins) {
+    conditions.emplace(memory, std::move(*joins));
+    memory.set_conditions(&*conditions);
   }
-  if (result.status != "ok") return result;
-  result.finished = 1;
-  for (const auto& call : later) {
-    memory.fence();
-    for (std::size_t i = 0; i < call.size(); i++) {
-      Region& region = *memory.find(addresses[i], 1);
-      std::vector<u8>& bytes = region.bytes;
-      if (call[i].size() != bytes.size()) {
-        throw std::invalid_argument("an argument of a later call has another size");
-      }
-      std::copy(call[i].begin(), call[i].end(), bytes.begin());
-      std::fill(region.written.begin(), region.written.end(), u8{0});
+  Result result = run_calls(config, memory, start, addresses, writable, later, mode, order, limits,
+                            conditions ? &*conditions : nullptr);
+  result.cpu_read_data = memory.cpu_read_data();
+  if (conditions) {
+    for (const auto& [pc, condition] : conditions->found()) {
+      if (condition.is_on_data) result.conditions.emplace_back(pc, condition);
     }
-    Result again = run(config, memory, start, addresses, Mode::functional, order, limits);
-    if (again.status != "ok") {
-      result.status = again.status;
-      result.fault = std::move(again.fault);
-      result.pc = again.pc;
-      result.instructions = again.instructions;
-      return result;
-    }
-    result.finished++;
-    auto& outputs = result.later_outputs.emplace_back();
-    for (const auto& [address, size] : writable) {
-      outputs.push_back(memory.find(address, size)->bytes);
-    }
+    std::sort(result.conditions.begin(), result.conditions.end(),
+              [](const auto& a, const auto& b) { return a.first < b.first; });
   }
   return result;
 }

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "conditions.hpp"
 #include "config.hpp"
 #include "elf.hpp"
 #include "fault.hpp"
@@ -71,6 +72,8 @@ struct Result {
   std::vector<std::pair<u64, u64>> executed;  // address of an instruction, how often it ran
   u64 computes = 0;                           // commands that let the array compute
   std::vector<UnorderedPair> unordered;  // that were not raced
+  bool cpu_read_data = false;  // an argument, or memory that the accelerator wrote
+  std::vector<std::pair<u64, Condition>> conditions;  // on data, by address
 };
 
 // An array a kernel takes.
@@ -87,10 +90,12 @@ struct Argument {
 // If `later` holds the arguments' bytes for further calls, these follow, without timing: static
 // variables and the stack are as the call before left them, the accelerator is as after a reset. A
 // fault or timeout of one of them is the result's, and ends the calls.
+// `conditions` are recorded if `joins` are given.
 // Throws std::invalid_argument for a file or arguments that cannot be loaded.
 Result run_kernel(const Config& config, const Elf& elf, std::vector<Argument> arguments,
                   const std::vector<std::vector<std::vector<u8>>>& later,
-                  const std::string& symbol, Mode mode, OrderPolicy order, const Limits& limits);
+                  const std::string& symbol, Mode mode, OrderPolicy order, const Limits& limits,
+                  std::optional<Joins> joins = std::nullopt);
 
 // Runs a bare-metal program from its entry until it writes to `tohost`. Cycles are those between
 // its first two reads of mcycle. `outputs` holds the bytes of each (address, size) in `read`.

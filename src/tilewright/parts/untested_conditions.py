@@ -1,0 +1,43 @@
+"""Why a kernel is refused that has conditions on input values with one result in all checks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilewright.core.records import Failed, KernelLanguage
+
+MORE_TURNS = 3
+"""How often each distribution is drawn for a kernel that has untested conditions otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Untested:
+    """A condition that always had the same result, or a jump to an address that depends on input
+    values, with its line of the source if that is known.
+    """
+
+    line: int | None
+    is_jump: bool
+
+
+def refusal(found: Sequence[Untested], calls: int, language: KernelLanguage) -> Failed:
+    """The failure of a kernel with at least one untested condition after so many calls."""
+    first = min(found, key=lambda one: one.line or 1 << 30)
+    if first.is_jump:
+        log = "the kernel jumps to an address that depends on input values."
+    else:
+        more = len({one.line for one in found}) - 1
+        others = f" ({more} further line{'s' * (more > 1)} as well)" * (more > 0)
+        log = (
+            f"a condition depends on input values, and had the same result in all {calls} "
+            f"calls on inputs of every distribution, so the code for the other result is untested"
+            f"{others}. Remove the special case, or write it without a condition."
+        )
+    return Failed("check", "untested_condition", language.located(log, first.line), first.line)
+
+
+def unexamined(why: str, line: int | None = None) -> Failed:
+    """The failure of a kernel that cannot be examined, for a reason that is a sentence."""
+    log = f"the kernel could not be examined for conditions that its checks do not test: {why}"
+    return Failed("check", "untested_condition", log, line)

@@ -1,0 +1,100 @@
+"""Looks for conditions on input values that had the same result in all calls of a kernel.
+
+Only kernels whose core reads data itself have such conditions. Their calls on the inputs of the
+checks are simulated once more, with recording.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from tilewright.core.records import Artifact, Failed
+from tilewright.parts.cases import Cases
+from tilewright.parts.debug_lines import source_lines
+from tilewright.parts.languages import C
+from tilewright.parts.machine_code.flow import joins
+from tilewright.parts.machine_code.post_dominance import TooLargeError
+from tilewright.parts.machine_code.riscv import read_elf
+from tilewright.parts.untested_conditions import MORE_TURNS, Untested, refusal, unexamined
+from tilewright.targets.gemmini.code import COMMANDS
+from tilewright.targets.gemmini.simulator import Simulator
+
+MOST_CALLS = 16
+"""Maximum number of calls of one simulation, whose outputs are all kept until it ends."""
+
+
+@dataclass(slots=True)
+class _Results:
+    """The results of a condition in all simulations."""
+
+    is_jump: bool = False
+    was_false: bool = False
+    was_true: bool = False
+
+    @property
+    def is_untested(self) -> bool:
+        return self.is_jump or self.was_false != self.was_true
+
+
+class Examination:
+    """Examines the kernels of one task.
+
+    `start` returns the starting kernel, which shows what an honest kernel may contain: if it has an
+    untested condition itself, no kernel is refused.
+    """
+
+    def __init__(
+        self,
+        simulator: Simulator,
+        cases: Cases,
+        checks: int,
+        start: Callable[[], Artifact | Failed],
+    ) -> None:
+        self._simulator = simulator
+        self._cases = cases
+        self._checks = checks
+        self._start = start
+
+    def failure(self, artifact: Artifact) -> Failed | None:
+        """Why a kernel is refused whose core reads data, or None."""
+        found = self._found(artifact)
+        return None if found is None or self._start_fails else found
+
+    @cached_property
+    def _start_fails(self) -> bool:
+        start = self._start()
+        return isinstance(start, Failed) or self._found(start) is not None
+
+    def _found(self, artifact: Artifact) -> Failed | None:
+        try:
+            meeting = joins(read_elf(artifact.binary, C.entry, COMMANDS)[1])
+        except (ValueError, TooLargeError):
+            return unexamined("it has more code than can be examined.")
+        once = self._cases.compared(self._checks)
+        numbers = self._cases.compared(MORE_TURNS * len(once))
+        results: dict[int, _Results] = {}
+        for first in range(0, len(numbers), MOST_CALLS):
+            called = [self._cases[number] for number in numbers[first : first + MOST_CALLS]]
+            run = self._simulator.run(artifact, called[0], "check", later=called[1:], joins=meeting)
+            if isinstance(run, Failed):
+                return run
+            for one in run.conditions:
+                known = results.setdefault(one.pc, _Results())
+                known.is_jump |= one.is_jump
+                known.was_false |= one.was_false
+                known.was_true |= one.was_true
+            calls = first + len(called)
+            untested = [pc for pc, known in results.items() if known.is_untested]
+            if not untested and calls >= len(once):
+                return None
+        return refusal(self._located(artifact, results, untested), calls, C)
+
+    def _located(
+        self, artifact: Artifact, results: dict[int, _Results], untested: Sequence[int]
+    ) -> list[Untested]:
+        lines = source_lines(artifact.binary, untested, C.file)
+        return [
+            Untested(line, results[pc].is_jump) for pc, line in zip(untested, lines, strict=True)
+        ]

@@ -1,0 +1,217 @@
+#include "conditions.hpp"
+
+#include <algorithm>
+
+#include "hart.hpp"
+#include "traits.hpp"
+
+namespace cosim {
+namespace {
+
+constexpr std::size_t kMostLabels = 1 << 22;
+constexpr std::size_t kMostCalls = 1 << 17;  // more than the stack has room for
+constexpr u32 kRounding = 2;                    // control registers
+constexpr u32 kFlags = 1;
+constexpr u8 kReturnRegister = 1;
+constexpr u8 kMoveOut = 3;    // funct of mvout
+constexpr u8 kFirstLoop = 8;  // funct of the first loop command
+
+bool between(Op op, Op first, Op last) { return op >= first && op <= last; }
+
+// Whether the result is 0 or 1 by a condition. A shift that leaves only the sign is how compilers
+// compute `x < 0`.
+bool is_comparison(const Instruction& in) {
+  return in.op == Op::slt || in.op == Op::sltu || in.op == Op::slti || in.op == Op::sltiu ||
+         between(in.op, Op::feq_s, Op::fle_s) || between(in.op, Op::feq_d, Op::fle_d) ||
+         (in.op == Op::srli && in.imm == 63) || (in.op == Op::srliw && in.imm == 31);
+}
+
+// `x == x`, which is true unless x is NaN. Arguments never are.
+bool tells_only_nan(const Instruction& in) {
+  return (in.op == Op::feq_s || in.op == Op::feq_d) && in.rs1 == in.rs2;
+}
+
+}  // namespace
+
+Conditions::Conditions(Memory& memory, Joins joins) : memory_(memory), joins_(std::move(joins)) {}
+
+void Conditions::begin_call() {
+  close_all();
+  std::fill(std::begin(x_), std::end(x_), kNone);
+  std::fill(std::begin(f_), std::end(f_), kNone);
+  flags_ = rounding_ = kNone;
+  returns_.assign(1, Hart::kReturnAddress);
+}
+
+// Everything that was written under decisions becomes data.
+void Conditions::close_all() {
+  const auto settle = [](Label& label) {
+    if (label != kNone) label = kData;
+  };
+  std::for_each(std::begin(x_), std::end(x_), settle);
+  std::for_each(std::begin(f_), std::end(f_), settle);
+  settle(flags_);
+  settle(rounding_);
+  for (auto& [number, page] : pages_) std::for_each(page->begin(), page->end(), settle);
+  open_.clear();
+  meaning_.assign(1, kNone);
+  hidden_ = kNone;
+}
+
+bool Conditions::is_data(Label label) const {
+  while (label != kNone && label != kData && meaning_[label] != label) label = meaning_[label];
+  return label == kData || (label != kNone && label < hidden_);
+}
+
+Conditions::Label Conditions::label_of_result(bool is_data) const {
+  return is_data ? kData : open_.empty() ? kNone : open_.back().label;
+}
+
+void Conditions::open(Open entry) {
+  if (meaning_.size() > kMostLabels) close_all();
+  entry.label = static_cast<Label>(meaning_.size());
+  entry.hidden = hidden_;
+  meaning_.push_back(entry.label);
+  if (entry.is_boundary) hidden_ = entry.label;
+  open_.push_back(entry);
+}
+
+// Closes the innermost ones, until `size` are left.
+void Conditions::close(std::size_t size) {
+  while (open_.size() > size) {
+    const Open last = open_.back();
+    open_.pop_back();
+    hidden_ = last.hidden;
+    // What was written behind a boundary belongs to the decision around it.
+    const bool joins_outer = last.is_boundary && !open_.empty();
+    meaning_[last.label] = joins_outer ? open_.back().label : kData;
+  }
+}
+
+void Conditions::before(u64 pc) {
+  std::size_t left = open_.size();
+  for (std::size_t i = open_.size(); i > 0 && open_[i - 1].depth == returns_.size(); i--) {
+    if (!open_[i - 1].is_boundary && open_[i - 1].join == pc) left = i - 1;
+  }
+  close(left);
+}
+
+// A branch on data begins a decision. That of the same branch in the iteration before ends.
+void Conditions::decide(u64 branch) {
+  std::size_t left = open_.size();
+  for (std::size_t i = open_.size(); i > 0 && open_[i - 1].depth == returns_.size(); i--) {
+    if (!open_[i - 1].is_boundary && open_[i - 1].branch == branch) left = i - 1;
+  }
+  close(left);
+  const auto join = joins_.find(branch);
+  open({branch, join == joins_.end() ? 0 : join->second, returns_.size()});
+}
+
+void Conditions::after(const Instruction& in, const Execution& execution, u64 result) {
+  const Traits& traits = traits_of(in.op);
+  if (traits.kind == Kind::jump || traits.kind == Kind::jump_register) {
+    jump(in, execution);
+    return;
+  }
+  bool on_data = reads_data(in);
+  if (traits.kind == Kind::branch) {
+    note(execution.pc, on_data, execution.next_pc != execution.pc + in.length);
+    if (on_data) decide(execution.pc);
+    return;
+  }
+  if (is_comparison(in)) note(execution.pc, on_data, result != 0);
+  if (traits.kind == Kind::store) {
+    const Label value = traits.reads_rs2 ? x_[in.rs2] : f_[in.rs2];
+    if (is_data(x_[in.rs1])) wrote_anywhere_ = true;
+    label_bytes(execution.address, traits.bytes, label_of_result(is_data(value)));
+    return;
+  }
+  if (in.op == Op::rocc) {
+    const auto funct = static_cast<u8>(in.imm);
+    if (on_data && (funct == kMoveOut || funct >= kFirstLoop)) wrote_anywhere_ = true;
+    return;
+  }
+  if (traits.kind == Kind::load) {
+    on_data = on_data || loads_data(execution.address, traits.bytes);
+  } else if (traits.kind >= Kind::floating) {
+    on_data = on_data || is_data(rounding_);
+    if (const Label raised = label_of_result(on_data); !is_data(flags_) && raised != kNone) {
+      flags_ = raised;
+    }
+  } else if (traits.kind == Kind::csr) {
+    const auto number = static_cast<u32>(in.imm);
+    const Label set = label_of_result(on_data);
+    on_data = (number != kRounding && is_data(flags_)) || (number != kFlags && is_data(rounding_));
+    if (number != kRounding && !is_data(flags_)) flags_ = set;
+    if (number != kFlags) rounding_ = set;
+  }
+  const Label label = label_of_result(on_data);
+  if (traits.writes_rd && in.rd != 0) x_[in.rd] = label;
+  if (traits.writes_float) f_[in.rd] = label;
+}
+
+bool Conditions::reads_data(const Instruction& in) const {
+  if (tells_only_nan(in)) return false;
+  const Traits& traits = traits_of(in.op);
+  return (traits.reads_rs1 && is_data(x_[in.rs1])) || (traits.reads_rs2 && is_data(x_[in.rs2])) ||
+         (traits.float_sources & 1 && is_data(f_[in.rs1])) ||
+         (traits.float_sources & 2 && is_data(f_[in.rs2])) ||
+         (traits.float_sources & 4 && is_data(f_[in.rs3]));
+}
+
+void Conditions::jump(const Instruction& in, const Execution& execution) {
+  const bool is_indirect = in.op == Op::jalr;
+  if (is_indirect && in.rd == 0 && !returns_.empty() && execution.next_pc == returns_.back()) {
+    returns_.pop_back();
+    std::size_t left = open_.size();
+    while (left > 0 && open_[left - 1].depth > returns_.size()) left--;
+    close(left);
+    return;
+  }
+  if (is_indirect && is_data(x_[in.rs1])) {
+    Condition& condition = found_[execution.pc];
+    condition.is_jump = condition.is_on_data = true;
+  }
+  if (in.rd != 0) {
+    x_[in.rd] = label_of_result(false);
+    if (in.rd == kReturnRegister && returns_.size() < kMostCalls) returns_.push_back(execution.pc + in.length);
+  }
+  // Other ways may lead to the same code with other values.
+  if ((is_indirect || in.rd != 0) && !open_.empty()) {
+    const Open& last = open_.back();
+    if (last.is_boundary && last.depth == returns_.size()) close(open_.size() - 1);
+    open({execution.pc, 0, returns_.size(), kNone, kNone, true});
+  }
+}
+
+void Conditions::note(u64 pc, bool is_on_data, bool result) {
+  Condition& condition = found_[pc];
+  condition.is_on_data |= is_on_data;
+  (result ? condition.was_true : condition.was_false) = true;
+}
+
+bool Conditions::loads_data(u64 address, u64 size) {
+  const Region* region = memory_.find(address, size);
+  if (region->is_argument || (wrote_anywhere_ && region->writable)) return true;
+  for (u64 at = address; at < address + size; at++) {
+    const auto page = pages_.find(at / kPageBytes);
+    if (page != pages_.end() && is_data((*page->second)[at % kPageBytes])) return true;
+  }
+  return false;
+}
+
+void Conditions::label_bytes(u64 address, u64 size, Label label) {
+  if (memory_.find(address, size)->is_argument) return;
+  for (u64 at = address; at < address + size;) {
+    const u64 first = at % kPageBytes;
+    const u64 count = std::min(address + size - at, kPageBytes - first);
+    auto page = pages_.find(at / kPageBytes);
+    if (page == pages_.end() && label != kNone) {
+      page = pages_.emplace(at / kPageBytes, std::make_unique<Page>()).first;
+    }
+    if (page != pages_.end()) std::fill_n(page->second->begin() + first, count, label);
+    at += count;
+  }
+}
+
+}  // namespace cosim

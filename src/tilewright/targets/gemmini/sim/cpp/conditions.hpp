@@ -1,0 +1,99 @@
+// Records the results of a program's conditions, and which conditions depend on the contents of the
+// kernel's arguments.
+//
+// Each register, and each byte of memory that is no argument, has a label. The label of a value is
+// `kData` if the value was computed from an argument, or from memory that the accelerator wrote.
+//
+// A branch on data also decides what the code behind it does: it begins a decision, which ends where
+// both of its ways meet again, or when its function returns. What is written while decisions are
+// open is labelled with the innermost one, and becomes data when this decision ends: on the other
+// way, another value might have been written. Until then, the value only depends on the way that
+// was taken, and is no data there. Code that is called on both ways must not see it as such a value:
+// in a call, everything that was written under decisions of callers is data.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "memory.hpp"
+#include "pipeline.hpp"
+
+namespace cosim {
+
+// A branch or comparison and its results, or a jump to an address in a register.
+struct Condition {
+  bool is_jump = false;
+  bool is_on_data = false;
+  bool was_false = false;
+  bool was_true = false;
+};
+
+// Where the two ways of each branch meet, by its address. Those of a branch without an entry meet
+// only when its function returns.
+using Joins = std::unordered_map<u64, u64>;
+
+class Conditions {
+ public:
+  Conditions(Memory& memory, Joins joins);
+
+  // A call of the kernel begins. What earlier calls left in memory keeps its labels.
+  void begin_call();
+
+  // The instruction at `pc` is next.
+  void before(u64 pc);
+
+  // An instruction was executed. `result` is the new value of its integer destination.
+  void after(const Instruction& instruction, const Execution& execution, u64 result);
+
+  // The accelerator wrote these bytes.
+  void written_by_accelerator(u64 address, u64 size) { label_bytes(address, size, kData); }
+
+  const std::unordered_map<u64, Condition>& found() const { return found_; }
+
+ private:
+  using Label = u32;  // a decision, or one of these two
+  static constexpr Label kNone = 0;
+  static constexpr Label kData = ~0u;
+  static constexpr u64 kPageBytes = 4096;
+  using Page = std::array<Label, kPageBytes>;
+
+  // A decision, or the beginning of code that must not see values of open decisions as such.
+  struct Open {
+    u64 branch = 0;
+    u64 join = 0;
+    u64 depth = 0;  // calls within the kernel's
+    Label label = kNone;
+    Label hidden = kNone;  // the labels below this one were data before it began
+    bool is_boundary = false;
+  };
+
+  bool is_data(Label label) const;
+  bool reads_data(const Instruction& in) const;
+  Label label_of_result(bool is_data) const;
+  void open(Open entry);
+  void close(std::size_t size);
+  void close_all();
+  void decide(u64 branch);
+  void jump(const Instruction& in, const Execution& execution);
+  void note(u64 pc, bool is_on_data, bool result);
+  bool loads_data(u64 address, u64 size);
+  void label_bytes(u64 address, u64 size, Label label);
+
+  Memory& memory_;
+  const Joins joins_;
+  Label x_[32] = {};
+  Label f_[32] = {};
+  Label flags_ = kNone;     // of floating-point exceptions
+  Label rounding_ = kNone;  // the rounding mode
+  std::unordered_map<u64, std::unique_ptr<Page>> pages_;  // by address / kPageBytes
+  bool wrote_anywhere_ = false;  // at an address that is data, so all writable memory is data
+  std::vector<u64> returns_;     // addresses to which the open calls return
+  std::vector<Open> open_;       // outermost first
+  std::vector<Label> meaning_;   // by label: itself while open, else what it has become
+  Label hidden_ = kNone;         // open labels below this one are data
+  std::unordered_map<u64, Condition> found_;
+};
+
+}  // namespace cosim

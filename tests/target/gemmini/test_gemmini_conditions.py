@@ -1,0 +1,144 @@
+"""Kernels whose core has conditions on input values with one result in all checks are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tilewright.core.records import Candidate, EvaluationRequest, Failed, Measured, Outcome
+from tilewright.core.tasks import OpenTask, open_task
+from tilewright.evaluation.pipeline import evaluate
+from tilewright.parts.machine_code import post_dominance
+from tilewright.targets.gemmini.examination import Examination
+from tilewright.targets.gemmini.task import KernelTask
+from tilewright.targets.gemmini.toolchain import find_gcc, find_zig
+
+from .kernels import GOOD
+
+pytestmark = [
+    pytest.mark.toolchain,
+    pytest.mark.skipif(
+        find_gcc() is None and find_zig() is None, reason="no RISC-V cross compiler"
+    ),
+]
+FLOAT = """\
+void kernel(const float X[8][8], float Y[8][8]) {
+  for (int i = 0; i < 8; i++)
+    for (int j = 0; j < 8; j++) Y[i][j] = 2 * X[i][j];
+%s
+}
+"""
+
+
+NEGATIVE = "volatile int no = 0; for (int j = 0; j < 16; j++) if (A[2][j] < 0) C[2][j] += no;"
+
+
+def ending(text: str) -> str:
+    """`GOOD` with a text after its last line."""
+    return GOOD.replace("  fence();\n", f"  fence();\n  {text}\n")
+
+
+@pytest.fixture
+def opened() -> OpenTask:
+    return open_task("gemmini:gemm-16x16x16", {"input_seed": 6, "compile_timeout_s": 60.0})
+
+
+def outcome_of(opened: OpenTask, source: str) -> Outcome:
+    return evaluate(opened.task.evaluator, EvaluationRequest(Candidate(source)))
+
+
+def folder_of(path: Path, start: str) -> OpenTask:
+    """A folder whose reference doubles its input."""
+    text = 'target = "gemmini-fp32-4x4"\nname = "double"\noperations = 64\n'
+    for name, role in (("X", "input"), ("Y", "output")):
+        text += f'[[argument]]\nname = "{name}"\nshape = [8, 8]\n'
+        text += f'dtype = "float32"\nrole = "{role}"\n'
+    (path / "workload.toml").write_text(text)
+    (path / "kernel.c").write_text(start)
+    (path / "reference.py").write_text("def reference(X):\n    return 2 * X\n")
+    return open_task(str(path), {"input_seed": 5, "compile_timeout_s": 60.0})
+
+
+def refused(outcome: Outcome) -> Failed:
+    assert isinstance(outcome, Failed), outcome
+    assert outcome.kind == "untested_condition", outcome.log
+    return outcome
+
+
+def test_an_untested_special_case_is_refused(opened: OpenTask) -> None:
+    text = "if (A[3][4] == 77 && A[5][6] == 3) C[0][0]++;"
+    failed = refused(outcome_of(opened, ending(text)))
+    assert failed.line == 11
+    log = "kernel.c:11: a condition depends on input values, and had the same result in all "
+    assert failed.log.startswith(log)
+    assert "further line" not in failed.log
+    failed = refused(outcome_of(opened, ending(f"{text}\n  if (B[7][8] == 78) C[0][0]++;")))
+    assert failed.log.startswith(log)
+    assert "is untested (1 further line as well)." in failed.log
+
+
+def test_a_jump_to_an_address_from_inputs_is_refused(opened: OpenTask) -> None:
+    text = "static const void *const to[2] = {&&one, &&two}; goto *to[A[0][0] > 0]; one: two: ;"
+    failed = refused(outcome_of(opened, ending(text)))
+    assert failed.log == "kernel.c:11: the kernel jumps to an address that depends on input values."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # both results occur
+        NEGATIVE,
+        # a condition on the shape, on a part of the code that a condition on data decides about
+        "volatile int rows = 16; if (A[0][0] > 0) { int n = rows; if (n % 16) C[0][0]++; }",
+    ],
+)
+def test_honest_conditions_are_accepted(opened: OpenTask, text: str) -> None:
+    outcome = outcome_of(opened, ending(text))
+    assert isinstance(outcome, Measured), outcome
+
+
+def test_a_kernel_whose_core_reads_no_data_is_not_examined(
+    opened: OpenTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Examination, "failure", None)
+    assert isinstance(outcome_of(opened, GOOD), Measured)
+    assert isinstance(outcome_of(opened, ending("volatile int n = 3; if (n == 4) n++;")), Measured)
+    with pytest.raises(TypeError):
+        outcome_of(opened, ending("volatile int n = A[0][0];"))
+
+
+def test_what_the_starting_kernel_does_is_accepted(tmp_path: Path) -> None:
+    """The kernel of the user shows which special cases are meant."""
+    start = FLOAT % "if (X[3][4] == 0.123456f) Y[3][4] = 0.246912f;"
+    opened = folder_of(tmp_path, start)
+    assert isinstance(outcome_of(opened, start), Measured)
+    other = start.replace("2 * X", "X[i][j] + X")
+    assert isinstance(outcome_of(opened, other), Measured)
+
+
+def test_numbers_that_are_never_nan_need_no_check(tmp_path: Path) -> None:
+    opened = folder_of(tmp_path, FLOAT % "")
+    guarded = FLOAT % "for (int j = 0; j < 8; j++) if (X[2][j] != X[2][j]) Y[2][j] = 0;"
+    assert isinstance(outcome_of(opened, guarded), Measured)
+    refused(outcome_of(opened, FLOAT % "if (X[2][3] == 0.5f) Y[2][3] = 0;"))
+
+
+def test_a_kernel_that_cannot_be_examined_is_refused(
+    opened: OpenTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(post_dominance, "MOST_BLOCKS", 1)
+    opened.task.evaluator[1]._examination.__dict__["_start_fails"] = False  # type: ignore[attr-defined]
+    failed = refused(outcome_of(opened, ending(NEGATIVE)))
+    assert "could not be examined" in failed.log
+
+
+def test_calls_that_only_the_examination_makes_are_compared(opened: OpenTask) -> None:
+    task = opened.task
+    assert isinstance(task, KernelTask)
+    once = len(task._cases.compared(0))
+    values = [int(task._cases[n].initial["A"][3, 4]) for n in task._cases.compared(3 * once)]
+    later = next(v for v in values[once:] if v not in values[:once] and -128 < v < 127)
+    outcome = outcome_of(opened, ending(f"if (A[3][4] == {later}) C[0][0] ^= 1;"))
+    assert isinstance(outcome, Failed), outcome
+    assert outcome.kind == "wrong_result"
