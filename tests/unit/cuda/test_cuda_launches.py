@@ -48,6 +48,16 @@ def test_a_template_whose_arguments_the_call_tells_has_no_address() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "cast", ["(void *)", "(const void*)", "(void const *)", "reinterpret_cast<const void *>"]
+)
+def test_a_launch_by_pointers_keeps_the_type_of_its_function(cast: str) -> None:
+    text = for_the_cpu(f"cudaLaunchKernel({cast}(tile<16>), grid, block, values, 0, 0);")
+    assert text == "cudaLaunchKernel((tile<16>), grid, block, values, 0, 0);"
+    other = "cudaFuncSetAttribute((const void *)tile, a, 1);"
+    assert for_the_cpu(other) == other
+
+
 def test_lines_keep_their_numbers() -> None:
     source = "a\nf<<<1,\n  2>>>(\n  A,\n  B);\nextern __shared__\n  float rows[];\nlast\n"
     text = for_the_cpu(source)

@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tilewright.core.errors import InputError, ToolchainMissingError
@@ -199,11 +200,39 @@ def get_init_inputs():
 """
 
 
-@needs_compiler
-@pytest.mark.skipif(
+needs_torch = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None and "TILEWRIGHT_TORCH" not in os.environ,
     reason="needs PyTorch here or in the Python that TILEWRIGHT_TORCH names",
 )
+RUNNING_SUMS = """
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.cumsum(x, dim=1)
+
+def get_inputs():
+    return [torch.rand(8, 2048)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+@needs_torch
+def test_running_sums_may_be_rounded_at_every_term(tmp_path: Path) -> None:
+    """PyTorch itself accumulates them in double, with one rounding."""
+    path = tmp_path / "problem.py"
+    path.write_text(RUNNING_SUMS)
+    case = opened(path).evaluator[1]._evaluation.cases.first
+    x = case.initial["x"]
+    assert case.mismatch({"out": np.cumsum(x, axis=1, dtype=np.float32).tobytes()}) is None
+    half = np.cumsum(x.astype(np.float16).astype(np.float32), axis=1, dtype=np.float32)
+    assert case.mismatch({"out": half.tobytes()}) is not None
+
+
+@needs_compiler
+@needs_torch
 def test_pytorch_says_what_is_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     function = Resources("product", 1, 0, 0)
     monkeypatch.setattr(CudaEvaluation, "compiled", lambda self, source: Compiled(b"", (function,)))

@@ -71,7 +71,7 @@ _HEADERS = {
 """Headers of the toolkit, with the headers that replace them."""
 _OWN_CALLS = re.compile(
     r"tw_(?!call)\w+|threadIdx|blockIdx|blockDim|gridDim|__[at]san_\w+|__(?:start|stop)_tw_shared|"
-    r"_GLOBAL_OFFSET_TABLE_|exp10f?|erfc?f|nearbyint|__cxa_atexit|__dso_handle"
+    r"_GLOBAL_OFFSET_TABLE_|exp10f?|erfc?f|nearbyint|__cxa_atexit|__dso_handle|__(?:eq|ne)hf2"
 )
 _VARIABLES = re.compile(r"(\.data|\.bss)(\..*)?|tw_shared|\.(init|fini)_array(\..*)?", re.DOTALL)
 """Sections of changeable data that an object file may have. Those of variables are collected by

@@ -2,6 +2,7 @@
 
     tile<16><<<grid, block>>>(A, B);   tw::launch("tile", ..., [&](auto... tw_given) { ... }, A, B);
     extern __shared__ float rows[];    float *const rows = ...;
+    cudaLaunchKernel((void *)tile, ...)    cudaLaunchKernel(tile, ...), whose type tells the parameters
 
 Line numbers, comments and strings do not change.
 """
@@ -24,6 +25,10 @@ _TYPE = re.compile(r"[\w:\s]+")
 _TEMPLATE = re.compile(r"\btemplate\s{0,99}<")
 _KERNEL = re.compile(r"\b__global__\b")
 _BOUNDS = re.compile(r"\b__launch_bounds__\s{0,99}\([^)]{0,300}\)")
+_CAST = re.compile(
+    r"(?<=\bcudaLaunchKernel\()\s{0,99}(?:\(\s{0,9}(?:const\s{1,9})?void(?:\s{1,9}const)?\s{0,9}\*\s{0,9}\)"
+    r"|reinterpret_cast<\s{0,9}(?:const\s{1,9})?void\s{0,9}\*\s{0,9}>(?=\())"
+)
 _NULL = re.compile(r"(?<![\w.>])NULL(?=\s*(?:,|\Z))")
 """As an argument, which is a pointer only where the compiler sees it as one."""
 _OPEN, _CLOSE = "([{", ")]}"
@@ -39,7 +44,12 @@ class NotReadError(Exception):
 
 def for_the_cpu(source: str) -> str:
     """The source with launches and dynamic shared memory in plain C++. Raises `NotReadError`."""
-    return _without_launches(_DYNAMIC.sub(_pointer, _STATIC.sub("__shared__", source)))
+    text = _CAST.sub(_only_lines, _STATIC.sub("__shared__", source))
+    return _without_launches(_DYNAMIC.sub(_pointer, text))
+
+
+def _only_lines(found: re.Match[str]) -> str:
+    return "\n" * found.group().count("\n")
 
 
 def _pointer(found: re.Match[str]) -> str:

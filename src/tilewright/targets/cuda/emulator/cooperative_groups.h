@@ -37,6 +37,9 @@ template <unsigned Size, class Parent = thread_block> class thread_block_tile {
   static unsigned ballot(int predicate, int line = __builtin_LINE()) { return __ballot_sync(mask(), predicate, line) >> (tw_lane() & ~(Size - 1)); }
   static int any(int predicate, int line = __builtin_LINE()) { return __any_sync(mask(), predicate, line); }
   static int all(int predicate, int line = __builtin_LINE()) { return __all_sync(mask(), predicate, line); }
+  template <class T> static unsigned match_any(T value, int line = __builtin_LINE()) {
+    return __match_any_sync(mask(), value, line) >> (tw_lane() & ~(Size - 1));
+  }
 };
 template <unsigned Size, class Parent> inline thread_block_tile<Size, Parent> tiled_partition(const Parent &) { return {}; }
 
@@ -82,6 +85,9 @@ inline coalesced_group coalesced_threads(int line = __builtin_LINE()) { return c
 template <class T> struct plus { T operator()(T a, T b) const { return a + b; } };
 template <class T> struct less { T operator()(T a, T b) const { return b < a ? b : a; } };
 template <class T> struct greater { T operator()(T a, T b) const { return a < b ? b : a; } };
+template <class T> struct bit_and { T operator()(T a, T b) const { return a & b; } };
+template <class T> struct bit_or { T operator()(T a, T b) const { return a | b; } };
+template <class T> struct bit_xor { T operator()(T a, T b) const { return a ^ b; } };
 template <unsigned Size, class Parent, class T, class Operation>
 inline T reduce(const thread_block_tile<Size, Parent> &tile, T value, Operation operation, int line = __builtin_LINE()) {
   for (unsigned step = Size / 2; step; step /= 2) value = operation(value, tile.shfl_xor(value, step, line));

@@ -11,6 +11,7 @@
 
 #include <cmath>
 #include <type_traits>
+#include <utility>
 
 #include "runtime.h"
 
@@ -202,6 +203,13 @@ TW_AT_ONCE atomicCAS(T *at, tw::same_t<T> compare, tw::same_t<T> value, int line
   if (old == compare) *at = value;
   return old;
 }
+/* Each part of a vector is changed at once, the whole is not. */
+__forceinline__ float2 atomicAdd(float2 *at, float2 value, int line = __builtin_LINE()) {
+  return {atomicAdd(&at->x, value.x, line), atomicAdd(&at->y, value.y, line)};
+}
+__forceinline__ float4 atomicAdd(float4 *at, float4 value, int line = __builtin_LINE()) {
+  return {atomicAdd(&at->x, value.x, line), atomicAdd(&at->y, value.y, line), atomicAdd(&at->z, value.z, line), atomicAdd(&at->w, value.w, line)};
+}
 
 /* ---- loads and stores with a hint, and others that are plain here ---- */
 
@@ -216,7 +224,7 @@ template <class T> inline void __stcs(T *at, tw::same_t<T> value) { *at = value;
 template <class T> inline void __stwb(T *at, tw::same_t<T> value) { *at = value; }
 template <class T> inline void __stwt(T *at, tw::same_t<T> value) { *at = value; }
 namespace tw {
-template <class T> inline void copy_later(void *to, const void *from, size_t zeros) {
+template <class T> __forceinline__ void copy_later(void *to, const void *from, size_t zeros) {
   T brought = {}, undefined;
   if (zeros) __builtin_memcpy(&brought, from, sizeof brought - zeros);
   else brought = *(const T *)from;
@@ -227,7 +235,7 @@ template <class T> inline void copy_later(void *to, const void *from, size_t zer
 }  // namespace tw
 inline void __pipeline_commit() { tw_end_batch(); }
 inline void __pipeline_wait_prior(size_t but) { tw_wait_for_copies(but); }
-inline void __pipeline_memcpy_async(void *to, const void *from, size_t bytes, size_t zeros = 0, int line = __builtin_LINE()) {
+__forceinline__ void __pipeline_memcpy_async(void *to, const void *from, size_t bytes, size_t zeros = 0, int line = __builtin_LINE()) {
   switch (bytes) {
     case 4: return tw::copy_later<int>(to, from, zeros);
     case 8: return tw::copy_later<int2>(to, from, zeros);
@@ -238,232 +246,5 @@ inline void __pipeline_memcpy_async(void *to, const void *from, size_t bytes, si
 inline void __builtin_assume_(bool) {}
 #define __builtin_assume(condition) __builtin_assume_(condition)
 
-/* ---- arithmetic ---- */
-
-#define TW_LEAST(T)                                                      \
-  inline constexpr T min(T a, T b) { return b < a ? b : a; }             \
-  inline constexpr T max(T a, T b) { return a < b ? b : a; }
-TW_LEAST(int)
-TW_LEAST(unsigned)
-TW_LEAST(long)
-TW_LEAST(unsigned long)
-TW_LEAST(long long)
-TW_LEAST(unsigned long long)
-#undef TW_LEAST
-inline unsigned min(int a, unsigned b) { return min((unsigned)a, b); }
-inline unsigned min(unsigned a, int b) { return min(a, (unsigned)b); }
-inline unsigned max(int a, unsigned b) { return max((unsigned)a, b); }
-inline unsigned max(unsigned a, int b) { return max(a, (unsigned)b); }
-inline float min(float a, float b) { return fminf(a, b); }
-inline float max(float a, float b) { return fmaxf(a, b); }
-inline double min(double a, double b) { return fmin(a, b); }
-inline double max(double a, double b) { return fmax(a, b); }
-
-inline float rsqrtf(float x) { return (float)(1.0 / std::sqrt((double)x)); }
-inline double rsqrt(double x) { return 1.0 / std::sqrt(x); }
-inline float fdividef(float a, float b) { return a / b; }
-inline float __fdividef(float a, float b) { return a / b; }
-inline float __expf(float x) { return std::exp(x); }
-inline float __exp10f(float x) { return std::pow(10.0f, x); }
-inline float __logf(float x) { return std::log(x); }
-inline float __log2f(float x) { return std::log2(x); }
-inline float __log10f(float x) { return std::log10(x); }
-inline float __powf(float x, float y) { return std::pow(x, y); }
-inline float __sinf(float x) { return std::sin(x); }
-inline float __cosf(float x) { return std::cos(x); }
-inline float __tanf(float x) { return std::tan(x); }
-inline float __saturatef(float x) { return fminf(fmaxf(x, 0.0f), 1.0f); }
-inline float __fadd_rn(float a, float b) { return a + b; }
-inline float __fsub_rn(float a, float b) { return a - b; }
-inline float __fmul_rn(float a, float b) { return a * b; }
-inline float __fdiv_rn(float a, float b) { return a / b; }
-inline float __frcp_rn(float a) { return 1.0f / a; }
-inline float __fsqrt_rn(float a) { return std::sqrt(a); }
-inline float __frsqrt_rn(float a) { return rsqrtf(a); }
-inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
-inline double __fma_rn(double a, double b, double c) { return std::fma(a, b, c); }
-inline float normcdff(float x) { return 0.5f * std::erfc(-x * 0.70710678f); }
-
-inline int __float_as_int(float x) { return tw::bits<int>(x); }
-inline unsigned __float_as_uint(float x) { return tw::bits<unsigned>(x); }
-inline float __int_as_float(int x) { return tw::bits<float>(x); }
-inline float __uint_as_float(unsigned x) { return tw::bits<float>(x); }
-inline long long __double_as_longlong(double x) { return tw::bits<long long>(x); }
-inline double __longlong_as_double(long long x) { return tw::bits<double>(x); }
-inline int __float2int_rn(float x) { return (int)std::nearbyint(x); }
-inline int __float2int_rz(float x) { return (int)x; }
-inline int __float2int_rd(float x) { return (int)std::floor(x); }
-inline int __float2int_ru(float x) { return (int)std::ceil(x); }
-inline unsigned __float2uint_rn(float x) { return (unsigned)std::nearbyint(x); }
-inline float __int2float_rn(int x) { return (float)x; }
-inline float __uint2float_rn(unsigned x) { return (float)x; }
-
-inline int __popc(unsigned x) { return __builtin_popcount(x); }
-inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
-inline int __clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
-inline int __clzll(long long x) { return x ? __builtin_clzll((unsigned long long)x) : 64; }
-inline int __ffs(int x) { return __builtin_ffs(x); }
-inline int __ffsll(long long x) { return __builtin_ffsll(x); }
-inline unsigned __brev(unsigned x) {
-  unsigned reversed = 0;
-  for (int i = 0; i < 32; i++) reversed |= (x >> i & 1) << (31 - i);
-  return reversed;
-}
-inline unsigned long long __brevll(unsigned long long x) {
-  return (unsigned long long)__brev((unsigned)x) << 32 | __brev((unsigned)(x >> 32));
-}
-inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
-  uint64_t both = (uint64_t)y << 32 | x;
-  unsigned chosen = 0;
-  for (int i = 0; i < 4; i++) chosen |= (unsigned)(both >> 8 * (selector >> 4 * i & 7) & 255) << 8 * i;
-  return chosen;
-}
-inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
-  return (unsigned)(((uint64_t)high << 32 | low) << (shift & 31) >> 32);
-}
-inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
-  return (unsigned)(((uint64_t)high << 32 | low) >> (shift & 31));
-}
-inline int __mul24(int a, int b) { return (a << 8 >> 8) * (b << 8 >> 8); }
-inline unsigned __umul24(unsigned a, unsigned b) { return (a & 0xffffff) * (b & 0xffffff); }
-inline int __mulhi(int a, int b) { return (int)((long long)a * b >> 32); }
-inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((unsigned long long)a * b >> 32); }
-inline int __dp4a(int a, int b, int c) {
-  for (int i = 0; i < 4; i++) c += (signed char)(a >> 8 * i) * (signed char)(b >> 8 * i);
-  return c;
-}
-inline unsigned __dp4a(unsigned a, unsigned b, unsigned c) {
-  for (int i = 0; i < 4; i++) c += (a >> 8 * i & 255) * (b >> 8 * i & 255);
-  return c;
-}
-#define TW_OF_BYTES(name, part, lanes, bits, expression)                  \
-  inline unsigned name(unsigned x, unsigned y) {                          \
-    unsigned all = 0;                                                     \
-    for (int i = 0; i < lanes; i++) {                                     \
-      part a = (part)(x >> bits * i), b = (part)(y >> bits * i);          \
-      all |= ((unsigned)(expression) & ((1u << bits) - 1)) << bits * i;   \
-    }                                                                     \
-    return all;                                                           \
-  }
-TW_OF_BYTES(__vadd4, uint8_t, 4, 8, a + b)
-TW_OF_BYTES(__vsub4, uint8_t, 4, 8, a - b)
-TW_OF_BYTES(__vmaxs4, int8_t, 4, 8, a < b ? b : a)
-TW_OF_BYTES(__vmaxu4, uint8_t, 4, 8, a < b ? b : a)
-TW_OF_BYTES(__vmins4, int8_t, 4, 8, b < a ? b : a)
-TW_OF_BYTES(__vminu4, uint8_t, 4, 8, b < a ? b : a)
-TW_OF_BYTES(__vabsdiffu4, uint8_t, 4, 8, a < b ? b - a : a - b)
-TW_OF_BYTES(__vcmpeq4, uint8_t, 4, 8, a == b ? 255 : 0)
-TW_OF_BYTES(__vcmpgtu4, uint8_t, 4, 8, a > b ? 255 : 0)
-TW_OF_BYTES(__vadd2, uint16_t, 2, 16, a + b)
-TW_OF_BYTES(__vsub2, uint16_t, 2, 16, a - b)
-TW_OF_BYTES(__vmaxs2, int16_t, 2, 16, a < b ? b : a)
-TW_OF_BYTES(__vmins2, int16_t, 2, 16, b < a ? b : a)
-#undef TW_OF_BYTES
-inline int __sad(int a, int b, unsigned c) { return c + (a > b ? a - b : b - a); }
-
-/* ---- the launcher's side ---- */
-
-enum cudaError_t { cudaSuccess, cudaErrorInvalidValue, cudaErrorMemoryAllocation };
-enum cudaMemcpyKind {
-  cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice, cudaMemcpyDefault
-};
-enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize, cudaFuncAttributePreferredSharedMemoryCarveout };
-enum { cudaStreamDefault, cudaStreamNonBlocking, cudaEventDisableTiming };
-struct CUstream_st;
-struct CUevent_st;
-typedef CUstream_st *cudaStream_t;
-typedef CUevent_st *cudaEvent_t;
-template <class T> inline cudaError_t cudaMalloc(T **at, size_t bytes) {
-  *at = (T *)tw_allocate(bytes);
-  return *at ? cudaSuccess : cudaErrorMemoryAllocation;
-}
-template <class T> inline cudaError_t cudaMallocAsync(T **at, size_t bytes, cudaStream_t) { return cudaMalloc(at, bytes); }
-inline cudaError_t cudaFree(void *memory) { return tw_host_waits_for_all(), tw_release(memory), cudaSuccess; }
-inline cudaError_t cudaFreeAsync(void *memory, cudaStream_t) { return tw_release(memory), cudaSuccess; }
-inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t stream = 0, int line = tw::line_of_kernel()) {
-  return tw_copy(to, from, bytes, stream, line), cudaSuccess;
-}
-inline cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, int line = tw::line_of_kernel()) {
-  return cudaMemcpyAsync(to, from, bytes, kind, 0, line);
-}
-inline cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream = 0, int line = tw::line_of_kernel()) {
-  return tw_fill(to, value, bytes, stream, line), cudaSuccess;
-}
-inline cudaError_t cudaMemset(void *to, int value, size_t bytes, int line = tw::line_of_kernel()) {
-  return cudaMemsetAsync(to, value, bytes, 0, line);
-}
-template <class T>
-inline cudaError_t cudaMemcpyToSymbolAsync(T &to, const void *from, size_t bytes, size_t offset, cudaMemcpyKind,
-                                           cudaStream_t stream = 0, int line = tw::line_of_kernel()) {
-  return tw_copy((char *)&to + offset, from, bytes, stream, line), cudaSuccess;
-}
-template <class T>
-inline cudaError_t cudaMemcpyToSymbol(T &to, const void *from, size_t bytes, size_t offset = 0,
-                                      cudaMemcpyKind kind = cudaMemcpyHostToDevice, int line = tw::line_of_kernel()) {
-  return cudaMemcpyToSymbolAsync(to, from, bytes, offset, kind, 0, line);
-}
-template <class T> inline cudaError_t cudaGetSymbolAddress(void **at, T &symbol) { return *at = (void *)&symbol, cudaSuccess; }
-template <class F> inline cudaError_t cudaFuncSetAttribute(F *function, cudaFuncAttribute attribute, int value) {
-  if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize) tw_allow_shared((const void *)function, value);
-  return cudaSuccess;
-}
-enum cudaDeviceAttr {
-  cudaDevAttrMaxThreadsPerBlock = 1, cudaDevAttrMaxSharedMemoryPerBlock = 8, cudaDevAttrWarpSize = 10,
-  cudaDevAttrClockRate = 13, cudaDevAttrMultiProcessorCount = 16, cudaDevAttrMemoryClockRate = 36,
-  cudaDevAttrGlobalMemoryBusWidth = 37, cudaDevAttrL2CacheSize = 38,
-  cudaDevAttrMaxSharedMemoryPerMultiprocessor = 81, cudaDevAttrMaxSharedMemoryPerBlockOptin = 97
-};
-inline cudaError_t cudaGetDevice(int *device) { return *device = 0, cudaSuccess; }
-inline cudaError_t cudaSetDevice(int) { return cudaSuccess; }
-inline cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr which, int) {
-  switch (which) { /* a small device: kernels that size their grid by it run quickly */
-    case cudaDevAttrMaxThreadsPerBlock: *value = 1024; break;
-    case cudaDevAttrMaxSharedMemoryPerBlock: *value = 48 << 10; break;
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = 99 << 10; break;
-    case cudaDevAttrMaxSharedMemoryPerMultiprocessor: *value = 100 << 10; break;
-    case cudaDevAttrWarpSize: *value = 32; break;
-    case cudaDevAttrMultiProcessorCount: *value = 4; break;
-    case cudaDevAttrClockRate: *value = 1000000; break;
-    case cudaDevAttrMemoryClockRate: *value = 1000000; break;
-    case cudaDevAttrGlobalMemoryBusWidth: *value = 256; break;
-    case cudaDevAttrL2CacheSize: *value = 1 << 14; break;
-  }
-  return cudaSuccess;
-}
-struct cudaDeviceProp {
-  char name[256] = "";
-  size_t totalGlobalMem = 1 << 30, sharedMemPerBlock = 48 << 10, sharedMemPerBlockOptin = 99 << 10, sharedMemPerMultiprocessor = 100 << 10;
-  int regsPerBlock = 65536, regsPerMultiprocessor = 65536, warpSize = 32, maxThreadsPerBlock = 1024, maxThreadsPerMultiProcessor = 2048;
-  int maxThreadsDim[3] = {1024, 1024, 64}, maxGridSize[3] = {2147483647, 65535, 65535};
-  int major = 8, minor = 0, multiProcessorCount = 4, l2CacheSize = 1 << 14, memoryBusWidth = 256;
-};
-inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp *found, int) { return *found = {}, cudaSuccess; }
-template <class F>
-inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, F, int, size_t) { return *blocks = 2, cudaSuccess; }
-inline cudaError_t cudaGetLastError() { return cudaSuccess; }
-inline cudaError_t cudaPeekAtLastError() { return cudaSuccess; }
-inline const char *cudaGetErrorString(cudaError_t) { return ""; }
-inline cudaError_t cudaDeviceSynchronize() { return tw_host_waits_for_all(), cudaSuccess; }
-#define cudaStreamLegacy ((cudaStream_t)1)
-#define cudaStreamPerThread ((cudaStream_t)2)
-inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
-  *stream = (cudaStream_t)tw_stream(flags == cudaStreamNonBlocking);
-  return *stream ? cudaSuccess : cudaErrorMemoryAllocation;
-}
-inline cudaError_t cudaStreamCreate(cudaStream_t *stream) { return cudaStreamCreateWithFlags(stream, cudaStreamDefault); }
-inline cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int) {
-  return cudaStreamCreateWithFlags(stream, flags);
-}
-inline cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
-inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return tw_host_waits(stream, nullptr), cudaSuccess; }
-inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned = 0) {
-  return tw_wait(stream, event), cudaSuccess;
-}
-inline cudaError_t cudaEventCreate(cudaEvent_t *event) {
-  *event = (cudaEvent_t)tw_event();
-  return *event ? cudaSuccess : cudaErrorMemoryAllocation;
-}
-inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned) { return cudaEventCreate(event); }
-inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = 0) { return tw_record(event, stream), cudaSuccess; }
-inline cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }
-inline cudaError_t cudaEventSynchronize(cudaEvent_t event) { return tw_host_waits(0, event), cudaSuccess; }
+#include "arithmetic.h"
+#include "launcher.h"

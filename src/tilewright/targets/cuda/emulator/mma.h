@@ -1,7 +1,9 @@
 /* `nvcuda::wmma`: products of small matrices that a warp computes together.
 
    Which thread holds which element of a fragment is not specified by CUDA. Here the first thread of the warp holds
-   all of them; the others meet it, and what they hold means nothing. */
+   all of them; the others meet it before it does anything, and what they hold means nothing. They wait until it has
+   loaded a matrix, but not until it has stored one: CUDA orders a store before what other threads of the warp read only
+   by __syncwarp(). */
 #pragma once
 #include "cuda_bf16.h"
 #include "cuda_fp16.h"
@@ -57,7 +59,6 @@ inline void store_matrix_sync(S *to, const fragment<accumulator, M, N, K, T> &f,
   if (first_thread(line))
     for (int r = 0; r < M; r++)
       for (int c = 0; c < N; c++) (layout == mem_col_major ? to[c * stride + r] : to[r * stride + c]) = f.x[r * N + c];
-  after(line);
 }
 template <int M, int N, int K, class D, class A, class LA, class B, class LB, class C>
 inline void mma_sync(fragment<accumulator, M, N, K, D> &d, const fragment<matrix_a, M, N, K, A, LA> &a,
@@ -74,7 +75,6 @@ inline void mma_sync(fragment<accumulator, M, N, K, D> &d, const fragment<matrix
         }
         d.x[m * N + n] = sum;
       }
-  after(line);
 }
 }  // namespace wmma
 }  // namespace nvcuda

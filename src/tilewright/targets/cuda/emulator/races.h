@@ -284,6 +284,9 @@ static void changed_by_an_atomic(const Found &found, unsigned bytes) {
   if (Group *atomics = atomics_on(found, true)) join(*atomics, bytes, written.pc, found.shared);
 }
 
+/* Whether the last announced write has left its element as it was, or is still to come. */
+static bool is_unchanged(void) { return !memcmp(written.at, written.before, written.bytes); }
+
 /* What the last announced write has changed. Comes before anything that another thread does. */
 static void races_flush(void) {
   if (!written.bytes) return;
@@ -293,14 +296,14 @@ static void races_flush(void) {
   if (!found.words) return;
   for (char *at = written.at; at < end; at = (char *)((uintptr_t)at / 4 * 4 + 4), found.words++) {
     unsigned bytes = bytes_within(at, end), count = __builtin_popcount(bytes);
-    found.words->set = epoch;
     if (memcmp(at, written.before + (at - written.at), count))
       (written.atomic ? changed_by_an_atomic : wrote)(found, bytes);
   }
 }
 
 static void reads(const char *at, size_t size, void *from) {
-  races_flush();
+  /* A copy of a structure is announced as a write and then as a read, before anything is copied. */
+  if (written.bytes && !is_unchanged()) races_flush();
   if (!on_device) return;
   Found found = found_at(at);
   if (!found.words) return;
@@ -316,6 +319,7 @@ static void to_be_written(char *at, size_t size, int32_t pc, bool atomic) {
   Found found = found_at(at);
   if (size > MOST_WRITTEN || !found.words) return;
   if (atomic) tell_unset(found, pc);
+  for (size_t w = 0; w < ((uintptr_t)at % 4 + size + 3) / 4; w++) found.words[w].set = epoch;
   written.at = at;
   written.bytes = size;
   written.pc = pc;

@@ -16,7 +16,7 @@ _dispatch: Any = importlib.import_module("torch.utils._python_dispatch")
 
 _SUMS = frozenset({
     "mm", "bmm", "addmm", "baddbmm", "mv", "addmv", "dot", "convolution", "linear", "sum", "mean",
-    "cumsum", "_scaled_dot_product_flash_attention_for_cpu", "avg_pool2d", "avg_pool3d",
+    "cumsum", "cumprod", "_scaled_dot_product_flash_attention_for_cpu", "avg_pool2d", "avg_pool3d",
     "_adaptive_avg_pool2d", "native_layer_norm", "native_group_norm", "native_batch_norm",
     "_native_batch_norm_legit", "prod", "var", "linalg_vector_norm",
 })  # fmt: skip
@@ -131,7 +131,21 @@ class Sequential(_Changed):
             return found if bias is None else found + bias.reshape(-1, *[1] * (found.ndim - 2))
         if name in ("sum", "mean") and _is_float(args[0]):
             return self._summed(name, function, args, words)
+        if name in ("cumsum", "cumprod") and _is_float(args[0]) and args[0].ndim and not words:
+            return self._accumulated(name, args[0], args[1])
         return function(*args, **words)
+
+    def _accumulated(self, name: str, values: Any, axis: int) -> Any:
+        """The sums or products up to each element. PyTorch itself accumulates in double."""
+        found = torch.empty_like(values)
+        total = None
+        for element, to in zip(values.unbind(axis), found.unbind(axis), strict=True):
+            if total is None:
+                total = element.clone()
+            else:
+                total = total + element if name == "cumsum" else total * element
+            to.copy_(total)
+        return found
 
     def _summed(self, name: str, function: Any, args: Sequence[Any], words: Any) -> Any:
         values = args[0]

@@ -1,0 +1,170 @@
+/* Arithmetic of one thread: least and largest values, functions of the GPU, conversions, and operations on bits.
+
+   Fast functions are as exact as the others; how they round on a GPU is not reproduced. */
+#pragma once
+
+#define TW_LEAST(T)                                                      \
+  inline constexpr T min(T a, T b) { return b < a ? b : a; }             \
+  inline constexpr T max(T a, T b) { return a < b ? b : a; }
+TW_LEAST(int)
+TW_LEAST(unsigned)
+TW_LEAST(long)
+TW_LEAST(unsigned long)
+TW_LEAST(long long)
+TW_LEAST(unsigned long long)
+#undef TW_LEAST
+inline unsigned min(int a, unsigned b) { return min((unsigned)a, b); }
+inline unsigned min(unsigned a, int b) { return min(a, (unsigned)b); }
+inline unsigned max(int a, unsigned b) { return max((unsigned)a, b); }
+inline unsigned max(unsigned a, int b) { return max(a, (unsigned)b); }
+inline float min(float a, float b) { return fminf(a, b); }
+inline float max(float a, float b) { return fmaxf(a, b); }
+inline double min(double a, double b) { return fmin(a, b); }
+inline double max(double a, double b) { return fmax(a, b); }
+
+inline float rsqrtf(float x) { return (float)(1.0 / std::sqrt((double)x)); }
+inline double rsqrt(double x) { return 1.0 / std::sqrt(x); }
+inline float fdividef(float a, float b) { return a / b; }
+inline float __fdividef(float a, float b) { return a / b; }
+inline float __expf(float x) { return std::exp(x); }
+inline float __exp10f(float x) { return std::pow(10.0f, x); }
+inline float __logf(float x) { return std::log(x); }
+inline float __log2f(float x) { return std::log2(x); }
+inline float __log10f(float x) { return std::log10(x); }
+inline float __powf(float x, float y) { return std::pow(x, y); }
+inline float __sinf(float x) { return std::sin(x); }
+inline float __cosf(float x) { return std::cos(x); }
+inline float __tanf(float x) { return std::tan(x); }
+inline float __saturatef(float x) { return fminf(fmaxf(x, 0.0f), 1.0f); }
+inline float __fadd_rn(float a, float b) { return a + b; }
+inline float __fsub_rn(float a, float b) { return a - b; }
+inline float __fmul_rn(float a, float b) { return a * b; }
+inline float __fdiv_rn(float a, float b) { return a / b; }
+inline float __frcp_rn(float a) { return 1.0f / a; }
+inline float __fsqrt_rn(float a) { return std::sqrt(a); }
+inline float __frsqrt_rn(float a) { return rsqrtf(a); }
+inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
+inline double __fma_rn(double a, double b, double c) { return std::fma(a, b, c); }
+inline double __dadd_rn(double a, double b) { return a + b; }
+inline double __dsub_rn(double a, double b) { return a - b; }
+inline double __dmul_rn(double a, double b) { return a * b; }
+inline double __ddiv_rn(double a, double b) { return a / b; }
+inline double __drcp_rn(double a) { return 1.0 / a; }
+inline double __dsqrt_rn(double a) { return std::sqrt(a); }
+inline float normcdff(float x) { return 0.5f * std::erfc(-x * 0.70710678f); }
+inline double normcdf(double x) { return 0.5 * std::erfc(-x * 0.70710678118654752); }
+inline float erfcxf(float x) { return (float)(std::exp((double)x * x) * std::erfc((double)x)); }
+inline float rcbrtf(float x) { return (float)(1.0 / std::cbrt((double)x)); }
+inline double rcbrt(double x) { return 1.0 / std::cbrt(x); }
+inline float rhypotf(float x, float y) { return (float)(1.0 / std::hypot((double)x, (double)y)); }
+inline float norm3df(float a, float b, float c) { return (float)std::sqrt((double)a * a + (double)b * b + (double)c * c); }
+inline float norm4df(float a, float b, float c, float d) {
+  return (float)std::sqrt((double)a * a + (double)b * b + (double)c * c + (double)d * d);
+}
+inline float rnorm3df(float a, float b, float c) { return (float)(1.0 / std::sqrt((double)a * a + (double)b * b + (double)c * c)); }
+inline float rnorm4df(float a, float b, float c, float d) {
+  return (float)(1.0 / std::sqrt((double)a * a + (double)b * b + (double)c * c + (double)d * d));
+}
+/* The remainder of a division by 2 is exact, so that large arguments lose nothing. */
+inline float sinpif(float x) { return (float)std::sin(3.14159265358979324 * std::fmod((double)x, 2.0)); }
+inline float cospif(float x) { return (float)std::cos(3.14159265358979324 * std::fmod((double)x, 2.0)); }
+inline void sincospif(float x, float *sine, float *cosine) { *sine = sinpif(x), *cosine = cospif(x); }
+
+inline int __float_as_int(float x) { return tw::bits<int>(x); }
+inline unsigned __float_as_uint(float x) { return tw::bits<unsigned>(x); }
+inline float __int_as_float(int x) { return tw::bits<float>(x); }
+inline float __uint_as_float(unsigned x) { return tw::bits<float>(x); }
+inline long long __double_as_longlong(double x) { return tw::bits<long long>(x); }
+inline double __longlong_as_double(long long x) { return tw::bits<double>(x); }
+inline int __float2int_rn(float x) { return (int)std::nearbyint(x); }
+inline int __float2int_rz(float x) { return (int)x; }
+inline int __float2int_rd(float x) { return (int)std::floor(x); }
+inline int __float2int_ru(float x) { return (int)std::ceil(x); }
+inline unsigned __float2uint_rn(float x) { return (unsigned)std::nearbyint(x); }
+inline float __int2float_rn(int x) { return (float)x; }
+inline float __uint2float_rn(unsigned x) { return (float)x; }
+inline long long __float2ll_rn(float x) { return (long long)std::nearbyint(x); }
+inline long long __float2ll_rz(float x) { return (long long)x; }
+inline int __double2int_rn(double x) { return (int)std::nearbyint(x); }
+inline int __double2int_rz(double x) { return (int)x; }
+inline float __double2float_rn(double x) { return (float)x; }
+inline float __ll2float_rn(long long x) { return (float)x; }
+inline double __hiloint2double(int high, int low) {
+  return tw::bits<double>((unsigned long long)(unsigned)high << 32 | (unsigned)low);
+}
+inline int __double2hiint(double x) { return (int)(tw::bits<unsigned long long>(x) >> 32); }
+inline int __double2loint(double x) { return (int)tw::bits<unsigned long long>(x); }
+
+inline int __popc(unsigned x) { return __builtin_popcount(x); }
+inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
+inline int __clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
+inline int __clzll(long long x) { return x ? __builtin_clzll((unsigned long long)x) : 64; }
+inline int __ffs(int x) { return __builtin_ffs(x); }
+inline int __ffsll(long long x) { return __builtin_ffsll(x); }
+inline unsigned __brev(unsigned x) {
+  unsigned reversed = 0;
+  for (int i = 0; i < 32; i++) reversed |= (x >> i & 1) << (31 - i);
+  return reversed;
+}
+inline unsigned long long __brevll(unsigned long long x) {
+  return (unsigned long long)__brev((unsigned)x) << 32 | __brev((unsigned)(x >> 32));
+}
+inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
+  uint64_t both = (uint64_t)y << 32 | x;
+  unsigned chosen = 0;
+  for (int i = 0; i < 4; i++) chosen |= (unsigned)(both >> 8 * (selector >> 4 * i & 7) & 255) << 8 * i;
+  return chosen;
+}
+inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
+  return (unsigned)(((uint64_t)high << 32 | low) << (shift & 31) >> 32);
+}
+inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
+  return (unsigned)(((uint64_t)high << 32 | low) >> (shift & 31));
+}
+inline int __mul24(int a, int b) { return (a << 8 >> 8) * (b << 8 >> 8); }
+inline unsigned __umul24(unsigned a, unsigned b) { return (a & 0xffffff) * (b & 0xffffff); }
+inline int __mulhi(int a, int b) { return (int)((long long)a * b >> 32); }
+inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((unsigned long long)a * b >> 32); }
+inline int __dp4a(int a, int b, int c) {
+  for (int i = 0; i < 4; i++) c += (signed char)(a >> 8 * i) * (signed char)(b >> 8 * i);
+  return c;
+}
+inline unsigned __dp4a(unsigned a, unsigned b, unsigned c) {
+  for (int i = 0; i < 4; i++) c += (a >> 8 * i & 255) * (b >> 8 * i & 255);
+  return c;
+}
+#define TW_OF_BYTES(name, part, lanes, bits, expression)                  \
+  inline unsigned name(unsigned x, unsigned y) {                          \
+    unsigned all = 0;                                                     \
+    for (int i = 0; i < lanes; i++) {                                     \
+      part a = (part)(x >> bits * i), b = (part)(y >> bits * i);          \
+      all |= ((unsigned)(expression) & ((1u << bits) - 1)) << bits * i;   \
+    }                                                                     \
+    return all;                                                           \
+  }
+TW_OF_BYTES(__vadd4, uint8_t, 4, 8, a + b)
+TW_OF_BYTES(__vsub4, uint8_t, 4, 8, a - b)
+TW_OF_BYTES(__vmaxs4, int8_t, 4, 8, a < b ? b : a)
+TW_OF_BYTES(__vmaxu4, uint8_t, 4, 8, a < b ? b : a)
+TW_OF_BYTES(__vmins4, int8_t, 4, 8, b < a ? b : a)
+TW_OF_BYTES(__vminu4, uint8_t, 4, 8, b < a ? b : a)
+TW_OF_BYTES(__vabsdiffu4, uint8_t, 4, 8, a < b ? b - a : a - b)
+TW_OF_BYTES(__vcmpeq4, uint8_t, 4, 8, a == b ? 255 : 0)
+TW_OF_BYTES(__vcmpgtu4, uint8_t, 4, 8, a > b ? 255 : 0)
+TW_OF_BYTES(__vadd2, uint16_t, 2, 16, a + b)
+TW_OF_BYTES(__vsub2, uint16_t, 2, 16, a - b)
+TW_OF_BYTES(__vmaxs2, int16_t, 2, 16, a < b ? b : a)
+TW_OF_BYTES(__vmins2, int16_t, 2, 16, b < a ? b : a)
+#undef TW_OF_BYTES
+inline int __sad(int a, int b, unsigned c) { return c + (a > b ? a - b : b - a); }
+inline long long __mul64hi(long long a, long long b) { return (long long)((__int128)a * b >> 64); }
+inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
+  return (unsigned long long)((unsigned __int128)a * b >> 64);
+}
+inline int __hadd(int a, int b) { return (int)(((long long)a + b) >> 1); }
+inline int __rhadd(int a, int b) { return (int)(((long long)a + b + 1) >> 1); }
+inline unsigned __uhadd(unsigned a, unsigned b) { return (unsigned)(((unsigned long long)a + b) >> 1); }
+inline unsigned __urhadd(unsigned a, unsigned b) { return (unsigned)(((unsigned long long)a + b + 1) >> 1); }
+inline unsigned __usad(unsigned a, unsigned b, unsigned c) { return c + (a > b ? a - b : b - a); }
+inline unsigned umin(unsigned a, unsigned b) { return min(a, b); }
+inline unsigned umax(unsigned a, unsigned b) { return max(a, b); }
