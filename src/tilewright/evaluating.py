@@ -29,6 +29,7 @@ from tilewright.core.roles import (
     ExternallySimulated,
     ExternalRun,
     OffersTemplates,
+    Task,
     Untimed,
 )
 from tilewright.core.tasks import OpenTask, open_task, target_versions
@@ -156,12 +157,21 @@ def require_clock(opened: OpenTask, settings: Settings, project: Path) -> None:
 
 def _possible(opened: OpenTask) -> str:
     """The commands that compile and check the task's kernels without timing them."""
-    name = shlex.quote(opened.name)
+    name, task = shlex.quote(opened.name), opened.task
+    if isinstance(task, DerivesKernels) and task.derived and not _has_templates(task):
+        return (
+            f" `tilewright evaluate FILE --workload {name}` compiles and checks an answer of your "
+            "own on this machine."
+        )
     said = f" `tilewright check {name}` compiles and checks the starting kernel on this machine"
     if not Path(opened.name).is_dir():
         return f"{said}."
     file = shlex.quote(str(Path(opened.name) / opened.target.brief().language.file))
     return f"{said}, and `tilewright evaluate {file} --workload {name}` a kernel that you changed."
+
+
+def _has_templates(task: Task) -> bool:
+    return isinstance(task, OffersTemplates) and bool(task.templates())
 
 
 def _derived(opened: OpenTask, settings: Settings, project: Path) -> str:
@@ -173,7 +183,7 @@ def _derived(opened: OpenTask, settings: Settings, project: Path) -> str:
     if not isinstance(task, DerivesKernels) or not task.derived:
         return ""
     said = f" {task.derived[0].upper()}{task.derived[1:]}"
-    if not (isinstance(task, OffersTemplates) and task.templates()):
+    if not _has_templates(task):
         return said
     file = project / f"{Path(opened.name).stem}_answer.py"
     held = task.start.rstrip("\n") + "\n"

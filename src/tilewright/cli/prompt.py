@@ -119,7 +119,7 @@ def _situation(
     brief = Brief(
         opened.task.workload,
         target,
-        target.menu_for(opened.task.workload),
+        target.menu_for(opened.task.workload, settings.target_settings),
         iteration,
         max(iteration, settings.iterations),
         dropout=settings.menu_dropout,

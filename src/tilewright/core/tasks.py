@@ -229,8 +229,9 @@ def _unknown(name: str) -> WorkloadError:
     near = _near(name)
     meant = f"Did you mean {' or '.join(near)}? Otherwise give" if near else "Give"
     shown = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}..."
+    kind = "file" if name.endswith(".py") else "folder"
     return WorkloadError(
-        f"folder {shown or repr(shown)} does not exist, and no workload has this name. {meant} "
+        f"{kind} {shown or repr(shown)} does not exist, and no workload has this name. {meant} "
         f"a folder with a {WORKLOAD_FILE}, as `tilewright init` makes it, or a workload with its "
         "target, such as gemmini:gemm-512x512x512. `tilewright workloads` lists the workloads."
     )

@@ -17,6 +17,7 @@ FACTS = {
     "slow-functions": "it divides, or calls a function that has a faster, less exact form",
     "unrolled": "it asks the compiler to unroll a loop, or has constant loop bounds",
     "barriers": "threads of a block wait for one another",
+    "tensor-cores": "it multiplies on tensor cores",
 }
 """All facts, as texts."""
 
@@ -29,6 +30,7 @@ _PATTERNS = {
     ),
     "unrolled": re.compile(r"#\s*pragma\s+unroll|\bfor\s*\([^;]*;[^;<]*<=?\s*\d"),
     "barriers": re.compile(r"\b__syncthreads\w*\s*\(|\bsync\s*\("),
+    "tensor-cores": re.compile(r"\bmma|\bwmma|\bwgmma"),
 }
 _FUNCTION = re.compile(r"\b__global__\b")
 _LAUNCH = re.compile(r"<<<|\bcudaLaunch\w+\s*\(")

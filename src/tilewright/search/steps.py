@@ -19,6 +19,7 @@ from tilewright.core.records import (
     Brief,
     Candidate,
     History,
+    MenuOption,
     Plan,
     Schedule,
     TargetBrief,
@@ -51,10 +52,14 @@ class SearchTask:
     templates: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
+    def menu(self) -> tuple[MenuOption, ...]:
+        """The options of the target for the workload and the settings."""
+        return self.target.menu_for(self.workload, self.settings.target_settings)
+
+    @cached_property
     def phase(self) -> ReusePhase:
         """The iterations in which recorded schedules are tried, before the normal search."""
-        menu = self.target.menu_for(self.workload)
-        return ReusePhase.of(self.schedules, menu, getattr(self.proposer, "replays", False))
+        return ReusePhase.of(self.schedules, self.menu, getattr(self.proposer, "replays", False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +119,7 @@ class Steps:
         brief = Brief(
             task.workload,
             task.target,
-            phase.menu(iteration, task.target.menu_for(task.workload)),
+            phase.menu(iteration, task.menu),
             iteration,
             settings.iterations + phase.iterations + values_only(history),
             expansion.rank,

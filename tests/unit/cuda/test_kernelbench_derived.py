@@ -20,6 +20,7 @@ from tilewright.targets.cuda.models.formulas import OtherError
 from tilewright.targets.cuda.models.oracle import find_torch
 from tilewright.targets.cuda.models.recognition import recognised
 from tilewright.targets.cuda.models.statements import texts_of
+from tilewright.targets.cuda.models.task import ModelTask
 from tilewright.targets.cuda.occupancy import architectures
 
 R, C = (64, 16), (48, 32)
@@ -184,6 +185,18 @@ def test_without_a_gpu_the_kernel_is_checked_and_written(
         run.optimize(str(file), Settings(), project=file)
     with pytest.raises(NotTimedError, match="contains the kernel that tilewright derived"):
         run.optimize(str(file), Settings(), project=tmp_path / "new" / "folder")
+
+
+def test_without_a_gpu_and_a_kernel_only_a_check_of_an_own_answer_is_advised(
+    stand_in_for_torch: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ModelTask, "templates", lambda self: {})
+    file = tmp_path / "scaled.py"
+    file.write_text(PROBLEM)
+    with pytest.raises(NotTimedError) as said:
+        run.optimize(str(file), Settings(), project=tmp_path)
+    assert f"`tilewright evaluate FILE --workload {file}`" in str(said.value)
+    assert "tilewright check" not in str(said.value)
 
 
 def test_the_first_kernel_is_the_start_and_a_template(

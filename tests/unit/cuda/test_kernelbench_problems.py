@@ -224,7 +224,8 @@ def test_running_sums_may_be_rounded_at_every_term(tmp_path: Path) -> None:
     """PyTorch itself accumulates them in double, with one rounding."""
     path = tmp_path / "problem.py"
     path.write_text(RUNNING_SUMS)
-    case = opened(path).evaluator[1]._evaluation.cases.first
+    cases = opened(path).evaluator[1]._checker._evaluation.cases
+    case = cases[cases.first]
     x = case.initial["x"]
     assert case.mismatch({"out": np.cumsum(x, axis=1, dtype=np.float32).tobytes()}) is None
     half = np.cumsum(x.astype(np.float16).astype(np.float32), axis=1, dtype=np.float32)

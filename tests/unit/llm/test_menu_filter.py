@@ -9,13 +9,22 @@ of the products, and now means a kernel that keeps its sums in the array.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tilewright.core.plugins import load_target
-from tilewright.core.records import Candidate, Failed, Measured, MenuOption, Trial, Verdict
+from tilewright.core.records import (
+    Candidate,
+    Failed,
+    Measured,
+    MenuOption,
+    Trial,
+    Verdict,
+    Workload,
+)
 from tilewright.proposers import cuda_facts
 from tilewright.proposers.applicable import applicable
 from tilewright.proposers.loops import facts as loop_facts
@@ -121,6 +130,25 @@ def of_cuda(source: str, target: str = "cuda") -> set[str]:
     return {option.id for option in applicable(brief, trial, brief.menu)}
 
 
+@pytest.mark.parametrize("name", ["cuda", "triton", "kernelbench"])
+def test_tensor_cores_are_offered_only_where_lower_precision_is_allowed(name: str) -> None:
+    target = load_target(name)
+    workload = target.open("gemm-512x512x512", {}).workload
+    folder = replace(workload, source="/a/folder")
+    half = tuple(replace(a, dtype="float16") for a in workload.arguments)
+    lower = {"tensor-cores", "tensor-core-types"}
+
+    def offered(of: Workload, settings: dict[str, object]) -> set[str]:
+        return {option.id for option in target.brief().menu_for(of, settings)} & lower
+
+    for of in (workload, folder):
+        assert not offered(of, {})
+        assert not offered(of, {"precision": "float32", "arch": "sm_90"})
+        assert offered(of, {"precision": "tf32"}) == lower
+        assert offered(of, {"precision": "bf16"}) == lower
+        assert offered(replace(of, arguments=half), {}) == lower
+
+
 COPY = """
 __global__ void copy(const float *A, float *B) { B[threadIdx.x] = A[threadIdx.x] * 2.0f; }
 void kernel(const float *A, float *B) { copy<<<1, 256>>>(A, B); }
@@ -132,7 +160,8 @@ def test_a_plain_cuda_kernel_is_not_offered_changes_of_what_it_lacks() -> None:
     assert {"vector-loads", "block-size", "shared-tiles"} <= kept
     assert kept.isdisjoint({"padding", "larger-tile", "double-buffering", "async-copies", "vote",
                             "streams", "fuse-kernels", "unroll-less", "warp-shuffles",
-                            "fast-functions", "reciprocal"})  # fmt: skip
+                            "fast-functions", "reciprocal", "mma-ptx", "warpgroup-mma",
+                            "large-shared"})  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -191,6 +191,18 @@ def test_the_kernels_of_a_plan_are_handed_on_before_the_next_plan_is_made() -> N
     assert next(messages) == Planned(1, history[0].candidate.id, 1)
 
 
+def test_the_menu_follows_the_settings_of_the_target() -> None:
+    option = MenuOption("low", "", allowed_by=("precision=low",))
+    brief = replace(ToyTarget().brief(), menu=(option,))
+
+    def menu(**settings: str) -> tuple[MenuOption, ...]:
+        chosen = Settings(target_settings=settings)
+        return SearchTask(ToyTask.workload, brief, ToyProposer(), chosen).menu
+
+    assert menu() == menu(precision="high") == ()
+    assert menu(precision="low") == (option,)
+
+
 class SilentProposer(ToyProposer):
     """Has no plan."""
 

@@ -25,6 +25,8 @@ class MenuOption:
     by the first word of their names; empty for all workloads. The option can help only a kernel
     that has one of the facts in `needs` (see `proposers.rewriter.facts`) and that loses at least
     the share `worth` of its time to the causes in `saves`. If these are empty, any kernel will do.
+    `allowed_by` lists conditions, one of which the task must meet: `precision=tf32` is met if the
+    target's setting `precision` is `tf32`, and `input=float16` if the kernel reads such an array.
     """
 
     id: str
@@ -34,6 +36,7 @@ class MenuOption:
     needs: tuple[str, ...] = ()
     saves: tuple[str, ...] = ()
     worth: float = 0.005
+    allowed_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,12 +207,18 @@ class TargetBrief:
         """The causes of which every cycle has exactly one; empty if all causes may overlap."""
         return tuple(cause.name for cause in self.causes if cause.exclusive)
 
-    def menu_for(self, workload: Workload) -> tuple[MenuOption, ...]:
-        """The options that apply to the kind of a workload; all options for a kernel folder.
+    def menu_for(
+        self, workload: Workload, settings: Mapping[str, object] | None = None
+    ) -> tuple[MenuOption, ...]:
+        """The options that apply to the kind of a workload, or to any kind for a kernel folder, and
+        that the workload or the target's own `settings` allow.
 
         The kind is the first word of a registered name: `gemm` of `gemm-512x512x512`.
         """
+        met = {f"input={a.dtype}" for a in workload.arguments if a.is_given}
+        met |= {f"{name}={value}" for name, value in (settings or {}).items()}
+        allowed = (o for o in self.menu if not o.allowed_by or not met.isdisjoint(o.allowed_by))
         if Path(workload.source).is_absolute():
-            return self.menu
+            return tuple(allowed)
         kind = workload.source.partition("-")[0]
-        return tuple(o for o in self.menu if not o.kinds or kind in o.kinds)
+        return tuple(o for o in allowed if not o.kinds or kind in o.kinds)

@@ -2,7 +2,7 @@
 
     tile<16><<<grid, block>>>(A, B);   tw::launch("tile", ..., [&](auto... tw_given) { ... }, A, B);
     extern __shared__ float rows[];    float *const rows = ...;
-    cudaLaunchKernel((void *)tile, ...)    cudaLaunchKernel(tile, ...), whose type tells the parameters
+    cudaLaunchKernel((void *)tile, ...);   cudaLaunchKernel(tile, ...);
 
 Line numbers, comments and strings do not change.
 """
