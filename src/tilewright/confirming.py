@@ -83,19 +83,19 @@ class Winner:
                 self._storage.amend_trial(self._run_id, best.index, again)
             self._storage.keep(self._run_id, note)
 
-    def explain(self, asking: Callable[[], Notes]) -> None:
+    def explain(self, create_notes: Callable[[], Notes]) -> None:
         """Add the compiler's notes on the winner to its feedback, if the target provides such
         notes.
 
-        For other kernels, notes are made only if a model receives them. `asking` constructs the
-        object that makes notes, if it is needed.
+        For other kernels, notes are made only if a model receives them. `create_notes` constructs
+        the object that makes notes, if it is needed.
         """
         best = self._storage.history(self._run_id).best
         if best is None or not isinstance(best.outcome, Measured):
             return
         if not isinstance(self._opened.task, ExplainsCode) or self._ends_within(0.0):
             return
-        notes = asking()(best.candidate.source)
+        notes = create_notes()(best.candidate.source)
         if notes and notes[-1] not in best.outcome.feedback:
             explained = with_notes(best.outcome, notes)
             self._storage.amend_trial(self._run_id, best.index, explained)

@@ -36,8 +36,8 @@ class Ending:
 
     @contextmanager
     def on_signals(self, interrupt: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """The first SIGTERM or Ctrl-C asks, and then calls `interrupt` in the main thread; a second
-        one acts as if this were not open.
+        """While the context is open, the first SIGTERM or Ctrl-C calls `ask`, and then `interrupt`
+        in the main thread. A second signal has the effect that it had before.
         """
         before = {number: signal.getsignal(number) for number in _SIGNALS}
 

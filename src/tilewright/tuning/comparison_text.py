@@ -44,8 +44,9 @@ def caption(rows: Sequence[Row]) -> str:
     return (
         f"{'; '.join(kinds).capitalize()}. Speedup over {baseline} after all its trials: geometric "
         f"mean over as many workloads as stated of medians over {seeds} seeds, kernels timed again "
-        "side by side; library: over BLAS, cuBLAS or cuDNN where that does the same work. To 95 %: "
-        f"of the best any arm found. Load average: {loads}."
+        "alternately. Library: speedup over BLAS, cuBLAS or cuDNN, if they provide the same "
+        "operation. To 95 %: number of runs that came within 95 % of the best result of any arm. "
+        f"Load average: {loads}."
     )
 
 

@@ -202,7 +202,9 @@ def test_arguments_that_numpy_cannot_stand_for_are_refused() -> None:
 
     text = matmul(8, 6, 5).function.script()
     number = tvm.script.from_source(text.replace('"float32")):', '"float32"), n: T.int32):'))
-    with pytest.raises(WorkloadError, match="takes the number n besides buffers"):
+    with pytest.raises(
+        WorkloadError, match="has the parameter n, which is a number and not a buffer"
+    ):
         analyse(number, "mine")
     brain = tvm.script.from_source(
         text.replace('"float32"', '"bfloat16"').replace("T.float32", "T.bfloat16")

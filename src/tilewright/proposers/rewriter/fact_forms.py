@@ -51,7 +51,7 @@ def _is_window(node: Node, counted: set[str]) -> bool:
 
 
 def _counter(node: Node, counted: set[str]) -> str | None:
-    """The loop variable that an expression is, or is a small multiple of."""
+    """The loop variable, if an expression is a loop variable or a small multiple of one."""
     while node.type == "parenthesized_expression":
         node = node.named_children[0]
     text = text_of(node)

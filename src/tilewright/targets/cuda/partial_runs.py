@@ -44,8 +44,8 @@ def share_of(operations: int) -> float:
 
 
 def refused_task(workload: Workload) -> Failed | None:
-    """Why running some of the blocks would show nothing for any kernel; None if it shows
-    something."""
+    """The reason why a run of some of the blocks cannot check any kernel of the task; None if it
+    can."""
     operations, automatic = workload.operations, workload.tolerance == Tolerance()
     most = MOST_OF_A_REFERENCE if automatic else MOST_WITH_TOLERANCE
     if operations > most:

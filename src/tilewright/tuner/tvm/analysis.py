@@ -67,8 +67,8 @@ def _check_parameters(function: Any, name: str) -> None:
     for parameter in function.params:
         if not hasattr(parameter, "shape"):
             raise WorkloadError(
-                f"{name} takes the number {parameter.name} besides buffers. Write it into the "
-                "function as a constant."
+                f"{name} has the parameter {parameter.name}, which is a number and not a buffer. "
+                "Write it into the function as a constant."
             )
         try:
             plain = np.dtype(dtype_of(parameter)).kind in "biuf"

@@ -38,9 +38,11 @@ _ARITHMETIC: Mapping[str, Callable[[int, int], int]] = {
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """A variable that is `first`, `first + step`, ... in `period` iterations, and then again.
+    """A variable that has the values `first`, `first + step`, ... in `period` iterations, and then
+    begins again with `first`.
 
-    `nodes` are the statements of one iteration that count it, which nothing else reads after them.
+    `nodes` are the statements of an iteration that change the variable. No statement after them
+    reads the variable in the same iteration.
     """
 
     first: int

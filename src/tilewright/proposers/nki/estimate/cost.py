@@ -195,7 +195,7 @@ def _lives(body: Body) -> list[tuple[int, int]]:
 
 
 def op_cost(op: Op, tensors: Mapping[str, Tensor]) -> tuple[str, float]:
-    """Engine and ns of one instruction."""
+    """The engine that executes an instruction, and the duration of the instruction in ns."""
     if op.name in ("dma_copy", "dma_transpose"):
         return "dma", _transfer(op, tensors)
     target = op.writes[0]

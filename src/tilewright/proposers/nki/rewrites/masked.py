@@ -139,7 +139,9 @@ def _emitted(body: Body, followed: Sequence[TrackedArray], names: Names) -> Iter
 
 
 def _changed(op: Op, action: Action) -> Iterator[Op]:
-    """An instruction with fewer columns, if any. A selection is restricted to masked columns."""
+    """The instructions that replace an instruction: none, the same one, or ones with fewer columns.
+    A selection is limited to masked columns.
+    """
     if action.drops:
         return
     if action.live is None:

@@ -68,7 +68,9 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Either:
-    """An address or none, depending on a condition. Commands with it are written twice."""
+    """An address or none, depending on a condition. A command with such an operand is written once
+    for each of the two cases.
+    """
 
     condition: Condition
     first: Local | Text

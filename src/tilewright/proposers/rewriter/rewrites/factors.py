@@ -79,7 +79,7 @@ def _scale_outside(
     factor: float,
     edits: Edits,
 ) -> None:
-    """The factor, applied by another load of data that were loaded before the loop."""
+    """Apply the factor to data that were loaded before the loop, by loading them again."""
     machine = block.machine
     loading: set[Stmt] = set()
     for stmt in block.kernel.body:

@@ -30,8 +30,9 @@ def rejoined(kernel: Kernel, loads: Set[Command], moves: Set[Command]) -> tuple[
     Before: `for (k = 0; k < 64; k += 16) { load(k + 16); use(k); }  use(64);`
     After:  `for (k = 0; k < 80; k += 16) { if (k + 16 < 80) load(k + 16); use(k); }`
 
-    Only loops with some of the early `loads` are changed. Other `moves` may be issued early with
-    them. The same commands are issued in the same order.
+    Only a loop is changed that contains one of `loads`, which are loads for later iterations. The
+    other commands in `moves` may also be issued earlier than they are used. The same commands are
+    issued in the same order.
     """
     for stmt, above in walk_paths(kernel.body):
         if isinstance(stmt, Loop) and not loads.isdisjoint(commands(stmt.body)):
