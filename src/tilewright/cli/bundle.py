@@ -43,7 +43,8 @@ def bundle(
     versions, raw results and the steps that led to the result. It never contains an API key or a
     path of this machine. `tilewright verify` detects any byte of the bundle that is changed later.
     """
-    from tilewright.bundles import brings_code, create, read
+    from tilewright.bundle_creation import create
+    from tilewright.bundles import brings_code, read
 
     check_outputs(output=output, json=json)
     data = create(project, run)

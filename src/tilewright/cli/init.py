@@ -129,7 +129,7 @@ def _new_folder(name: str, target: str) -> Path:
 def _files(folder: Path, target: str, from_function: str) -> Mapping[str, str]:
     from tilewright.core.plugins import load_target
     from tilewright.core.roles import ProvidesFolderTemplate
-    from tilewright.parts import new_folder
+    from tilewright.parts import folder_from_function, new_folder
 
     chosen = load_target(target)
     if not isinstance(chosen, ProvidesFolderTemplate):
@@ -150,6 +150,6 @@ def _files(folder: Path, target: str, from_function: str) -> Mapping[str, str]:
             f"--from-function {from_function!r} names no function. Write FILE.py:NAME, for "
             "example softmax.py:softmax."
         )
-    return new_folder.from_function(
+    return folder_from_function.from_function(
         folder.name, named, Path(file), function, language, template.skeleton
     )

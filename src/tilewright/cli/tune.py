@@ -9,20 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from tilewright.cli.options import Json, NoColor, Project
+from tilewright.cli.tune_result import show_result
 from tilewright.cli.tune_workloads import parse_workload
 from tilewright.core.budget import Budget
 from tilewright.core.budget_text import parse_budget
 from tilewright.core.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from rich.table import Table
-
-    from tilewright.cli.tune_progress import TuneProgress
-    from tilewright.tuner.tvm.runner import Measurement
     from tilewright.tuner.tvm.targets import TuningTarget
-    from tilewright.tuning.runs import TuneResult
+
 
 EPILOG = """
 \b
@@ -36,7 +31,6 @@ Sizes of a product:      matmul M N K
 Sizes of a convolution:  conv2d N C H W FILTERS KERNEL [STRIDE [PADDING]]
 Tuning needs the extra:  pip install 'tilewright[tune]'
 """
-
 _OPTIONS = [
     *("--target", "--budget", "--search", "--features", "--space"),
     *(
@@ -51,8 +45,6 @@ _OPTIONS = [
         "--no-color",
     ),
 ]
-
-
 EVALUATIONS = 100
 """Maximum number of measured candidates if the budget contains no number of evaluations."""
 
@@ -219,7 +211,7 @@ def tune(
             on_start=progress.started,
             on_trial=progress.measured,
         )
-    _show(result, progress, folder)
+    show_result(result, progress, folder)
     write_json(json, result.facts)
     if result.interrupted:
         raise typer.Exit(130)
@@ -247,65 +239,3 @@ def _peak_gflops(target: TuningTarget) -> float:
     if isinstance(target.device, CpuDevice) and target.present:
         return measured_peak_gflops(target.target, target.device)
     return target.device.peak_gflops
-
-
-def _show(result: TuneResult, progress: TuneProgress, folder: Path) -> None:
-    """Print the result as a table, and the folder that contains it."""
-    from rich.table import Table
-
-    from tilewright.cli.console import results
-    from tilewright.tuning.winner import NoWinner, failures
-
-    table = Table(box=None, show_header=False, pad_edge=False)
-    ledger, count = result.ledger, len(result.trials)
-    failed = ", ".join(f"{n} {kind}" for kind, n in failures(result.trials).items())
-    table.add_row("trials", f"{count}, of which {result.measured} measured now")
-    if failed:
-        table.add_row("failed", failed)
-    if not result.trials:
-        table.add_row("best", "none: no candidate was measured yet")
-    elif result.winner is None:
-        table.add_row("best", f"none: every candidate failed ({result.trials[0].measurement.log})")
-    elif isinstance(result.winner, NoWinner):
-        table.add_row(
-            "best", "none: each of the best kernels failed when it was measured again. To try"
-        )
-        table.add_row(
-            "", "again, call the same command. To continue the search, give a larger --budget"
-        )
-        _show_failed(table, result.winner.failed)
-    else:
-        winner = result.winner
-        spread = (max(winner.samples) - min(winner.samples)) / winner.seconds
-        table.add_row("best", f"{winner.seconds * 1e3:.4f} ms, {progress.rate(winner.seconds)}")
-        table.add_row("", f"measured again in {len(winner.samples)} rounds, range {spread:.0%}")
-        if winner.found_by is not None:
-            table.add_row(
-                "", f"found by the earlier run {winner.found_by}; no trial of this run is faster"
-            )
-        _show_failed(table, winner.failed)
-        if winner.reference is not None:
-            against = winner.reference
-            table.add_row(
-                str(winner.reference_name),
-                f"{against.baseline_s * 1e3:.4f} ms; the kernel is {against.ratio:.2f}x as fast "
-                f"(interval {against.low:.2f} to {against.high:.2f})",
-            )
-    if missing := result.facts.get("no_library"):
-        table.add_row("library", str(missing))
-    if result.measured:
-        table.add_row(
-            "time",
-            f"{ledger.wall_s:.1f} s: {ledger.measure_s:.1f} measuring, {ledger.build_s:.1f} "
-            f"waiting for builds, {ledger.search_s:.1f} searching, {ledger.replay_s:.1f} replaying",
-        )
-    if result.files:
-        table.add_row("results", f"{folder}/ (run it: python {folder}/run.py)")
-    results().print(table)
-
-
-def _show_failed(table: Table, failed: Mapping[str, Measurement]) -> None:
-    """Say which finalists failed when they were measured again, and how."""
-    for name, failure in failed.items():
-        said = f"{failure.failure} when measured again ({failure.log})"
-        table.add_row("left out", f"{name}: {said}")

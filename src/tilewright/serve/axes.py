@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from itertools import accumulate
 
-from tilewright.storage.overview import Event, Payment
+from tilewright.storage.overview_records import Event, Payment
 
 STEPS = ("RunStarted", "IterationFinished", "Stopped")
 """The kinds of log lines from which the times of iterations are computed."""

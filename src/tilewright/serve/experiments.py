@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tilewright.report.text import words
 
 if TYPE_CHECKING:
-    from tilewright.storage.overview import RunOverview
+    from tilewright.storage.overview_records import RunOverview
 
 VARIED = frozenset({"seed", "input_seed"})
 """Settings in which the runs of one arm differ."""

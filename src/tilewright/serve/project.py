@@ -17,7 +17,8 @@ from tilewright.run import standing
 from tilewright.serve.axes import STEPS, LiveAxes
 from tilewright.serve.log import LOGGED
 from tilewright.serve.trials import LiveTrials
-from tilewright.storage.overview import Event, RunOverview, SqlOverview, TrialOverview
+from tilewright.storage.overview import SqlOverview
+from tilewright.storage.overview_records import Event, RunOverview, TrialOverview
 from tilewright.storage.sampling import Sample
 
 MOST_RUNS = 8

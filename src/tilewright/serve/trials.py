@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from tilewright.report.importance import ParameterRow, parameter_rows
 from tilewright.report.views import TrialState, TrialView
-from tilewright.storage.overview import TrialOverview
+from tilewright.storage.overview_records import TrialOverview
 from tilewright.storage.sampling import Sample
 
 STATES: dict[str, TrialState] = {

@@ -148,3 +148,10 @@ def _measured(plain: object) -> Measured:
     if found.noise < 0:
         raise ValueError("the noise is below 0")
     return found
+
+
+def text_suffixes(kernel: str) -> tuple[str, ...]:
+    """The suffixes of the files of a kernel folder that a bundle contains, if the file of a kernel
+    has the suffix `kernel`.
+    """
+    return (".toml", ".py", ".h", kernel)

@@ -19,7 +19,8 @@ from toy_models import EVALUATED, answer
 
 from tilewright.core.records import Trial
 from tilewright.storage.project import open_calls, open_project
-from tilewright.testing.model_server import Behaviour, ModelServer
+from tilewright.testing.model_protocols import Behaviour
+from tilewright.testing.model_server import ModelServer
 
 SCRIPT = Path(__file__).with_name("toy_models.py")
 KILLS = int(os.environ.get("TILEWRIGHT_KILLS", "6"))

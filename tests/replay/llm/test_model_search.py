@@ -24,7 +24,8 @@ from tilewright.proposers.llm.failures import ModelError
 from tilewright.proposers.llm.prompts import render
 from tilewright.search.events import Called, Event, ModelsForecast
 from tilewright.storage.project import open_project
-from tilewright.testing.model_server import Behaviour, ModelServer
+from tilewright.testing.model_protocols import Behaviour
+from tilewright.testing.model_server import ModelServer
 from tilewright.testing.rewriter_model import RewriterModel
 
 CANARY = "canary-c0ffee42-secret"

@@ -18,7 +18,7 @@ from tilewright.core.records import MenuOption, TargetBrief
 from tilewright.core.roles import Executor, Storage
 from tilewright.core.tasks import OpenTask
 from tilewright.proposers.llm.messages import Reply
-from tilewright.testing.model_server import ScriptedReply
+from tilewright.testing.model_protocols import ScriptedReply
 from tilewright.testing.toy import (
     DIGITS,
     LANGUAGE,

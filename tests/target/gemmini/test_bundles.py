@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from tilewright import bundles, run
+from tilewright import bundle_creation, bundles, run
 from tilewright.cli.main import app
 from tilewright.core.config import Settings
 from tilewright.core.errors import InputError, TilewrightError
@@ -55,7 +55,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def document(project: Path, tmp_path: Path) -> dict[str, Any]:
-    (tmp_path / "win.twb").write_bytes(bundles.create(project, "win"))
+    (tmp_path / "win.twb").write_bytes(bundle_creation.create(project, "win"))
     return bundles.read(tmp_path / "win.twb")
 
 
@@ -78,7 +78,7 @@ def test_a_win_is_confirmed(project: Path, tmp_path: Path) -> None:
 
 
 def test_equal_runs_have_equal_bundles(project: Path) -> None:
-    assert bundles.create(project, "win") == bundles.create(project, "win")
+    assert bundle_creation.create(project, "win") == bundle_creation.create(project, "win")
 
 
 FORGERIES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
@@ -142,7 +142,7 @@ def test_an_unusable_bundle_is_one_sentence(
 def test_no_win_no_bundle(tmp_path: Path) -> None:
     record(tmp_path, "gemmini:gemm-16x16x16", lambda task: "void kernel(void) {}")
     with pytest.raises(InputError, match="no kernel that is faster than its starting kernel"):
-        bundles.create(tmp_path, "win")
+        bundle_creation.create(tmp_path, "win")
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_a_users_reference_runs_only_when_trusted(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("key")
     (folder / "notes.py").symlink_to(tmp_path / "secret")
     with pytest.raises(InputError, match=r"notes\.py cannot be put .*a link to a file outside"):
-        bundles.create(tmp_path, "win")
+        bundle_creation.create(tmp_path, "win")
     (folder / "notes.py").unlink()
     refused = command("verify", file)
     assert isinstance(refused.exception, InputError)
@@ -188,4 +188,4 @@ def test_a_users_reference_runs_only_when_trusted(tmp_path: Path) -> None:
     assert ended.exit_code == 0, ended.output
     (folder / "reference.py").write_text(REFERENCE.replace("2", "3"))
     with pytest.raises(InputError, match="has changed since run win"):
-        bundles.create(tmp_path, "win")
+        bundle_creation.create(tmp_path, "win")

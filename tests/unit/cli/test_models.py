@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from toy_cli import Cli, World
 
-from tilewright.testing.model_server import Behaviour, ModelServer
+from tilewright.testing.model_protocols import Behaviour
+from tilewright.testing.model_server import ModelServer
 
 SEARCH = ("optimize", "toy:digits", "--iterations", "2", "--beam", "1", "--plans", "2")
 

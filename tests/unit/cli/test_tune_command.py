@@ -14,8 +14,8 @@ pytest.importorskip("tvm", reason="needs the extra 'tune' (TVM)")
 if shutil.which("g++") is None and shutil.which("clang++") is None:
     pytest.skip("needs a C++ compiler to link kernels", allow_module_level=True)
 
-from tilewright.cli.tune import _show
 from tilewright.cli.tune_progress import TuneProgress
+from tilewright.cli.tune_result import show_result
 from tilewright.core.tuning_records import TuningRecord
 from tilewright.tuner.tvm.runner import Measurement, Rounds, Runner
 from tilewright.tuner.tvm.trials import Ledger
@@ -76,7 +76,7 @@ def test_a_run_stopped_before_its_first_candidate_says_so(
 ) -> None:
     record = TuningRecord("abc", "same", "M0", "family", (2, 2), "cpu", {}, {})
     result = TuneResult(record, [], Ledger(), 0, None, [], {}, interrupted=True)
-    _show(result, TuneProgress(1, 1, 0.0), Path("out"))
+    show_result(result, TuneProgress(1, 1, 0.0), Path("out"))
     assert "no candidate was measured yet" in capsys.readouterr().out
 
 

@@ -21,7 +21,8 @@ from tilewright.proposers.llm.failures import ModelError
 from tilewright.proposers.llm.messages import Message, Reply, Request
 from tilewright.proposers.llm.retry import Backoff
 from tilewright.proposers.llm.spool import Spool
-from tilewright.testing.model_server import Behaviour, ModelServer
+from tilewright.testing.model_protocols import Behaviour
+from tilewright.testing.model_server import ModelServer
 
 CANARY = "canary-77aa01-secret"
 GOOD = {"text": "yes", "usage": {}}

@@ -23,7 +23,8 @@ from tilewright.proposers.llm.messages import (
 )
 from tilewright.proposers.llm.models import parse_model
 from tilewright.proposers.llm.providers.create import create_provider
-from tilewright.testing.model_server import SIGNATURE, THOUGHT, Behaviour, ModelServer, prompt_of
+from tilewright.testing.model_protocols import SIGNATURE, THOUGHT, Behaviour, prompt_of
+from tilewright.testing.model_server import ModelServer
 from tilewright.tools.toolbox import TOOLS
 
 CANARY = "canary-77ab12-secret"
@@ -180,7 +181,7 @@ def test_a_call_without_a_name_is_tried_again(monkeypatch: pytest.MonkeyPatch) -
         message = {"role": "assistant", "content": "", "tool_calls": [{"id": "1"}]}
         return {"choices": [{"message": message}]}
 
-    monkeypatch.setattr(model_server, "_protocol", lambda path: nameless)
+    monkeypatch.setattr(model_server, "protocol", lambda path: nameless)
     monkeypatch.setenv("TEST_API_KEY", CANARY)
     with ModelServer() as server, pytest.raises(TransientError, match="unreadable call"):
         ask(server, "openai")

@@ -9,7 +9,8 @@ from tilewright.proposers.llm.messages import Message, Reply, Request
 from tilewright.proposers.llm.models import parse_model
 from tilewright.proposers.llm.providers.create import create_provider
 from tilewright.proposers.llm.retry import Backoff, with_retries
-from tilewright.testing.model_server import Behaviour, ModelServer
+from tilewright.testing.model_protocols import Behaviour
+from tilewright.testing.model_server import ModelServer
 
 CANARY = "canary-90ab12-secret"
 MESSAGES = (Message("user", "the ISA", stable=True), Message("user", "the question"))

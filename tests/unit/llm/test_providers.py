@@ -15,7 +15,8 @@ from tilewright.proposers.llm.models import parse_model
 from tilewright.proposers.llm.pool import ProviderPool
 from tilewright.proposers.llm.providers.create import create_provider
 from tilewright.proposers.llm.retry import Backoff
-from tilewright.testing.model_server import Behaviour, ModelServer
+from tilewright.testing.model_protocols import Behaviour
+from tilewright.testing.model_server import ModelServer
 
 CANARY = "canary-5f2c9d71-secret"
 FAST = Backoff(attempts=3, first_s=0.01, longest_s=0.02)

@@ -14,8 +14,9 @@ from tilewright.core.errors import WorkloadError
 from tilewright.core.plugins import load_target, target_names
 from tilewright.core.roles import ProvidesFolderTemplate
 from tilewright.parts.folder import read_folder
+from tilewright.parts.folder_from_function import from_function
 from tilewright.parts.languages import C
-from tilewright.parts.new_folder import from_function, from_template
+from tilewright.parts.new_folder import from_template
 from tilewright.parts.workload_file import read_workload_file
 
 FUNCTION = """

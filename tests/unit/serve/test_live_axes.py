@@ -14,7 +14,7 @@ from tilewright.core.run_notes import Rechecked
 from tilewright.serve.axes import LiveAxes
 from tilewright.serve.project import LiveRun
 from tilewright.serve.run_updates import PageState, axes_after, rows_after
-from tilewright.storage.overview import Event, Payment
+from tilewright.storage.overview_records import Event, Payment
 from tilewright.storage.project import open_calls, open_overview, open_project
 from tilewright.testing.runs import history
 

@@ -16,7 +16,8 @@ from tilewright.core.run_notes import Label
 from tilewright.serve import pages
 from tilewright.serve.experiments import arms_of
 from tilewright.storage import sampling
-from tilewright.storage.overview import RunOverview, SqlOverview
+from tilewright.storage.overview import SqlOverview
+from tilewright.storage.overview_records import RunOverview
 from tilewright.storage.project import open_project
 from tilewright.testing.runs import history, measured, run_record
 

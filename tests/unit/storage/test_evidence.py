@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tilewright import bundles
+from tilewright import bundle_creation
 from tilewright.core.codec import to_json
 from tilewright.core.config import Settings
 from tilewright.core.records import (
@@ -53,13 +53,13 @@ def test_a_bundle_says_on_which_target_and_in_which_order() -> None:
     ],
 )
 def test_paths_of_this_machine_stay_here(text: str, public: str) -> None:
-    failed = bundles._public(Failed("check", "crash", text))
+    failed = bundle_creation._public(Failed("check", "crash", text))
     assert failed["log"] == public
 
 
 def test_commands_of_this_machine_stay_here() -> None:
     plan = Plan("1", "hoist", "Hoist.", PROGRAM)
-    written = bundles._public(Candidate("// see /home/ada/kernel.c", "1", plan, PROGRAM))
+    written = bundle_creation._public(Candidate("// see /home/ada/kernel.c", "1", plan, PROGRAM))
     assert (written["proposer"], written["plan"]["proposer"]) == ("command", "command")
     assert written["source"] == "// see /home/ada/kernel.c"
     settings = Settings(proposers=(PROGRAM, "openai/m@http://10.0.0.7/v1?key_env=K")).recorded()
@@ -67,5 +67,5 @@ def test_commands_of_this_machine_stay_here() -> None:
         "1", "toy:digits", "toy", settings, {}, "2026-01-01", "interrupted",
         f"interrupted: ModelError: model {PROGRAM} ended",
     )  # fmt: skip
-    assert bundles._public_settings(run)["proposers"] == ["command", "openai/m"]
-    assert bundles._public_reason(run) == "interrupted: ModelError: model command ended"
+    assert bundle_creation._public_settings(run)["proposers"] == ["command", "openai/m"]
+    assert bundle_creation._public_reason(run) == "interrupted: ModelError: model command ended"

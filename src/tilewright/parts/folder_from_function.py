@@ -1,0 +1,204 @@
+"""Texts of a new kernel folder for a numpy or torch function."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import ml_dtypes
+import numpy as np
+from jinja2 import Environment, StrictUndefined
+from numpy.typing import NDArray
+
+from tilewright.core.errors import WorkloadError
+from tilewright.core.files import MAX_TEXT_BYTES, read_text
+from tilewright.core.records import Argument, KernelLanguage
+from tilewright.parts.element_types import ElementType, is_float
+from tilewright.parts.new_folder import Description, parameters_in_c, workload_toml
+from tilewright.parts.user_code import import_file, users_code
+
+EXAMPLES = "example_inputs"
+"""The function of a user's file that returns the inputs from which shapes and types are taken."""
+TORCH = '''
+
+_of_tensors = FUNCTION
+
+
+def reference(NAMES):
+    """FUNCTION on numpy arrays, as tilewright calls it."""
+    import ml_dtypes
+    import torch
+
+    def tensor(array):
+        if array.dtype.name == "bfloat16":
+            return torch.from_numpy(array.astype("float32")).bfloat16()
+        return torch.from_numpy(array)
+
+    def array(tensor):
+        tensor = tensor.detach()
+        if tensor.dtype == torch.bfloat16:
+            return tensor.float().numpy().astype(ml_dtypes.bfloat16)
+        return tensor.numpy()
+
+    torch.set_num_threads(1)
+    returned = _of_tensors(*(tensor(given) for given in (NAMES,)))
+    return tuple(map(array, returned)) if isinstance(returned, tuple) else array(returned)
+'''
+"""The end of the reference for a torch function."""
+
+
+def from_function(
+    name: str, target: str, file: Path, function: str, language: KernelLanguage, skeleton: str
+) -> Mapping[str, str]:
+    """The files of a folder for a numpy or torch function, whose kernel the user has to write.
+
+    `file` must also define `example_inputs()`, which returns the arrays or tensors of one call: a
+    tuple in the order of the function's parameters, or a dictionary by their names. `WorkloadError`
+    says what is wrong with the file.
+    """
+    try:
+        text = read_text(file, MAX_TEXT_BYTES)
+    except OSError as error:
+        raise WorkloadError(
+            f"{file} cannot be read ({error.strerror}). Give an existing Python file."
+        ) from error
+    example = _called(file, function)
+    arguments, of_torch = example.arguments, example.of_torch
+    outputs = [a for a in arguments if a.is_written]
+    guess = sum(math.prod(a.shape) for a in outputs)
+    ruled = ("float32",) if not of_torch else ()  # rounding is followed through numpy's operations
+    exact = all(a.dtype in ruled or not is_float(a.dtype) for a in outputs)
+    description = Description(
+        name,
+        target,
+        guess,
+        64,
+        () if exact else _tolerance(outputs, example.size),
+        {} if exact else example.inputs,
+        operations_note="one for each element of the output: correct this number",
+    )
+    words = {
+        "parameters": parameters_in_c(arguments),
+        "inputs": [a for a in arguments if a.is_given],
+        "outputs": outputs,
+    }
+    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
+    ending = "" if function == "reference" else f"\n\nreference = {function}\n"
+    if of_torch:
+        names = ", ".join(a.name for a in arguments if a.is_given)
+        ending = TORCH.replace("FUNCTION", function).replace("NAMES", names)
+    return {
+        "workload.toml": workload_toml(description, arguments),
+        "reference.py": text.rstrip("\n") + ending + "\n" * (not ending),
+        language.file: environment.from_string(skeleton).render(words).lstrip(),
+    }
+
+
+def _tolerance(outputs: Sequence[Argument], size: float) -> tuple[float, float]:
+    """Absolute and relative tolerance for outputs that are about as large as `size`, if no rule of
+    the target covers them.
+
+    The absolute error is needed for elements that are far smaller than their neighbours, because
+    most of these are the result of cancellation.
+    """
+    short = any(a.dtype in ("float16", "bfloat16") for a in outputs)
+    absolute, relative = (1e-3, 1e-2) if short else (5e-4, 1e-4)
+    return float(f"{absolute * size:.1g}"), relative
+
+
+@dataclass(frozen=True, slots=True)
+class _Example:
+    """The results of one call of a function.
+
+    `inputs` contains the TOML text of the field `inputs` for each argument with a usable range.
+    `size` is the root mean square of the largest output, or 1 if that is 0 or not finite.
+    """
+
+    arguments: tuple[Argument, ...]
+    of_torch: bool
+    inputs: Mapping[str, str]
+    size: float
+
+
+def _called(file: Path, function: str) -> _Example:
+    """Call a function with its example inputs."""
+    module = import_file(file)
+    called, examples = getattr(module, function, None), getattr(module, EXAMPLES, None)
+    if not callable(called):
+        raise WorkloadError(f"{file} defines no function {function}(...). Give one that exists.")
+    if not callable(examples):
+        raise WorkloadError(
+            f"{file} defines no function {EXAMPLES}(). Add one that returns a tuple of numpy "
+            f"arrays or torch tensors, one for each parameter of {function}."
+        )
+    with users_code(f"{file}: {EXAMPLES}()", "it must return one array per parameter"):
+        found = examples()
+        names = list(inspect.signature(called).parameters)
+        given = dict(found) if isinstance(found, Mapping) else dict(zip(names, found, strict=True))
+    with users_code(f"{file}: {function}({', '.join(given)})", "it must accept its example inputs"):
+        returned = called(**given)
+    outputs = returned if isinstance(returned, tuple) else (returned,)
+    written = ["out"] if len(outputs) == 1 else [f"out{i}" for i in range(len(outputs))]
+    while set(written) & set(given):
+        written = [f"{name}_" for name in written]
+    named = (*given.items(), *zip(written, outputs, strict=True))
+    roles = ["input"] * len(given) + ["output"] * len(outputs)
+    arrays = {name: _array(value) for name, value in named}
+    arguments = tuple(
+        _argument(file, name, array, role)
+        for (name, array), role in zip(arrays.items(), roles, strict=True)
+    )
+    likenesses = {name: _likeness(arrays[name]) for name in given}
+    squares = [np.square(arrays[n], dtype=np.float64).mean() for n in written if arrays[n].size]
+    size = math.sqrt(max(squares, default=0.0))
+    return _Example(
+        arguments,
+        any(_is_tensor(value) for _, value in named),
+        {name: text for name, text in likenesses.items() if text},
+        size if 0 < size < math.inf else 1.0,
+    )
+
+
+def _likeness(values: NDArray[Any]) -> str:
+    """TOML for random values in the same range; empty for whole numbers and equal values."""
+    if not is_float(values.dtype.name) or not values.size:
+        return ""
+    numbers = values.astype(np.float64)
+    least, most = numbers.min(), numbers.max()
+    if not np.isfinite(most - least) or least == most:
+        return ""
+    return f"{{ range = [{least:.3g}, {most:.3g}] }}"
+
+
+def _is_tensor(value: Any) -> bool:
+    """Whether the value is a torch tensor; works without torch."""
+    return type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach")
+
+
+def _array(value: Any) -> Any:
+    """A tensor as an array of the same type; other values as they are."""
+    if not _is_tensor(value):
+        return value
+    tensor = value.detach().cpu()
+    if str(tensor.dtype) == "torch.bfloat16":  # numpy has no such type of its own
+        return tensor.float().numpy().astype(ml_dtypes.bfloat16)
+    return tensor.numpy()
+
+
+def _argument(file: Path, name: str, value: Any, role: Any) -> Argument:
+    if not isinstance(value, np.ndarray) or value.ndim == 0:
+        raise WorkloadError(
+            f"{file}: {name} is {type(value).__name__}, expected a numpy array with at least one "
+            "dimension: wrap numbers as np.array([x], np.float32), and leave out constants."
+        )
+    dtype = value.dtype.name
+    if dtype not in {t for group in get_args(ElementType) for t in (get_args(group) or (group,))}:
+        raise WorkloadError(
+            f"{file}: {name} has the type {dtype}, which no kernel takes. Convert it with astype, "
+            "for instance to np.float32."
+        )
+    return Argument(name, value.shape, dtype, role)
