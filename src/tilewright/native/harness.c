@@ -36,13 +36,13 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, SLOTS = 2, MOST = 8, NOWHERE = -1 };
+enum { PAGE = 4096, SLOTS = 2, MOST = 9, NOWHERE = -1 };
 enum { NOT_MAPPED = 6, NO_FUNCTION = 9 }; /* exit statuses, see process.py */
 enum { MODES_CHANGED = 1001 }; /* in place of a signal, in a reply */
 
 struct command { uint64_t nonce; uint32_t slot[MOST], shift[MOST]; };
 struct reply { uint64_t nonce, signal, number, pc; int64_t argument, offset; };
-typedef void kernel_fn(void *, void *, void *, void *, void *, void *, void *, void *);
+typedef void kernel_fn(void *, void *, void *, void *, void *, void *, void *, void *, void *);
 
 static char *places[MOST][SLOTS];
 static size_t bodies[MOST];
@@ -263,7 +263,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < count; i++) p[i] = places[i][command.slot[i] % SLOTS] + command.shift[i];
     if (stack) overwrite_stack(stack);
     set_usual_modes();
-    kernel(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7]);
+    kernel(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8]);
     struct reply done = {.argument = NOWHERE, .signal = modes_are_usual() ? 0 : MODES_CHANGED};
     set_usual_modes();
     answer(&done);

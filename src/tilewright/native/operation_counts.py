@@ -10,7 +10,6 @@ import numpy as np
 from tilewright.core.records import Argument, Failed
 from tilewright.native.evaluator import CountingBuild, Counts, NativeEvaluation
 from tilewright.native.machine import off_measuring_cores
-from tilewright.native.process import MAX_ARGUMENTS
 from tilewright.parts.case import Case
 
 _COUNTS = "counts of a call"  # no parameter of a kernel has this name
@@ -19,7 +18,7 @@ _COUNTS = "counts of a call"  # no parameter of a kernel has this name
 def counted(evaluation: NativeEvaluation, source: str, case: Case) -> Counts:
     """The counts of a kernel on a case; empty if they are not available."""
     build, arguments = evaluation.counting_build, evaluation.workload.arguments
-    if build is None or not source or len(arguments) >= MAX_ARGUMENTS:
+    if build is None or not source:
         return {}
     binary = evaluation.compiled(_counting(source, build, len(arguments)), build.headers)
     if isinstance(binary, Failed):

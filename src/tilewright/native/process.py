@@ -30,8 +30,12 @@ from tilewright.parts.debug_lines import source_line
 from tilewright.sandbox import Limits, Sandbox, counting_group, open_folder
 
 MAX_ARGUMENTS = 8
-"""Maximum number of arguments of a kernel, which is MOST in harness.c."""
-_COMMAND = struct.Struct(f"=Q{MAX_ARGUMENTS}I{MAX_ARGUMENTS}I")
+"""Maximum number of arguments of a kernel."""
+_MOST_ARRAYS = MAX_ARGUMENTS + 1
+"""The number of arrays with which a kernel can be called (MOST in harness.c). The tool adds one
+array to the arguments of a kernel that records something.
+"""
+_COMMAND = struct.Struct(f"=Q{_MOST_ARRAYS}I{_MOST_ARRAYS}I")
 _REPLY = struct.Struct("=QQQQqq")
 _START_S = 20.0
 _LOOKS, _LOOK_AGAIN_S = 10, 0.0005
@@ -71,7 +75,7 @@ class KernelProcess:
         sandbox: what contains it.
         harness: the program of `harness.c`.
         binary: the kernel's object file.
-        arguments: its parameters in order, `MAX_ARGUMENTS` at most.
+        arguments: its parameters in order, `MAX_ARGUMENTS` at most, and one more.
         language: the language of the kernel, which gives the name of its file in messages.
         memory_bytes: address space that it may have in addition to its arrays.
         lifetime_s: CPU seconds after which the system ends it.
@@ -185,7 +189,7 @@ class KernelProcess:
     def call(self, stage: Stage, timeout_s: float) -> Failed | None:
         """Call the kernel once on the placed arrays; None if it has returned, or its failure."""
         nonce = secrets.randbits(64)
-        slots, shifts = [0] * MAX_ARGUMENTS, [0] * MAX_ARGUMENTS
+        slots, shifts = [0] * _MOST_ARRAYS, [0] * _MOST_ARRAYS
         for i, place in enumerate(self.arrays.places):
             slots[i], shifts[i] = place.slot, place.shift
         message = _COMMAND.pack(nonce, *slots, *shifts)

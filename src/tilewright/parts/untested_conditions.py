@@ -13,22 +13,30 @@ MORE_TURNS = 3
 
 @dataclass(frozen=True, slots=True)
 class Untested:
-    """A condition that always had the same result, or a jump to an address that depends on input
-    values, with its line of the source if that is known.
+    """A condition that always had the same result, a jump to an address that depends on input
+    values, or a number that is computed without a condition and was always the same. `line` is its
+    line of the source, if that is known.
     """
 
     line: int | None
     is_jump: bool
+    is_number: bool = False
 
 
 def refusal(found: Sequence[Untested], calls: int, language: KernelLanguage) -> Failed:
     """The failure of a kernel with at least one untested condition after so many calls."""
     first = min(found, key=lambda one: one.line or 1 << 30)
+    more = len({one.line for one in found}) - 1
+    others = f" ({more} further line{'s' * (more > 1)} as well)" * (more > 0)
     if first.is_jump:
         log = "the kernel jumps to an address that depends on input values."
+    elif first.is_number:
+        log = (
+            f"a number is computed from input values without a condition, and was the same in all "
+            f"{calls} calls on inputs of every distribution, so results with another number are "
+            f"untested{others}. Remove the special case."
+        )
     else:
-        more = len({one.line for one in found}) - 1
-        others = f" ({more} further line{'s' * (more > 1)} as well)" * (more > 0)
         log = (
             f"a condition depends on input values, and had the same result in all {calls} "
             f"calls on inputs of every distribution, so the code for the other result is untested"

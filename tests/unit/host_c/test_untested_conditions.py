@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import shutil
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -34,12 +35,13 @@ void kernel(const float X[16][16], float Y[16][16]) {
 """
 
 
-SEVEN = """\
+EIGHT = """\
 void kernel(const float A[16][16], const float B[16][16], const float C[16][16],
-            const float D[16][16], const float E[16][16], const float F[16][16], float Y[16][16]) {
+            const float D[16][16], const float E[16][16], const float F[16][16],
+            const float G[16][16], float Y[16][16]) {
   for (int i = 0; i < 16; i++)
     for (int j = 0; j < 16; j++)
-      Y[i][j] = A[i][j] + B[i][j] + C[i][j] + D[i][j] + E[i][j] + F[i][j];
+      Y[i][j] = A[i][j] + B[i][j] + C[i][j] + D[i][j] + E[i][j] + F[i][j] + G[i][j];
 }
 """
 
@@ -101,8 +103,51 @@ def names(*code: str) -> list[str]:
             ),
             ["je"],
         ),
-        # only where a number is NaN
-        (("ucomiss (%rdi), %xmm0", "jp .L1", ".L1:", "ret"), []),
+        # whether an input is NaN
+        (("movss (%rdi), %xmm0", "ucomiss %xmm0, %xmm0", "jp .L1", ".L1:", "ret"), []),
+        # a number that was computed, and one that was written before, may be NaN
+        (
+            ("divss (%rdi), %xmm0", "ucomiss %xmm0, %xmm0", "jp .L1", ".L1:", "ret"),
+            ["jp"],
+        ),
+        (
+            (
+                *("divss (%rdi), %xmm0", "movss %xmm0, 4(%rsp)", "movss 4(%rsp), %xmm0"),
+                *("ucomiss %xmm0, %xmm0", "setp %al", "ret"),
+            ),
+            ["setp"],
+        ),
+        (("ucomiss (%rdi), %xmm0", "jp .L1", ".L1:", "ret"), ["jp"]),
+        # a test for equality, of which one part tells whether a number is NaN
+        (("ucomiss (%rdi), %xmm0", "jp .L1", "jne .L1", ".L1:", "ret"), ["jne"]),
+        # a sum of extended precision
+        (("flds (%rdi)", "fldz", "fucomip %st(1), %st", "jne .L1", ".L1:", "ret"), ["jne"]),
+        (("flds (%rdi)", "fcomi %st(1), %st", "fcmovne %st(1), %st", "ret"), ["fcmovne"]),
+        (("flds (%rdi)", "ftst", "fnstsw %ax", "sahf", "je .L1", ".L1:", "ret"), ["je"]),
+        (
+            ("flds (%rdi)", "fstps -8(%rbp)", "cmpl $0, -8(%rbp)", "je .L1", ".L1:", "ret"),
+            ["je"],
+        ),
+        # flags that operations set
+        (
+            ("stmxcsr -8(%rbp)", "movl -8(%rbp), %eax", "testb $32, %al", "je .L1", ".L1:", "ret"),
+            ["je"],
+        ),
+        # a whole number that becomes a float, as number and as its bits
+        (("movl (%rdi), %eax", "cvtsi2ssl %eax, %xmm0", "ret"), ["cvtsi2ssl"]),
+        (("movl (%rdi), %eax", "andl $7, %eax", "movd %eax, %xmm0", "ret"), ["movd"]),
+        (("movl $3, %eax", "cvtsi2ssl %eax, %xmm0", "ret"), []),
+        # the bits of a constant, under a condition on data
+        (
+            (
+                *("cmpl $7, (%rdi)", "je .L1", "movl $0x3f800000, %eax", "movd %eax, %xmm0"),
+                *(".L1:", "ret"),
+            ),
+            ["je"],
+        ),
+        # an element whose index depends on data
+        (("movl (%rdi), %eax", "addss (%rsi,%rax,4), %xmm0", "ret"), ["addss"]),
+        (("xorl %eax, %eax", "addss (%rsi,%rax,4), %xmm0", "ret"), []),
         (("movl (%rdi), %eax", "xorl %eax, %eax", "testl %eax, %eax", "je .L1", ".L1:", "ret"), []),
         # a comparison of vectors
         (("vcmpps $1, (%rdi), %zmm0, %k1", "kortestw %k1, %k1", "je .L1", ".L1:", "ret"), ["je"]),
@@ -137,7 +182,8 @@ def test_code_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_places_that_hold_another_number_are_no_results() -> None:
     recorder = Recorder("name", 9)
-    records = b"".join(n.to_bytes(4, "little") for n in (9, 9, 0, 9, 1, 1))
+    places = [(9, 9), (0, 9), (1, 1)]
+    records = b"".join(struct.pack("<8xII", *place) for place in places)
     assert recorder.results(records) == [(True, True), (False, True), (False, False)]
 
 
@@ -157,6 +203,11 @@ def test_places_that_hold_another_number_are_no_results() -> None:
         ("Y[0] = X[0] ? 1 : 2;", False),
         ("X[0] == 3 && (Y[0] = 1);", False),
         ("calls[(int)X[0]](Y);", False),
+        ("Y[0] += table[(int)X[0]];", False),
+        ("Y[0] += lrintf(X[0]);", False),
+        ("Y[0] += isnan(X[0]);", False),
+        ("int n = X[0];\nY[0] += n;", False),
+        ("static n;\nn = X[0];\nY[0] += n;", False),
         ("(*calls)(Y);", False),
     ],
 )
@@ -239,14 +290,53 @@ def test_a_kernel_that_cannot_be_examined_is_refused(
 
 
 @here
-def test_a_kernel_may_have_as_many_arguments_as_registers_and_more(tmp_path: Path) -> None:
-    opened = folder_of(tmp_path, SEVEN, inputs="ABCDEF")
-    assert isinstance(outcome_of(opened, SEVEN), Measured)
+def test_a_kernel_with_the_most_arguments_is_examined(tmp_path: Path) -> None:
+    opened = folder_of(tmp_path, EIGHT, inputs="ABCDEFG")
+    assert isinstance(outcome_of(opened, EIGHT), Measured)
     turned = "if (F[1][2] < 0) Y[0][0] = 1 * Y[0][0];\n}"
-    assert isinstance(outcome_of(opened, SEVEN.replace("}", turned)), Measured)
-    outcome = outcome_of(opened, SEVEN.replace("}", "if (F[1][2] == 0.3f) Y[0][0] = 1;\n}"))
+    assert isinstance(outcome_of(opened, EIGHT.replace("}", turned)), Measured)
+    outcome = outcome_of(opened, EIGHT.replace("}", "if (F[1][2] == 0.3f) Y[0][0] = 1;\n}"))
     assert isinstance(outcome, Failed), outcome
     assert outcome.kind == "untested_condition"
+
+
+@here
+@pytest.mark.parametrize(
+    "body",
+    [
+        # the mask of two conditions that are never both true
+        "for (int j = 0; j < 16; j++) Y[2][j] += (X[2][j] > 3.0f) & (X[2][j] < 3.0001f);",
+        # the quotient of whole numbers, which is 1 only for one value
+        "long d = (long)(X[1][1] * 1000) - 123; Y[1][1] += 1 / (1 + d % 65536 * (d % 65536));",
+        # an element of a table
+        "static const float t[8] = {[7] = 1}; int n = 0; for (int j = 0; j < 7; j++) "
+        "n += (X[1][j] > 0) & (X[1][j] < 1e-9f); Y[1][1] += t[n];",
+    ],
+)
+def test_a_number_that_is_always_the_same_is_refused(tmp_path: Path, body: str) -> None:
+    outcome = outcome_of(folder_of(tmp_path, KERNEL % ""), KERNEL % body)
+    assert isinstance(outcome, Failed), outcome
+    assert outcome.kind == "untested_condition"
+
+
+@here
+@pytest.mark.parametrize(
+    "body",
+    [
+        # the sign as a number
+        "for (int j = 0; j < 16; j++) Y[2][j] = X[2][j] + (1 - 2 * (X[2][j] < 0)) * fabsf(X[2][j]);",
+        # values that are rounded
+        "for (int j = 0; j < 16; j++) { float r = (float)(int)fmaxf(fminf(X[2][j], 9), -9);"
+        " Y[2][j] = r + (2 * X[2][j] - r) ; }",
+        # a constant under a condition
+        "for (int j = 0; j < 16; j++) if (X[2][j] > 0) { volatile int two = 2;"
+        " Y[2][j] = two * X[2][j]; }",
+    ],
+)
+def test_honest_whole_numbers_are_accepted(tmp_path: Path, body: str) -> None:
+    source = "#include <math.h>\n" + KERNEL % body
+    outcome = outcome_of(folder_of(tmp_path, KERNEL % ""), source)
+    assert isinstance(outcome, Measured), outcome
 
 
 @here

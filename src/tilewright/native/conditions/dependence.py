@@ -3,8 +3,8 @@
 The analysis follows values through registers, through places on the stack, and through decisions: a
 variable that is set under a condition on data depends on data. The analysis is conservative:
 everything that is read through a pointer or returned by a function outside the kernel counts as
-data. It does not follow values that are passed through several local arrays at once, and results
-that are computed from data without a condition.
+data. It does not follow values that are passed through several local arrays at once. Of the results
+that are computed from data without a condition, it finds those of `values.py`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tilewright.native.conditions.effects import (
     FLAGS,
     NOTHING,
     condition,
+    from_status,
     in_memory,
     is_branch,
     is_constant,
@@ -28,6 +29,7 @@ from tilewright.native.conditions.effects import (
     sets_flags,
 )
 from tilewright.native.conditions.listing import Function, Instruction, Listing
+from tilewright.native.conditions.values import nan_condition, value_of
 from tilewright.parts.machine_code.post_dominance import TooLargeError
 
 ENTRY = "kernel"
@@ -50,10 +52,18 @@ bounds the time to some seconds.
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """An instruction whose result depends on data: its condition, or none for a computed jump."""
+    """An instruction whose result depends on data: its condition, or the operand that is recorded
+    before it and its size in bytes, or neither for a computed jump.
+    """
 
     instruction: Instruction
-    condition: str | None
+    condition: str | None = None
+    value: tuple[str, int] | None = None
+
+    @property
+    def is_jump(self) -> bool:
+        """Whether it is a jump or a call to an address that depends on data."""
+        return self.condition is None and self.value is None
 
 
 @dataclass(slots=True)
@@ -167,7 +177,7 @@ class _Analysis:
         name, operands = one.name, one.operands
         if NOTHING.match(name):
             return
-        found = condition(one)
+        found = condition(one) or nan_condition(known.function, at)
         if found is not None and FLAGS in state:
             known.sites[at] = Site(one, found)
         if name.startswith("j"):
@@ -186,6 +196,9 @@ class _Analysis:
         if only_compares(one):
             _put(state, [FLAGS], data=data)
             return
+        value = value_of(known.function, at, state, data=data)
+        if value is not None:
+            known.sites[at] = Site(one, value=value)
         if sets_flags(one):
             _put(state, [FLAGS], data=data)
         self._write(known, one, state, data=data)
@@ -195,7 +208,7 @@ class _Analysis:
         *sources, target = one.operands
         if len(one.operands) == 1 or only_compares(one) or keeps_its_target(one):
             sources = list(one.operands)
-        if reads_flags(one) and FLAGS in state:
+        if from_status(one) or (reads_flags(one) and FLAGS in state):
             return True
         named = [r for operand in (*sources, target) for r in registers(operand)]
         if one.name.startswith(("mul", "div", "idiv")) or one.name in ("imull", "imulq"):
@@ -259,7 +272,7 @@ class _Analysis:
         target = one.operands[0] if one.operands else "*"
         lost = target.startswith(".L") and target not in known.function.labels
         if target.startswith("*") or lost:
-            known.sites[at] = Site(one, None)
+            known.sites[at] = Site(one)
         elif target not in known.function.labels and _name(target) in self._known:
             self._into(self._known[_name(target)], state, uncertain=known.undecided)
             self._grow(known.results, self._known[_name(target)].results)
@@ -275,7 +288,7 @@ class _Analysis:
             results = set(callee.results)
         else:
             if target.startswith("*") and any(r in state for r in registers(target)):
-                known.sites[at] = Site(one, None)
+                known.sites[at] = Site(one)
             results = set() if _WITHOUT_DATA.fullmatch(_name(target)) else set(_RESULTS)
         if uncertain:
             results = set(_RESULTS)

@@ -18,14 +18,18 @@ _ALTERNATIVES = "|".join(CONDITIONS)
 _REGISTER = re.compile(r"%([a-z][a-z0-9]*|st\(\d\))")
 _JUMP = re.compile(rf"^j({_ALTERNATIVES})$")
 _SET = re.compile(rf"^set({_ALTERNATIVES})$")
-_MOVE = re.compile(rf"^cmov({_ALTERNATIVES})[wlq]?$")
+_MOVE = re.compile(rf"^f?cmov({_ALTERNATIVES})[wlq]?$")
 _CARRY = re.compile(r"^(?:sbb|adc)[bwlq]?$")
 _ONLY_NAN = {"p", "np", "pe", "po"}
 
 _COMPARES = re.compile(
     r"^(?:cmp[bwlq]?|test[bwlq]?|bt[wlq]?|v?u?comis[sdh]|k(?:or)?test[bwdq]|v?ptest|vtestp[sd])$"
 )
-_ONLY_FLAGS_OF_X87 = re.compile(r"^f(?:u?comi?p{0,2}|tst|ucompp|nstsw|xam)$")
+_ONLY_FLAGS_OF_X87 = re.compile(r"^f(?:u?comi?p{0,2}|tst|ucompp|xam)$")
+_FROM_STATUS = re.compile(
+    r"^(?:f(?:u?comi?p{0,2}|tst|ucompp|xam)|fn?(?:stsw|stenv|save)|fi?stt?p?[slqt]{0,2}"
+    r"|v?stmxcsr|xsave\w*)$"
+)
 _SETS_FLAGS = re.compile(
     r"^(?:add|sub|and|or|xor|neg|inc|dec|sh[lr]d?|sa[lr]|imul|mul|i?div|adc|sbb|ro[lr]|rc[lr]"
     r"|popcnt|[lt]zcnt|bs[fr]|bt[src]|andn|bls\w+|bzhi|bextr|xadd|cmpxchg)[bwlq]?$"
@@ -80,6 +84,19 @@ def condition(one: Instruction) -> str | None:
     if found:
         return None if found[1] in _ONLY_NAN else found[1]
     return "b" if _CARRY.match(one.name) else None
+
+
+def condition_for_nan(one: Instruction) -> str | None:
+    """The condition of a jump, move or value that tells whether a number is NaN, if it is one."""
+    found = _JUMP.match(one.name) or _SET.match(one.name) or _MOVE.match(one.name)
+    return found[1] if found and found[1] in _ONLY_NAN else None
+
+
+def from_status(one: Instruction) -> bool:
+    """Whether the result comes from the stack of the x87 unit, or from flags that an operation on
+    floating-point numbers sets, for instance because its result is not exact.
+    """
+    return bool(_FROM_STATUS.match(one.name))
 
 
 def is_branch(one: Instruction) -> bool:

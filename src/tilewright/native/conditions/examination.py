@@ -19,7 +19,6 @@ from tilewright.native.conditions.listing import read_listing
 from tilewright.native.conditions.recording import Recorder
 from tilewright.native.evaluator import NativeEvaluation
 from tilewright.native.machine import off_measuring_cores, on_building_cores
-from tilewright.native.process import MAX_ARGUMENTS
 from tilewright.native.toolchain import assembled, assembly_of
 from tilewright.parts.machine_code.post_dominance import TooLargeError
 from tilewright.parts.untested_conditions import MORE_TURNS, Untested, refusal, unexamined
@@ -43,14 +42,8 @@ class Examined:
 
 
 def can_examine(evaluation: NativeEvaluation) -> bool:
-    """Whether kernels of this task are examined: those for x86-64 without emulated instructions and
-    with fewer arguments than are possible.
-    """
-    return (
-        evaluation.machine == "x86_64"
-        and not evaluation.headers
-        and len(evaluation.workload.arguments) < MAX_ARGUMENTS
-    )
+    """Whether kernels of this task are examined: those for x86-64 without emulated instructions."""
+    return evaluation.machine == "x86_64" and not evaluation.headers
 
 
 def examined(evaluation: NativeEvaluation, source: str) -> Examined:
@@ -68,7 +61,7 @@ def examined(evaluation: NativeEvaluation, source: str) -> Examined:
             sites = sites_on_data(listing)
         except TooLargeError:
             return Examined(failed=_unexamined("it has more code than can be examined."))
-        jumps = tuple(site for site in sites if site.condition is None)
+        jumps = tuple(site for site in sites if site.is_jump)
         if not sites or jumps:
             return Examined(jumps)
         if len(sites) > MOST_SITES:
@@ -123,5 +116,8 @@ def failure_of(found: Examined, language: KernelLanguage) -> Failed:
         return found.failed
     if found.failed is not None:
         return unexamined(found.failed.log, found.failed.line)
-    untested = [Untested(s.instruction.line, s.condition is None) for s in found.untested]
+    untested = [
+        Untested(site.instruction.line, site.is_jump, is_number=site.value is not None)
+        for site in found.untested
+    ]
     return refusal(untested, found.calls, language)

@@ -1,4 +1,4 @@
-"""Recognises sources without conditions, which need not be compiled again to be examined."""
+"""Recognises sources without conditions and whole numbers, which need not be examined."""
 
 from __future__ import annotations
 
@@ -10,15 +10,21 @@ _LOOP = re.compile(
 )
 _INCLUDE = re.compile(r"^#include <\w+\.h>$", re.MULTILINE)
 _NAME = re.compile(r"\b[A-Za-z_]\w*")
-_CONDITION = re.compile(r"[<>?!|]|==|&&|%:|\b(?:if|while|do|switch|goto|for)\b|[\])]\s*\(")
-"""The texts of which every condition and every call of a computed address contains one. Expressions
-without a condition, for instance shifts, are found too.
+_CONDITION = re.compile(
+    r"[<>?!|]|==|&&|%:|\b(?:if|while|do|switch|goto|for)\b|[\])]\s*\("
+    r"|\b(?:un)?signed\b|\b(?:char|short|int|long|u?int\w+_t|\w*size_t|ptrdiff_t|_?[Bb]ool|enum)\b"
+    r"|\b(?:typeof|__\w+|l?l(?:rint|round)\w*|ilogb\w*|is\w+|signbit|fpclassify|memcmp)\b"
+    r"|\b(?:static|const|register|auto|volatile)\s+\w+\s*[=;,\[]"
+)
+"""The texts of which every condition, every call of a computed address, and every whole number that
+may be computed from input values contains one. Other expressions are found too, for instance
+shifts and whole numbers that are the same in all calls.
 """
 
 
 def is_without_conditions(source: str) -> bool:
-    """Whether a source has no conditions except those of loops between numbers and other loops'
-    variables.
+    """Whether a source has no conditions and no whole numbers except those of loops between numbers
+    and other loops' variables.
     """
     loops = list(_LOOP.finditer(source))
     variables = {loop[1] for loop in loops}

@@ -1,7 +1,9 @@
-"""Adds code to an assembly listing that records which results conditions have had.
+"""Adds code to an assembly listing that records which results conditions have had, and which values
+were not always the same.
 
 Before each instruction that uses a condition, the code writes a random number to one of two places,
-one for each result of the condition. It changes no flags, and restores the registers that it uses
+one for each result of the condition. Of a value, the code keeps the first one, and writes the number
+to one place if there was a value, and to the other place if a later value differs. It changes no flags, and restores the registers that it uses
 from the stack, below which the listing's code keeps nothing (`-mno-red-zone`).
 """
 
@@ -15,8 +17,10 @@ from dataclasses import dataclass
 from tilewright.native.conditions.dependence import Site
 from tilewright.native.conditions.listing import Listing
 
-_PLACE = struct.Struct("<II")
-"""Of each condition: whether it was false, and whether it was true."""
+_PLACE = struct.Struct("<8xII")
+"""Of each condition: whether it was false, and whether it was true. Of each value: the first one,
+whether there was one, and whether it was followed by another one.
+"""
 
 
 _KERNEL = re.compile(r"(?<![\w.$])kernel(?![\w.$])")
@@ -47,7 +51,12 @@ class Recorder:
         text: list[str] = []
         for at, line in enumerate(listing.lines):
             if at in before:
-                text += self._code(before[at], sites[before[at]].condition or "")
+                site = sites[before[at]]
+                text += (
+                    self._code(before[at], site.condition or "")
+                    if site.value is None
+                    else self._value_code(before[at], *site.value)
+                )
             is_text = line.lstrip().startswith(_TEXTS)
             text.append(line if is_text else _KERNEL.sub(f"{self.name}_kernel", line))
         size = self.bytes_for(len(sites))
@@ -60,10 +69,25 @@ class Recorder:
             "\tpushq\t%rcx",
             f"\tset{condition}\t%al",
             "\tmovzbl\t%al, %eax",
-            f"\tleaq\t{self.name}+{_PLACE.size * index}(%rip), %rcx",
+            f"\tleaq\t{self.name}+{_PLACE.size * index + 8}(%rip), %rcx",
             f"\tmovl\t${self.number}, (%rcx,%rax,4)",
             "\tpopq\t%rcx",
             "\tpopq\t%rax",
+        ]
+
+    def _value_code(self, index: int, operand: str, size: int) -> list[str]:
+        place = _PLACE.size * index
+        load = f"\tmovl\t{operand}, %eax" if size == 4 else f"\tmovq\t{operand}, %rax"  # noqa: PLR2004
+        return [
+            *("\tpushq\t%rax", "\tpushfq", load),
+            f"\tcmpl\t$0, {self.name}+{place + 8}(%rip)",
+            "\tjne\t1f",
+            f"\tmovq\t%rax, {self.name}+{place}(%rip)",
+            f"\tmovl\t${self.number}, {self.name}+{place + 8}(%rip)",
+            f"1:\tcmpq\t%rax, {self.name}+{place}(%rip)",
+            "\tje\t2f",
+            f"\tmovl\t${self.number}, {self.name}+{place + 12}(%rip)",
+            *("2:\tpopfq", "\tpopq\t%rax"),
         ]
 
     def _caller(self, arguments: int, size: int) -> list[str]:
@@ -84,5 +108,7 @@ class Recorder:
         ]
 
     def results(self, records: bytes) -> list[tuple[bool, bool]]:
-        """For each condition, whether it was false at least once, and whether it was true."""
+        """For each condition, whether it was false at least once, and whether it was true; for each
+        value, whether there was one, and whether there was another one.
+        """
         return [(no == self.number, yes == self.number) for no, yes in _PLACE.iter_unpack(records)]
