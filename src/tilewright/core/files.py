@@ -23,15 +23,17 @@ MAX_TEXT_BYTES = 1 << 20
 """Maximum size of a kernel or a reference, which is larger than any that a person would write."""
 
 
-def read_bytes(path: Path, most: int) -> bytes:
-    """The content of a regular file of at most `most` bytes.
+def read_bytes(path: Path, most: int, *, follow_link: bool = True) -> bytes:
+    """The content of a regular file of at most `most` bytes, which may be a symbolic link only if
+    `follow_link` is set.
 
     Raises `OSError` for anything else, with the reason in `strerror`. Reading a pipe or a device
     might never end, and so might opening one.
     """
     if "\0" in str(path):
         raise OSError(errno.EINVAL, "its name contains a zero byte", str(path).replace("\0", "?"))
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    links = 0 if follow_link else os.O_NOFOLLOW
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | links)
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file", str(path))
@@ -62,6 +64,19 @@ def read_kernel(path: Path, language: KernelLanguage | None) -> str:
             f"kernel file {path} cannot be read ({error.strerror}). Give a "
             f"{language.name if language else 'kernel'} file in UTF-8."
         ) from error
+
+
+def special_file(folder: Path) -> Path | None:
+    """A pipe, a device or a socket in a folder, or a link to one; None if there is none.
+
+    Writing to such a file might never end.
+    """
+    for entry in os.scandir(folder):
+        with suppress(OSError):  # a link to nothing
+            mode = entry.stat().st_mode
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                return Path(entry.path)
+    return None
 
 
 def resolved(path: Path) -> Path:

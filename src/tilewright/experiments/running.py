@@ -175,7 +175,9 @@ def _curve(run: RunRecord, latencies: list[float | None], folder: Path) -> Itera
     line up to this trial.
     """
     spent: dict[int, dict[str, Any]] = {
-        line["trial"]: line for line in read_lines(folder / POINTS) if line["run"] == run.id
+        line["trial"]: line
+        for line in read_lines(folder / POINTS)
+        if line.get("run") == run.id and all(type(line.get(f)) in (int, float) for f in _AMOUNTS)
     }
     best, calls, usd, seconds = None, 0, 0.0, 0.0
     for index, latency in enumerate(latencies):
@@ -217,3 +219,6 @@ class _Points:
                 "load": round(os.getloadavg()[0], 2),
             }
             append(self._folder / POINTS, [line])
+
+
+_AMOUNTS = ("trial", "calls", "usd", "seconds")

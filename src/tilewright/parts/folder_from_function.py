@@ -20,6 +20,7 @@ from tilewright.core.records import Argument, KernelLanguage
 from tilewright.parts.element_types import ElementType, is_float
 from tilewright.parts.new_folder import Description, parameters_in_c, workload_toml
 from tilewright.parts.user_code import import_file, users_code
+from tilewright.parts.workload_file import MAX_DIMENSIONS
 
 EXAMPLES = "example_inputs"
 """The function of a user's file that returns the inputs from which shapes and types are taken."""
@@ -68,6 +69,8 @@ def from_function(
         ) from error
     example = _called(file, function)
     arguments, of_torch = example.arguments, example.of_torch
+    for argument in arguments:
+        _check_for_kernel(file, argument, language)
     outputs = [a for a in arguments if a.is_written]
     guess = sum(math.prod(a.shape) for a in outputs)
     ruled = ("float32",) if not of_torch else ()  # rounding is followed through numpy's operations
@@ -96,6 +99,19 @@ def from_function(
         "reference.py": text.rstrip("\n") + ending + "\n" * (not ending),
         language.file: environment.from_string(skeleton).render(words).lstrip(),
     }
+
+
+def _check_for_kernel(file: Path, argument: Argument, language: KernelLanguage) -> None:
+    """`WorkloadError` if no kernel can have the argument."""
+    if argument.name in language.keywords:
+        raise WorkloadError(
+            f"{file}: the parameter {argument.name!r} is a keyword of {language.name}. Rename it."
+        )
+    if len(argument.shape) > MAX_DIMENSIONS:
+        raise WorkloadError(
+            f"{file}: {argument.name} has {len(argument.shape)} dimensions, but kernels have at "
+            f"most {MAX_DIMENSIONS}. Combine dimensions."
+        )
 
 
 def _tolerance(outputs: Sequence[Argument], size: float) -> tuple[float, float]:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.core.errors import InputError
 from tilewright.core.tuning_records import TunedTrial
 from tilewright.tuner.tvm import rules as schedule_rules
 from tilewright.tuner.tvm.analysis import analyse
@@ -40,6 +41,19 @@ ROUNDS = 30
 group.
 """
 
+_RUN_FIELDS = {
+    "workload": str,
+    "seed": int,
+    "threads": int,
+    "target": str,
+    "session": str,
+    "arm": str,
+    "trials": int,
+    "curve": list,
+    "confirmed": dict,
+}
+"""The fields of a finished run by which runs are found and compared, with their types."""
+
 OnStep = Callable[[str, int, float | None], None]
 """Called with the name of an arm, its number of trials, and its best seconds so far."""
 
@@ -60,9 +74,21 @@ class Group:
 
 def read_runs(folder: Path) -> list[dict[str, Any]]:
     """The finished runs in a comparison's folder, oldest first. An incomplete line at the end is
-    ignored.
+    ignored. `InputError` if a line is not a run.
     """
-    return list(read_lines(folder / "runs.jsonl"))
+    file = folder / "runs.jsonl"
+    runs = list(read_lines(file))
+    for run in runs:
+        if any(not isinstance(run.get(name), kind) for name, kind in _RUN_FIELDS.items()):
+            raise _not_written_here(file)
+    return runs
+
+
+def _not_written_here(file: Path) -> InputError:
+    return InputError(
+        f"{file} contains a line that tilewright did not write. Remove the file, or give another "
+        "output folder."
+    )
 
 
 def is_finished(group: Group, target: TuningTarget, runs: Sequence[Mapping[str, Any]]) -> bool:
@@ -129,8 +155,11 @@ class _Arm:
         self._file = folder / "measurements" / f"{group.name(target)}-{name}.jsonl"
         self._budget = group.budgets[name]
         self._rows = list(read_lines(self._file))[: self._budget]
-        self.trials = [trial_of(row) for row in self._rows]
-        self.ledger = Ledger(**self._rows[-1]["ledger"]) if self._rows else Ledger()
+        try:
+            self.trials = [trial_of(row) for row in self._rows]
+            self.ledger = Ledger(**self._rows[-1]["ledger"]) if self._rows else Ledger()
+        except (KeyError, TypeError, ValueError):
+            raise _not_written_here(self._file) from None
         self._tuning: Tuning | None = None
         self._builder: Builder | None = None
         self._at_end = False

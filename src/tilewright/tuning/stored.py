@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.core.files import read_bytes
 from tilewright.core.tuning_records import KnownKernel, TunedTrial, TuningRecord
 from tilewright.storage.rows import unreadable
 from tilewright.tuner.candidates import Candidates, Integers
@@ -24,6 +25,9 @@ from tilewright.tuner.tvm.runner import Measurement, MeasuringRules
 from tilewright.tuner.tvm.setup import Method, Search
 from tilewright.tuner.tvm.targets import TuningTarget
 from tilewright.tuner.tvm.trials import Trial
+
+_MOST_BYTES = 16 << 20
+"""Maximum size of a file of results, which are some kilobytes."""
 
 
 @dataclass(frozen=True)
@@ -115,11 +119,11 @@ def learned_from(record: TuningRecord) -> dict[str, int]:
 def kernel_in(folder: Path, workload: str, target: TuningTarget) -> list[KnownKernel]:
     """The kernel in a folder of results, if it belongs to this workload and target."""
     try:
-        facts = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-        trace = json.loads((folder / "trace.json").read_text(encoding="utf-8"))
+        facts = json.loads(read_bytes(folder / "result.json", _MOST_BYTES))
+        trace = json.loads(read_bytes(folder / "trace.json", _MOST_BYTES))
         about = (facts["workload"], facts["target"], facts["threads"])
         run, seconds = str(facts.get("found_by") or facts["run"]), float(facts["seconds"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return []  # these are not results of tilewright
     if about != (workload, json.loads(target.text), target.threads):
         return []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from contextlib import closing
 from pathlib import Path
 
@@ -147,6 +148,19 @@ def test_an_unusable_file_is_one_sentence(
     found = cli("experiment", str(file))
     assert found.code == 2
     assert said in found.err
+    assert len(found.err.strip().splitlines()) == 1
+    assert world.evaluated == []
+
+
+def test_a_pipe_in_the_output_folder_is_refused_before_any_run(
+    cli: Cli, world: World, file: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    os.mkfifo(folder / "points.jsonl")
+    found = cli("experiment", str(file), "-o", str(folder))
+    assert found.code == 2
+    assert "points.jsonl is not a regular file" in found.err
     assert len(found.err.strip().splitlines()) == 1
     assert world.evaluated == []
 

@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.core.files import MAX_TOML_BYTES, read_bytes, read_text, read_toml
+from tilewright.core.files import (
+    MAX_TOML_BYTES,
+    read_bytes,
+    read_text,
+    read_toml,
+    special_file,
+)
 
 
 def why_not(path: Path, most: int = 8) -> str:
@@ -36,6 +42,28 @@ def test_a_pipe_that_nobody_writes_into_is_refused_at_once(tmp_path: Path) -> No
     reading.start()
     reading.join(timeout=120)
     assert said == ["it is not a regular file"]
+
+
+def test_a_link_is_followed_only_if_that_is_wanted(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"1")
+    (tmp_path / "link").symlink_to("file")
+    assert read_bytes(tmp_path / "link", 8) == b"1"
+    with pytest.raises(OSError, match="symbolic links"):
+        read_bytes(tmp_path / "link", 8, follow_link=False)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_a_file_to_which_writing_might_not_end_is_found(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "to_nothing").symlink_to("nowhere")
+    assert special_file(tmp_path) is None
+    special = tmp_path / "special"
+    if kind == "pipe":
+        os.mkfifo(special)
+    else:
+        special.symlink_to("/dev/zero")
+    assert special_file(tmp_path) == special
 
 
 def test_what_is_no_text_is_said(tmp_path: Path) -> None:

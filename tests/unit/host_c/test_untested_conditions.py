@@ -324,7 +324,8 @@ def test_a_number_that_is_always_the_same_is_refused(tmp_path: Path, body: str) 
     "body",
     [
         # the sign as a number
-        "for (int j = 0; j < 16; j++) Y[2][j] = X[2][j] + (1 - 2 * (X[2][j] < 0)) * fabsf(X[2][j]);",
+        "for (int j = 0; j < 16; j++) Y[2][j] = X[2][j] + (1 - 2 * (X[2][j] < 0))"
+        " * fabsf(X[2][j]);",
         # values that are rounded
         "for (int j = 0; j < 16; j++) { float r = (float)(int)fmaxf(fminf(X[2][j], 9), -9);"
         " Y[2][j] = r + (2 * X[2][j] - r) ; }",

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import threading
 import time
@@ -14,6 +15,7 @@ from tilewright.proposers.llm.messages import Message, Reply, Request, Usage
 from tilewright.proposers.llm.models import parse_model
 from tilewright.proposers.llm.pool import ProviderPool
 from tilewright.proposers.llm.providers.create import create_provider
+from tilewright.proposers.llm.providers.mailbox import MailboxProvider
 from tilewright.proposers.llm.retry import Backoff
 from tilewright.testing.model_protocols import Behaviour
 from tilewright.testing.model_server import ModelServer
@@ -239,6 +241,11 @@ class TestCommand:
         with pytest.raises(ModelError, match=r"exit code 1 \(it broke\)"):
             self.ask(script)
 
+    def test_what_it_complains_of_is_shown_without_terminal_codes(self) -> None:
+        script = 'import sys; sys.exit("\\x1b[31mred\\x1b]0;title\\x07")'
+        with pytest.raises(ModelError, match=r"exit code 1 \(red\)"):
+            self.ask(script)
+
     def test_hanging(self) -> None:
         with pytest.raises(ModelError, match=r"no answer within 0\.5 s"):
             self.ask("import time; time.sleep(600)", "?timeout_s=0.5")
@@ -272,7 +279,7 @@ class TestMailbox:
         with pytest.raises(ModelError, match=r"no reply file .* within 0\.2 s"):
             ask(f"mailbox:{tmp_path}?timeout_s=0.2")
 
-    @pytest.mark.parametrize("kind", ["pipe", "folder", "device", "large", "loop"])
+    @pytest.mark.parametrize("kind", ["pipe", "folder", "device", "large", "loop", "link"])
     def test_a_reply_that_is_no_plain_file(self, tmp_path: Path, kind: str) -> None:
         """A pipe was waited for beyond any time limit, and a device filled the memory."""
         request = Request(f"mailbox:{tmp_path}?timeout_s=5", "plan", (Message("user", "?"),))
@@ -286,11 +293,34 @@ class TestMailbox:
             reply.symlink_to("/dev/zero")
         elif kind == "loop":
             reply.symlink_to(reply.name)
+        elif kind == "link":
+            (tmp_path / "private.json").write_text('{"text": "a file of the user"}')
+            reply.symlink_to(tmp_path / "private.json")
         else:
             with reply.open("wb") as stream:
                 stream.truncate(1 << 30)
         with pytest.raises(ModelError, match="not usable"):
             ask(request.model, messages=request.messages)
+
+    @pytest.mark.parametrize("reply", [b"", b'{"text": "a', b'{"text": "\xff"}', b"\0"])
+    def test_a_reply_file_that_does_not_become_complete(self, tmp_path: Path, reply: bytes) -> None:
+        request = Request(f"mailbox:{tmp_path}?timeout_s=0.2", "plan", (Message("user", "?"),))
+        (tmp_path / "replies").mkdir()
+        (tmp_path / "replies" / f"{request.key}.json").write_bytes(reply)
+        with pytest.raises(ModelError, match=r"did not become a complete JSON object .* 0\.2 s"):
+            ask(request.model, messages=request.messages)
+
+    def test_a_folder_that_is_removed(self, tmp_path: Path) -> None:
+        model = parse_model(f"mailbox:{tmp_path}/box")
+        provider = MailboxProvider(model)
+        shutil.rmtree(tmp_path / "box")
+        with pytest.raises(ModelError, match="cannot be written"):
+            provider.complete(Request(model.name, "plan", (Message("user", "?"),)))
+
+    @pytest.mark.parametrize("folder", ["~nobody-of-this-name/box", "a\0b", "/dev/null"])
+    def test_a_folder_that_cannot_be(self, folder: str) -> None:
+        with pytest.raises(ConfigurationError, match="cannot be created"):
+            MailboxProvider(parse_model(f"mailbox:{folder}"))
 
     def test_a_request_is_written_through_no_link(self, tmp_path: Path) -> None:
         request = Request(f"mailbox:{tmp_path}?timeout_s=0.2", "plan", (Message("user", "?"),))
@@ -303,7 +333,9 @@ class TestMailbox:
         assert victim.read_text() == "kept"
         assert (tmp_path / "requests" / f"{request.key}.json").is_file()
 
-    @pytest.mark.parametrize("answer", ['{"answer": 1}', "3", "[" * 100_000])
+    @pytest.mark.parametrize(
+        "answer", ['{"answer": 1}', "3", "[" * 100_000, '{"text": null}', '{"text": ["a"]}']
+    )
     def test_an_unusable_reply(self, tmp_path: Path, answer: str) -> None:
         request = Request(f"mailbox:{tmp_path}", "plan", (Message("user", "?"),))
         (tmp_path / "replies").mkdir()

@@ -89,6 +89,8 @@ def test_a_type_without_a_rule_of_its_own_gets_a_tolerance(tmp_path: Path) -> No
         (", np.ones((8,), np.float32)", ",", "ValueError"),
         ("return x * weights", "return x @ weights.missing", "AttributeError"),
         ("import numpy", "import nothing_of_this_name", "ModuleNotFoundError"),
+        ("weights", "float", "the parameter 'float' is a keyword of C"),
+        ("np.ones((8,), np.float32)", "np.ones((1,) * 9, np.float32)", "has 9 dimensions"),
     ],
 )
 def test_what_is_wrong_with_the_file_is_one_sentence(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -13,7 +14,13 @@ import pytest
 
 pytest.importorskip("tvm", reason="needs the extra 'tune' (TVM)")
 
-from tilewright.core.errors import ConfigurationError, InputError, UnknownNameError, WorkloadError
+from tilewright.core.errors import (
+    ConfigurationError,
+    InputError,
+    OutputError,
+    UnknownNameError,
+    WorkloadError,
+)
 from tilewright.tuner.benchmark_set import benchmark_workload
 from tilewright.tuner.space import TileSpace
 from tilewright.tuner.structure import cpu_structure, gpu_structure
@@ -27,8 +34,11 @@ from tilewright.tuner.tvm.programs import (
     matmul,
     program_from_file,
 )
+from tilewright.tuner.tvm.result import check_folder
 from tilewright.tuner.tvm.targets import parse_target
 from tilewright.tuner.tvm.template import Template
+from tilewright.tuning.comparison import read_runs
+from tilewright.tuning.stored import kernel_in
 
 FILE = """
 from tvm import te, tirx, topi
@@ -67,6 +77,10 @@ def copy():
 
 def number():
     return 3
+
+
+def leaving():
+    raise SystemExit(0)
 
 
 def broken():
@@ -185,6 +199,7 @@ def test_the_oracle_pads_with_zeros() -> None:
         ("number", InputError, "int"),
         ("broken", InputError, "ZeroDivisionError"),
         ("absent", InputError, "defines no 'absent'"),
+        ("leaving", InputError, "SystemExit"),
     ],
 )
 def test_functions_that_cannot_be_tiled_are_refused(
@@ -195,6 +210,41 @@ def test_functions_that_cannot_be_tiled_are_refused(
 
     with pytest.raises(error, match=words):
         read()
+
+
+def test_a_file_that_ends_the_process_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "ending.py").write_text("raise SystemExit(0)")
+    with pytest.raises(InputError, match="fails when it is read: SystemExit"):
+        program_from_file(tmp_path / "ending.py", "make")
+
+
+@pytest.mark.parametrize("name", ["result.json", "trace.json"])
+@pytest.mark.parametrize("kind", ["pipe", "device", "deep", "bytes"])
+def test_files_that_are_no_results_hold_no_kernel(tmp_path: Path, name: str, kind: str) -> None:
+    target = parse_target("cpu")
+    facts = {"workload": "w", "target": json.loads(target.text), "threads": target.threads}
+    (tmp_path / "result.json").write_text(json.dumps({**facts, "run": "r", "seconds": 1}))
+    (tmp_path / "trace.json").write_text("[]")
+    assert [kernel.seconds for kernel in kernel_in(tmp_path, "w", target)] == [1.0]
+    check_folder(tmp_path)
+    (tmp_path / name).unlink()
+    if kind == "pipe":
+        os.mkfifo(tmp_path / name)
+    elif kind == "device":
+        (tmp_path / name).symlink_to("/dev/zero")
+    else:
+        (tmp_path / name).write_bytes(b"[" * 100_000 if kind == "deep" else b"\xff")
+    assert kernel_in(tmp_path, "w", target) == []
+    if kind in ("pipe", "device"):
+        with pytest.raises(OutputError, match=f"{name} is not a regular file"):
+            check_folder(tmp_path)
+
+
+@pytest.mark.parametrize("line", ["{}", '{"workload": 3}', '{"key": 1, "samples": null}'])
+def test_lines_that_are_no_runs_are_refused(tmp_path: Path, line: str) -> None:
+    (tmp_path / "runs.jsonl").write_text(line + "\n")
+    with pytest.raises(InputError, match="a line that tilewright did not write"):
+        read_runs(tmp_path)
 
 
 def test_arguments_that_numpy_cannot_stand_for_are_refused() -> None:

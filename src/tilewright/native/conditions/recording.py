@@ -2,9 +2,10 @@
 were not always the same.
 
 Before each instruction that uses a condition, the code writes a random number to one of two places,
-one for each result of the condition. Of a value, the code keeps the first one, and writes the number
-to one place if there was a value, and to the other place if a later value differs. It changes no flags, and restores the registers that it uses
-from the stack, below which the listing's code keeps nothing (`-mno-red-zone`).
+one for each result of the condition. Of a value, the code keeps the first one. It writes the random
+number to one place if there was a value, and to the other place if a later value differs. The code
+changes no flags, and restores the registers that it uses from the stack, below which the listing's
+code keeps nothing (`-mno-red-zone`).
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class Recorder:
 
     def _value_code(self, index: int, operand: str, size: int) -> list[str]:
         place = _PLACE.size * index
-        load = f"\tmovl\t{operand}, %eax" if size == 4 else f"\tmovq\t{operand}, %rax"  # noqa: PLR2004
+        load = f"\tmovl\t{operand}, %eax" if size == 4 else f"\tmovq\t{operand}, %rax"
         return [
             *("\tpushq\t%rax", "\tpushfq", load),
             f"\tcmpl\t$0, {self.name}+{place + 8}(%rip)",

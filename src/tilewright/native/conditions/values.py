@@ -71,7 +71,11 @@ def _is_constant(function: Function, at: int, register: str) -> bool:
         one = function.code[before]
         if one.name.startswith(("j", "call")):
             return False
-        if one.operands and one.operands[-1].startswith("%") and registers(one.operands[-1]) == name:
+        if (
+            one.operands
+            and one.operands[-1].startswith("%")
+            and registers(one.operands[-1]) == name
+        ):
             source = one.operands[0]
             is_constant = source.startswith("$") or _holds_constants(function, source)
             return one.name.startswith("mov") and is_constant

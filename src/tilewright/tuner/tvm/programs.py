@@ -87,7 +87,9 @@ def program_from_file(file: Path, maker: str) -> Program:
     made = _load(file, maker)
     try:
         result = made() if callable(made) and not isinstance(made, PrimFunc) else made
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # also SystemExit, which would end the command without a word
         raise InputError(
             f"{file}:{maker} failed with {type(error).__name__}: {_first_line(error)}."
         ) from error
@@ -112,7 +114,9 @@ def _load(file: Path, maker: str) -> object:
     sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise InputError(
             f"{file} fails when it is read: {type(error).__name__}: {_first_line(error)}."
         ) from error
@@ -125,5 +129,5 @@ def _load(file: Path, maker: str) -> object:
     return getattr(module, maker)
 
 
-def _first_line(error: Exception) -> str:
+def _first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or ["no message"])[0].rstrip(".")

@@ -16,6 +16,7 @@ from typing import IO
 
 from tilewright.core.errors import ConfigurationError
 from tilewright.core.secrets import without_secrets
+from tilewright.core.text import plain_text
 from tilewright.proposers.llm.failures import ModelError, redacted
 from tilewright.proposers.llm.messages import MAX_REPLY_CHARACTERS, Reply, Request
 from tilewright.proposers.llm.models import Model
@@ -46,7 +47,7 @@ class CommandProvider:
         """The program's whole standard output."""
         with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as complaints:
             status = self._run(request, output, complaints)
-            last = _text(complaints).strip().rpartition("\n")[2]
+            last = plain_text(_text(complaints)).strip().rpartition("\n")[2]
             text = _text(output)
         if status != 0:
             raise ModelError(
@@ -57,8 +58,8 @@ class CommandProvider:
         return Reply(text, served_by=self._command[0])
 
     def _run(self, request: Request, output: IO[bytes], complaints: IO[bytes]) -> int:
-        """Run the program with the prompt as its input, and return its exit code. All its processes
-        have ended when this function returns.
+        """Run the program with the prompt as its input, and return its exit code. The processes of
+        its session have ended when this function returns.
         """
         # Files instead of pipes, so that a child that outlives the program cannot block a reader.
         with tempfile.TemporaryFile() as prompt:

@@ -31,20 +31,27 @@ class MailboxProvider:
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        folder = Path(model.target).expanduser()
-        self._requests, self._replies = folder / "requests", folder / "replies"
         try:
+            folder = Path(model.target).expanduser()
+            self._requests, self._replies = folder / "requests", folder / "replies"
             self._requests.mkdir(parents=True, exist_ok=True)
             self._replies.mkdir(exist_ok=True)
-        except OSError as error:
+        except (OSError, ValueError, RuntimeError) as error:  # a zero byte, or an unknown ~user
+            reason = getattr(error, "strerror", None) or error
             raise ConfigurationError(
-                f"the folder of model {model.name} cannot be created ({error.strerror}). Give one "
-                "that can be written."
+                f"the folder of model {model.name} cannot be created ({reason}). Give one that "
+                "can be written."
             ) from None
 
     def complete(self, request: Request) -> Reply:
         """Wait for a complete reply file and return its content."""
-        self._ask(request)
+        try:
+            self._ask(request)
+        except OSError as error:
+            raise ModelError(
+                f"the request to model {self._model.name} cannot be written ({error.strerror}). "
+                f"Create the folder {self._requests}, and free space on its disk; {GO_ON}."
+            ) from None
         answer = self._replies / f"{request.key}.json"
         deadline = time.monotonic() + self._model.options.timeout_s
         while time.monotonic() < deadline:
@@ -52,9 +59,12 @@ class MailboxProvider:
             if reply is not None:
                 return reply
             time.sleep(POLL_S)
+        what = f"no reply file {answer} was written"
+        if answer.exists():
+            what = f"the reply file {answer} did not become a complete JSON object"
         raise ModelError(
-            f"no reply file {answer} was written within {self._model.options.timeout_s:g} s: "
-            f"answer the request, or add ?timeout_s=SECONDS to the model's name; {GO_ON}."
+            f"{what} within {self._model.options.timeout_s:g} s: answer the request, or add "
+            f"?timeout_s=SECONDS to the model's name; {GO_ON}."
         )
 
     def _ask(self, request: Request) -> None:
@@ -77,19 +87,23 @@ class MailboxProvider:
 def _read(answer: Path, model: Model) -> Reply | None:
     """The reply, or None if its file is missing or not complete yet."""
     try:
-        document = json.loads(read_bytes(answer, MOST_BYTES))
+        document = json.loads(read_bytes(answer, MOST_BYTES, follow_link=False))
     except (FileNotFoundError, ValueError):
         return None
-    except (OSError, RecursionError):  # not a regular file, or an endless one
+    except (OSError, RecursionError):  # a link, no regular file, or an endless one
         document = None
     try:
         usage = Usage(**document.get("usage", {}))
         stop = document.get("stop", "end")
         if stop not in ("end", "length", "refused"):
             raise ValueError(stop)
-        return Reply(str(document["text"]), stop, usage, served_by="mailbox")
+        text = document["text"]
+        if not isinstance(text, str):
+            raise TypeError(text)
+        return Reply(text, stop, usage, served_by="mailbox")
     except (KeyError, TypeError, ValueError, AttributeError):
         raise ModelError(
             f"the reply file {answer} of model {model.name} is not usable. Write a JSON object "
-            f'with a "text", in a file of at most {MOST_BYTES >> 20} MiB; {GO_ON}.'
+            f'with a string "text", in a file of at most {MOST_BYTES >> 20} MiB that is no link; '
+            f"{GO_ON}."
         ) from None
