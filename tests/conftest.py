@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from typing import NoReturn
 
 import pytest
@@ -14,6 +15,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Tests start hundreds of Python processes, and container images often forbid them to keep bytecode:
 # each would then compile every module that it imports again, about half of what its start costs.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False  # and pytest would prepare each file of tests again in every run
 
 # How long an example takes says what else the machine does.
 settings.register_profile("untimed", deadline=None)
@@ -36,6 +38,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--raised-programs", type=int, default=5, help="random programs that are raised and run"
     )
+
+
+@pytest.hookimpl(optionalhook=True)  # of xdist
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """One process more than cores for `-n auto`, because many tests wait: for time limits that must
+    pass, for a browser, for processes that start. Under --quick no test waits, and xdist decides.
+    """
+    return None if config.getoption("--quick") else len(os.sched_getaffinity(0)) + 1
 
 
 @pytest.fixture
