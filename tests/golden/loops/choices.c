@@ -6,7 +6,7 @@ typedef int vi __attribute__((vector_size(16), aligned(4), may_alias));
 static inline vf v_splat(float x) { return x - (vf){0}; }
 
 static inline vf v_max(vf a, vf b) {
-#if defined __SSE__ && !defined __clang__
+#if defined __SSE__ && __has_builtin(__builtin_ia32_maxps)
   return __builtin_ia32_maxps(a, b);
 #else
   vi first = a > b;
@@ -15,7 +15,7 @@ static inline vf v_max(vf a, vf b) {
 }
 
 static inline vf v_min(vf a, vf b) {
-#if defined __SSE__ && !defined __clang__
+#if defined __SSE__ && __has_builtin(__builtin_ia32_minps)
   return __builtin_ia32_minps(a, b);
 #else
   vi first = a < b;

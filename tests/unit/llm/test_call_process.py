@@ -175,7 +175,20 @@ def test_claims_of_the_dead_are_taken_over(tmp_path: Path) -> None:
 
 
 def test_a_defect_says_where_it_is_but_quotes_nothing(tmp_path: Path) -> None:
-    """The model's folder turns into a file behind its back."""
+    """A folder with the name of the file in which the reply is kept for later runs."""
+    spool = tmp_path / CANARY
+    with ModelServer(Behaviour(text="yes")) as server:
+        asked = request(f"openai/m@{server.url}")
+        (spool / f"{asked.key}.reply" / "in the way").mkdir(parents=True)
+        transport = ProcessTransport(spool, QUICK)
+        found = r"unexpected \w+Error in a call .* \(\w+\.py:\d+\)"
+        with pytest.raises(InternalError, match=found) as raised:
+            transport.submit(asked).result(60)
+    assert CANARY not in str(raised.value)
+    transport.close()
+
+
+def test_a_folder_that_disappears_between_calls_is_named(tmp_path: Path) -> None:
     box = tmp_path / "box"
     transport = ProcessTransport(tmp_path / "spool", QUICK)
     first = transport.submit(request(f"mailbox:{box}?timeout_s=0.1"))
@@ -184,6 +197,6 @@ def test_a_defect_says_where_it_is_but_quotes_nothing(tmp_path: Path) -> None:
     for file in sorted(box.rglob("*"), reverse=True):
         file.unlink() if file.is_file() else file.rmdir()
     (box / "requests").write_text("in the way")
-    with pytest.raises(InternalError, match=r"unexpected \w+Error in a call .* \(\w+\.py:\d+\)"):
+    with pytest.raises(ModelError, match=f"Create the folder {box}/requests"):
         transport.submit(request(f"mailbox:{box}?timeout_s=0.1", 1)).result(60)
     transport.close()

@@ -171,7 +171,7 @@ def _extreme(name: str, lanes: int) -> str:
     }
     if lanes in calls:
         feature, call = calls[lanes]
-        test = f"#if defined {feature} && !defined __clang__"
+        test = f"#if defined {feature} && __has_builtin({call[: call.index('(')]})"
         body = f"{test}\n  return {call};\n#else\n{body}\n#endif"
     return f"static inline vf {name}(vf a, vf b) {{\n{body}\n}}"
 
