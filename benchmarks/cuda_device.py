@@ -1,14 +1,18 @@
 """All numbers of the target `cuda` that need a GPU, in one command that goes on where it stopped.
 
-    python benchmarks/cuda_device.py --project gpu-results [--budget '40 s']
+    python benchmarks/cuda_device.py --project gpu-results [--table docs/results/cuda-device.md]
 
-Run it on a machine with an NVIDIA GPU. For each of the eight KernelBench problems: a search without
-a key within the budget, then PyTorch eager and torch.compile, with TF32 off and on, beside the best
-kernel. Then one kernel is evaluated `--repeats` times in processes of their own: its latency must
-stay within 4 %. Each part is written to the project's folder when it is done; the same command
-skips it. No part begins after `--within` seconds: run it again.
+Run it on a machine with an NVIDIA GPU. In this order:
 
-Every number is measured on the GPU that the last line names. Without one it ends with one sentence.
+1. one pair of kernels is timed `--repeats` times, each time in new processes: the ratio of the
+   two must stay within 1 % and the latency within 4 %;
+2. for each of the eight KernelBench problems, a search without a key within `--budget`, then
+   PyTorch eager and torch.compile, with TF32 off and on, beside the best kernel;
+3. the same searches within `--longer`.
+
+Each result is written to the project's folder as soon as it is there, and the same command skips
+it. No part begins after `--within` seconds: run it again. Every number is measured on the GPU that
+the last line names. Without one it ends with one sentence.
 """
 
 from __future__ import annotations
@@ -20,29 +24,71 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from tilewright.core.records import Candidate, Failed
+from tilewright.core.templates import parse_template
+from tilewright.parts.languages import CUDA
+from tilewright.targets.cuda import create_target
 from tilewright.targets.cuda.device.baselines import WAYS
 from tilewright.targets.cuda.device.gpus import HOW_TO_GET, find_gpu
 from tilewright.targets.cuda.shapes import REGISTERED
 
+Outcome = TypeVar("Outcome")
 PROBLEMS = [name for name, text in REGISTERED.items() if "KernelBench" in text]
-REPEATED = "softmax-4096x4096"
+PAIR = "softmax-4096x4096"
 
 
-def parts(arguments: argparse.Namespace) -> dict[str, list[str]]:
-    """The command of each part by its name, in the order in which they are run."""
+def searches(arguments: argparse.Namespace) -> dict[str, list[str]]:
+    """The command of each search by its name, in the order in which they are run."""
     project = ["--project", str(arguments.project)]
-    found = {
-        name: ["optimize", f"cuda:{name}", "--budget", arguments.budget, "--seed", "1", *project]
+    return {
+        f"{name}, {budget}": [
+            "optimize", f"cuda:{name}", "--budget", budget, "--seed", "1", *project,
+        ]
+        for budget in dict.fromkeys((arguments.budget, arguments.longer))
         for name in arguments.workloads
-    }
-    kernel = arguments.project / "start.cu"
-    for number in range(arguments.repeats):
-        found[f"repeat-{number}"] = [
-            "evaluate", str(kernel), "--workload", f"cuda:{arguments.repeated}",
-        ]  # fmt: skip
+    }  # fmt: skip
+
+
+class Pair:
+    """The starting kernel of a workload, and the first instance of tilewright's own template."""
+
+    def __init__(self, workload: str) -> None:
+        task = create_target().open(workload, {})
+        builder, checker, self._runner = task.evaluator
+        template = parse_template(next(iter(task.templates().values())), CUDA.templates)
+        assert template is not None
+        self._artifact = _correct(builder.build(Candidate(template.instance(template.first))))
+        self._verdict = _correct(checker.check_first(self._artifact))
+
+    def timed(self) -> dict[str, float]:
+        """Nanoseconds of the instance, and its share of the time of the starting kernel."""
+        found = _correct(self._runner.measure(self._artifact, self._verdict, None))
+        return {"latency": found.latency, "ratio": found.details["percent_of_baseline"] / 100}
+
+
+def _correct(found: Outcome | Failed) -> Outcome:
+    if isinstance(found, Failed):
+        raise RuntimeError(f"the pair of kernels cannot be timed ({found.kind}): {found.log}")
     return found
+
+
+def repeat(arguments: argparse.Namespace, end: float) -> bool:
+    """Time the pair until there are enough lines in its file; False if the time is over before."""
+    file = arguments.project / f"pair-{arguments.pair}.jsonl"
+    pair = None
+    while _lines(file) < arguments.repeats:
+        if time.monotonic() > end:
+            return False
+        pair = pair or Pair(arguments.pair)
+        with file.open("a", encoding="utf-8") as lines:
+            lines.write(json.dumps(pair.timed()) + "\n")
+    return True
+
+
+def _lines(file: Path) -> int:
+    return len(file.read_text().splitlines()) if file.exists() else 0
 
 
 def run(name: str, command: Sequence[str], project: Path) -> str | None:
@@ -60,22 +106,25 @@ def run(name: str, command: Sequence[str], project: Path) -> str | None:
     return None
 
 
-def report(project: Path, workloads: Sequence[str]) -> list[str]:
-    """A line for each problem, and one for the repeats, of all parts that are done."""
-    lines = ["| workload | start | best | precision | " + " | ".join(WAYS) + " |",
+def report(arguments: argparse.Namespace) -> list[str]:
+    """A line for each search that is done, and one for the repeats of the pair."""
+    lines = ["| search | start | best | precision | " + " | ".join(WAYS) + " |",
              "|---|---|---|---|" + "---|" * len(WAYS)]  # fmt: skip
-    for name in workloads:
-        file = project / f"{name}.json"
+    for name in searches(arguments):
+        file = arguments.project / f"{name}.json"
         if file.exists():
             found = json.loads(file.read_text())
             cells = [_ms(found["baseline_latency"]), _ms(found["best_latency"]),
                      str(found["best_precision"] or "-")]  # fmt: skip
             lines.append(f"| {name} | " + " | ".join([*cells, *_beside(found)]) + " |")
-    repeats = [json.loads(file.read_text()) for file in sorted(project.glob("repeat-*.json"))]
-    times = [r["latency"] for r in repeats if r.get("latency")]
-    if len(times) > 1:
-        off = max(times) / min(times) - 1
-        lines.append(f"\n{len(times)} evaluations of one kernel: latencies within {off:.1%}.")
+    file = arguments.project / f"pair-{arguments.pair}.jsonl"
+    pairs = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    if len(pairs) > 1:
+        off = {k: max(p[k] for p in pairs) / min(p[k] for p in pairs) - 1 for k in pairs[0]}
+        lines.append(
+            f"\n{len(pairs)} times in new processes, {arguments.pair}: the ratio of a pair of "
+            f"kernels is within {off['ratio']:.1%}, and the latency within {off['latency']:.1%}."
+        )
     return lines
 
 
@@ -97,34 +146,36 @@ def main(words: Sequence[str] | None = None) -> int:
     """Do what is not done yet, and print what is."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--project", type=Path, required=True)
-    parser.add_argument("--budget", default="40 s", help="of each search")
+    parser.add_argument("--budget", default="40 s", help="of each search of the first pass")
+    parser.add_argument("--longer", default="2 min", help="of each search of the second pass")
     parser.add_argument("--within", type=float, default=600.0, help="seconds of this call")
-    parser.add_argument("--repeats", type=int, default=10)
-    parser.add_argument("--repeated", default=REPEATED, help="workload of the repeats")
+    parser.add_argument("--repeats", type=int, default=50, help="of the pair of kernels")
+    parser.add_argument("--pair", default=PAIR, help="workload of the pair of kernels")
+    parser.add_argument("--table", type=Path, help="also write the table to this file")
     parser.add_argument("workloads", nargs="*", default=PROBLEMS)
     arguments = parser.parse_args(words)
-    gpu, begun = find_gpu(), time.monotonic()
+    gpu, end = find_gpu(), time.monotonic() + arguments.within
     if gpu is None:
         print(f"no NVIDIA GPU is here: {HOW_TO_GET}.", file=sys.stderr)
         return 2
     arguments.project.mkdir(parents=True, exist_ok=True)
-    from tilewright.targets.cuda import create_target
-
-    start = create_target().open(arguments.repeated, {}).start
-    (arguments.project / "start.cu").write_text(start)
-    failed = 0
-    for name, command in parts(arguments).items():
-        if (arguments.project / f"{name}.json").exists():
+    failed, left = 0, "" if repeat(arguments, end) else f"pair-{arguments.pair}"
+    for name, command in searches(arguments).items():
+        if left or (arguments.project / f"{name}.json").exists():
             continue
-        if time.monotonic() - begun > arguments.within:
-            print(f"{name} and what follows is left: run the same command again.", file=sys.stderr)
+        if time.monotonic() > end:
+            left = name
             break
         problem = run(name, command, arguments.project)
         if problem is not None:
             failed += 1
             print(f"{name}: {problem}", file=sys.stderr)
-    print("\n".join(report(arguments.project, arguments.workloads)))
-    print(f"\nMeasured on {gpu.id}.")
+    if left:
+        print(f"{left} and what follows is left: run the same command again.", file=sys.stderr)
+    text = "\n".join([*report(arguments), f"\nMeasured on {gpu.id}."])
+    print(text)
+    if arguments.table is not None:
+        arguments.table.write_text(f"# Measurements on a GPU\n\n{text}\n", encoding="utf-8")
     return 1 if failed else 0
 
 

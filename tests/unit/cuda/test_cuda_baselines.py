@@ -95,17 +95,27 @@ def test_the_script_goes_on_where_it_stopped(
     gpu: None, script: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    words = ["--project", str(tmp_path / "found"), "--budget", "2 evaluations", "--repeats", "2",
-             "--repeated", "rowsum-8x64", "rowsum-8x64"]  # fmt: skip
+    words = ["--project", str(tmp_path / "found"), "--budget", "2 evaluations", "--longer",
+             "3 evaluations", "--repeats", "3", "--pair", "rowsum-8x64", "rowsum-8x64"]  # fmt: skip
     assert script.main([*words, "--within", "-1"]) == 0
-    assert "rowsum-8x64 and what follows is left" in capsys.readouterr().err
+    assert "pair-rowsum-8x64 and what follows is left" in capsys.readouterr().err
+    timed = iter([{"latency": 100.0, "ratio": 0.5}, {"latency": 103.0, "ratio": 0.505}] * 2)
+
+    class InterruptedPair:
+        def __init__(self, workload: str) -> None:
+            assert workload == "rowsum-8x64"
+
+        def timed(self) -> dict[str, float]:
+            return next(timed)
+
+    monkeypatch.setattr(script, "Pair", InterruptedPair)
     commands: list[list[str]] = []
 
     def ran(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
         commands.append(command)
         baselines = {"PyTorch": {"latency": 3e6}}
         told = {"baseline_latency": 4e6, "best_latency": 2e6, "best_precision": "float32",
-                "latency": 2e6 + len(commands), "baselines": baselines}  # fmt: skip
+                "baselines": baselines}  # fmt: skip
         if len(commands) == 2:
             return subprocess.CompletedProcess(command, 2, "", "a part fails")
         Path(command[-1]).write_text(json.dumps(told))
@@ -114,13 +124,16 @@ def test_the_script_goes_on_where_it_stopped(
     monkeypatch.setattr(script.subprocess, "run", ran)
     assert script.main(words) == 1
     said = capsys.readouterr()
-    assert "repeat-0: a part fails" in said.err
+    assert "rowsum-8x64, 3 evaluations: a part fails" in said.err
     assert (
-        "| rowsum-8x64 | 4.000 ms | 2.000 ms | float32 | 3.000 ms (1.50x) | - | - | - |" in said.out
+        "| rowsum-8x64, 2 evaluations | 4.000 ms | 2.000 ms | float32 | 3.000 ms (1.50x) | - | - "
+        in said.out
     )
-    assert script.main(words) == 0
-    assert [c[3] for c in commands] == ["optimize", "evaluate", "evaluate", "evaluate"]
-    assert "2 evaluations of one kernel: latencies within 0.0%." in capsys.readouterr().out
+    assert script.main([*words, "--table", str(tmp_path / "table.md")]) == 0
+    assert [c[3] for c in commands] == ["optimize"] * 3
+    lines = (tmp_path / "found" / "pair-rowsum-8x64.jsonl").read_text().splitlines()
+    assert len(lines) == 3
+    assert "is within 1.0%, and the latency within 3.0%." in (tmp_path / "table.md").read_text()
 
 
 def test_without_a_gpu_it_is_one_sentence(
