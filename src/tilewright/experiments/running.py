@@ -27,6 +27,8 @@ from tilewright.search.events import Called, Evaluated, Event, RunStarted
 from tilewright.tuning.json_lines import append, read_lines
 
 POINTS = "points.jsonl"
+_AMOUNTS = ("trial", "calls", "usd", "seconds")
+"""The fields of a line of this file that are numbers."""
 OnCell = Callable[[Cell, "CellResult", int, int], None]
 """Called with each finished cell, its number and the total number."""
 
@@ -219,6 +221,3 @@ class _Points:
                 "load": round(os.getloadavg()[0], 2),
             }
             append(self._folder / POINTS, [line])
-
-
-_AMOUNTS = ("trial", "calls", "usd", "seconds")

@@ -60,13 +60,13 @@ def examined(evaluation: NativeEvaluation, source: str) -> Examined:
         try:
             sites = sites_on_data(listing)
         except TooLargeError:
-            return Examined(failed=_unexamined("it has more code than can be examined."))
+            return Examined(failed=unexamined("it has more code than can be examined."))
         jumps = tuple(site for site in sites if site.is_jump)
         if not sites or jumps:
             return Examined(jumps)
         if len(sites) > MOST_SITES:
             many = f"{len(sites)} conditions depend on input values, more than {MOST_SITES}."
-            return Examined(failed=_unexamined(many))
+            return Examined(failed=unexamined(many))
         recording = recorder.recording(listing, sites, len(evaluation.workload.arguments))
         binary = assembled(evaluation.toolchain, recording, limit_s)
     if isinstance(binary, Failed):
@@ -106,13 +106,9 @@ def _called(
     return Examined(tuple(untested), calls=calls)
 
 
-def _unexamined(why: str) -> Failed:
-    return Failed("check", "untested_condition", why)
-
-
 def failure_of(found: Examined, language: KernelLanguage) -> Failed:
     """Why a kernel is refused in whose examination something was found."""
-    if found.failed is not None and found.failed.kind == "wrong_result":
+    if found.failed is not None and found.failed.kind in ("wrong_result", "untested_condition"):
         return found.failed
     if found.failed is not None:
         return unexamined(found.failed.log, found.failed.line)

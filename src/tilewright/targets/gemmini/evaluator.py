@@ -19,13 +19,14 @@ from tilewright.core.roles import NOTHING_CHECKED
 from tilewright.parts.cases import Cases
 from tilewright.parts.debug_lines import source_line
 from tilewright.parts.languages import C
-from tilewright.targets.gemmini.examination import MOST_CALLS, Examination
+from tilewright.targets.gemmini.examination import Examination
 from tilewright.targets.gemmini.instance import Instance
 from tilewright.targets.gemmini.kernel_types import check_types
 from tilewright.targets.gemmini.loop_commands import loop_command
 from tilewright.targets.gemmini.phases import few_phases
 from tilewright.targets.gemmini.settings import LATENCY, EvaluationSettings
 from tilewright.targets.gemmini.simulator import (
+    MOST_CALLS,
     Simulator,
     cycles_by_cause,
     measurements,

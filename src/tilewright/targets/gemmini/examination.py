@@ -19,10 +19,7 @@ from tilewright.parts.machine_code.post_dominance import TooLargeError
 from tilewright.parts.machine_code.riscv import read_elf
 from tilewright.parts.untested_conditions import MORE_TURNS, Untested, refusal, unexamined
 from tilewright.targets.gemmini.code import COMMANDS
-from tilewright.targets.gemmini.simulator import Simulator
-
-MOST_CALLS = 16
-"""Maximum number of calls of one simulation, whose outputs are all kept until it ends."""
+from tilewright.targets.gemmini.simulator import MOST_CALLS, Simulator
 
 
 @dataclass(slots=True)

@@ -36,6 +36,8 @@ NUMBERS = frozenset({"l2_hit", "l2_miss", "mispredictions", "product_rows"})
 mispredictions.
 """
 
+MOST_CALLS = 16
+"""Maximum number of calls of one simulation, whose outputs are all kept until it ends."""
 RULES_S = 5.0
 """Maximum number of seconds of a run that only looks for broken rules."""
 UNORDERED = frozenset({"unordered_dram_read", "unordered_dram_write"})

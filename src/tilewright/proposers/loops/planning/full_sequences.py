@@ -127,13 +127,7 @@ class Whole:
 
     def rolled(self, kernel: Kernel, steps: Steps) -> Kernel:
         """Converts manually unrolled loops to plain loops, to which other rewrites apply."""
-        while "roll" in self._offered:
-            found = next(steps_of(kernel, "roll", self._lanes), None)
-            if found is None:
-                break
-            steps.append((found[0], kernel))
-            kernel = found[1]
-        return kernel
+        return self._repeated("roll", kernel, steps)
 
     def prepared(self, kernel: Kernel, steps: Steps) -> Kernel:
         """Splits loops, and then computes what outer loops do not change once."""
@@ -142,18 +136,26 @@ class Whole:
     def split(self, kernel: Kernel, steps: Steps) -> Kernel:
         """Splits loops where their conditions change, so that the largest part has no
         conditions."""
-        while "split" in self._offered and len(loops(kernel)) <= _MOST_SPLIT:
-            found = next(steps_of(kernel, "split", self._lanes), None)
-            if found is None:
-                break
-            steps.append((found[0], kernel))
-            kernel = found[1]
-        return kernel
+        return self._repeated("split", kernel, steps, most_loops=_MOST_SPLIT)
 
     def tabulated(self, kernel: Kernel, steps: Steps) -> Kernel:
         """Computes what outer loops do not change once, into arrays."""
-        for _ in range(_MOST_TABULATED if "tabulate" in self._offered else 0):
-            found = next(steps_of(kernel, "tabulate", self._lanes), None)
+        return self._repeated("tabulate", kernel, steps, most=_MOST_TABULATED)
+
+    def _repeated(
+        self,
+        technique: str,
+        kernel: Kernel,
+        steps: Steps,
+        *,
+        most: float = math.inf,
+        most_loops: float = math.inf,
+    ) -> Kernel:
+        """Carries out the first step of a technique again and again, at most `most` times and while
+        the kernel has at most `most_loops` loops."""
+        end = len(steps) + most
+        while technique in self._offered and len(steps) < end and len(loops(kernel)) <= most_loops:
+            found = next(steps_of(kernel, technique, self._lanes), None)
             if found is None:
                 break
             steps.append((found[0], kernel))

@@ -34,6 +34,7 @@ from tilewright.proposers.loops.analysis.changes import (
     changed_by,
     fresh,
     names_in,
+    touched_by,
     visible_types,
 )
 from tilewright.proposers.loops.analysis.independence import linear
@@ -83,7 +84,7 @@ def tabulate(kernel: Kernel, number: int) -> Kernel:
     for outer in path[:-1]:
         values = _Values(kernel, number, outer)
         if values.names or values.parts:
-            return _with_tables(kernel, loop, outer, values)
+            return _with_tables(kernel, number, outer, values)
     raise NotApplicableError("no loop around it computes the same values again and again")
 
 
@@ -107,10 +108,7 @@ class _Values:
         self._loop = loops(kernel)[number]
         self._changing = changed_by(outer) - {self._loop.variable}
         inside = list(statements(outer.body))
-        self._written = {
-            *(s.target_name for s in inside if isinstance(s, Assign)),
-            *(s.name for s in inside if isinstance(s, Declare)),
-        }
+        self._written = touched_by(outer.body)
         self.types: dict[str, Type] = {
             **array_types(kernel), **visible_types(kernel, number), self._loop.variable: "int"
         }  # fmt: skip
@@ -220,7 +218,8 @@ def _target(statement: Statement) -> str:
     return statement.target_name if isinstance(statement, Assign) else ""
 
 
-def _with_tables(kernel: Kernel, loop: For, outer: For, values: _Values) -> Kernel:
+def _with_tables(kernel: Kernel, number: int, outer: For, values: _Values) -> Kernel:
+    loop = loops(kernel)[number]
     taken = names_in(kernel)
     tables: list[_Table] = []
     for value in [*(Var(n) for n in values.names), *values.parts]:
@@ -257,18 +256,10 @@ def _with_tables(kernel: Kernel, loop: For, outer: For, values: _Values) -> Kern
     )
     new: list[Statement] = [Declare(t.type, t.name, (loop.trips,)) for t in tables]
     new.append(For(loop.variable, 0, loop.trips, 1, of_tables))
-    new.append(_with(outer, loop, main))
-    number = next(n for n, other in enumerate(loops(kernel)) if other is outer)
-    return with_loop(kernel, number, tuple(new))
-
-
-def _with(outer: For, old: For, new: For) -> For:
-    """A loop in which another one stands for one of its inner loops."""
-    if outer is old:
-        return new
-    return replace(
-        outer, body=tuple(_with(s, old, new) if isinstance(s, For) else s for s in outer.body)
-    )
+    of_outer = next(n for n, other in enumerate(loops(kernel)) if other is outer)
+    kernel = with_loop(kernel, number, (main,))
+    new.append(loops(kernel)[of_outer])  # outer loops have smaller numbers, which do not change
+    return with_loop(kernel, of_outer, tuple(new))
 
 
 def _of_unit_steps(statement: Statement, loop: For) -> Statement:

@@ -82,7 +82,7 @@ void Conditions::close(std::size_t size) {
     const Open last = open_.back();
     open_.pop_back();
     hidden_ = last.hidden;
-    // What was written behind a boundary belongs to the decision around it.
+    // What was written since a boundary belongs to the enclosing decision.
     const bool joins_outer = last.is_boundary && !open_.empty();
     meaning_[last.label] = joins_outer ? open_.back().label : kData;
   }
@@ -174,7 +174,9 @@ void Conditions::jump(const Instruction& in, const Execution& execution) {
   }
   if (in.rd != 0) {
     x_[in.rd] = label_of_result(false);
-    if (in.rd == kReturnRegister && returns_.size() < kMostCalls) returns_.push_back(execution.pc + in.length);
+    if (in.rd == kReturnRegister && returns_.size() < kMostCalls) {
+      returns_.push_back(execution.pc + in.length);
+    }
   }
   // Other ways may lead to the same code with other values.
   if ((is_indirect || in.rd != 0) && !open_.empty()) {

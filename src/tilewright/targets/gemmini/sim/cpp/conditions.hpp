@@ -4,7 +4,7 @@
 // Each register, and each byte of memory that is no argument, has a label. The label of a value is
 // `kData` if the value was computed from an argument, or from memory that the accelerator wrote.
 //
-// A branch on data also decides what the code behind it does: it begins a decision, which ends where
+// A branch on data also decides what the code after it does: it begins a decision, which ends where
 // both of its ways meet again, or when its function returns. What is written while decisions are
 // open is labelled with the innermost one, and becomes data when this decision ends: on the other
 // way, another value might have been written. Until then, the value only depends on the way that
