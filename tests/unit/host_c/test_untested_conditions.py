@@ -94,6 +94,14 @@ def names(*code: str) -> list[str]:
         (("call omp_get_thread_num@PLT", "testl %eax, %eax", "je .L1", ".L1:", "ret"), []),
         (("movq (%rdi), %rax", "jmp *%rax"), ["jmp"]),
         (("movq (%rdi), %rax", "call *%rax", "ret"), ["call"]),
+        # products and quotients, whose results are in registers a and d or in named ones
+        (("movl (%rdi), %eax", "mulss %xmm1, %xmm0", "testl %eax, %eax", "je .L1", ".L1:"), ["je"]),
+        (("movl (%rdi), %edx", "divps %xmm1, %xmm0", "testl %edx, %edx", "je .L1", ".L1:"), ["je"]),
+        (("movl (%rdi), %eax", "divl -8(%rbp)", "testl %edx, %edx", "je .L1", ".L1:"), ["je"]),
+        (("movl (%rdi), %eax", "imull %ecx, %esi", "testl %eax, %eax", "je .L1", ".L1:"), ["je"]),
+        (("movl (%rdi), %ecx", "mull %ecx", "testl %edx, %edx", "je .L1", ".L1:"), ["je"]),
+        (("movl $3, %eax", "mull %ebx", "testl %edx, %edx", "je .L1", ".L1:"), []),
+        (("mulxq (%rdi), %rsi, %rcx", "testq %rsi, %rsi", "je .L1", ".L1:"), ["je"]),
         # a static variable that counts calls, and one that holds data
         (("movl n(%rip), %eax", "cmpl $3, %eax", "je .L1", ".L1:", "ret"), []),
         (

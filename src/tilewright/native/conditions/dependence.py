@@ -22,6 +22,7 @@ from tilewright.native.conditions.effects import (
     in_memory,
     is_branch,
     is_constant,
+    is_in_a_and_d,
     keeps_its_target,
     only_compares,
     reads_flags,
@@ -211,8 +212,8 @@ class _Analysis:
         if from_status(one) or (reads_flags(one) and FLAGS in state):
             return True
         named = [r for operand in (*sources, target) for r in registers(operand)]
-        if one.name.startswith(("mul", "div", "idiv")) or one.name in ("imull", "imulq"):
-            named += ["a", "d"] * (len(one.operands) == 1)
+        if is_in_a_and_d(one):
+            named += ["a", "d"]
         if _LEA.match(one.name):
             return any(r in state for r in registers(sources[0]))
         read = [r for operand in sources for r in registers(operand)]
@@ -247,6 +248,8 @@ class _Analysis:
             _put(state, registers(target), data=False)
         elif one.name.startswith("push"):
             return
+        elif is_in_a_and_d(one):  # its operand is only read
+            _put(state, ["a", "d"], data=data)
         elif in_memory(target):
             slot, named = _SLOT.fullmatch(target), _NAMED.fullmatch(target)
             if named:
@@ -260,10 +263,8 @@ class _Analysis:
                 self._into_arrays(known)
         else:
             _put(state, registers(target)[:1], data=data)
-            if one.name.startswith(("mul", "div", "idiv")) or (
-                one.name in ("imull", "imulq") and len(one.operands) == 1
-            ):
-                _put(state, ["a", "d"], data=data)
+            if one.name.startswith("mulx"):
+                _put(state, registers(one.operands[1]), data=data)
         if one.name.startswith("xchg"):
             _put(state, registers(one.operands[0])[:1], data=True)
 

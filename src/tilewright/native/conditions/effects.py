@@ -39,6 +39,7 @@ _OVERWRITES = re.compile(
     r"|sqrt[sp][sd]|pshuf.*|pmovmskb|v(?!fm|fnm|pdp|pternlog|perm[it]2).*|k(?!mov)\w+|andn[lq]?"
     r"|bls\w+|rorx\w*|s[ah][rl]x\w*|bzhi\w*|bextr\w*|pdep\w*|pext\w*|mulx\w*)$"
 )
+_IN_A_AND_D = re.compile(r"^i?(?:mul|div)[bwlq]?$")
 _SAME_GIVES_CONSTANT = re.compile(
     r"^(?:xor[bwlq]?|sub[bwlq]?|v?p?xor[dq]?|v?xorp[sd]|v?psub[bwdq]|v?pcmpeq[bwdq]|kx(?:n?or)[bwdq]"
     r"|v?pandn[dq]?|v?andnp[sd])$"
@@ -97,6 +98,11 @@ def from_status(one: Instruction) -> bool:
     floating-point numbers sets, for instance because its result is not exact.
     """
     return bool(_FROM_STATUS.match(one.name))
+
+
+def is_in_a_and_d(one: Instruction) -> bool:
+    """Whether the result of a product or quotient of whole numbers is in registers a and d."""
+    return len(one.operands) == 1 and bool(_IN_A_AND_D.match(one.name))
 
 
 def is_branch(one: Instruction) -> bool:
