@@ -194,8 +194,11 @@ class Connection:
         for key, known in status.items():
             if answers.get(key) is None:
                 self._arrived.put(Lost(key, died=known == "error"))
+                continue
+            worker = next(iter(holders.get(key, ())), "")
+            if self._identify and not worker:  # it has left, so nobody knows whose answer this is
+                self._arrived.put(Lost(key, died=False))
             else:
-                worker = next(iter(holders.get(key, ())), "")
                 self._arrived.put(Answered(key, answers[key], worker))
 
 

@@ -128,9 +128,13 @@ class Hosts:
         return self._repeats and bool({w.host for w in self.fitting()} - set(heard_on))
 
     def of_worker(self, address: str) -> str:
-        """The host of a worker, from the information of the scheduler."""
+        """The host of a worker, or "" if `address` is "".
+
+        A worker that has just connected is not listed yet. Its host is then part of its address,
+        so it cannot pass for another host.
+        """
         self._look()
-        return self._host_of.get(address, "")
+        return self._host_of.get(address) or _host_in(address)
 
     def leave_out(self, host: str, why: str) -> None:
         """Exclude a host from the run."""
@@ -178,3 +182,8 @@ class Hosts:
     def _offering(self) -> list[WorkerInfo]:
         self._look()
         return self._offer
+
+
+def _host_in(address: str) -> str:
+    """The host of an address such as "tls://10.0.0.2:4321", in the form that the scheduler uses."""
+    return address.partition("://")[2].rpartition(":")[0].strip("[]")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -61,6 +61,7 @@ class Machines:
 
     def __init__(self, behaviours: Mapping[str, Behaviour], takes_s: float = 1.0) -> None:
         self.behaviours = dict(behaviours)
+        self.new: Collection[str] = ()  # hosts whose workers answer under unlisted addresses
         self.takes_s = takes_s
         self.asked: list[tuple[str, str]] = []
         self.sizes: list[int] = []
@@ -100,7 +101,8 @@ class Machines:
             if answer is None:
                 answer = [READY, *outcomes]
             data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-            self._arrived.append(Answered(keys[-1], data, f"tcp://{host}:1"))
+            port = 2 if host in self.new else 1
+            self._arrived.append(Answered(keys[-1], data, f"tcp://{host}:{port}"))
         return keys
 
     def receive(self, timeout_s: float) -> list[Answered | Lost]:
@@ -151,6 +153,18 @@ def test_of_three_hosts_two_outvote_a_forger() -> None:
     assert evaluated(machines) == EXPECTED
     asked_last = {host for host, source in machines.asked if source == "8"}
     assert "b" not in asked_last  # it was left out when it was found out
+
+
+def test_a_host_that_connects_again_and_again_is_one_host() -> None:
+    """Under an address that is not listed yet, it counted as a further host, so it outvoted others
+    with two equal answers, and could not be left out.
+    """
+    forged = measured(0.5)
+    for lie in (forged, b"garbage"):
+        machines = Machines({"a": right, "b": right, "evil": lambda *_, lie=lie: lie})
+        machines.new = {"evil"}
+        assert evaluated(machines) == EXPECTED
+        assert sum(host == "evil" for host, _ in machines.asked) < len(EXPECTED)
 
 
 def test_two_that_disagree_end_the_run() -> None:
