@@ -274,6 +274,74 @@ KERNELS |= {
         "return np.maximum.accumulate(x, axis=1)",
     ),
 }  # fmt: skip
+KERNELS |= {
+    "mlp_blocked_vla": (
+        "[x in 112 224] [w in 224 160] [b in 160] [y out 112 160]", 112 * 224 * 160,
+        f"z = x @ w + b\n    return {_TANH}",
+    ),
+    "dot_mixed_unroll4": (
+        "[a in 72 768 int8] [b in 88 768 uint8] [c out 72 88 int32]", 72 * 88 * 768,
+        "return a.astype(np.int32) @ b.astype(np.int32).T",
+    ),
+    "hist_private": (
+        "[data in 131072 uint8] [hist out 256 uint32]", 131072,
+        "return np.bincount(data, minlength=256).astype(np.uint32)",
+    ),
+    "scan_exclusive_walk": (
+        "[src in 98304] [out out 98304]", 98304,
+        "s = np.cumsum(src)\n    return np.concatenate([0 * s[:1], s[:-1]])",
+    ),
+    "stencil7_3d": (
+        "[u in 96 96 96] [v out 96 96 96]", 8 * 94**3,
+        "v = u + 0\n    c, n, s = slice(1, -1), slice(None, -2), slice(2, None)\n"
+        "    near = u[n, c, c] + u[s, c, c] + u[c, n, c] + u[c, s, c] + u[c, c, n] + u[c, c, s]\n"
+        "    v[c, c, c] = 0.4 * u[c, c, c] + 0.1 * near\n    return v",
+    ),
+    "attention_scores": (
+        "[q in 192 64] [k in 192 64] [v in 192 64] [o out 192 64]", 2 * 192 * 192 * 64,
+        "p = 0.125 * (q @ k.T)\n    e = np.exp(p - p.max(axis=1, keepdims=True))\n"
+        "    return e @ v / e.sum(axis=1, keepdims=True)",
+    ),
+    "blur_separable": (
+        "[src in 270 480 uint8] [dst out 270 480 uint8]", 10 * 270 * 480,
+        "p = np.pad(src.astype(np.int32), 2, mode='edge')\n    t = [1, 4, 6, 4, 1]\n"
+        "    q = sum(t[i] * p[:, i : i + 480] for i in range(5))\n"
+        "    return ((sum(t[i] * q[i : i + 270] for i in range(5)) + 128) >> 8).astype(np.uint8)",
+    ),
+    "depthwise_nhwc": (
+        "[src in 34 34 96] [filter in 3 3 96] [bias in 96] [out out 32 32 96]", 9 * 32 * 32 * 96,
+        "s = bias + sum(src[i : i + 32, j : j + 32] * filter[i, j]"
+        " for i in range(3) for j in range(3))\n    return np.minimum(np.maximum(s, 0), 6)",
+    ),
+    "logsumexp_cols": (
+        "[x in 384 320] [lse out 320]", 3 * 384 * 320,
+        "m = x.max(axis=0)\n    return m + np.log(np.exp(x - m).sum(axis=0))",
+    ),
+    "cosine_pairs": (
+        "[a in 256 640] [b in 256 640] [sim out 256]", 3 * 256 * 640,
+        "a, b = a.astype(np.float64), b.astype(np.float64)\n"
+        "    n = lambda v: np.sqrt((v * v).sum(axis=1))\n"
+        "    return ((a * b).sum(axis=1) / (n(a) * n(b) + 1e-9)).astype(np.float32)",
+    ),
+    "kahan_rows": ("[x in 192 1024] [total out 192]", 4 * 192 * 1024, "return x.sum(axis=1)"),
+    "requant_switch": (
+        "[a in 32768 int8] [w in 49152 int8] [bias in 96 int32] [out out 6144 int8]", 64 * 96 * 512,
+        "s = a.reshape(64, 512).astype(np.int32) @ w.reshape(512, 96).astype(np.int32) + bias\n"
+        "    return np.clip((s * 5 + 2048) >> 12, -64, 63).astype(np.int8).reshape(-1)",
+    ),
+    "gemm_tiles_double": (
+        "[a in 192 192 float64] [b in 192 192 float64] [c out 192 192 float64]", 192**3,
+        "return a @ b",
+    ),
+    "gelu_chunks": (
+        "[src in 81920] [dst out 81920]", 81920, "return src / (1 + np.exp(-1.702 * src))",
+    ),
+    "conv1d_taps": (
+        "[x in 65536 int16] [h in 16 int16] [y out 65521 int32]", 16 * 65521,
+        "s = np.convolve(x.astype(np.int64), h.astype(np.int64), 'valid')\n"
+        "    return (s >> 8).astype(np.int32)",
+    ),
+}  # fmt: skip
 """Arguments, useful operations and reference of each."""
 
 

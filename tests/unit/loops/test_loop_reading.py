@@ -169,6 +169,21 @@ def test_kernels_of_many_styles_are_read(file: Path) -> None:
         ("switch (7) { case 1: X[0] = 1.0f; break; default: X[3] = 1.0f; }", "X[3] = 1.0f;"),
         ("bool b = X[0]; X[1] = b ? 1.0f : 2.0f;", "_Bool b = X[0]; X[1] = b ? 1.0f : 2.0f;"),
         ("X[0] = lrintf(X[1]);", "X[0] = (int64_t)rintf(X[1]);"),
+        ("float s = 0; for (int i = 0; i < 8; i++) s += (X[i] = 2.0f * X[i]);",
+         "float s = 0; for (int i = 0; i < 8; i++) { X[i] = 2.0f * X[i]; s = s + X[i]; }"),
+        ("float s = 0; if ((s += X[0]) > 1.0f) X[1] = s;",
+         "float s = 0; s = s + X[0]; X[1] = s > 1.0f ? s : X[1];"),
+        ("int n; float z[4], *p; p = (z); X[n = 3] = *p; X[n] = 1.0f;",
+         "float z[4]; X[3] = z[0]; X[3] = 1.0f;"),
+        ("float z[8], *p = z, *q = X; for (int i = 0; i < 4; i++) *q++ = *p++ += X[8 + i];",
+         "float z[8]; for (int i = 0; i < 4; i++) { z[i] = z[i] + X[8 + i]; X[i] = z[i]; }"),
+        ("int i = 0; for (;;) { if (i == 8) return; X[i++] = 0.0f; }",
+         "for (int i = 0; i < 8; i++) { X[i] = 0.0f; }"),
+        ("if (X[0] > 1.0f) return; X[1] = 2.0f;",
+         "X[1] = X[0] > 1.0f == 0 ? 2.0f : X[1];"),
+        ("if (X[0] > 1.0f) { X[1] = 1.0f; return; } else X[2] = 1.0f; X[3] = 1.0f;",
+         "int holds = X[0] > 1.0f; X[1] = holds ? 1.0f : X[1]; "
+         "X[2] = holds == 0 ? 1.0f : X[2]; X[3] = holds == 0 ? 1.0f : X[3];"),
         ("float t[2][4]; float *p = &t[0][0]; for (int i = 0; i < 2; i++) "
          "for (int j = 0; j < 4; j++) p[i * 4 + j] = X[p[5] > 0.0f];",
          "float t[2][4]; for (int i = 0; i < 2; i++) { for (int j = 0; j < 4; j++) "
@@ -232,6 +247,17 @@ def test_functions_return_values_where_pointers_to_variables_say() -> None:
     assert body_of(source) == (
         "float s; int at; s = 0.0f; for (int i = 0; i < 4; i++) { float by = X[i]; s = s + by; } "
         "at = 3; X[5] = s; X[at] = 0.0f;"
+    )
+
+
+def test_functions_may_return_from_an_endless_loop() -> None:
+    source = (
+        "static float sum(const float *p, int n) {\n  float s = 0.0f;\n"
+        "  #pragma GCC unroll 4\n  while (1) { s += *p++; if (--n == 0) return s; }\n}\n"
+        "void kernel(float *X) { X[9] = sum(X, 8); }"
+    )
+    assert body_of(source) == (
+        "float s = 0.0f; for (int n = 0; n < 8; n++) { s = s + X[n]; } X[9] = s;"
     )
 
 
@@ -423,6 +449,11 @@ def test_limits_of_the_standard_headers_are_read_where_they_are_included() -> No
         ("KERNEL {\n  int i = 0;\n  for (;;) { if (i != 8) break; X[i++] = 0; }\n}", 3, "one val"),
         ("KERNEL {\n  int n = X[0] > 0;\n  X[1] = X[0] > 1 && ++n > 1;\n}", 3, "changes a var"),
         ("KERNEL {\n  int n = X[0] > 0;\n  X[1] = n++;\n}", 3, "changes a var"),
+        ("KERNEL {\n  float t = 0;\n  X[1] = X[0] > 1 && (t = X[2]) > 1;\n}", 3, "under a cond"),
+        ("KERNEL {\n  for (int j = 0; j < 2; j++)\n"
+         "    for (int i = 0;; i++) { if (i == 4) return; X[i] = 0; }\n}", 3, "ends this loop"),
+        ("KERNEL {\n  if (X[0] > 0) { if (X[1] > 0) return; X[2] = 1; }\n  X[3] = 1;\n}", 2,
+         "leaves this function"),
         ("KERNEL {\n  float (*r)[4] = (float (*)[3])X;\n}", 2, "like"),
     ],
 )  # fmt: skip

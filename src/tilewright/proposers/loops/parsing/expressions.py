@@ -128,6 +128,8 @@ class Expressions:
             return self._updated(node)
         if kind == "call_expression":
             return self.call(node)
+        if kind == "assignment_expression":
+            return self.assigned(node)
         raise UnsupportedError(node, f"the expression {text_of(node)!r} is not supported")
 
     def constant(self, node: Node) -> int:
@@ -162,6 +164,9 @@ class Expressions:
         if node.type == "update_expression":
             found = self.place(field_of(node, "argument"))
             return self._moved_on(node, found)
+        if node.type == "assignment_expression":
+            self.assignment(node)
+            return self.place(field_of(node, "left"))
         if node.type == "cast_expression":
             declared = field_of(field_of(node, "type"), "type")
             record = self.records.get(type_name(declared))
@@ -474,6 +479,14 @@ class Expressions:
 
     def call(self, node: Node) -> Value:
         """The value of a call."""
+        raise NotImplementedError
+
+    def assignment(self, node: Node) -> Value | None:
+        """Make an assignment."""
+        raise NotImplementedError
+
+    def assigned(self, node: Node) -> Value:
+        """The value of an assignment inside an expression."""
         raise NotImplementedError
 
     def argument(self, node: Node) -> Expr:

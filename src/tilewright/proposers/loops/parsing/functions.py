@@ -32,6 +32,7 @@ from tilewright.proposers.loops.ir import (
     expressions,
 )
 from tilewright.proposers.loops.parsing.arithmetic import converted, printed
+from tilewright.proposers.loops.parsing.heads import return_of
 from tilewright.proposers.loops.parsing.loops import Loops
 from tilewright.proposers.loops.parsing.records import type_name
 from tilewright.proposers.loops.parsing.scope import (
@@ -69,7 +70,7 @@ class Functions(Loops):
         function = self.functions[text_of(field_of(node, "function"))]
         declared = field_of(function, "type")
         kind = None if text_of(declared) == "void" else named_type(declared)
-        return self._inlined(node, lambda block: self._returned(block, kind))
+        return self._inlined(node, lambda block: self.returned(block, kind))
 
     def fields(self, node: Node, record: Record) -> list[Value]:
         """The values of the fields of a structure, which a function may return."""
@@ -200,27 +201,52 @@ class Functions(Loops):
         with self._under(test):
             return read()
 
-    def _returned(self, nodes: Sequence[Node], kind: Type | None) -> Value | None:
+    def returned(self, nodes: Sequence[Node], kind: Type | None) -> Value | None:
         """The value that statements return, converted to a type, after the statements before were
         read."""
+        nodes = self.without_hints(nodes)
         for place, node in enumerate(nodes):
             if node.type == "return_statement":
                 if not node.named_children or kind is None:
                     return None
                 return converted(node, self.value(node.named_children[0]), kind)
+            if (end := return_of(node)) is not None:
+                self._done += self.loop(node)
+                return self.returned([end], kind)
+            if node.type == "if_statement" and returns(node) and kind is None:
+                self._left_by_return(node, nodes[place + 1 :])
+                return None
             if node.type == "if_statement" and returns(node):
                 return self._chosen_by_returns(node, nodes[place + 1 :], kind)
             if node.type == "switch_statement" and returns(node):
-                return self._returned([*self.case_of(node), *nodes[place + 1 :]], kind)
+                return self.returned([*self.case_of(node), *nodes[place + 1 :]], kind)
             self.statement(node)
         return None
+
+    def _left_by_return(self, node: Node, rest: Sequence[Node]) -> None:
+        """if (condition) return; in a function that returns nothing."""
+        other = otherwise(node)
+        branches = [inside(field_of(node, "consequence")), inside(other) if other else []]
+        ends = [bool(b) and b[-1].type == "return_statement" for b in branches]
+        first, second = (
+            branch[:-1] if end else [*branch, *rest]
+            for branch, end in zip(branches, ends, strict=True)
+        )
+        if any(returns(n) for n in (*first, *second)):
+            what = "a `return` in an inner statement leaves this function"
+            raise UnsupportedError(node, what)
+        self._if(node, first, second)
+
+    def without_hints(self, nodes: Sequence[Node]) -> list[Node]:
+        """The statements of a block without comments and promises to the compiler."""
+        raise NotImplementedError
 
     def _chosen_by_returns(self, node: Node, rest: Sequence[Node], kind: Type | None) -> Value:
         """if (condition) return value; return other;"""
         condition, other = self.value(condition_of(node)), otherwise(node)
 
         def returned(statements: Sequence[Node]) -> Value:
-            found = self._returned(statements, kind)
+            found = self.returned(statements, kind)
             if found is None:
                 what = "a function that returns only under a condition is not supported"
                 raise UnsupportedError(node, what)

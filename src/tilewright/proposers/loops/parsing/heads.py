@@ -90,13 +90,31 @@ def _left_by_break(node: Node, body: list[Node], update: tuple[Node, ...]) -> He
     raise UnsupportedError(node, what)
 
 
+def return_of(node: Node) -> Node | None:
+    """The `return` of an endless loop whose first or last statement is `if (condition) return;`."""
+    if node.type not in ("for_statement", "while_statement", "do_statement"):
+        return None
+    condition = node.child_by_field_name("condition")
+    if condition is not None and text_of(_bare(condition)) not in ("1", "true"):
+        return None
+    body = field_of(node, "body")
+    inner = body.named_children if body.type == "compound_statement" else [body]
+    inner = [n for n in inner if n.type not in ("comment", ";")]
+    for end in (inner[0], inner[-1]) if inner else ():
+        if _break_of(end) is not None:
+            return next((n for n in descendants(end) if n.type == "return_statement"), None)
+    return None
+
+
 def _break_of(node: Node) -> Node | None:
-    """The condition of a statement that does nothing but end the loop."""
+    """The condition of a statement that does nothing but end the loop, or return from the
+    function."""
     if node.type != "if_statement" or node.child_by_field_name("alternative") is not None:
         return None
     inner = field_of(node, "consequence")
     inner = inner.named_children[0] if inner.type == "compound_statement" else inner
-    return field_of(node, "condition") if inner.type == "break_statement" else None
+    leaves = inner.type in ("break_statement", "return_statement")
+    return field_of(node, "condition") if leaves else None
 
 
 def test_of(head: Head, changing: frozenset[str]) -> Test:

@@ -168,8 +168,9 @@ class _Reader(Memory):
             raise UnsupportedError(root, "there is no function named kernel")
         self.scope = Scope(self.constants)
         parameters = tuple(self._parameters(found))
-        body = self.block(field_of(found, "body").named_children)
-        body = (*self.tables, *body)
+        with self._inner(), self._collected() as read:
+            self.returned(field_of(found, "body").named_children, None)
+        body = (*self.tables, *read)
         scratch = (*self.constant_arrays, *self._scratch)
         kernel = Kernel(parameters, body, lanes, tuple(head), registers, scratch=scratch)
         for node, loop in self._shared:
@@ -191,18 +192,32 @@ class _Reader(Memory):
             if bundle.record is not None:
                 self.records[name] = bundle.record
 
-    def statements(self, nodes: Sequence[Node]) -> None:
-        """Reads the statements of a block. A pragma applies to the next loop."""
+    def without_hints(self, nodes: Sequence[Node]) -> list[Node]:
+        """The statements of a block without comments and promises to the compiler."""
         plain: list[Node] = []
         for node in nodes:
+            if node.type in ("comment", ";"):
+                continue
             if node.type == "preproc_call":
                 hint = " ".join(text_of(node).split()).removeprefix("#pragma ")
                 if hint.startswith(_HINTS):
                     continue
             plain.append(node)
-        super().statements(plain)
+        return plain
+
+    def statements(self, nodes: Sequence[Node]) -> None:
+        """Reads the statements of a block. A pragma applies to the next loop."""
+        super().statements(self.without_hints(nodes))
         if self._pragma is not None:
             raise UnsupportedError(self._pragma, "no loop follows")
+
+    def returned(self, nodes: Sequence[Node], kind: Type | None) -> Value | None:
+        """The value that the statements of a function return. A pragma applies to the next
+        loop."""
+        found = super().returned(nodes, kind)
+        if self._pragma is not None:
+            raise UnsupportedError(self._pragma, "no loop follows")
+        return found
 
     def statement(self, node: Node) -> None:
         """One statement. Raises `UnsupportedError`."""

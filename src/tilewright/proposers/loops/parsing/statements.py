@@ -17,8 +17,7 @@ After::
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 from tree_sitter import Node
 
@@ -37,50 +36,31 @@ from tilewright.proposers.loops.ir import (
     Element,
     Expr,
     For,
-    Load,
     Number,
     Select,
     Statement,
-    Type,
     Var,
     statements,
-    walk,
 )
-from tilewright.proposers.loops.parsing.arithmetic import combined, decided, printed
-from tilewright.proposers.loops.parsing.declarations import Declarations, all_of
+from tilewright.proposers.loops.parsing.arithmetic import decided, printed
+from tilewright.proposers.loops.parsing.assignments import Assignments
+from tilewright.proposers.loops.parsing.declarations import all_of
+from tilewright.proposers.loops.parsing.heads import return_of
 from tilewright.proposers.loops.parsing.scope import (
-    Bundle,
-    Place,
-    Record,
-    Unknown,
     Value,
-    Variable,
     number,
 )
 from tilewright.proposers.loops.parsing.syntax import (
-    NotFollowedError,
     UnsupportedError,
     field_of,
     operator_of,
 )
 
 LEAVES = "a `continue` skips statements after the block that contains it"
-_COMPOUND = ("+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=")
 
 
-class Statements(Declarations):
+class Statements(Assignments):
     """Reads statements. They wait in `_done` until the enclosing statement is complete."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._both = False
-        self._written: frozenset[Element] = frozenset()
-
-    def block(self, nodes: Sequence[Node]) -> tuple[Statement, ...]:
-        """Statements in a separate scope."""
-        with self._inner(), self._collected() as found:
-            self.statements(nodes)
-        return tuple(found)
 
     def statements(self, nodes: Sequence[Node]) -> None:
         """The statements of a block. Those after a `continue` get the opposite condition."""
@@ -124,6 +104,8 @@ class Statements(Declarations):
         elif _runs_once(node):
             self.statement(field_of(node, "body"))
         elif node.type in ("for_statement", "while_statement", "do_statement"):
+            if return_of(node) is not None:
+                raise UnsupportedError(node, "a `return` in an inner statement ends this loop")
             self._done += self.loop(node)
         elif node.type == "if_statement":
             other = otherwise(node)
@@ -186,9 +168,9 @@ class Statements(Declarations):
         elif node.type == "cast_expression" and text_of(field_of(node, "type")) == "void":
             self._unused(field_of(node, "value"))
         elif node.type == "assignment_expression":
-            self._assignment(node)
+            self.assignment(node)
         elif node.type == "update_expression":
-            self._changed(node, field_of(node, "argument"), operator_of(node)[0], number(1))
+            self.changed(node, field_of(node, "argument"), operator_of(node)[0], number(1))
         else:
             raise UnsupportedError(node, f"the effect of {text_of(node)!r} is not known")
         self.complete()
@@ -201,172 +183,6 @@ class Statements(Declarations):
             self.command(node)
         elif node.type not in ("identifier", "number_literal"):
             raise UnsupportedError(node, f"the effect of {text_of(node)!r} is not known")
-
-    def _assignment(self, node: Node) -> None:
-        target, right = field_of(node, "left"), field_of(node, "right")
-        sign = operator_of(node)
-        if isinstance(self.scope.find(text_of(target)), Bundle):
-            what = f"the structure {text_of(target)} is assigned as a whole"
-            raise UnsupportedError(node, what)
-        if right.type == "assignment_expression":
-            self._assignment(right)
-            right = field_of(right, "left")
-        if sign in _COMPOUND:
-            if self._is_followed_place(target):
-                self._move(node, target, sign, right)
-            else:
-                self._changed(node, target, sign[:-1], self.value(right))
-        elif sign != "=":
-            raise UnsupportedError(node, f"the operator {sign} is not supported")
-        elif (record := self._record_of(target)) is not None:
-            self._copy(target, record, right)
-        elif target.type == "identifier" and self._is_followed(target):
-            self._set(node, text_of(target), right)
-        else:
-            value = self.value(right)
-            self._assign(node, self._target(target), printed(value))
-
-    def _record_of(self, target: Node) -> Record | None:
-        """The structure that an assignment changes as a whole."""
-        node: Node | None = target
-        while node is not None and node.type != "identifier":
-            if node.type == "field_expression":
-                return None
-            inner = node.child_by_field_name("argument") or node.child_by_field_name("left")
-            node = inner or next(iter(node.named_children), None)
-        found = self.scope.find(text_of(node)) if node is not None else None
-        if node == target:
-            return found if isinstance(found, Record) else None
-        return found.record if isinstance(found, Place) else None
-
-    def _copy(self, target: Node, record: Record, right: Node) -> None:
-        """Assign all fields at once: all values on the right are read before any field changes."""
-        kept: list[Expr] = []
-        for field, value in zip(record.fields, self.fields(right, record), strict=True):
-            if isinstance(value.expr, Number):
-                kept.append(value.expr)
-                continue
-            self.declare(f".{field}", record.type, value)
-            variable = self.scope.find(f".{field}")
-            assert isinstance(variable, Variable)
-            kept.append(Var(variable.name))
-        for place, one in zip(self.fields(target, record), kept, strict=True):
-            assert isinstance(place.expr, (Var, Element))
-            self._assign(target, place.expr, one)
-
-    def _is_followed(self, target: Node) -> bool:
-        return not isinstance(self.scope.find(text_of(target)), (Variable, type(None)))
-
-    def _is_followed_place(self, target: Node) -> bool:
-        return target.type == "identifier" and isinstance(self.scope.find(text_of(target)), Place)
-
-    def _move(self, node: Node, target: Node, sign: str, right: Node) -> None:
-        if sign not in ("+=", "-=") or self._guards:
-            raise UnsupportedError(node, f"it is not known where {text_of(target)} points")
-        self.advance(target, self.constant(right) * (1 if sign == "+=" else -1))
-
-    def _set(self, node: Node, name: str, right: Node) -> None:
-        """A variable that is followed gets another value."""
-        before = self.scope.find(name)
-        if self._guards:
-            raise NotFollowedError(node, name, f"{name} is set under a condition")
-        place = before.place if isinstance(before, Unknown) else before
-        if isinstance(place, Place):
-            found = self.place(right)
-            if (found.type, found.record, found.whole) != (place.type, place.record, False):
-                raise UnsupportedError(
-                    node, f"{name} points to {found.type} but is used as a pointer to {place.type}"
-                )
-            if found.depth != place.depth:
-                raise UnsupportedError(node, f"{name} is not a pointer like {text_of(right)!r}")
-            self.scope.rebind(name, found)
-            return
-        assert isinstance(before, (Value, Unknown))
-        value = self.value(right)
-        if value.interval is None:
-            raise NotFollowedError(node, name, f"the value of {name} is not known")
-        self.scope.rebind(name, replace(value, type=before.type, retyped=before.type != "int"))
-
-    def _changed(self, node: Node, target: Node, sign: str, by: Value) -> None:
-        """target = target sign by."""
-        if target.type == "identifier" and self._is_followed(target):
-            known = by.interval is not None and by.interval[0] == by.interval[1]
-            if self._guards or sign not in "+-" or not known:
-                name = text_of(target)
-                raise NotFollowedError(node, name, f"the value of {name} is not known")
-            assert by.interval is not None
-            self.advance(target, by.interval[0] * (1 if sign == "+" else -1))
-            return
-        place = self._target(target)
-        kind = self._type_of(target)
-        self._assign(node, place, printed(combined(node, sign, Value(place, kind), by)))
-
-    def _grown(self, node: Node) -> Value | None:
-        prefix = text_of(node).startswith(operator_of(node))
-        if not prefix or self._conditional > len(self._guards):
-            return None
-        target = field_of(node, "argument")
-        self._changed(node, target, operator_of(node)[0], number(1))
-        return self.value(target)
-
-    def _type_of(self, target: Node) -> Type:
-        while target.type == "parenthesized_expression":
-            target = target.named_children[0]
-        variable = self.pointed(target)
-        if target.type == "identifier":
-            found = self.scope.find(text_of(target))
-            assert isinstance(found, Variable)
-            return found.type
-        if variable is not None:
-            return variable.type
-        if target.type == "pointer_expression" and "vf" in text_of(target):
-            return "vector"
-        return self.place(target).type
-
-    def _target(self, node: Node) -> Var | Element | Load:
-        while node.type == "parenthesized_expression":
-            node = node.named_children[0]
-        if node.type == "identifier":
-            found = self.scope.find(text_of(node))
-            if not isinstance(found, Variable):
-                raise UnsupportedError(node, f"{text_of(node)!r} cannot be assigned")
-            return Var(found.name)
-        if node.type in ("subscript_expression", "pointer_expression", "field_expression"):
-            target = self.value(node).expr
-            if isinstance(target, (Element, Load)) or self.pointed(node) is not None:
-                assert isinstance(target, (Var, Element, Load))
-                return target
-        raise UnsupportedError(node, f"{text_of(node)!r} cannot be assigned")
-
-    def _assign(self, node: Node, target: Var | Element | Load, value: Expr) -> None:
-        if isinstance(target, Var):
-            self.origins.setdefault(target.name, []).append(value)
-        if self._guards:
-            value = Select(all_of(self._guards), value, target)
-            if isinstance(target, Load):
-                raise UnsupportedError(node, "a vector is stored under a condition")
-            if isinstance(target, Element) and not (self._both or self.may_touch(target)):
-                what = f"{target.array} may be written outside its sizes where the condition fails"
-                raise UnsupportedError(node, what)
-        self._done.append(Assign(target, value))
-
-    def may_touch(self, element: Element) -> bool:
-        """Whether an element is certainly inside its array, or is also read without the condition.
-
-        During the first reading of an iteration, ranges are not known; the question is repeated
-        later.
-        """
-        if self._rehearsing:
-            return True
-        if any(e == element for guard in self._guards for e in _always(guard)):
-            return True
-        if element in self._written and all(self.interval_of(s) for s in element.subscripts):
-            return True
-        sizes = self._sizes.get(element.array, ())
-        return len(sizes) == len(element.subscripts) and all(
-            (interval := self.interval_of(s)) is not None and interval[0] >= 0 and interval[1] < n
-            for s, n in zip(element.subscripts, sizes, strict=True)
-        )
 
     def _if(self, node: Node, chosen: Sequence[Node], otherwise: Sequence[Node]) -> None:
         """Execute `chosen` if the condition of a statement is true, and `otherwise` if it is
@@ -485,16 +301,6 @@ def _written(found: Sequence[Statement], condition: Expr) -> frozenset[Element]:
         and isinstance(s.value, Select)
         and s.value.condition == condition
     )
-
-
-def _always(condition: Expr) -> Iterator[Expr]:
-    """The parts of a condition that are always computed."""
-    if isinstance(condition, Binary) and condition.operator in ("&&", "||"):
-        yield from _always(condition.left)
-    elif isinstance(condition, Select):
-        yield from _always(condition.condition)
-    else:
-        yield from walk(condition)
 
 
 def _joined(

@@ -1,0 +1,233 @@
+"""Converts assignments of C to the intermediate form, also those whose value is used.
+
+Before::
+
+    sum += (e[i] = expf(x[i]));
+    *y++ += *x++;
+
+After::
+
+    e[i] = expf(x[i]);
+    sum = sum + e[i];
+    y[i] = y[i] + x[i];
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tree_sitter import Node
+
+from tilewright.proposers.c.syntax import text_of
+from tilewright.proposers.loops.ir import (
+    Assign,
+    Binary,
+    Element,
+    Expr,
+    Load,
+    Number,
+    Select,
+    Var,
+    walk,
+)
+from tilewright.proposers.loops.parsing.arithmetic import combined, printed
+from tilewright.proposers.loops.parsing.declarations import Declarations, all_of
+from tilewright.proposers.loops.parsing.scope import (
+    Bundle,
+    Place,
+    Record,
+    Unknown,
+    Value,
+    Variable,
+    number,
+)
+from tilewright.proposers.loops.parsing.syntax import (
+    NotFollowedError,
+    UnsupportedError,
+    field_of,
+    operator_of,
+)
+
+_COMPOUND = ("+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=")
+
+
+class Assignments(Declarations):
+    """Reads assignments. Under conditions, they keep the old value where a condition is false."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._both = False
+        self._written: frozenset[Element] = frozenset()
+
+    def assigned(self, node: Node) -> Value:
+        """The value of an assignment inside an expression. The assignment happens before the
+        statement that contains the expression."""
+        if self._conditional > len(self._guards):
+            what = f"{text_of(node)!r} is computed only under a condition"
+            raise UnsupportedError(node, what)
+        target = self.assignment(node)
+        return self.value(field_of(node, "left")) if target is None else target
+
+    def assignment(self, node: Node) -> Value | None:
+        """Make an assignment. Returns what was assigned, unless it is a variable that is
+        followed."""
+        target, right = field_of(node, "left"), field_of(node, "right")
+        sign = operator_of(node)
+        if isinstance(self.scope.find(text_of(target)), Bundle):
+            what = f"the structure {text_of(target)} is assigned as a whole"
+            raise UnsupportedError(node, what)
+        if sign in _COMPOUND:
+            if not self._is_followed_place(target):
+                return self.changed(node, target, sign[:-1], self.value(right))
+            self._move(node, target, sign, right)
+        elif sign != "=":
+            raise UnsupportedError(node, f"the operator {sign} is not supported")
+        elif (record := self._record_of(target)) is not None:
+            self._copy(target, record, right)
+        elif target.type == "identifier" and self._is_followed(target):
+            self._set(node, text_of(target), right)
+        else:
+            value = self.value(right)
+            place = self._target(target)
+            self._assign(node, place.expr, printed(value))
+            return place
+        return None
+
+    def _record_of(self, target: Node) -> Record | None:
+        """The structure that an assignment changes as a whole."""
+        node: Node | None = target
+        while node is not None and node.type != "identifier":
+            if node.type == "field_expression":
+                return None
+            inner = node.child_by_field_name("argument") or node.child_by_field_name("left")
+            node = inner or next(iter(node.named_children), None)
+        found = self.scope.find(text_of(node)) if node is not None else None
+        if node == target:
+            return found if isinstance(found, Record) else None
+        return found.record if isinstance(found, Place) else None
+
+    def _copy(self, target: Node, record: Record, right: Node) -> None:
+        """Assign all fields at once: all values on the right are read before any field changes."""
+        kept: list[Expr] = []
+        for field, value in zip(record.fields, self.fields(right, record), strict=True):
+            if isinstance(value.expr, Number):
+                kept.append(value.expr)
+                continue
+            self.declare(f".{field}", record.type, value)
+            variable = self.scope.find(f".{field}")
+            assert isinstance(variable, Variable)
+            kept.append(Var(variable.name))
+        for place, one in zip(self.fields(target, record), kept, strict=True):
+            self._assign(target, place.expr, one)
+
+    def _is_followed(self, target: Node) -> bool:
+        return not isinstance(self.scope.find(text_of(target)), (Variable, type(None)))
+
+    def _is_followed_place(self, target: Node) -> bool:
+        return target.type == "identifier" and isinstance(self.scope.find(text_of(target)), Place)
+
+    def _move(self, node: Node, target: Node, sign: str, right: Node) -> None:
+        if sign not in ("+=", "-=") or self._guards:
+            raise UnsupportedError(node, f"it is not known where {text_of(target)} points")
+        self.advance(target, self.constant(right) * (1 if sign == "+=" else -1))
+
+    def _set(self, node: Node, name: str, right: Node) -> None:
+        """A variable that is followed gets another value."""
+        before = self.scope.find(name)
+        if self._guards:
+            raise NotFollowedError(node, name, f"{name} is set under a condition")
+        place = before.place if isinstance(before, Unknown) else before
+        if isinstance(place, Place):
+            found = self.place(right)
+            if (found.type, found.record, found.whole) != (place.type, place.record, False):
+                raise UnsupportedError(
+                    node, f"{name} points to {found.type} but is used as a pointer to {place.type}"
+                )
+            if found.depth != place.depth:
+                raise UnsupportedError(node, f"{name} is not a pointer like {text_of(right)!r}")
+            self.scope.rebind(name, found)
+            return
+        assert isinstance(before, (Value, Unknown))
+        value = self.value(right)
+        if value.interval is None:
+            raise NotFollowedError(node, name, f"the value of {name} is not known")
+        self.scope.rebind(name, replace(value, type=before.type, retyped=before.type != "int"))
+
+    def changed(self, node: Node, target: Node, sign: str, by: Value) -> Value | None:
+        """target = target sign by. Returns the target, unless it is a variable that is followed."""
+        if target.type == "identifier" and self._is_followed(target):
+            known = by.interval is not None and by.interval[0] == by.interval[1]
+            if self._guards or sign not in "+-" or not known:
+                name = text_of(target)
+                raise NotFollowedError(node, name, f"the value of {name} is not known")
+            assert by.interval is not None
+            self.advance(target, by.interval[0] * (1 if sign == "+" else -1))
+            return None
+        place = self._target(target)
+        self._assign(node, place.expr, printed(combined(node, sign, place, by)))
+        return place
+
+    def _grown(self, node: Node) -> Value | None:
+        prefix = text_of(node).startswith(operator_of(node))
+        if not prefix or self._conditional > len(self._guards):
+            return None
+        target = field_of(node, "argument")
+        self.changed(node, target, operator_of(node)[0], number(1))
+        return self.value(target)
+
+    def _target(self, node: Node) -> Value:
+        """The variable, element or vector that an assignment changes, with its type."""
+        while node.type == "parenthesized_expression":
+            node = node.named_children[0]
+        if node.type == "identifier":
+            found = self.scope.find(text_of(node))
+            if not isinstance(found, Variable):
+                raise UnsupportedError(node, f"{text_of(node)!r} cannot be assigned")
+            return Value(Var(found.name), found.type)
+        if node.type in ("subscript_expression", "pointer_expression", "field_expression"):
+            target = self.value(node)
+            if isinstance(target.expr, (Element, Load)) or self.pointed(node) is not None:
+                return target
+        raise UnsupportedError(node, f"{text_of(node)!r} cannot be assigned")
+
+    def _assign(self, node: Node, target: Expr, value: Expr) -> None:
+        assert isinstance(target, (Var, Element, Load))
+        if isinstance(target, Var):
+            self.origins.setdefault(target.name, []).append(value)
+        if self._guards:
+            value = Select(all_of(self._guards), value, target)
+            if isinstance(target, Load):
+                raise UnsupportedError(node, "a vector is stored under a condition")
+            if isinstance(target, Element) and not (self._both or self.may_touch(target)):
+                what = f"{target.array} may be written outside its sizes where the condition fails"
+                raise UnsupportedError(node, what)
+        self._done.append(Assign(target, value))
+
+    def may_touch(self, element: Element) -> bool:
+        """Whether an element is certainly inside its array, or is also read without the condition.
+
+        During the first reading of an iteration, ranges are not known; the question is repeated
+        later.
+        """
+        if self._rehearsing:
+            return True
+        if any(e == element for guard in self._guards for e in _always(guard)):
+            return True
+        if element in self._written and all(self.interval_of(s) for s in element.subscripts):
+            return True
+        sizes = self._sizes.get(element.array, ())
+        return len(sizes) == len(element.subscripts) and all(
+            (interval := self.interval_of(s)) is not None and interval[0] >= 0 and interval[1] < n
+            for s, n in zip(element.subscripts, sizes, strict=True)
+        )
+
+
+def _always(condition: Expr) -> Iterator[Expr]:
+    """The parts of a condition that are always computed."""
+    if isinstance(condition, Binary) and condition.operator in ("&&", "||"):
+        yield from _always(condition.left)
+    elif isinstance(condition, Select):
+        yield from _always(condition.condition)
+    else:
+        yield from walk(condition)
