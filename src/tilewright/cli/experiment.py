@@ -125,15 +125,10 @@ def experiment(
 def _make(folder: Path) -> None:
     """Create the folder; `OutputError` if this fails, or if it contains a pipe or a device."""
     from tilewright.core.errors import OutputError
-    from tilewright.core.files import special_file
+    from tilewright.core.files import refuse_special_files
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        special = special_file(folder)
+        refuse_special_files(folder)
     except OSError as error:
         raise OutputError(f"cannot write to {folder}: {error.strerror}.") from error
-    if special is not None:
-        raise OutputError(
-            f"cannot write to {folder}: {special} is not a regular file. Remove it, or give "
-            "another folder."
-        )

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewright.core.errors import InputError
+from tilewright.core.errors import InputError, OutputError
 
 if TYPE_CHECKING:
     from tilewright.core.records import KernelLanguage
@@ -66,8 +66,9 @@ def read_kernel(path: Path, language: KernelLanguage | None) -> str:
         ) from error
 
 
-def special_file(folder: Path) -> Path | None:
-    """A pipe, a device or a socket in a folder, or a link to one; None if there is none.
+def refuse_special_files(folder: Path) -> None:
+    """`OutputError` if a folder contains a pipe, a device or a socket, or a link to one; `OSError`
+    if the folder cannot be read.
 
     Writing to such a file might never end.
     """
@@ -75,8 +76,10 @@ def special_file(folder: Path) -> Path | None:
         with suppress(OSError):  # a link to nothing
             mode = entry.stat().st_mode
             if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-                return Path(entry.path)
-    return None
+                raise OutputError(
+                    f"cannot write to {folder}: {entry.path} is not a regular file. Remove it, or "
+                    "give another folder."
+                )
 
 
 def resolved(path: Path) -> Path:

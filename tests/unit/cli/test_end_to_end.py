@@ -1,6 +1,7 @@
 """The installed command on the real target, as a user runs it: killed, continued, reported."""
 
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -49,6 +50,7 @@ def test_a_killed_search_goes_on_and_gets_faster(tmp_path: Path) -> None:
         cwd=tmp_path,
     )  # fmt: skip
     assert evaluated.returncode == 0, evaluated.stdout
+    assert re.search(r"scratchpad written +[\d,]+ KB", evaluated.stdout)
     numbers = json.loads((tmp_path / "e.json").read_text())
     assert numbers["latency"] == result["best_latency"]
     assert numbers["utilization"] == result["best_utilization"]

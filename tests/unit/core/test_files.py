@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.core.errors import OutputError
 from tilewright.core.files import (
     MAX_TOML_BYTES,
     read_bytes,
     read_text,
     read_toml,
-    special_file,
+    refuse_special_files,
 )
 
 
@@ -53,17 +54,20 @@ def test_a_link_is_followed_only_if_that_is_wanted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device"])
-def test_a_file_to_which_writing_might_not_end_is_found(tmp_path: Path, kind: str) -> None:
+def test_a_folder_with_a_file_to_which_writing_might_not_end_is_refused(
+    tmp_path: Path, kind: str
+) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "folder").mkdir()
     (tmp_path / "to_nothing").symlink_to("nowhere")
-    assert special_file(tmp_path) is None
+    refuse_special_files(tmp_path)
     special = tmp_path / "special"
     if kind == "pipe":
         os.mkfifo(special)
     else:
         special.symlink_to("/dev/zero")
-    assert special_file(tmp_path) == special
+    with pytest.raises(OutputError, match=f"{special} is not a regular file"):
+        refuse_special_files(tmp_path)
 
 
 def test_what_is_no_text_is_said(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.core.errors import InternalError, OutputError
-from tilewright.core.files import special_file
+from tilewright.core.files import refuse_special_files
 from tilewright.tuner.tvm.analysis import dtype_of, output_position
 from tilewright.tuner.tvm.trials import schedule_from_trace
 
@@ -68,12 +68,8 @@ def check_folder(folder: Path) -> None:
     existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not existing.is_dir():
         raise OutputError(f"cannot write -o {folder}: {existing} is not a folder. Give another.")
-    special = special_file(folder) if existing == folder else None
-    if special is not None:
-        raise OutputError(
-            f"cannot write -o {folder}: {special} is not a regular file. Remove it, or give "
-            "another folder."
-        )
+    if existing == folder:
+        refuse_special_files(folder)
     probe = existing / ".tilewright-probe"
     try:
         probe.touch()
