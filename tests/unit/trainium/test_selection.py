@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from nki_world import TRN2, Kernel, numbers, refused
@@ -97,6 +99,32 @@ def test_rows_are_gathered_and_scattered_by_a_tile() -> None:
     wanted[3 - order[:, 0]] = X
     found = Kernel(scattered.replace("3 - rows", "rows"), x=X, r=3 - order).run()
     np.testing.assert_array_equal(found, wanted)
+
+
+BY_ROWS = """
+    rows = nl.ndarray((4, 1), nl.int32)
+    nisa.dma_copy(rows, r)
+    t = nl.ndarray((4, 6), nl.float32)
+    nisa.dma_copy(dst=t, src=x.ap(pattern=[[8, 4], [1, 6]], offset={}, vector_offset=rows{}))
+    nisa.dma_copy(dst=out, src=t)
+"""
+
+
+def test_access_patterns_begin_at_rows_from_a_tile() -> None:
+    options: Any = {"x": X, "r": ROWS, "language": 2, "out": (4, 6)}
+    kernel = Kernel(BY_ROWS.format(2, ", indirect_dim=0"), **options)
+    np.testing.assert_array_equal(kernel.run(), X[ROWS[:, 0], 2:8])
+    assert kernel.trace.instructions[1].attributes["indirect"]
+    columns = np.array([[0], [2], [1], [0]], np.int32)
+    found = Kernel(BY_ROWS.format(8, ", indirect_dim=1"), **options | {"r": columns}).run()
+    np.testing.assert_array_equal(found, [X[1, c : c + 6] for c in (0, 2, 1, 0)])
+    for rows, offset in ((ROWS + 1, 2), (ROWS - 1, 2), (ROWS, 3)):  # 3: the last row is too long
+        error = refused(
+            BY_ROWS.format(offset, ""), "tensor_access_out_of_bound", **options | {"r": rows}
+        )
+        assert "index" in str(error)
+    refused(BY_ROWS.format(0, ", indirect_dim=2"), "unsupported_operand", **options)
+    refused(BY_ROWS.format(0, "").replace("(4, 1)", "(2, 2)"), "shape_mismatch", **options)
 
 
 def test_indices_out_of_range_are_an_error_or_skipped() -> None:

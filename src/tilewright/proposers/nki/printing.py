@@ -61,19 +61,42 @@ def _op(
 ) -> Iterator[str]:
     parts = []
     op = as_written(op)
+    name, by_rows = op.name, _BY_ROWS.get(op.name)
     for key, value in op.arguments:
-        if isinstance(value, Region):
+        if by_rows and key in ("rows", "pattern", "offset", "axis"):
+            continue
+        if key == by_rows:
+            name = "dma_copy"
+            parts.append(f"{key}={_table(op, key, tensors, trips)}")
+        elif isinstance(value, Region):
             parts.append(f"{key}={printed(value, tensors[value.tensor], trips)}")
         else:
             parts.append(f"{key}={_setting(value)}")
-    line = f"{indent}nisa.{op.name}({', '.join(parts)})"
+    line = f"{indent}nisa.{name}({', '.join(parts)})"
     if len(line) <= WIDTH:
         yield line
         return
-    yield f"{indent}nisa.{op.name}("
+    yield f"{indent}nisa.{name}("
     for part in parts:
         yield f"{indent}    {part},"
     yield f"{indent})"
+
+
+_BY_ROWS = {"gather": "src", "scatter": "dst"}
+"""The operand of an instruction whose rows are given by a tile."""
+
+
+def _table(op: Op, key: str, tensors: Mapping[str, Tensor], trips: Mapping[str, int]) -> str:
+    rows, pattern, offset = op.region("rows"), op.get("pattern"), op.get("offset")
+    assert isinstance(pattern, tuple)
+    start = "" if offset == Linear() or not isinstance(offset, Linear) else f"{offset.text()}"
+    parts = [
+        f"pattern={_setting(pattern)}",
+        *([f"offset={start}"] if start else []),
+        f"vector_offset={printed(rows, tensors[rows.tensor], trips)}",
+        f"indirect_dim={op.get('axis')}",
+    ]
+    return f"{op.region(key).tensor}.ap({', '.join(parts)})"
 
 
 def _setting(value: Setting) -> str:

@@ -198,6 +198,8 @@ def op_cost(op: Op, tensors: Mapping[str, Tensor]) -> tuple[str, float]:
     """The engine that executes an instruction, and the duration of the instruction in ns."""
     if op.name in ("dma_copy", "dma_transpose"):
         return "dma", _transfer(op, tensors)
+    if op.name in ("gather", "scatter"):
+        return "dma", _by_rows(op, tensors)
     target = op.writes[0]
     if op.name == "nc_matmul":
         stationary, moving = op.region("stationary"), op.region("moving")
@@ -253,6 +255,13 @@ def _per_element(
         "bn_aggr": 4.3,
         "tensor_copy_predicated": 2,
     }.get(op.name, 1)
+
+
+def _by_rows(op: Op, tensors: Mapping[str, Tensor]) -> float:
+    """Nanoseconds of a transfer whose rows are given by a tile, one run for each of them."""
+    tile = op.region("dst" if op.name == "gather" else "src")
+    size = max(ITEM_BYTES[tensors[op.region(k).tensor].dtype] for k in ("dst", "src"))
+    return tile.dims[0][1] * (tile.columns * size / DMA_BYTES + DMA_RUN) / 16
 
 
 def _transfer(op: Op, tensors: Mapping[str, Tensor]) -> float:

@@ -6,8 +6,10 @@ import math
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from tilewright.proposers.nki.ir import Region, Tensor
+from tilewright.proposers.nki.ir import Region, Tensor, whole
+from tilewright.proposers.nki.linear import Linear
 from tilewright.proposers.nki.reading.values import (
+    ByRows,
     UnsupportedError,
     extreme,
     integer,
@@ -64,7 +66,7 @@ def items_of(values: Any) -> Iterator[Any]:
 
 def method(
     reader: Reader, view: Region, name: str, args: list[Any], kwargs: dict[str, Any]
-) -> Region:
+) -> Region | ByRows:
     """The result of a method of a view."""
     tensor = reader.tensors[view.tensor]
     if name == "reshape":
@@ -76,10 +78,24 @@ def method(
         pattern = args[0] if args else kwargs["pattern"]
         offset = linear(args[1] if len(args) > 1 else kwargs.get("offset", 0))
         dims = [(integer(s, reader.trips), integer(c, reader.trips)) for s, c in pattern]
+        rows = kwargs.get("vector_offset")
+        if rows is not None:
+            return _by_rows(view, tensor, dims, offset, rows, kwargs.get("indirect_dim", 0))
         if dims[0][0] < 0 or len({step < 0 for step, count in dims[1:] if count > 1}) > 1:
             raise UnsupportedError("an access pattern that goes backwards along only some axes")
         return Region(view.tensor, view.offset + offset, tuple(dims))
     raise UnsupportedError(f"the method {name} of a tensor is not understood")
+
+
+def _by_rows(
+    view: Region, tensor: Tensor, dims: list[tuple[int, int]], offset: Linear, rows: Any, axis: int
+) -> ByRows:
+    """A region that begins, in each partition, at a number of a tile."""
+    if tensor.on_chip or view != whole(tensor) or not isinstance(rows, Region):
+        raise UnsupportedError("a vector_offset into a part of a tensor, or on chip")
+    if rows.columns != 1 or any(step < 0 for step, _ in dims):
+        raise UnsupportedError("this vector_offset is not understood")
+    return ByRows(view, tuple(dims), offset, rows, axis)
 
 
 def _broadcast(view: Region, shape: Any) -> Region:

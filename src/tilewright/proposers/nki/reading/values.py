@@ -57,6 +57,25 @@ TILE_SIZES: Mapping[str, int] = {
 }  # fmt: skip
 
 
+@dataclass(frozen=True)
+class ByRows:
+    """A region of HBM whose partitions begin at the numbers in a tile, `rows`, which are counted
+    along `axis` of the tensor. `pattern` has steps and counts, the partition's first."""
+
+    table: Region
+    pattern: tuple[tuple[int, int], ...]
+    offset: Linear
+    rows: Region
+    axis: int
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments of a `gather` or `scatter` that describe it."""
+        return {
+            "rows": self.rows, "pattern": self.pattern, "offset": self.offset, "axis": self.axis,
+        }  # fmt: skip
+
+
 def number(value: Any) -> Any:
     """The number for a `Linear` without variables."""
     if isinstance(value, Linear) and not value.terms:

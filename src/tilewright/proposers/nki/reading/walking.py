@@ -28,6 +28,7 @@ from tilewright.proposers.nki.reading.functions import Items, mathematical
 from tilewright.proposers.nki.reading.signatures import DEFAULTS, SIGNATURES
 from tilewright.proposers.nki.reading.syntax import RANGES, carried, defaults_of, is_range, stored
 from tilewright.proposers.nki.reading.values import (
+    ByRows,
     Fresh,
     Name,
     SplitError,
@@ -261,6 +262,7 @@ class Reader:
         if order is None or len(args) > len(order):
             raise UnsupportedError(f"nisa.{name} is not understood")
         given = {**dict(zip(order, args, strict=False)), **kwargs}
+        name, given = _by_rows(name, given)
         arguments = []
         for key, value in given.items():
             if isinstance(value, Fresh):
@@ -368,6 +370,18 @@ class Reader:
             raise UnsupportedError("a loop counts down")
         kind = "sequential_range" if kind == "range" else kind
         return linear(start), every, math.ceil(span / every), kind
+
+
+def _by_rows(name: str, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """A copy whose rows are given by a tile is an instruction of its own."""
+    indirect = [key for key, value in given.items() if isinstance(value, ByRows)]
+    if not indirect:
+        return name, given
+    if name != "dma_copy" or len(indirect) != 1 or given.keys() - {"dst", "src"}:
+        raise UnsupportedError("an index that is read from a tile, other than in a copy")
+    place: ByRows = given[indirect[0]]
+    kind = "gather" if indirect[0] == "src" else "scatter"
+    return kind, {**given, indirect[0]: place.table, **place.settings}
 
 
 def _setting(value: Any) -> Any:

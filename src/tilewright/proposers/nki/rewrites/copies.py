@@ -32,7 +32,9 @@ from tilewright.proposers.nki.rewrites.uses import (
     uses,
 )
 
-_SBUF_ONLY = ("nc_matmul", "nc_transpose", "dma_copy", "affine_select", "iota")
+_SBUF_ONLY = (
+    "nc_matmul", "nc_transpose", "dma_copy", "gather", "scatter", "affine_select", "iota",
+)  # fmt: skip
 """Instructions that cannot read PSUM; neither can those on Pool."""
 
 

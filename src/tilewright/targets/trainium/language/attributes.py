@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from tilewright.targets.trainium.errors import KernelError, not_supported, shown
 from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.language.arithmetic import MOST_ITEMS, bounded
 from tilewright.targets.trainium.language.host_arrays import attribute_of_array
+from tilewright.targets.trainium.language.tile_indices import tile_index
 from tilewright.targets.trainium.language.values import Builtin, Decorator, Namespace
 from tilewright.targets.trainium.operations.copies import broadcast_to, tensor_copy
 from tilewright.targets.trainium.operations.creation import MemoryName
 from tilewright.targets.trainium.operations.special import pattern_pairs
 from tilewright.targets.trainium.tiles.dtypes import DType, HostArray
 from tilewright.targets.trainium.tiles.index import Index
-from tilewright.targets.trainium.tiles.view import View
+from tilewright.targets.trainium.tiles.view import Gather, View
 
 _MEMORIES = {name: MemoryName(name, name) for name in ("hbm", "sbuf", "psum")}
 
@@ -79,13 +83,52 @@ class _BoundAp(Builtin):
             *,
             scalar_offset: object = None,
             vector_offset: object = None,
+            indirect_dim: int = 0,
             dtype: object = None,
         ) -> View:
-            if scalar_offset is not None or vector_offset is not None or dtype is not None:
-                raise not_supported("ap with offsets from tiles or another type")
+            if scalar_offset is not None or dtype is not None:
+                raise not_supported("ap with a scalar_offset or another type")
+            if vector_offset is not None:
+                return pattern_by_rows(run, view, pattern, offset, vector_offset, indirect_dim)
             return access_pattern(run, view, pattern, offset)
 
         super().__init__("tile.ap", ap)
+
+
+def pattern_by_rows(
+    run: Execution, view: View, pattern: object, offset: object, rows: object, axis: object
+) -> View:
+    """A region of HBM in which each partition begins at a number of a tile [P, 1], counted along
+    an axis of the tensor. The pattern's first step is not used."""
+    pairs = pattern_pairs(run, pattern)
+    shape = view.buffer.shape
+    if type(axis) is not int or not 0 <= axis < len(shape):
+        raise KernelError("unsupported_operand", f"ap: indirect_dim must be 0..{len(shape) - 1}")
+    if not isinstance(rows, View) or view.on_chip:
+        raise not_supported("ap with a vector_offset of a tile on chip, or that is not a tile")
+    chosen = tile_index(run, rows)
+    if chosen.counts != (pairs[0][1], 1):
+        raise KernelError(
+            "shape_mismatch",
+            f"ap: vector_offset has the shape {list(chosen.counts)}, but the pattern needs "
+            f"[{pairs[0][1]}, 1]",
+        )
+    whole = access_pattern(run, view, [[0, pairs[0][1]], *map(list, pairs[1:])], offset)
+    numbers = chosen.array.reshape(-1, *[1] * (len(pairs) - 1))
+    stride, total = math.prod(shape[axis + 1 :]), math.prod(shape)
+    free: Any = np.asarray(whole.f0)
+    for place, (step, count) in enumerate(pairs[1:], 1):
+        steps = np.arange(count, dtype=np.int64) * step
+        free = free + steps.reshape(-1, *[1] * (len(pairs) - 1 - place))
+    size = (total - 1 - int(free.max())) // stride + 1
+    inside = (numbers >= 0) & (numbers < size)
+    leaving = () if inside.all() else [(axis, size, numbers)]
+    free = np.clip(numbers, 0, size - 1) * stride + free
+    gather = Gather(
+        np.zeros_like(numbers), free, None if inside.all() else inside, leaving, rows, stride
+    )
+    zeros = (0,) * len(pairs)
+    return View(view.buffer, whole.shape, zeros, zeros, 0, 0, gather)
 
 
 def access_pattern(run: Execution, view: View, pattern: object, offset: object) -> View:

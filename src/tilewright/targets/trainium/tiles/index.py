@@ -27,7 +27,7 @@ class Index:
     Axes have counts; an axis of count 1 is broadcast, as in numpy.
     """
 
-    __slots__ = ("_array", "by", "counts", "offset", "steps")
+    __slots__ = ("_array", "by", "counts", "offset", "steps", "times")
 
     def __init__(
         self,
@@ -36,9 +36,12 @@ class Index:
         counts: tuple[int, ...],
         array: Grid | None = None,
         by: object = None,
+        times: int = 0,
     ) -> None:
-        """`by` is the tile that contains the numbers, if there is one."""
+        """`by` is the tile that contains the numbers, if there is one. The numbers are then those
+        of the tile multiplied by `times`, plus an affine grid; 0 if they depend on it otherwise."""
         self.by = by
+        self.times = times
         self.offset = offset
         self.steps = steps
         self.counts = counts
@@ -83,7 +86,8 @@ class Index:
         if more <= 0:
             return self
         if self._array is not None:
-            return _from_array(self._array.reshape((1,) * more + self._array.shape), self.by)
+            array = self._array.reshape((1,) * more + self._array.shape)
+            return _from_array(array, self.by, self.times)
         return Index(self.offset, (0,) * more + self.steps, (1,) * more + self.counts)
 
     def axes(self, key: tuple[Any, ...]) -> Index:
@@ -111,13 +115,13 @@ class Index:
         return Index(self.offset, tuple(steps), tuple(counts))
 
 
-def _from_array(array: Grid, by: object = None) -> Index:
-    return Index(0, (0,) * array.ndim, array.shape, array, by)
+def _from_array(array: Grid, by: object = None, times: int = 0) -> Index:
+    return Index(0, (0,) * array.ndim, array.shape, array, by, times)
 
 
 def of_tile(values: Grid, tile: object) -> Index:
     """The numbers in a tile as a grid."""
-    return _from_array(values, tile)
+    return _from_array(values, tile, 1)
 
 
 def arange(start: int, stop: int, step: int = 1) -> Index:
@@ -135,6 +139,7 @@ def combined(symbol: str, left: Index | int, right: Index | int) -> Index:
         assert isinstance(factor, int)
         if grid.is_affine:
             return Index(grid.offset * factor, tuple(s * factor for s in grid.steps), grid.counts)
+        return _from_array(grid.array * factor, grid.by, grid.times * factor)
     if symbol not in _OPERATORS or symbol in ("<", "<=", ">", ">=", "==", "!="):
         raise KernelError("unsupported_indexing", f"an index grid has no operator {symbol}")
     if isinstance(right, int) and right == 0 and symbol != "*":
@@ -158,11 +163,11 @@ def _added(left: Index | int, right: Index | int, sign: int) -> Index:
             return Index(
                 left + sign * right.offset, tuple(sign * s for s in right.steps), right.counts
             )
-        return _from_array(left + sign * right.array, right.by)
+        return _from_array(left + sign * right.array, right.by, sign * right.times)
     if isinstance(right, int):
         if left.is_affine:
             return Index(left.offset + sign * right, left.steps, left.counts)
-        return _from_array(left.array + sign * right, left.by)
+        return _from_array(left.array + sign * right, left.by, left.times)
     rank = max(len(left.counts), len(right.counts))
     left, right = left.extended(rank), right.extended(rank)
     counts = []
@@ -174,7 +179,8 @@ def _added(left: Index | int, right: Index | int, sign: int) -> Index:
             )
         counts.append(max(one, other))
     if not (left.is_affine and right.is_affine):
-        return _from_array(left.array + sign * right.array, _tile_of(left, right))
+        times = left.times + sign * right.times if left.by is None or right.by is None else 0
+        return _from_array(left.array + sign * right.array, _tile_of(left, right), times)
     steps = tuple(a + sign * b for a, b in zip(left.steps, right.steps, strict=True))
     return Index(left.offset + sign * right.offset, steps, tuple(counts))
 

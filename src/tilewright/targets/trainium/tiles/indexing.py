@@ -190,7 +190,7 @@ def _with_axes_behind(grid: Index, more: int) -> Index:
         return Index(grid.offset, grid.steps + (0,) * more, grid.counts + (1,) * more)
     array = grid.array
     shape = array.shape + (1,) * more
-    return Index(0, (0,) * len(shape), shape, array.reshape(shape), grid.by)
+    return Index(0, (0,) * len(shape), shape, array.reshape(shape), grid.by, grid.times)
 
 
 def _grid(item: object, axis: int, size: int, place: int | None, rank: int, language: int) -> Index:
@@ -264,8 +264,10 @@ def _composed(view: View, items: tuple[object, ...], axes: list[_Axis]) -> View:
             partition = partition + numbers * pstep
         if fstep:
             free = free + numbers * fstep
-    by: Any = next((axis.grid.by for axis in axes if axis.grid.by is not None), None)
-    gather = Gather(partition, free, inside, leaving, by)
+    chosen = [(a.grid, s) for a, s in zip(axes, view.fsteps, strict=True) if a.grid.by is not None]
+    by: Any = chosen[0][0].by if chosen else None
+    stride = chosen[0][0].times * chosen[0][1] if len(chosen) == 1 else 0
+    gather = Gather(partition, free, inside, leaving, by, stride)
     zeros = (0,) * rank
     return _at_least_2d(View(view.buffer, shape, zeros, zeros, 0, 0, gather, view.mask))
 

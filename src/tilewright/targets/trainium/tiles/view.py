@@ -26,7 +26,7 @@ class Gather:
     indices that are out of bounds: axis, its size, and the numbers.
     """
 
-    __slots__ = ("by", "free", "inside", "leaving", "partition")
+    __slots__ = ("by", "free", "inside", "leaving", "partition", "stride")
 
     def __init__(
         self,
@@ -35,9 +35,12 @@ class Gather:
         inside: NDArray[np.bool_] | None = None,
         leaving: Sequence[tuple[int, int, NDArray[np.int64]]] = (),
         by: View | None = None,
+        stride: int = 0,
     ) -> None:
-        """`by` is the tile that contains some of the indices."""
+        """`by` is the tile that contains some of the indices. The offsets grow by `stride` elements
+        with each number in it; 0 if they depend on it in another way."""
         self.by = by
+        self.stride = stride
         self.partition = partition
         self.free = free
         self.inside = inside
@@ -68,7 +71,8 @@ class Gather:
         """The positions with other axes: `change` is applied to every array."""
         inside = None if self.inside is None else change(self.inside)
         leaving = [(axis, size, change(numbers)) for axis, size, numbers in self.leaving]
-        return Gather(change(self.partition), change(self.free), inside, leaving, self.by)
+        partition, free = change(self.partition), change(self.free)
+        return Gather(partition, free, inside, leaving, self.by, self.stride)
 
     def complaint(self, outside: NDArray[np.bool_]) -> str:
         """A description of the indices that are out of bounds, which are those where `outside` is

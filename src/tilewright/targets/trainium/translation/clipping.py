@@ -35,11 +35,16 @@ class Place:
 
     Either no step of the other pairs is negative, or all of them are. On the chip, the tensor is a
     matrix of partitions, row by row.
+
+    With `rows`, each partition begins at a number of a tile [P, 1] instead, counted along `axis` of
+    the tensor.
     """
 
     tensor: int
     offset: int
     dims: Dims
+    rows: Place | None = None
+    axis: int = 0
 
     @property
     def columns(self) -> int:
@@ -211,6 +216,10 @@ def _place(view: View, ranges: Ranges | None) -> Place:
             counts = [stop - start for start, stop in ranges]
     pairs = list(zip(steps, counts, strict=True))
     first, free = pairs[0], [pair for pair in pairs[1:] if pair[1] != 1]
+    gather = view.gather
+    if gather is not None and gather.by is not None:
+        rows, dims = _rows(gather.by, view, ranges), ((gather.stride, first[1]), *free)
+        return Place(buffer.record.id, offset, dims, rows, _axis_of(buffer.shape, gather.stride))
     if first[1] == 1:
         reach = 1 + sum(abs(step) * (count - 1) for step, count in free)
         first = (row, 1) if row else (first[0] or reach, 1)
@@ -218,6 +227,21 @@ def _place(view: View, ranges: Ranges | None) -> Place:
     if first[0] < 0 or len(falling) > 1:
         raise UntranslatableError("an index that counts down")
     return Place(buffer.record.id, offset, (first, *_joined(free, row > 0)))
+
+
+def _rows(chosen: View, view: View, ranges: Ranges | None) -> Place:
+    """The part of a tile of indices that belongs to the rows of a region which are used."""
+    if chosen.shape != (view.shape[0], 1):
+        raise UntranslatableError("an index that is read from a tile of several columns")
+    return _place(chosen, None if ranges is None else (ranges[0], (0, 1)))
+
+
+def _axis_of(shape: tuple[int, ...], stride: int) -> int:
+    """The axis of a tensor in HBM whose indices are this many elements apart."""
+    strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    if stride not in strides:
+        raise UntranslatableError("an index that is computed from a tile")
+    return strides.index(stride)
 
 
 def _joined(free: list[tuple[int, int]], on_chip: bool) -> list[tuple[int, int]]:
@@ -229,8 +253,8 @@ def _affine(view: View, row: int, ranges: Ranges) -> tuple[int, list[int]]:
     """Offset and steps of a region that is indexed with grids."""
     gather = view.gather
     assert gather is not None
-    if gather.by is not None:
-        raise UntranslatableError("an index that is read from a tile")
+    if gather.by is not None and gather.stride <= 0:
+        raise UntranslatableError("an index that is computed from a tile")
     address = np.broadcast_to(gather.partition * row + gather.free, view.shape)
     part = address[tuple(slice(*bounds) for bounds in ranges)]
     origin = int(part[(0,) * part.ndim])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from tilewright.targets.trainium.recording import Recorded
 from tilewright.targets.trainium.tiles.index import Index, Mask
@@ -20,14 +20,28 @@ Value = Place | int | str
 
 
 @dataclass(frozen=True, slots=True)
+class ByRows:
+    """A region whose partitions begin at the numbers of a tile, counted along an axis: the
+    dimensions of both."""
+
+    dims: Dims
+    rows: Dims
+    axis: int
+
+
+Written: TypeAlias = Dims | ByRows | str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Line:
     """One instruction. `numbers` are offsets of its regions and other numbers, in order.
 
-    An argument is the dimensions of a region, None for a number, or a text.
+    An argument is the dimensions of a region, None for a number, or a text. A region by rows has
+    two tensors and two offsets.
     """
 
     name: str
-    arguments: tuple[tuple[str, Dims | str | None], ...]
+    arguments: tuple[tuple[str, Written], ...]
     tensors: tuple[int, ...]
     numbers: tuple[Affine, ...]
 
@@ -42,6 +56,8 @@ def lines(
     copies = entry.instruction.opcode == "tensor_copy" and entry.instruction.engine != "act"
     if any(p.falls for p in writes) or (any(p.falls for p in reads) and not copies):
         raise UntranslatableError("an index that counts down, other than in the source of a copy")
+    if any(p.rows for p in (*reads, *writes)) and entry.instruction.opcode != "dma_copy":
+        raise UntranslatableError("an index that is read from a tile, other than in a copy")
     translate = _LINES.get(entry.instruction.opcode)
     if translate is None:
         raise UntranslatableError(f"{entry.instruction.name} ({entry.instruction.opcode})")
@@ -54,14 +70,17 @@ def lines(
 
 def line_of(name: str, given: Mapping[str, Value | None]) -> Line:
     """An instruction of NKI 2 with these arguments, without those that are None."""
-    arguments: list[tuple[str, Dims | str | None]] = []
+    arguments: list[tuple[str, Written]] = []
     tensors: list[int] = []
     numbers: list[Affine] = []
     for key, value in given.items():
         if isinstance(value, Place):
-            arguments.append((key, value.dims))
-            tensors.append(value.tensor)
-            numbers.append((value.offset, ()))
+            rows = value.rows
+            by_rows = None if rows is None else ByRows(value.dims, rows.dims, value.axis)
+            arguments.append((key, by_rows or value.dims))
+            for place in (value,) if rows is None else (value, rows):
+                tensors.append(place.tensor)
+                numbers.append((place.offset, ()))
         elif isinstance(value, int):
             arguments.append((key, None))
             numbers.append((value, ()))

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tilewright.targets.trainium.program import Call
 from tilewright.targets.trainium.trace import Tensor, Trace
-from tilewright.targets.trainium.translation.lines import ONES, Affine, Line
+from tilewright.targets.trainium.translation.clipping import Dims
+from tilewright.targets.trainium.translation.lines import ONES, Affine, ByRows, Line
 from tilewright.targets.trainium.translation.rolling import Item, Made, Rolled
 
 
@@ -70,16 +71,23 @@ def printed(body: Sequence[Item], names: Mapping[int, str], indent: str) -> Iter
 
 def _line(line: Line, names: Mapping[int, str]) -> str:
     tensors, numbers = iter(line.tensors), iter(line.numbers)
+
+    def region(dims: Dims) -> str:
+        pattern = ", ".join(f"[{step}, {count}]" for step, count in dims)
+        name, offset = names.get(next(tensors)), _number(next(numbers))
+        return f"{name}.ap(pattern=[{pattern}], offset={offset}"
+
     parts = []
     for key, value in line.arguments:
         if isinstance(value, str):
             parts.append(f"{key}={value}")
         elif value is None:
             parts.append(f"{key}={_number(next(numbers))}")
+        elif isinstance(value, ByRows):
+            table, rows = region(value.dims), region(value.rows)
+            parts.append(f"{key}={table}, vector_offset={rows}), indirect_dim={value.axis})")
         else:
-            pattern = ", ".join(f"[{step}, {count}]" for step, count in value)
-            name, offset = names.get(next(tensors)), _number(next(numbers))
-            parts.append(f"{key}={name}.ap(pattern=[{pattern}], offset={offset})")
+            parts.append(f"{key}={region(value)})")
     return f"nisa.{line.name}({', '.join(parts)})"
 
 
