@@ -10,7 +10,7 @@ from tilewright.parts.case import Case
 from tilewright.parts.cases import Cases
 from tilewright.targets.cuda import partial_runs
 from tilewright.targets.cuda.cpu_program import not_checked
-from tilewright.targets.cuda.emulation import ORDERS, Run, RunResult
+from tilewright.targets.cuda.emulation import OLD_BYTES, ORDERS, Run, RunResult
 from tilewright.targets.cuda.evaluation import CudaEvaluation
 from tilewright.targets.cuda.nvcc import Compiled
 from tilewright.targets.cuda.resources import refused_launch
@@ -79,14 +79,15 @@ class CudaChecker:
 
 
 def _turns(cases: Sequence[Case], share: float) -> list[tuple[Case, Run]]:
-    """The order of threads for each case. If only some blocks are run, the outputs also have
-    different contents before the call."""
+    """The order of threads for each case, with different contents of memory that a call has not
+    written. If only some blocks are run, this includes the outputs."""
     first = [(case, i) for case in cases[:1] for i in range(len(ORDERS))]
     turns = first + [(case, i % len(ORDERS)) for i, case in enumerate(cases[1:], 1)]
     fills = partial_runs.FILLS if share < 1 else (0,)
+    olds = [OLD_BYTES[(n + n // len(ORDERS)) % len(OLD_BYTES)] for n in range(len(turns))]
     return [
-        (case, Run(case.initial, ORDERS[i], case.seed, share, fills[i % len(fills)]))
-        for case, i in turns
+        (case, Run(case.initial, ORDERS[i], case.seed, share, fills[i % len(fills)], old))
+        for (case, i), old in zip(turns, olds, strict=True)
     ]
 
 
@@ -106,8 +107,9 @@ def _compared(runs: Sequence[tuple[Case, Run]], ran: RunResult) -> list[Check] |
         elif None in found:
             log = (
                 f"the result depends on the order in which threads run, because a barrier or an "
-                f"atomic operation is missing, or on the addresses of the arrays, which differ in "
-                f"every call. With threads {own[wrong][0].order}, {found[wrong]}."
+                f"atomic operation is missing, on the contents of memory that the kernel has not "
+                f"written, or on the addresses of the arrays; all of these differ between calls. "
+                f"With threads {own[wrong][0].order}, {found[wrong]}."
             )
             return Failed("check", "race", log), own[wrong][0]
         else:

@@ -17,6 +17,10 @@ from tilewright.targets.cuda.variables import variable_at
 
 ORDERS = ("forward", "reversed", "shuffled")
 """The orders in which the threads of a block and the blocks of a launch can run."""
+OLD_BYTES = (0xFF, 0x7B, 0xFB)
+"""Bytes of memory that a call has not written: NaN, huge numbers, or negative ones of large
+magnitude, in every type of numbers. A maximum, a minimum or a condition that uses such memory is
+wrong with at least one of them."""
 _ADDRESSES = 1 << 46
 """Bytes of address space. The address sanitizer reserves all of it and uses only a little."""
 _MEMORY = 3 << 30
@@ -29,7 +33,8 @@ class Run:
     threads.
 
     The run has this `share` of the blocks, chosen by the seed. Before the call, each element of an
-    output is changed with the byte `fill`, by exclusive or with its highest byte.
+    output is changed with the byte `fill`, by exclusive or with its highest byte. Shared memory and
+    allocated arrays contain the byte `old` until something is written to them.
     """
 
     initial: Mapping[str, Array]
@@ -37,6 +42,7 @@ class Run:
     seed: int = 0
     share: float = 1.0
     fill: int = 0
+    old: int = OLD_BYTES[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +105,8 @@ def run_on_cpu(
         lines += [f"{bytes_of([a])} {_itemsize(a) if a.is_written else 0}" for a in arguments]
         lines += [" ".join(map(str, (len(sizes), *sizes))), str(len(runs))]
         lines += [
-            f"{offset} {ORDERS.index(run.order)} {run.seed & (1 << 63) - 1} {run.share} {run.fill}"
+            f"{offset} {ORDERS.index(run.order)} {run.seed & (1 << 63) - 1} {run.share} {run.fill} "
+            f"{run.old}"
             for offset, run in zip(offsets, runs, strict=True)
         ]
         (folder / "job.txt").write_text("\n".join(lines) + "\n")

@@ -109,8 +109,7 @@ class CudaEvaluation:
             return wrong
         if wrong.kind == "illegal_address":
             return replace(wrong, log=f"{wrong.log} A possible cause is {cause.log}")
-        kind = "race" if cause.kind == "race" else wrong.kind
-        return replace(cause, kind=kind, log=f"{cause.log} {_capital(wrong.log)}")
+        return replace(cause, log=f"{cause.log} {_capital(wrong.log)}")
 
     def _watched(self, source: str, run: Run) -> RunResult | Failed:
         """The result of a run in which every access to memory is recorded."""

@@ -6,8 +6,11 @@
 
    Threads of a block are fibers: each runs until it waits at a barrier or for its warp, then the next one that
    can run goes on. In which order they run is what `order` says: forward, reversed, or shuffled by a seed. In the last
-   of these, other threads also run before each atomicCAS and atomicExch. What
-   lies in shared memory before a block begins is not a number in any type of floating point.
+   of these, other threads also run before each atomicCAS and atomicExch.
+
+   Memory that nothing has been written to holds the same byte everywhere, shared memory again before each block: what
+   `old` says for the run. A kernel that uses it is wrong in one of the runs: maxima ignore what is not a number, but no
+   huge number.
 
    Arrays of the device lie between pages that may not be touched; outside launches they may not be touched at all, so
    that host code which reads them is found. Inputs can only be read. With the address sanitizer, the bytes between
@@ -85,6 +88,7 @@ struct Array {
 };
 static Array arrays[MOST_ARRAYS];
 static int arguments;
+static unsigned char old = 0xff; /* each byte of memory that was never written; 0xff is not a number */
 static double share = 1; /* of its blocks that a launch runs; 1 for all of them */
 static unsigned current, threads; /* the number of the thread that runs, and how many a block has */
 static char *stacks;
@@ -178,7 +182,7 @@ static Array *array_at(const char *address, size_t reach) {
 extern "C" void *tw_allocate(size_t bytes) {
   Array *a = new_array(bytes);
   if (!a) return nullptr;
-  memset(a->data, 0xff, bytes);
+  memset(a->data, old, bytes);
   if (!on_device) protect(*a, PROT_NONE);
   return a->data;
 }
@@ -434,7 +438,7 @@ static void release_warp(Warp &warp, unsigned mask) {
     if (!(there >> l & 1)) continue;
     Lane &lane = warp.lanes[l];
     if (lane.operation == TW_SHUFFLE)  /* of a thread that takes no part, nothing is known */
-      lane.result = there >> lane.source & 1 ? warp.lanes[lane.source].value : ~0ull;
+      lane.result = there >> lane.source & 1 ? warp.lanes[lane.source].value : old * 0x0101010101010101ull;
     else if (lane.operation == TW_MATCH) {
       lane.result = 0;
       for (unsigned o = 0; o < WARP; o++)
@@ -469,6 +473,7 @@ extern "C" void tw_copy_later(void *to, const void *brought, size_t bytes) {
   else if (!(copy = (Copy *)malloc(sizeof *copy))) _exit(4);
   *copy = {to, (unsigned)bytes, fiber.batch};
   memcpy(copy->brought, brought, bytes);
+  memset(to, old, bytes); /* until it is waited for */
   *fiber.last_copy = copy;
   fiber.last_copy = &copy->next;
 }
@@ -611,9 +616,9 @@ static void fresh_shared(void) {
   if (bytes) {
     char *at = __start_tw_shared;
 #if defined __x86_64__
-    asm volatile("rep stosb" : "+D"(at), "+c"(bytes) : "a"(0xff) : "memory"); /* over poisoned bytes too */
+    asm volatile("rep stosb" : "+D"(at), "+c"(bytes) : "a"(old) : "memory"); /* over poisoned bytes too */
 #else
-    for (size_t i = 0; i < bytes; i++) ((volatile char *)at)[i] = (char)0xff;
+    for (size_t i = 0; i < bytes; i++) ((volatile char *)at)[i] = (char)old;
 #endif
   }
 }
@@ -741,7 +746,7 @@ extern "C" void tw_launch(const char *name, const void *function, int line, cons
     if (counts) counted.block(false);
     blockIdx = {b % grid->x, b / grid->x % grid->y, b / (grid->x * grid->y)};
     fresh_shared();
-    memset(dynamic_pages, 0xff, shared);
+    memset(dynamic_pages, old, shared);
     run_block();
     if (counts) counted.block(true);
   }
@@ -857,7 +862,8 @@ int main(void) {
   for (int run = 0; run < runs; run++) {
     Job one = {inputs, 0, bytes, sizes, 0, run};
     int fill = 0;
-    if (fscanf(job, "%lld %d %llu %lf %d", &one.offset, &how, (unsigned long long *)&one.seed, &share, &fill) != 5)
+    if (fscanf(job, "%lld %d %llu %lf %d %hhu", &one.offset, &how, (unsigned long long *)&one.seed, &share, &fill, &old)
+        != 6)
       _exit(3);
     one.fill = fill;
     counts_elements = run == 0;
