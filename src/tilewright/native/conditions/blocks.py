@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.native.conditions.effects import is_branch
+from tilewright.native.conditions.effects import effects_of
 from tilewright.native.conditions.listing import Function
 from tilewright.parts.machine_code.post_dominance import always_after, members
 
@@ -55,7 +55,7 @@ def decided_by(function: Function, blocks: list[Block]) -> dict[int, list[int]]:
     always = always_after([block.after for block in blocks])
     found = {}
     for n, block in enumerate(blocks):
-        if is_branch(function.code[block.code[-1]]):
+        if effects_of(function.code[block.code[-1]]).is_branch:
             either = 0
             for other in block.after:
                 either |= always[other]

@@ -16,18 +16,10 @@ from dataclasses import dataclass, field
 from tilewright.native.conditions.blocks import Block, blocks_of, decided_by
 from tilewright.native.conditions.effects import (
     FLAGS,
-    NOTHING,
-    condition,
-    from_status,
+    Effects,
+    effects_of,
     in_memory,
-    is_branch,
-    is_constant,
-    is_in_a_and_d,
-    keeps_its_target,
-    only_compares,
-    reads_flags,
     registers,
-    sets_flags,
 )
 from tilewright.native.conditions.listing import Function, Instruction, Listing
 from tilewright.native.conditions.values import nan_condition, value_of
@@ -42,7 +34,6 @@ _WITHOUT_DATA = re.compile(r"(?:mem(?:cpy|move|set)|omp_\w+|GOMP_\w+)")
 _SLOT = re.compile(r"(-?\d*)\(%r([bs]p)\)")
 _ON_STACK = re.compile(r"(-?\d*)\(%r([bs]p)[,)]")
 _NAMED = re.compile(r"([\w.$]+)(?:[+-]\d+)?\(%rip\)")
-_LEA = re.compile(r"^lea[wlq]?$")
 
 
 MOST_STEPS = 3_000_000
@@ -74,6 +65,7 @@ class _Known:
     """
 
     function: Function
+    effects: list[Effects]
     blocks: list[Block]
     decided: dict[int, list[int]]
     entry: set[str] = field(default_factory=set)
@@ -104,10 +96,12 @@ class _Analysis:
         for name, function in listing.functions.items():
             if function.code:
                 blocks = blocks_of(function)
-                self._known[name] = _Known(function, blocks, decided_by(function, blocks))
+                effects = [effects_of(one) for one in function.code]
+                decided = decided_by(function, blocks)
+                self._known[name] = _Known(function, effects, blocks, decided)
         for known in self._known.values():
-            for one in known.function.code:
-                self._note_stack(known, one)
+            for one, its_effects in zip(known.function.code, known.effects, strict=True):
+                self._note_stack(known, one, its_effects)
                 if one.name.startswith(("call", "jmp")) and one.operands:
                     callee = self._known.get(_name(one.operands[0]))
                     if callee is not None:
@@ -126,23 +120,23 @@ class _Analysis:
                 self._follow(known)
         return [site for known in self._known.values() for _, site in sorted(known.sites.items())]
 
-    def _note_stack(self, known: _Known, one: Instruction) -> None:
+    def _note_stack(self, known: _Known, one: Instruction, effects: Effects) -> None:
         """Note where arrays on the stack begin, which places are written by name, and which static
         variables have their address taken.
         """
         for number, operand in enumerate(one.operands):
             named = _NAMED.fullmatch(operand)
-            if named and _LEA.match(one.name):
+            if named and effects.is_address:
                 self._static_arrays.add(named[1])
             found = _ON_STACK.match(operand)
             if not found:
                 continue
             offset, base = int(found[1] or 0), found[2]
             indexed = not _SLOT.fullmatch(operand)
-            taken = bool(_LEA.match(one.name)) and one.operands[-1] != "%rsp"
+            taken = effects.is_address and one.operands[-1] != "%rsp"
             if indexed or taken:
                 known.arrays[base] = min(offset, known.arrays.get(base, offset))
-            elif number == len(one.operands) - 1 and not only_compares(one):
+            elif number == len(one.operands) - 1 and not effects.only_compares:
                 known.slots.setdefault((base, offset), False)
         if one.name == "movq" and one.operands[:1] == ("%rsp",) and one.operands[-1] != "%rbp":
             known.arrays["sp"] = 0
@@ -161,8 +155,8 @@ class _Analysis:
                 raise TooLargeError
             for at in known.blocks[n].code:
                 self._step(known, at, state, uncertain=uncertain)
-            last = known.function.code[known.blocks[n].code[-1]]
-            if is_branch(last) and (FLAGS in state or uncertain) and condition(last) is not None:
+            last = known.effects[known.blocks[n].code[-1]]
+            if last.is_branch and (FLAGS in state or uncertain) and last.condition is not None:
                 new = set(known.decided[n]) - known.uncertain
                 if new:
                     known.uncertain |= new
@@ -174,11 +168,11 @@ class _Analysis:
                     open_.append(other)
 
     def _step(self, known: _Known, at: int, state: set[str], *, uncertain: bool) -> None:
-        one = known.function.code[at]
+        one, effects = known.function.code[at], known.effects[at]
         name, operands = one.name, one.operands
-        if NOTHING.match(name):
+        if effects.is_nothing:
             return
-        found = condition(one) or nan_condition(known.function, at)
+        found = effects.condition or nan_condition(known.function, at)
         if found is not None and FLAGS in state:
             known.sites[at] = Site(one, found)
         if name.startswith("j"):
@@ -193,36 +187,22 @@ class _Analysis:
         if not operands:
             self._without_operands(name, state, known)
             return
-        data = uncertain or (not is_constant(one) and self._depends(known, one, state))
-        if only_compares(one):
+        data = uncertain or (not effects.is_constant and self._depends(known, effects, state))
+        if effects.only_compares:
             _put(state, [FLAGS], data=data)
             return
         value = value_of(known.function, at, state, data=data)
         if value is not None:
             known.sites[at] = Site(one, value=value)
-        if sets_flags(one):
+        if effects.sets_flags:
             _put(state, [FLAGS], data=data)
-        self._write(known, one, state, data=data)
+        self._write(known, at, state, data=data)
 
-    def _depends(self, known: _Known, one: Instruction, state: set[str]) -> bool:
-        """Whether the result of the instruction depends on data."""
-        *sources, target = one.operands
-        if len(one.operands) == 1 or only_compares(one) or keeps_its_target(one):
-            sources = list(one.operands)
-        if from_status(one) or (reads_flags(one) and FLAGS in state):
+    def _depends(self, known: _Known, effects: Effects, state: set[str]) -> bool:
+        """Whether the result of an instruction depends on data."""
+        if effects.from_status or not effects.reads.isdisjoint(state):
             return True
-        named = [r for operand in (*sources, target) for r in registers(operand)]
-        if is_in_a_and_d(one):
-            named += ["a", "d"]
-        if _LEA.match(one.name):
-            return any(r in state for r in registers(sources[0]))
-        read = [r for operand in sources for r in registers(operand)]
-        masks = [r for r in registers(target) if r.startswith("k") and "{" in target]
-        if any(r in state for r in (*read, *masks)):
-            return True
-        if len(one.operands) == 1 and any(r in state for r in named):
-            return True
-        return any(in_memory(o) and self._loads_data(known, o, state) for o in sources)
+        return any(self._loads_data(known, operand, state) for operand in effects.loads)
 
     def _loads_data(self, known: _Known, operand: str, state: set[str]) -> bool:
         if any(r in state for r in registers(operand)):
@@ -242,13 +222,14 @@ class _Analysis:
         begins = known.arrays.get(base)
         return written or (known.arrays_hold_data and begins is not None and offset >= begins)
 
-    def _write(self, known: _Known, one: Instruction, state: set[str], *, data: bool) -> None:
+    def _write(self, known: _Known, at: int, state: set[str], *, data: bool) -> None:
+        one = known.function.code[at]
         target = one.operands[-1]
         if one.name.startswith("pop"):
             _put(state, registers(target), data=False)
         elif one.name.startswith("push"):
             return
-        elif is_in_a_and_d(one):  # its operand is only read
+        elif known.effects[at].in_a_and_d:  # its operand is only read
             _put(state, ["a", "d"], data=data)
         elif in_memory(target):
             slot, named = _SLOT.fullmatch(target), _NAMED.fullmatch(target)

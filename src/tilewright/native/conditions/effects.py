@@ -6,6 +6,8 @@ last one.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from functools import lru_cache
 
 from tilewright.native.conditions.listing import Instruction
 
@@ -19,6 +21,7 @@ _REGISTER = re.compile(r"%([a-z][a-z0-9]*|st\(\d\))")
 _JUMP = re.compile(rf"^j({_ALTERNATIVES})$")
 _SET = re.compile(rf"^set({_ALTERNATIVES})$")
 _MOVE = re.compile(rf"^f?cmov({_ALTERNATIVES})[wlq]?$")
+_LEA = re.compile(r"^lea[wlq]?$")
 _CARRY = re.compile(r"^(?:sbb|adc)[bwlq]?$")
 _ONLY_NAN = {"p", "np", "pe", "po"}
 
@@ -44,7 +47,7 @@ _SAME_GIVES_CONSTANT = re.compile(
     r"^(?:xor[bwlq]?|sub[bwlq]?|v?p?xor[dq]?|v?xorp[sd]|v?psub[bwdq]|v?pcmpeq[bwdq]|kx(?:n?or)[bwdq]"
     r"|v?pandn[dq]?|v?andnp[sd])$"
 )
-NOTHING = re.compile(
+_NOTHING = re.compile(
     r"^(?:nop\w*|endbr\w+|vzero\w+|prefetch\w*|ud[012]|[lsm]fence|pause|leave|cld|emms|hlt|int3)$"
 )
 
@@ -66,9 +69,10 @@ def register(name: str) -> str:
     return name[0] if name[0] in "abcd" and len(name) == 2 and name[1] in "xlh" else name
 
 
-def registers(operand: str) -> list[str]:
+@lru_cache(maxsize=1 << 14)
+def registers(operand: str) -> tuple[str, ...]:
     """The registers that an operand names."""
-    return [register(name) for name in _REGISTER.findall(operand)]
+    return tuple(register(name) for name in _REGISTER.findall(operand))
 
 
 def in_memory(operand: str) -> bool:
@@ -76,69 +80,99 @@ def in_memory(operand: str) -> bool:
     return not operand.startswith(("$", "%"))
 
 
-def condition(one: Instruction) -> str | None:
-    """The condition of flags that a jump, move, or value depends on, if any.
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """What an instruction reads, writes and does.
 
-    Conditions that only tell whether a number is NaN are left out, because inputs never are.
+    Attributes:
+        is_nothing: whether it neither computes anything nor jumps.
+        condition: the condition of flags that it depends on. Conditions that only tell whether a
+            number is NaN are left out, because inputs never are.
+        condition_for_nan: the condition of flags that tells whether a number is NaN.
+        is_branch: whether it is a jump that depends on flags.
+        only_compares: whether it writes flags and nothing else.
+        sets_flags: whether it writes flags.
+        is_address: whether it computes an address, and does not read what is there.
+        in_a_and_d: whether it writes a product or quotient of whole numbers to registers a and d.
+        from_status: whether the result comes from the stack of the x87 unit, or from flags that an
+            operation on floating-point numbers sets, for instance because its result is not exact.
+        is_constant: whether the result is the same for all values of the operands, as of x - x.
+        reads: the registers, and the flags, that the result depends on.
+        loads: the operands in memory that the result depends on.
     """
-    found = _JUMP.match(one.name) or _SET.match(one.name) or _MOVE.match(one.name)
-    if found:
-        return None if found[1] in _ONLY_NAN else found[1]
-    return "b" if _CARRY.match(one.name) else None
+
+    is_nothing: bool
+    condition: str | None
+    condition_for_nan: str | None
+    is_branch: bool
+    only_compares: bool
+    sets_flags: bool
+    is_address: bool
+    in_a_and_d: bool
+    from_status: bool
+    is_constant: bool
+    reads: frozenset[str]
+    loads: tuple[str, ...]
 
 
-def condition_for_nan(one: Instruction) -> str | None:
-    """The condition of a jump, move or value that tells whether a number is NaN, if it is one."""
-    found = _JUMP.match(one.name) or _SET.match(one.name) or _MOVE.match(one.name)
-    return found[1] if found and found[1] in _ONLY_NAN else None
+def effects_of(one: Instruction) -> Effects:
+    """What an instruction reads, writes and does."""
+    return _effects(one.name, one.operands)
 
 
-def from_status(one: Instruction) -> bool:
-    """Whether the result comes from the stack of the x87 unit, or from flags that an operation on
-    floating-point numbers sets, for instance because its result is not exact.
-    """
-    return bool(_FROM_STATUS.match(one.name))
+@lru_cache(maxsize=1 << 14)
+def _effects(name: str, operands: tuple[str, ...]) -> Effects:
+    found = _JUMP.match(name) or _SET.match(name) or _MOVE.match(name)
+    is_nan = bool(found and found[1] in _ONLY_NAN)
+    carry = "b" if _CARRY.match(name) else None
+    in_a_and_d = len(operands) == 1 and bool(_IN_A_AND_D.match(name))
+    compares = bool(_COMPARES.match(name) or _ONLY_FLAGS_OF_X87.match(name))
+    is_address = bool(_LEA.match(name))
+    reads: set[str] = set()
+    loads: tuple[str, ...] = ()
+    if operands:
+        sources = operands[:-1]
+        if len(operands) == 1 or compares or _keeps_its_target(name, operands):
+            sources = operands
+        if is_address:
+            sources = operands[:1]
+        reads = {name for operand in sources for name in registers(operand)}
+        if "{" in operands[-1]:
+            reads |= {mask for mask in registers(operands[-1]) if mask.startswith("k")}
+        if in_a_and_d:
+            reads |= {"a", "d"}
+        if _SET.match(name) or _MOVE.match(name) or carry:
+            reads.add(FLAGS)
+        loads = () if is_address else tuple(filter(in_memory, sources))
+    return Effects(
+        is_nothing=bool(_NOTHING.match(name)),
+        condition=found[1] if found and not is_nan else carry,
+        condition_for_nan=found[1] if found and is_nan else None,
+        is_branch=bool(_JUMP.match(name)),
+        only_compares=compares,
+        sets_flags=bool(_SETS_FLAGS.match(name)),
+        is_address=is_address,
+        in_a_and_d=in_a_and_d,
+        from_status=bool(_FROM_STATUS.match(name)),
+        is_constant=_is_constant(name, operands),
+        reads=frozenset(reads),
+        loads=loads,
+    )
 
 
-def is_in_a_and_d(one: Instruction) -> bool:
-    """Whether the result of a product or quotient of whole numbers is in registers a and d."""
-    return len(one.operands) == 1 and bool(_IN_A_AND_D.match(one.name))
-
-
-def is_branch(one: Instruction) -> bool:
-    """Whether the instruction is a jump that depends on flags."""
-    return bool(_JUMP.match(one.name))
-
-
-def reads_flags(one: Instruction) -> bool:
-    """Whether the result of the instruction depends on flags."""
-    return bool(_SET.match(one.name) or _MOVE.match(one.name) or _CARRY.match(one.name))
-
-
-def only_compares(one: Instruction) -> bool:
-    """Whether the instruction writes flags and nothing else."""
-    return bool(_COMPARES.match(one.name) or _ONLY_FLAGS_OF_X87.match(one.name))
-
-
-def sets_flags(one: Instruction) -> bool:
-    """Whether the instruction writes flags."""
-    return bool(_SETS_FLAGS.match(one.name))
-
-
-def keeps_its_target(one: Instruction) -> bool:
+def _keeps_its_target(name: str, operands: tuple[str, ...]) -> bool:
     """Whether the result also depends on the previous value of the last operand."""
-    masked = "{%k" in one.operands[-1] and "{z}" not in one.operands[-1]
-    if masked or _MOVE.match(one.name):
+    masked = "{%k" in operands[-1] and "{z}" not in operands[-1]
+    if masked or _MOVE.match(name):
         return True
-    if one.name in ("movss", "movsd", "imull", "imulq", "imulw"):
-        return len(one.operands) < 3 and not any(map(in_memory, one.operands))
-    return not (_OVERWRITES.match(one.name) or _SET.match(one.name))
+    if name in ("movss", "movsd", "imull", "imulq", "imulw"):
+        return len(operands) < 3 and not any(map(in_memory, operands))
+    return not (_OVERWRITES.match(name) or _SET.match(name))
 
 
-def is_constant(one: Instruction) -> bool:
-    """Whether the result is the same for all values of the operands, as of x - x."""
-    if re.match(r"^v?pternlog", one.name) and one.operands[0] in ("$255", "$0xff", "$-1"):
+def _is_constant(name: str, operands: tuple[str, ...]) -> bool:
+    if re.match(r"^v?pternlog", name) and operands[0] in ("$255", "$0xff", "$-1"):
         return True
-    sources = one.operands[:2]
-    same = len(one.operands) >= 2 and sources[0] == sources[1] and sources[0].startswith("%")
-    return same and bool(_SAME_GIVES_CONSTANT.match(one.name))
+    sources = operands[:2]
+    same = len(operands) >= 2 and sources[0] == sources[1] and sources[0].startswith("%")
+    return same and bool(_SAME_GIVES_CONSTANT.match(name))

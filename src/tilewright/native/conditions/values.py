@@ -11,12 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from tilewright.native.conditions.effects import (
-    condition,
-    condition_for_nan,
-    in_memory,
-    registers,
-)
+from tilewright.native.conditions.effects import effects_of, in_memory, registers
 from tilewright.native.conditions.listing import Function
 
 _FROM_WHOLE = re.compile(r"^v?cvtu?si2s[sd][lq]?$")
@@ -96,7 +91,7 @@ def nan_condition(function: Function, at: int) -> str | None:
     Numbers that are read through a pointer are taken for inputs, which are never NaN. A test for
     equality is compiled to two conditions, of which one tells whether an operand is NaN.
     """
-    found = condition_for_nan(function.code[at])
+    found = effects_of(function.code[at]).condition_for_nan
     if found is None:
         return None
     first = max(0, at - _NEAR)
@@ -107,7 +102,7 @@ def nan_condition(function: Function, at: int) -> str | None:
                 return None if _is_read(function, compares, one.operands[0]) else found
             break
     around = function.code[first : at + _NEAR + 1]
-    return None if any(condition(other) in ("e", "ne") for other in around) else found
+    return None if any(effects_of(other).condition in ("e", "ne") for other in around) else found
 
 
 def _is_read(function: Function, at: int, register: str) -> bool:
