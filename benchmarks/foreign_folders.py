@@ -1,7 +1,7 @@
-"""What the rewriter makes of small Gemmini kernels of five kinds, each in several authors' styles.
+"""What the rewriter makes of small Gemmini kernels in several authors' styles.
 
-The kinds are batched small products, depthwise convolutions, attention without softmax, products
-with bias and ReLU, and products with a transposed first factor. The folders of
+Five kinds have a wanted speedup: batched small products, depthwise convolutions, attention without
+softmax, products with bias and ReLU, and products with a transposed first factor. The folders of
 tests/fixtures/foreign_folders were written without knowledge of the rewriter. Each is searched once
 per seed, without a key. Cycles are simulated. `limit` is the speedup at which every element of the
 array would do a useful multiply-accumulate in every cycle, `first` when a kernel was measured that
@@ -36,9 +36,10 @@ WANTED = {
     "bias": 5.0,
     "transposed": 6.5,
 }
-"""Speedups wanted of kernels of each kind: the first word of the folder's name."""
-ARRAY = 256
-"""Multiply-accumulates of the int8 array in a cycle."""
+"""Speedups wanted of kernels of each kind: the first word of the folder's name. Other kernels
+have none."""
+ARRAY = {"gemmini": 256, "gemmini-fp32-4x4": 16}
+"""Multiply-accumulates of a target's array in a cycle."""
 
 
 def searched(folder: Path, settings: Settings) -> Record:
@@ -70,13 +71,15 @@ def measure(options: argparse.Namespace) -> int:
             key = ("foreign folders", name, seed, effort)
             runs.append(kept.get(key, partial(searched, FOLDERS / name, settings)))
         start, best = (statistics.median(run[which] for run in runs) for which in ("start", "best"))
-        operations = tomllib.loads((FOLDERS / name / "workload.toml").read_text())["operations"]
+        described = tomllib.loads((FOLDERS / name / "workload.toml").read_text())
+        limit = start * ARRAY[described["target"]] / described["operations"]
+        wanted = WANTED.get(name.partition("_")[0])
         first = statistics.median(
             next((s for s, _, c in run["bests"] if c <= 0.99 * start), float("inf")) for run in runs
         )
         print(
             f"| {name} | {start:,.0f} | {best:,.0f} | {start / best:.2f}x "
-            f"| {WANTED[name.partition('_')[0]]:g}x | {start * ARRAY / operations:.1f}x "
+            f"| {f'{wanted:g}x' if wanted else ''} | {limit:.1f}x "
             f"| {first:.0f} s | {statistics.median(run['evaluations'] for run in runs):.0f} |",
             flush=True,
         )

@@ -12,14 +12,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tilewright.core.records import Artifact, Candidate, Verdict
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.ir import Array
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.raising.execute import NotRaised, executed
 from tilewright.proposers.rewriter.raising.raised import raised
 from tilewright.proposers.rewriter.raising.schedule import scheduled
-from tilewright.targets.gemmini import create_target
+from tilewright.targets.gemmini import create_fp32_target, create_target
 from tilewright.targets.gemmini.memory import argument_addresses
+from tilewright.targets.gemmini.target import GemminiTarget
 from tilewright.targets.gemmini.toolchain import compile_kernel, find_gcc, find_toolchain, find_zig
 
 from .random_programs import Matrix, Program, random_program, with_own_arrays
@@ -31,6 +33,9 @@ pytestmark = [
     ),
 ]
 TARGET = create_target()
+TARGETS = {"gemmini": TARGET, "gemmini-fp32-4x4": create_fp32_target()}
+C_TYPES = {"int8": "int8_t", "int32": "int32_t", "float32": "float"}
+DTYPES = {c: dtype for dtype, c in C_TYPES.items()}
 MACHINE = Machine.of(TARGET.brief())
 
 
@@ -45,22 +50,25 @@ def left(program: Program, source: str) -> list[bytes]:
 
 
 def left_in(
-    arguments: Sequence[Matrix | Array], inputs: Collection[str], source: str
+    arguments: Sequence[Matrix | Array],
+    inputs: Collection[str],
+    source: str,
+    target: GemminiTarget = TARGET,
 ) -> list[bytes]:
     """What a kernel leaves in its arrays, beginning with values of one seed."""
     from tilewright.targets.gemmini import sim
 
-    built = compile_kernel(find_toolchain(), source, TARGET.instance.header, 60.0)
+    built = compile_kernel(find_toolchain(), source, target.instance.header, 60.0)
     assert isinstance(built, bytes), built
     rng = np.random.default_rng(7)
-    arrays = [rng.integers(-9, 10, a.shape).astype(a.element.removesuffix("_t")) for a in arguments]
+    arrays = [rng.integers(-9, 10, a.shape).astype(DTYPES[a.element]) for a in arguments]
     places = argument_addresses([a.nbytes for a in arrays])
     regions = [
         sim.Region(place, array, a.name not in inputs, a.name)
         for a, array, place in zip(arguments, arrays, places, strict=True)
     ]
     result = sim.run_kernel(
-        TARGET.instance.config, built, regions, timing=False, ordering="fence", limit_cycles=None,
+        target.instance.config, built, regions, timing=False, ordering="fence", limit_cycles=None,
         max_instructions=100_000_000, max_host_s=60.0,
     )  # fmt: skip
     assert result.status == "ok", result
@@ -91,19 +99,38 @@ def test_the_loops_found_in_its_commands_issue_the_same(seed: int, own: bool) ->
 
 
 FOLDERS = Path(__file__).parents[2] / "fixtures" / "foreign_folders"
-KEPT = frozenset(("attention_naive", "depthwise_diagonal"))
-"""Kernels whose code of the core no store and no load can replace."""
+KEPT = {
+    "attention_countdown": "mvout copies rows of SPAD to memory",
+    "attention_naive": "the core",
+    "conv_pool_core": "the core compares array elements",
+    "depthwise_diagonal": "the core",
+    "scaled_in_accumulator": "row 0 of ACC is used",
+}
+"""Kernels whose computation is not derived, with the reason."""
 
 
 @pytest.mark.parametrize("name", sorted(p.name for p in FOLDERS.iterdir()))
 def test_kernels_of_other_authors_compute_what_their_naive_nest_computes(name: str) -> None:
     source = (FOLDERS / name / "kernel.c").read_text()
+    described = tomllib.loads((FOLDERS / name / "workload.toml").read_text())
+    target = TARGETS[described["target"]]
+    machine = Machine.of(target.brief())
+    arguments = tuple(
+        Array(a["name"], tuple(a["shape"]), C_TYPES[a["dtype"]]) for a in described["argument"]
+    )
+    inputs = frozenset(a["name"] for a in described["argument"] if a["role"] == "input")
+    expected = left_in(arguments, inputs, source, target)
     if name in KEPT:
-        with pytest.raises(NotRaised, match="the core"):
-            raised(source, MACHINE)
+        with pytest.raises(NotRaised, match=KEPT[name]):
+            raised(source, machine)
         return
-    described = tomllib.loads((FOLDERS / name / "workload.toml").read_text())["argument"]
-    arguments = tuple(Array(a["name"], tuple(a["shape"]), f"{a['dtype']}_t") for a in described)
-    inputs = frozenset(a["name"] for a in described if a["role"] == "input")
-    nest = emit(raised(source, MACHINE))
-    assert left_in(arguments, inputs, nest) == left_in(arguments, inputs, source)
+    assert left_in(arguments, inputs, emit(raised(source, machine)), target) == expected
+
+
+def test_config_ex_scales_operands_from_the_accumulator() -> None:
+    task = TARGET.open_folder(FOLDERS / "scaled_in_accumulator", {})
+    builder, checker, _ = task.evaluator
+    for scale, right in (("0.03125f", True), ("0.0625f", False)):
+        built = builder.build(Candidate(task.start.replace("0.03125f", scale)))
+        assert isinstance(built, Artifact), built
+        assert isinstance(checker.check(built), Verdict) == right

@@ -204,6 +204,8 @@ void kernel(const float V[{states}][{states}], const float Z[{states}][{inputs}]
         ("part[r], ACC(0), 1, 4", "part[r], ACC(0), 1, 3", "offload t", "also used elsewhere"),
         ("config_st(4);", "config_st(4, 0.5f);", "offload t", "changes values"),
         ("NO_ACTIVATION, 1", "RELU, 1", "forward t", "applies a function"),
+        ("1, 0, 0);", "1, 0, 0, 0.5f);", "forward t", "scales operands"),
+        ("1, 0, 0);", "1, 0, 0, 0.5f);", "transpose", "scale does not have the value"),
         ("1, 0, 0);", "1, 1, 0);", "share t", "transposed"),
         ("1, 0, 0);", "1, 1, 0);", "transpose", "a_transpose"),
         ("config_ld(4, 1.0f, 4, 1)", "config_ld(8, 1.0f, 4, 1)", "transpose", "are not contiguous"),

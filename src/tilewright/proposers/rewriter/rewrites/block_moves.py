@@ -106,8 +106,12 @@ def check_results_unchanged(block: Block) -> None:
     configured = {machine.attribute(c.name, "configured_by") for c in products}
     for command in commands(block.kernel.body):
         given = dict(zip(machine.effects[command.name].operands, command.operands, strict=False))
-        if command.name in configured and not is_off(given.get("activation"), machine):
+        if command.name not in configured:
+            continue
+        if not is_off(given.get("activation"), machine):
             raise NotApplicable("the array applies a function to its results")
+        if _factor(given.get("scale")) != 1.0:
+            raise NotApplicable("the array scales operands from the memory of sums")
 
 
 def product_commands(block: Block, member: Command) -> tuple[Command, Command]:

@@ -69,8 +69,10 @@ def _setting(kernel: Kernel, machine: Machine) -> Command:
         "a_stride": (Expr(1),),
         "a_transpose": (Expr(0),),
         TRANSPOSE: (Expr(0),),
+        "scale": (Text("1.0f"), Text("1.0"), Expr(1)),
     }
-    for role, operand in zip(machine.effects[setting.name].operands, setting.operands, strict=True):
+    roles = machine.effects[setting.name].operands
+    for role, operand in zip(roles, setting.operands, strict=False):
         if role in plain and operand not in plain[role]:
             raise NotApplicable(
                 f"the setting {role} does not have the value that this rewrite needs"

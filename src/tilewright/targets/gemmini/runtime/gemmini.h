@@ -53,11 +53,17 @@ static inline uint64_t gemmini_float_(float value) {
   return (uint64_t)both.bits << 32;
 }
 
-#define config_ex(dataflow, activation, a_stride, a_transpose, b_transpose)              \
-  GEMMINI_COMMAND_(0,                                                                    \
-                   gemmini_float_(1.0f) | (uint64_t)(a_stride) << 16 |                   \
-                       (uint64_t)(b_transpose) << 9 | (uint64_t)(a_transpose) << 8 |     \
-                       (uint64_t)(activation) << 3 | (uint64_t)(dataflow) << 2,          \
+/* config_ex(dataflow, activation, a_stride, a_transpose, b_transpose), or with a scale after these. */
+#define config_ex(...) \
+  GEMMINI_PICK_6_(__VA_ARGS__, GEMMINI_EXECUTE_6_, GEMMINI_EXECUTE_5_, 0)(__VA_ARGS__)
+#define GEMMINI_PICK_6_(one, two, three, four, five, six, form, ...) form
+#define GEMMINI_EXECUTE_5_(dataflow, activation, a_stride, a_transpose, b_transpose) \
+  GEMMINI_EXECUTE_6_(dataflow, activation, a_stride, a_transpose, b_transpose, 1.0f)
+#define GEMMINI_EXECUTE_6_(dataflow, activation, a_stride, a_transpose, b_transpose, scale) \
+  GEMMINI_COMMAND_(0,                                                                       \
+                   gemmini_float_(scale) | (uint64_t)(a_stride) << 16 |                     \
+                       (uint64_t)(b_transpose) << 9 | (uint64_t)(a_transpose) << 8 |        \
+                       (uint64_t)(activation) << 3 | (uint64_t)(dataflow) << 2,             \
                    UINT64_C(1) << 48)
 
 #define config_ld(dram_stride, scale, block_stride, id)                                   \
@@ -113,8 +119,9 @@ static inline uint64_t gemmini_word_(uint64_t word) {
 #define fence() __asm__ volatile("fence" ::: "memory")
 
 /* The same under the names of the public Gemmini test programs, so that kernels written for them
-   compile as they are. `shift` (rounding shift of output-stationary sums) and `shrunk` (loads of
-   elem_t into the accumulator) are not modelled: give 0. commands.toml has the same definitions. */
+   compile as they are. `shift` (rounding shift of output-stationary sums), `shrunk` (loads of
+   elem_t into the accumulator), `only_strides` and a `c_stride` other than 1 are not modelled: give
+   0, and 1 for `c_stride`. commands.toml has the same definitions. */
 #define gemmini_flush(skip) flush()
 #define gemmini_fence() fence()
 #define gemmini_extended_mvin(dram, local, cols, rows) mvin(dram, local, cols, rows)
@@ -135,6 +142,8 @@ static inline uint64_t gemmini_word_(uint64_t word) {
 #define gemmini_compute_accumulated(a, d) compute_accumulated(a, d, DIM, DIM, DIM, DIM)
 #define gemmini_config_ex(dataflow, act, shift) config_ex(dataflow, act, 1, 0, 0)
 #define gemmini_extended_config_ex(dataflow, act, shift, a_stride, a_transpose, b_transpose) config_ex(dataflow, act, a_stride, a_transpose, b_transpose)
+#define gemmini_extended2_config_ex(dataflow, act, shift, a_stride, a_transpose, b_transpose, only_strides) config_ex(dataflow, act, a_stride, a_transpose, b_transpose)
+#define gemmini_extended3_config_ex(dataflow, act, shift, scale, c_stride, a_stride, a_transpose, b_transpose, only_strides) config_ex(dataflow, act, a_stride, a_transpose, b_transpose, scale)
 #define gemmini_config_ld(stride) config_ld(stride, 1.0f, DIM, 0)
 #define gemmini_extended_config_ld(stride, scale) config_ld(stride, scale, DIM, 0)
 #define gemmini_extended2_config_ld(stride, scale, shrunk) config_ld(stride, scale, DIM, 0)
