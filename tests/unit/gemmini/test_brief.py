@@ -153,9 +153,8 @@ def test_the_isa_text_defines_the_names_of_the_public_programs(name: str) -> Non
     assert explained
 
 
-def test_the_isa_text_says_what_operands_in_the_accumulator_lack() -> None:
+def test_the_isa_text_says_what_happens_to_operands_in_the_accumulator() -> None:
     for name in INSTANCES:
         text = " ".join(load_brief(INSTANCES[name]).isa.split())
         assert "the activation of `config_ex`" in text
         assert "and not with those of `config_st`" in text
-        assert "only if it needs no scale other than 1" in text
