@@ -102,8 +102,8 @@ class CallSocket:
         if request.get("version") != VERSION:
             given = plain_text(str(request.get("version"))[:40])
             return _error(
-                f"the call is of protocol version {given}, and this is version {VERSION}: use the "
-                "tilewright that started the agent."
+                f"the call uses protocol version {given}, but the search uses version {VERSION}. "
+                "Call the tilewright that started the agent."
             )
         if request.get("describe") is True:
             return self._described

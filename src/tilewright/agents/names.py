@@ -25,8 +25,8 @@ class AgentName:
         name: the whole name, as the user wrote it.
         command: program and arguments.
         timeout_s: seconds for the work on one kernel, without the time spent waiting for
-        evaluations. evaluations: number of kernels that it may have evaluated; None for a share of
-        the run's budget. concurrency: number of agents with this name that run at the same time.
+        evaluations. evaluations: number of kernels that it may evaluate; None for a share of the
+        run's budget. concurrency: number of agents with this name that run at the same time.
         key_env: the only secret environment variable that it receives. disk_mb: maximum size of its
         folder in MiB.
     """

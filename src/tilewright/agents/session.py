@@ -50,7 +50,7 @@ _LINE = 160
 
 @dataclass(frozen=True)
 class Assignment:
-    """The task of one agent; `share` is the number of kernels that it may have evaluated."""
+    """The task of one agent; `share` is the number of kernels that it may evaluate."""
 
     agent: AgentName
     brief: Brief

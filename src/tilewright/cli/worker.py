@@ -7,6 +7,7 @@ from pathlib import Path
 import typer
 
 from tilewright.cli.options import NoColor, UnusedProject
+from tilewright.core.errors import InputError
 
 
 def register(app: typer.Typer) -> None:
@@ -24,5 +25,11 @@ def worker(project: UnusedProject = Path(), no_color: NoColor = False) -> None:
     import sys
 
     from tilewright.evaluation.relay import relay
+
+    if sys.stdin.isatty():
+        raise InputError(
+            "standard input is a terminal, so no requests would arrive. Run `optimize TASK --host "
+            "HOST` on the machine of the search: it starts this command on HOST by ssh."
+        )
 
     relay(sys.stdin.buffer, sys.stdout.buffer)

@@ -135,7 +135,7 @@ class TimedKernel:
         self._repeated = 0
 
     def call(self, *, checked: float) -> float:
-        """The seconds of one call, whose outputs are compared with this probability.
+        """The seconds of one call. Its outputs are compared with the probability `checked`.
 
         Raises `CallFailedError`.
 

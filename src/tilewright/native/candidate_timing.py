@@ -78,7 +78,7 @@ class TimedKernel(Protocol):
     """A kernel that can be called and timed, one sample at a time."""
 
     def call(self, *, checked: float) -> float:
-        """The seconds of a call, whose outputs are compared with this probability.
+        """The seconds of one call. Its outputs are compared with the probability `checked`.
 
         Raises `CallFailedError`.
         """

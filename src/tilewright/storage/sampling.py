@@ -40,7 +40,7 @@ class Sample:
 
 
 def in_parts(named: Sequence[_T]) -> Iterator[Sequence[_T]]:
-    """The values in parts that one query can contain."""
+    """The values, divided into parts that are small enough for one query."""
     return (named[at : at + AT_ONCE] for at in range(0, len(named), AT_ONCE))
 
 

@@ -56,7 +56,7 @@ class Proposal:
     """The state of one proposal: its turns, its kernels, and the calls that wait for outcomes.
 
     The last `unheard` of its `own` kernels have outcomes that were not yet sent to the author.
-    `share` is the number of kernels that it may have evaluated; None if there is no limit.
+    `share` is the number of kernels that the author may evaluate; None if there is no limit.
     """
 
     brief: Brief

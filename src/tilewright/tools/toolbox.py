@@ -65,7 +65,7 @@ class Tool:
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The arguments as JSON Schema."""
+        """The JSON Schema of the arguments."""
         properties = {p.name: schema_of(p) for p in self.parameters}
         required = [p.name for p in self.parameters if p.required]
         return {

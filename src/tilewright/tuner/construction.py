@@ -82,8 +82,8 @@ class ConstructedTiles(KnownPoints):
         return found
 
     def _larger(self, tile: Tile, level: int) -> list[Tile]:
-        """The tile after one of the level's loops has grown by a prime factor of the rest of its
-        extent."""
+        """Copies of the tile, each with one of the level's loops enlarged by a prime factor of its
+        remaining extent."""
         loops = range(len(tile) if level == 1 else self._workload.spatial)
         return [
             (*tile[:loop], tile[loop] * prime, *tile[loop + 1 :])

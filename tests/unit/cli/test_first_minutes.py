@@ -155,3 +155,12 @@ def test_a_surplus_argument_is_named(cli: Cli) -> None:
     refused = cli("workloads", "cuda")
     assert refused.code == 2
     assert "the command does not accept 'cuda' here" in " ".join(refused.err.split())
+
+
+def test_a_worker_started_at_a_terminal_does_not_wait_for_requests(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    refused = cli("worker")
+    assert refused.code == 2
+    assert "optimize TASK --host HOST" in refused.err

@@ -50,8 +50,8 @@ LONGEST = 5
 """Maximum number of steps of a drawn plan. Every call also makes one plan that vectorises as much
 as possible."""
 MOST_STATEMENTS = 96
-"""A kernel on registers with more statements is not rewritten further, because compilers also
-unroll loops."""
+"""Maximum number of statements of a kernel after a step. Larger kernels do not pay, because
+compilers also unroll loops."""
 
 
 class LoopProposer:

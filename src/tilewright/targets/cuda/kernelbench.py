@@ -19,8 +19,8 @@ from tilewright.parts.inputs import Array
 from tilewright.targets.cuda.shapes import Shape
 
 TOLERANCES = {"1e-2": 1e-2, "1e-4": 1e-4}
-"""Tolerances as messages write them: the one of the first versions, and the present one for
-float32."""
+"""Tolerances by the text that messages print: that of KernelBench's first versions, and its
+present one for float32."""
 _SIDE = 16
 """Numbers of rows and columns of a product that are sufficient to test the rule."""
 

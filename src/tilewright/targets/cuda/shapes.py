@@ -134,7 +134,7 @@ KINDS: Mapping[str, Kind] = {
         lambda s: s["R"] * s["C"], lambda s: s["C"], _less_rows,
     ),
     "chain": Kind(
-        "RxC", "RC", "silu(X * scale + bias) * G, scale and bias of each column",
+        "RxC", "RC", "silu(X * scale + bias) * G, with a scale and a bias for each column",
         lambda s: [_given("X", s["R"], s["C"]), _given("scale", s["C"]), _given("bias", s["C"]),
                    _given("G", s["R"], s["C"]), _written("Y", s["R"], s["C"])],
         lambda s: 4 * s["R"] * s["C"], lambda s: 1, _less_rows,

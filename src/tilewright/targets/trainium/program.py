@@ -94,7 +94,7 @@ def parse(source: str) -> Program:
 
 
 def _nodes(tree: ast.Module) -> list[ast.AST]:
-    """All parts of the syntax tree, which takes long to collect for a large kernel."""
+    """All nodes of the syntax tree. For a large kernel, collecting them takes long."""
     found: list[ast.AST] = []
     for count, (node, depth) in enumerate(with_depths(tree), 1):
         if depth > DEEPEST_SYNTAX or count > MOST_NODES:

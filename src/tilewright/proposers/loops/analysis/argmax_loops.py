@@ -124,8 +124,8 @@ def search_of(loop: For, types: Mapping[str, Type], kernel: Kernel) -> Search:
 
 
 _Found = tuple[str, str, tuple[Expr, str], Expr, Expr | None]
-"""The variables of the best value and its place, the value and its comparison operator, its place,
-and the first value if the kernel has no variable for it."""
+"""The variable of the best value and that of its index, the compared value with the comparison
+operator, the index, and the first value if the kernel has no variable for it."""
 
 
 def _by_value(assigned: Sequence[Assign], own: Mapping[str, Expr | None]) -> _Found | None:

@@ -228,7 +228,7 @@ class Statements(Assignments):
     def _decided(
         self, condition: Node, chosen: Sequence[Node], otherwise: Sequence[Node]
     ) -> bool | None:
-        """Whether ranges decide a condition under which only a followed variable is set."""
+        """Whether ranges decide a condition that guards only assignments to a followed variable."""
         signs = ("<", "<=", ">", ">=")
         if condition.type != "binary_expression" or operator_of(condition) not in signs:
             return None

@@ -67,8 +67,8 @@ def exchange(kernel: Kernel, number: int) -> Kernel:
 
 
 def block(kernel: Kernel, number: int, iterations: int) -> Kernel:
-    """The kernel in which the directly inner loop of loop `number` is split into blocks that are
-    outside both loops.
+    """The kernel in which the loop directly inside loop `number` is split into blocks, and the
+    loop over the blocks encloses both.
 
     Iterations that do not fill a block come after. Raises `NotApplicableError`.
     """

@@ -35,7 +35,7 @@ _LIBRARY = frozenset({
     "tuple", "utility", "cassert", "assert.h", "limits", "functional", "memory", "array", "numeric",
     "pybind11/pybind11.h",
 })  # fmt: skip
-"""Headers that answers often include without need. Code that uses their contents does not
+"""Headers that answers often include but do not use. Code that uses their contents does not
 compile."""
 _INCLUDED = re.compile(r'[ \t]*#[ \t]*include[ \t]*(?:<([^>"]*)>|"([^>"]*)")[ \t]*')
 _DIRECTIVE = re.compile(r"^[ \t\f\v]*(?:#|%:)[ \t\f\v]*include.*", re.MULTILINE)

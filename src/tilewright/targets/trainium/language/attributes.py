@@ -242,7 +242,7 @@ def _pop(items: list[Any], at: int = -1) -> Any:
     try:
         return items.pop(at)
     except IndexError:
-        raise KernelError("index", f"pop({at}) of a list of {len(items)} items") from None
+        raise KernelError("index", f"pop({at}) of a list with {len(items)} items") from None
 
 
 def _index(items: Any, value: Any) -> int:

@@ -71,7 +71,9 @@ def declared(run: Execution, shape: object, dtype: object, buffer: object, name:
     if not isinstance(dtype, DType):
         raise KernelError("unsupported_dtype", f"{run.function}: {shown(dtype)} is not a type")
     if buffer is not None and not isinstance(buffer, MemoryName):
-        raise KernelError("unsupported_memory", f"{run.function}: buffer must be such as nl.sbuf")
+        raise KernelError(
+            "unsupported_memory", f"{run.function}: buffer must be a memory, such as nl.sbuf"
+        )
     memory: Memory = "sbuf" if buffer is None else buffer.memory
     marked = [axis for axis, size in enumerate(sizes) if isinstance(size, PartitionDim)]
     if len(marked) > 1:
@@ -110,7 +112,7 @@ def full(
     name: str = "",
 ) -> View:
     """A tensor filled with one number. Zeros in PSUM cost nothing, because the first product
-    overwrites."""
+    overwrites them."""
     found = declared(run, shape, dtype, buffer, name)
     if isinstance(fill_value, bool) or not isinstance(fill_value, (int, float)):
         raise KernelError(

@@ -238,7 +238,9 @@ def tensor_partition_reduce(
     if run.language == 1:
         view = in_sbuf(run, view, "data")
     elif view.memory == "psum":
-        raise KernelError("unsupported_memory", f"{run.function}: Pool cannot use PSUM")
+        raise KernelError(
+            "unsupported_memory", f"{run.function}: the Pool engine cannot access PSUM"
+        )
     neutral(name)
     out = destination(run, dst, (1, *view.shape[1:]), dtype or view.dtype, "pool")
     made = run.emit("tensor_partition_reduce", "pool", (view,), (out,), {"op": name})

@@ -53,7 +53,9 @@ def iota_into(
     """NKI 2: offset + partition * channel_multiplier + index of the pattern."""
     out = tile(run, dst, "dst", written=True)
     if out.memory == "psum":
-        raise KernelError("unsupported_memory", f"{run.function}: Pool cannot use PSUM")
+        raise KernelError(
+            "unsupported_memory", f"{run.function}: the Pool engine cannot access PSUM"
+        )
     values = _pattern_values(run, pattern, offset, channel_multiplier, out)
     settings = {"pattern": pattern, "offset": offset, "multiplier": channel_multiplier}
     run.emit("iota", "pool", (), (out,), settings=settings)
@@ -150,7 +152,9 @@ def affine_select_into(
     """NKI 2: the tile where `offset + partition * channel_multiplier + index  cmp  0` is true."""
     view, out = tile(run, on_true_tile, "on_true_tile"), tile(run, dst, "dst", written=True)
     if "psum" in (view.memory, out.memory):
-        raise KernelError("unsupported_memory", f"{run.function}: Pool cannot use PSUM")
+        raise KernelError(
+            "unsupported_memory", f"{run.function}: the Pool engine cannot access PSUM"
+        )
     if view.partitions != out.partitions or view.columns != out.columns:
         raise KernelError(
             "shape_mismatch", f"{run.function}: dst {out.shape} and tile {view.shape} differ"

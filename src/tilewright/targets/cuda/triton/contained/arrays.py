@@ -179,8 +179,8 @@ def on_zero(array: Array) -> None:
 
 
 def install(room: Callable[[int, int], Room], zero: Callable[[Array], None]) -> None:
-    """Make `import torch` import the replacement. `room` allocates memory for a number of bytes,
-    with elements of a number of bytes."""
+    """Make `import torch` import the replacement. `room` allocates memory. Its arguments are
+    the size of the memory and the size of an element, both in bytes."""
     globals()["on_zero"] = zero
     dtypes = {name: Dtype(name) for name in SIZES}
 
