@@ -283,6 +283,10 @@ KERNELS |= {
         "[a in 72 768 int8] [b in 88 768 uint8] [c out 72 88 int32]", 72 * 88 * 768,
         "return a.astype(np.int32) @ b.astype(np.int32).T",
     ),
+    "dots_shift": (
+        "[a in 64 768 int8] [w in 80 768 uint8] [out out 64 80 int32]", 64 * 80 * 768,
+        "return (a.astype(np.int32) @ (w.astype(np.int32) - 128).T) >> 3",
+    ),
     "hist_private": (
         "[data in 131072 uint8] [hist out 256 uint32]", 131072,
         "return np.bincount(data, minlength=256).astype(np.uint32)",

@@ -89,8 +89,17 @@ def test_sums_of_bytes_are_tried_with_other_sequences() -> None:
     start = parse(product("sum += a[i][k] * b[j][k];"))
     made = [[str(s) for s, _ in steps] for steps, _ in Whole(4, 16, offered).sequences(start)]
     assert ["bytes 2 0"] in made
+    assert ["bytes 2 0", "jam 4 4"] in made
     without = Whole(4, 16, offered - {"bytes"}).sequences(start)
     assert not any("bytes" in str(s) for steps, _ in without for s, _ in steps)
     assert Step("bytes", 2).sentence(start) == (
         "sum products of unsigned and signed bytes in the loop over k (loop 3)"
     )
+
+
+def test_rows_of_products_that_are_bytes_already_are_computed_at_once() -> None:
+    start = parse(product("sum += a[i][k] * b[j][k];").replace("const int8_t a", "const uint8_t a"))
+    found = Whole(4, 16, frozenset({"jam"})).sequences(start)
+    assert ["jam 0 4"] in [[str(s) for s, _ in steps] for steps, _ in found]
+    other = parse(product("sum += a[i][k] * b[k][j];"))
+    assert not list(Whole(4, 16, frozenset({"jam"})).sequences(other))

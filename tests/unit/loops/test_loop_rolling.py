@@ -46,6 +46,10 @@ def body_of(kernel: Kernel) -> str:
          "Z[i + 1] = X[i + 1]; s = fmaxf(s, X[i]); t = fmaxf(t, X[i + 1]); } Z[0] = s + t;",
          "float s = 1.0f; float t = 1.0f; for (int i = 0; i < 64; i++) "
          "{ Z[i] = X[i]; s = fmaxf(s, X[i]); } Z[0] = s + t;"),
+        ("float s = 0, t = 0; for (int i = 0; i < 8; i++) { s += A[4 * i + 16] * A[8 * i]; "
+         "t += A[4 * i + 18] * A[8 * i + 4]; } Z[0] = s + t;",
+         "float s = 0; float t = 0; for (int i = 0; i < 32; i += 2) "
+         "{ s = s + A[i + 16] * A[i * 2]; } Z[0] = s + t;"),
         ("int s = 0; for (int i = 0; i < 32; i += 2) s += A[i] * A[i + 1] + A[i + 1] * A[i + 2];",
          "int s = 0; for (int i = 0; i < 32; i++) { s = s + A[i] * A[i + 1]; }"),
     ],
@@ -58,6 +62,8 @@ def test_copies_become_iterations(before: str, after: str) -> None:
     "body",
     [
         "for (int i = 0; i < 64; i++) { Z[i] = X[i]; Z[i] = Y[i]; }",  # of one iteration
+        "for (int i = 0; i < 32; i++) { Z[2 * i] = X[i]; Z[2 * i + 1] = X[i + 1]; }",
+        "for (int i = 0; i < 32; i++) { Z[2 * i] = i; Z[2 * i + 1] = i; }",
         "for (int i = 0; i < 64; i += 2) { Z[i] = X[i]; Z[i + 1] = Y[i + 1]; }",
         "for (int i = 0; i < 64; i += 2) { Z[i] = X[i]; Z[i + 1] = X[i]; }",
         "for (int i = 0; i < 62; i += 2) { Z[i] = X[i]; Z[i + 1] = X[i + 2]; }",

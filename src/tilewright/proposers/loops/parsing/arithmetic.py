@@ -12,7 +12,17 @@ from tree_sitter import Node
 from tilewright.proposers.c.syntax import text_of
 from tilewright.proposers.loops.analysis.independence import linear
 from tilewright.proposers.loops.c_types import RANGES, common, is_whole, promoted
-from tilewright.proposers.loops.ir import Binary, Cast, Expr, Negative, Number, Type, Var, walk
+from tilewright.proposers.loops.ir import (
+    Binary,
+    Cast,
+    Expr,
+    Negative,
+    Number,
+    Type,
+    Var,
+    changed,
+    walk,
+)
 from tilewright.proposers.loops.parsing.scope import Interval, Value, number, plus, times
 from tilewright.proposers.loops.parsing.syntax import UnsupportedError
 
@@ -149,6 +159,23 @@ def smaller_or_larger(test: Expr, value: Value, other: Value) -> Value | None:
     smaller = (test.operator[0] == "<") == (test.left == sides[0])
     first = decided("<=" if smaller else ">=", value, other)
     return None if first is None else value if first else other
+
+
+def needless_choice(test: Expr, value: Value, other: Value) -> bool:
+    """Whether two whole numbers are equal where a test is false, as in `x != 3 ? x - 3 : 0`."""
+    if not is_whole(value.type) or not is_whole(other.type):
+        return False
+    left, right = test, Number("0")
+    if isinstance(test, Binary) and test.operator in ("!=", "^") and isinstance(test.right, Number):
+        left, right = test.left, test.right
+    difference = Binary("-", value.expr, other.expr)
+    terms, offset = linear(changed(difference, _without_widening))
+    factor = terms.pop(_without_widening(left), 0)
+    return right.text.isdigit() and not terms and offset == -factor * int(right.text)
+
+
+def _without_widening(expr: Expr) -> Expr:
+    return expr.value if isinstance(expr, Cast) and expr.type in ("int", "int32_t") else expr
 
 
 def fits(interval: Interval | None, kind: str) -> bool:

@@ -37,6 +37,7 @@ from tilewright.proposers.loops.parsing.arithmetic import (
     fits,
     in_rows,
     literal_value,
+    needless_choice,
     printed,
     smaller_or_larger,
     within,
@@ -378,6 +379,8 @@ class Expressions:
         least = smaller_or_larger(condition.expr, value, other)
         if least is not None and least.type == kind:
             return least
+        if value.type == kind and needless_choice(condition.expr, value, other):
+            return value
         return Value(Select(printed(condition), printed(value), printed(other)), kind)
 
     def _cast(self, node: Node) -> Value:

@@ -35,6 +35,7 @@ from tilewright.proposers.loops.planning.side_by_side import are_read_often, in_
 from tilewright.proposers.loops.planning.steps import Step, steps_of
 from tilewright.proposers.loops.rewrites.added_numbers import WIDER
 from tilewright.proposers.loops.rewrites.argmax import is_search
+from tilewright.proposers.loops.rewrites.bytes import sums_bytes
 from tilewright.proposers.loops.rewrites.table_copies import tables
 
 MOST_LOOPS = 64
@@ -96,6 +97,7 @@ class Whole:
         ]
         if any(p.type in WIDER for p in kernel.parameters):
             ways.append((self.prepared, self.kept, self.packed, vectors, tiles))
+            ways.append((self.prepared, self.of_bytes, self.rows_of_bytes))
             ways.append((self.prepared, self.of_bytes))
         ways += [(partial(self.separate_tables, copies),) for copies in _TABLES]
         ways += [()] * bool(rolled)
@@ -220,6 +222,16 @@ class Whole:
             if after is not None:
                 steps.append((step, kernel))
                 return after
+        return kernel
+
+    def rows_of_bytes(self, kernel: Kernel, steps: Steps) -> Kernel:
+        """Computes several rows of sums of bytes at once, which use each loaded vector more often
+        and whose totals the compiler combines."""
+        for number in reversed(range(len(loops(kernel)))) if "jam" in self._offered else ():
+            path = around(kernel, number)
+            if len(path) > 2 and sums_bytes(kernel, number):
+                place = next(n for n, loop in enumerate(loops(kernel)) if loop is path[-3])
+                return _jammed(kernel, place, _COPIES[-1], steps)
         return kernel
 
     def _gains_from_copies(self, kernel: Kernel, number: int) -> bool:

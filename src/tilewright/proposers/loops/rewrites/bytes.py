@@ -37,6 +37,7 @@ from dataclasses import dataclass, replace
 
 from tilewright.proposers.loops.analysis.changes import (
     NotApplicableError,
+    array_types,
     coefficient,
     fresh,
     names_in,
@@ -58,6 +59,7 @@ from tilewright.proposers.loops.ir import (
     Var,
     around,
     changed,
+    loops,
     statements,
     walk,
     with_loop,
@@ -128,6 +130,22 @@ def unsigned_by_signed(kernel: Kernel, number: int) -> Kernel:
         body=(*made.filling, *changed_kernel.body),
         scratch=(*kernel.scratch, *made.arrays),
     )
+
+
+def sums_bytes(kernel: Kernel, number: int) -> bool:
+    """Whether the innermost loop `number` only sums products of unsigned and signed bytes."""
+    loop = loops(kernel)[number]
+    if len(loop.body) != 1 or not isinstance(loop.body[0], Assign):
+        return False
+    product = loop.body[0].value
+    while isinstance(product, Binary) and product.operator == "+":
+        product = product.right
+    if not isinstance(product, Binary) or product.operator != "*":
+        return False
+    types = array_types(kernel)
+    factors = [f for f in (product.left, product.right) if isinstance(f, Element)]
+    kinds = sorted(types.get(f.array, "int") for f in factors if _is_along(f, loop))
+    return kinds == ["int8_t", "uint8_t"]
 
 
 def _product(loop: For, kernel: Kernel, number: int) -> tuple[Var, list[_Factor]]:

@@ -19,6 +19,7 @@ through copies of variables are written at once: `copies.py`. Sums of several te
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -43,6 +44,7 @@ from tilewright.proposers.loops.ir import (
     Statement,
     Var,
     changed,
+    changed_in,
     expressions,
     loops,
     parts,
@@ -62,8 +64,50 @@ def roll(kernel: Kernel, number: int) -> Kernel:
     shorter = without_copies(loop, visible_types(kernel, number))
     if shorter != loop:
         return with_loop(kernel, number, (shorter,))
-    if loop.step == 1:
+    if loop.step > 1:
+        return with_loop(kernel, number, (_rolled(loop),))
+    try:
+        return with_loop(kernel, number, (_rolled(_in_larger_steps(loop)),))
+    except NotApplicableError:
         return without_window(kernel, number)
+
+
+def _in_larger_steps(loop: For) -> For:
+    """A loop whose variable is only used in products with a number, such as `X[4 * i + 1]`, with
+    the variable multiplied by this number.
+
+    Loops over pointers that move by several elements are read in this form.
+    """
+    variable = Var(loop.variable)
+    uses = sum(e == variable for e in expressions(loop.body))
+    factors = [n for e in expressions(loop.body) if (n := _factor(e, variable)) is not None]
+    factor = math.gcd(*factors)
+    if factor < 2 or len(factors) != uses:
+        raise NotApplicableError("the loop variable is used without a factor")
+
+    def divide(expr: Expr) -> Expr:
+        by = _factor(expr, variable)
+        if by is None:
+            return expr
+        return variable if by == factor else Binary("*", variable, Number(str(by // factor)))
+
+    body = tuple(changed_in(s, divide) for s in loop.body)
+    first, last = loop.first * factor, loop.last * factor
+    return replace(loop, first=first, last=last, step=factor, body=body)
+
+
+def _factor(expr: Expr, variable: Var) -> int | None:
+    """The number with which a variable is multiplied in an expression that is just this product."""
+    if not isinstance(expr, Binary) or expr.operator != "*":
+        return None
+    for side, other in ((expr.left, expr.right), (expr.right, expr.left)):
+        if side == variable and isinstance(other, Number) and other.text.isdigit():
+            return int(other.text)
+    return None
+
+
+def _rolled(loop: For) -> For:
+    """The loop with one copy of its statements. Raises `NotApplicableError`."""
     if any(not isinstance(s, (Assign, Declare)) for s in loop.body):
         raise NotApplicableError("the body of the loop contains more than assignments")
     assigned = _without_variables(loop.body)
@@ -76,8 +120,7 @@ def roll(kernel: Kernel, number: int) -> Kernel:
             if one is not None:
                 last = loop.first + loop.trips * loop.step
                 step = loop.step // copies
-                rolled = replace(loop, last=last, step=step, body=tuple(one))
-                return with_loop(kernel, number, (rolled,))
+                return replace(loop, last=last, step=step, body=tuple(one))
     raise NotApplicableError("the statements of the loop are not copies of one another")
 
 
