@@ -26,6 +26,8 @@ AWAY_S = 30.0
 """Seconds for which a scheduler may be unavailable before a search ends."""
 LOOK_EVERY_S = 1.0
 """Minimum number of seconds between two requests for the list of workers."""
+ASK_S = 5.0
+"""Maximum number of seconds for the answer of a scheduler about single messages."""
 LOOKED_AT = 100
 """Maximum number of workers per second about which the scheduler is asked, because its answers grow
 with their number.
@@ -148,6 +150,23 @@ class Connection:
         for item in wanted:
             del self._futures[item.key]  # the scheduler may forget the worker
         return wanted
+
+    def holders(self, keys: Iterable[str]) -> dict[str, str]:
+        """The workers that have these messages and have not answered them, by the message. Asks the
+        scheduler; empty if it does not answer.
+        """
+        wanted = set(keys)
+        asked = asyncio.run_coroutine_threadsafe(self._held(), self._loop)
+        try:
+            held = asked.result(ASK_S)
+        except Exception:  # the scheduler has ended, or is overloaded
+            asked.cancel()
+            return {}
+        return {key: worker for worker, found in held.items() for key in wanted.intersection(found)}
+
+    async def _held(self) -> Mapping[str, Sequence[str]]:
+        held: Mapping[str, Sequence[str]] = await self._client.scheduler.processing(workers=None)
+        return held
 
     def give_up(self, keys: Iterable[str]) -> None:
         """Cancel these messages, and end their evaluations."""

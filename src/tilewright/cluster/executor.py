@@ -26,6 +26,7 @@ from tilewright.cluster.messages import (
     request_bytes,
 )
 from tilewright.cluster.pending_messages import UnderWay, apart
+from tilewright.cluster.silence import Silence
 from tilewright.core.errors import ClusterError, DiskFullError, InternalError, TilewrightError
 from tilewright.core.records import EvaluationRequest, Failed, Measured, Outcome
 from tilewright.core.roles import Checkpoint, More, OnOutcome
@@ -99,6 +100,7 @@ class DaskExecutor:
         self._finished = 0  # the requests of this batch
         self._names = hosts.names  # of the workers that requests under way may be at
         self._pace = Pace()
+        self._silence = Silence(connection, hosts)
 
     def evaluate(
         self,
@@ -123,6 +125,8 @@ class DaskExecutor:
                 threads = self._threads()
                 self._take_back()
                 self._send(threads, batch, more is not None)
+                for late in self._silence.overdue(sent, monotonic(), self._pace.overdue_s):
+                    self._send_copy(*late)
                 if more is None and not waiting:
                     self._send_rest_again()
                 wait = True
@@ -140,6 +144,7 @@ class DaskExecutor:
             self._connection.give_up(sent)
             waiting.clear()
             sent.clear()
+            self._silence.clear()
         return batch.outcomes()
 
     def close(self) -> None:
@@ -210,8 +215,11 @@ class DaskExecutor:
             if self._sent.copy_of(key) is None and jobs[0].sent_s < late:
                 among = self._hosts.among(jobs[0].heard_on)
                 if among != ():
-                    (copy,) = self._send_together([jobs], among)
-                    self._sent.note_copy(key, copy)
+                    self._send_copy(key, jobs, among)
+
+    def _send_copy(self, key: str, jobs: Sequence[Job], among: tuple[str, ...] | None) -> None:
+        (copy,) = self._send_together([jobs], among)
+        self._sent.note_copy(key, copy)
 
     def _take_back(self) -> None:
         """Return requests that were sent to workers and hosts that are gone to the waiting
@@ -240,6 +248,7 @@ class DaskExecutor:
                     continue  # the copy has not arrived yet
                 self._connection.give_up([copy])
                 self._sent.take(copy)
+                self._silence.note_answer(arrived.key, copy)
             if isinstance(arrived, Lost):
                 for job in reversed(jobs):
                     self._on_loss(job, arrived, batch)

@@ -29,6 +29,11 @@ LATE = 1.0
 `LATE_S` seconds more.
 """
 LATE_S = 0.3
+OVERDUE = 10.0
+"""A message is overdue if its duration, including waiting, is this many times that of others, and
+at least `OVERDUE_S` seconds.
+"""
+OVERDUE_S = 30.0
 
 
 class Pace:
@@ -52,6 +57,11 @@ class Pace:
     def late_s(self) -> float:
         """The seconds after which a message is late."""
         return LATE * self._turn_s + LATE_S
+
+    @property
+    def overdue_s(self) -> float:
+        """The seconds after which the worker of a message may hang."""
+        return max(OVERDUE_S, OVERDUE * self._turn_s)
 
     def room(self, threads: int) -> int:
         """The number of requests that this number of workers may have at the same time."""

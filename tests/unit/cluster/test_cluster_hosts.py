@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from tilewright.cluster import executor as module
-from tilewright.cluster import message_sizes
+from tilewright.cluster import message_sizes, silence
 from tilewright.cluster.connection import Answered, Lost, WorkerInfo
 from tilewright.cluster.executor import DaskExecutor
 from tilewright.cluster.hosts import Hosts
@@ -367,6 +368,25 @@ class Held(Machines):
         self.given_up += keys
 
 
+class Silent(Machines):
+    """Machines of which the one with the name "mute" keeps its messages."""
+
+    def __init__(self, behaviours: Mapping[str, Behaviour]) -> None:
+        super().__init__(behaviours)
+        self._kept: dict[str, str] = {}
+
+    def receive(self, timeout_s: float) -> list[Answered | Lost]:
+        found = super().receive(timeout_s)
+        mute = [a for a in found if isinstance(a, Answered) and "mute" in a.worker]
+        self._kept.update((answer.key, answer.worker) for answer in mute)
+        if not found:
+            time.sleep(0.001)
+        return [answer for answer in found if answer not in mute]
+
+    def holders(self, keys: Iterable[str]) -> dict[str, str]:
+        return {key: self._kept[key] for key in keys if key in self._kept}
+
+
 def test_the_last_requests_of_a_batch_are_sent_a_second_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -378,6 +398,19 @@ def test_the_last_requests_of_a_batch_are_sent_a_second_time(
     ]
     assert [source for _, source in machines.asked].count("1") == 2
     assert "k0" in machines.given_up
+
+
+def test_a_host_that_never_answers_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scheduler heard from it, so the run waited for its answers without end."""
+    monkeypatch.setattr(message_sizes, "OVERDUE_S", 0.01)
+    monkeypatch.setattr(message_sizes, "OVERDUE", 0.0)
+    monkeypatch.setattr(silence, "ASK_EVERY_S", 0.0)
+    machines = Silent({"a": right, "b": right, "mute": right})
+    assert evaluated(machines, range(1, 41)) == [measured(float(n)) for n in range(1, 41)]
+    assert sum(host == "mute" for host, _ in machines.asked) < 10
+    alone = Silent({"a": right, "b": right})
+    assert evaluated(alone) == EXPECTED
+    assert len(alone.asked) == 2 * len(EXPECTED)  # nothing is sent twice without reason
 
 
 def test_of_many_workers_the_scheduler_chooses_among_a_few() -> None:
