@@ -194,6 +194,44 @@ def test_a_reduction_over_loops_is_known_after_them() -> None:
     refused("nl.loop_reduce(nl.load(x), op=np.add, loop_indices=[0])", "unsupported_operand", x=X)
 
 
+@pytest.mark.parametrize("call", ["np.add, loop_indices=[k]", "op=np.add, loop_indices=(k, m)"])
+def test_a_reduction_may_leave_loops_inside_it(call: str) -> None:
+    """The loops that are reduced are those with the variables that the kernel names."""
+    both = "m" in call
+    body = f"""
+        t = nl.ndarray((4, 2), nl.float32)
+        for k in nl.affine_range(2):
+            for i in nl.affine_range(2):
+                for m in nl.affine_range(2):
+                    part = nl.load(x[:, nl.ds(4 * k + 2 * i + m, 1)])
+                    t[:, {"i" if both else "m"}] = nl.loop_reduce(part, {call})
+        nl.store(out, t)
+    """
+    body = body if both else body.replace("for i in nl.affine_range(2)", "for i in range(1)")
+    kernel = Kernel(body, x=X, out=(4, 2))
+    parts = X.reshape(4, 2, 2, 2)
+    wanted = parts.sum((1, 3)) if both else parts[:, :, 0].sum(1)
+    for shuffle in (None, 1, 2):
+        np.testing.assert_allclose(kernel.run(shuffle=shuffle), wanted, rtol=1e-6)
+    # One instruction for each value: a copy, then sums where the result is assigned.
+    found = kernel.opcodes()
+    assert found.count("tensor_copy") == 2
+    assert found.count("tensor_tensor") == len(found) - 2 == (6 if both else 2)
+
+
+def test_every_partial_reduction_may_be_assigned_elsewhere() -> None:
+    body = """
+        t = nl.ndarray((4, 4), nl.float32)
+        for k in nl.sequential_range(4):
+            part = nl.load(x[:, nl.ds(k, 1)])
+            t[:, k] = nl.loop_reduce(part, op=np.add, loop_indices=[k])
+        nl.store(out, t)
+    """
+    kernel = Kernel(body, x=X, out=(4, 4))
+    np.testing.assert_allclose(kernel.run(), np.cumsum(X[:, :4], 1), rtol=1e-6)
+    assert kernel.opcodes() == ["tensor_copy", *["tensor_tensor"] * 3]
+
+
 def test_logical_not_and_invert_are_functions_too() -> None:
     body = "nl.store(out, nl.logical_not(nl.greater(nl.load(x), 0.0), dtype=nl.float32))"
     np.testing.assert_array_equal(Kernel(body, x=X).run(), (X <= 0).astype(np.float32))

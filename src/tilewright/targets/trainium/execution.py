@@ -111,9 +111,9 @@ class Execution:
         """The grid of a kernel that was launched with one."""
         self.chance = np.random.default_rng(0)
         """Random numbers for `nisa.dropout` and `nl.rand`."""
-        self.reduced: dict[tuple[int, int, int], View] = {}
+        self.reduced: dict[tuple[int, ...], View] = {}
         """NKI 1: results of `nl.loop_reduce`, by place and by the iteration of the enclosing
-        loops."""
+        loops that are not reduced."""
         self.function = ""
         """The function that the kernel called last, for messages."""
         self.reducer: NDArray[np.float32] | None = None
@@ -185,6 +185,7 @@ class Execution:
                 starts.append(len(instructions))
                 self._serial += 1
                 scope = self.scope = Scope(outer_scope, loop, number, self._serial)
+                scope.value = value
                 if kind == "static":  # unrolled by hand: its tiles exist after it
                     scope.home = outer_scope.home
                 self.scopes.append(scope)

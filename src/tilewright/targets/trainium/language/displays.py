@@ -16,6 +16,7 @@ from tilewright.targets.trainium.language.conversion import converts, expression
 from tilewright.targets.trainium.language.frames import Expression, Frame
 from tilewright.targets.trainium.language.host_arrays import item as item_of_array
 from tilewright.targets.trainium.language.tile_indices import region
+from tilewright.targets.trainium.operations.selection import LoopNames
 from tilewright.targets.trainium.tiles.dtypes import HostArray
 from tilewright.targets.trainium.tiles.view import View
 
@@ -109,7 +110,11 @@ def _subscript(node: ast.Subscript) -> Expression:
 def _call(node: ast.Call) -> Expression:
     function, line, column = expression(node.func), node.lineno, node.col_offset
     keywords: list[tuple[str | None, Expression]] = [
-        (item.arg, expression(item.value)) for item in node.keywords
+        (
+            item.arg,
+            _loop_names(item.value) if item.arg == "loop_indices" else expression(item.value),
+        )
+        for item in node.keywords
     ]
     parts = _items(node.args)
     starred = any(several for several, _ in parts)
@@ -129,6 +134,16 @@ def _call(node: ast.Call) -> Expression:
         return call(run, called, args, kwargs)
 
     return compute
+
+
+def _loop_names(node: ast.expr) -> Expression:
+    """`loop_indices=[k]` means the loops with these variables, not their present values."""
+    if isinstance(node, ast.List | ast.Tuple) and node.elts:
+        names = [item.id for item in node.elts if isinstance(item, ast.Name)]
+        if len(names) == len(node.elts):
+            found = LoopNames(names)
+            return lambda frame: found
+    return expression(node)
 
 
 def _options(value: Any, line: int) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from tilewright.targets.trainium.operations.operands import (
     same_partitions,
 )
 from tilewright.targets.trainium.operations.reductions import reduced_column
+from tilewright.targets.trainium.tiles.buffer import Scope
 from tilewright.targets.trainium.tiles.dtypes import DType, Values
 from tilewright.targets.trainium.tiles.index import Mask
 from tilewright.targets.trainium.tiles.view import View
@@ -175,7 +177,8 @@ def loop_reduce(
     run: Execution, x: object, op: object, loop_indices: object, *, dtype: DType | None = None,
     mask: Mask | None = None,
 ) -> View:  # fmt: skip
-    """The reduction of a tile over its enclosing loops, as many as there are `loop_indices`."""
+    """The reduction of a tile over the enclosing loops whose variables are the `loop_indices`: one
+    result for each iteration of the other loops around the call."""
     from tilewright.targets.trainium.operations.copies import tensor_copy
     from tilewright.targets.trainium.operations.elementwise import named, tensor_tensor
 
@@ -184,26 +187,50 @@ def loop_reduce(
     neutral(name)
     if not isinstance(loop_indices, (list, tuple)) or not loop_indices:
         raise KernelError("unsupported_operand", f"{run.function}: loop_indices must be a list")
-    around = run.scope
-    for _ in loop_indices:
-        if around.parent is None:
-            raise KernelError(
-                "unsupported_operand",
-                f"{run.function}: {len(loop_indices)} loop indices, but fewer loops contain the "
-                "call",
-            )
-        around = around.parent
-    key = (run.line, run.column, around.serial)
-    total = run.reduced.get(key)
-    if total is not None:
-        tensor_tensor(run, total, view, named(name), dst=total, mask=mask, carried=total)
-        return total
-    first = tensor_copy(run, view, dtype=dtype, mask=mask)
-    run.use(first)
-    first.buffer.scope = around.home
-    run.stamp(first)
-    run.reduced[key] = first
-    return first
+    around, others = _reduced_loops(run, loop_indices)
+    key = (run.line, run.column, around.serial, *others)
+    before = run.reduced.get(key)
+    if before is None:
+        found = tensor_copy(run, view, dtype=dtype, mask=mask)
+    else:
+        # Where it was assigned to, the sum goes on in place.
+        result = before.buffer.result
+        before = before if result is None or result.place is None else result.place
+        found = tensor_tensor(
+            run, before, view, named(name), dtype=before.dtype, mask=mask, carried=before
+        )
+    found.buffer.scope = around.home
+    run.reduced[key] = found
+    return found
+
+
+def _reduced_loops(run: Execution, indices: Sequence[object]) -> tuple[Scope, list[int]]:
+    """The scope around the outermost loop that is reduced, and the variables of the loops inside it
+    that are not. Without names, the innermost loops are reduced."""
+    inside: list[Scope] = []
+    scope = run.scope
+    while scope.parent is not None:
+        inside.append(scope)
+        scope = scope.parent
+    if len(indices) > len(inside):
+        raise KernelError(
+            "unsupported_operand",
+            f"{run.function}: {len(indices)} loop indices, but fewer loops contain the call",
+        )
+    names = [None if s.loop is None else s.loop.variable for s in inside]
+    chosen: Sequence[int] = range(len(indices))
+    if isinstance(indices, LoopNames) and set(indices) <= set(names):
+        chosen = sorted(names.index(name) for name in indices)
+    outermost = inside[chosen[-1]]
+    assert outermost.parent is not None
+    others = [s.value for n, s in enumerate(inside[: chosen[-1]]) if n not in chosen]
+    return outermost.parent, others
+
+
+class LoopNames(tuple[str, ...]):
+    """The names of the loop variables that a kernel gives as `loop_indices`."""
+
+    __slots__ = ()
 
 
 def gather_flattened(

@@ -23,13 +23,15 @@ class Scope:
     loop.
     """
 
-    __slots__ = ("alive", "home", "loop", "number", "parent", "serial")
+    __slots__ = ("alive", "home", "loop", "number", "parent", "serial", "value")
 
     def __init__(self, parent: Scope | None, loop: Loop | None, number: int, serial: int) -> None:
         self.parent = parent
         self.loop = loop
         self.number = number
         self.serial = serial
+        self.value = 0
+        """The loop variable; iterations may run in any order."""
         self.alive = True
         self.home = self
 
