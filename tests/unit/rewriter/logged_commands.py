@@ -13,6 +13,7 @@ LOGGING_HEADER = """
 #define SPAD(row) ((uint32_t)(row))
 #define ACC(row) (0x80000000u | (uint32_t)(row))
 #define FULL 0x20000000u
+#define ACCUMULATE 0x40000000u
 #define LOG(name, at, l, c, r) \\
   printf("%s %ld %u %d %d\\n", name, (long)(at), (uint32_t)(l), (int)(c), (int)(r))
 #define mvin(p, l, c, r) LOG("mvin", (const char*)(p) - (const char*)A, l, c, r)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from kernel_model import trace
 
@@ -28,8 +30,20 @@ WITH_COMMANDS = [
 ]
 
 
-def source(odd: str) -> str:
-    return f"""void report(const int8_t *row);
+OF_THE_CORE = (
+    "#define HALF(x) ((x) / 2)\n"
+    """
+static int8_t half(int8_t x) { return HALF(x); }
+static void halve(int8_t C[64][64]) {
+  for (int n = 0; n < 64; n++) if (C[n][0] > half(C[n][1])) C[n][2] = half(C[n][0]);
+}
+"""
+)
+"""Functions that the rewriter does not understand, but which issue no commands."""
+
+
+def source(odd: str, functions: str = "") -> str:
+    return f"""{functions}void report(const int8_t *row);
 static void warm_up(const int8_t A[64][96], int n) {{
   if (n) {{ mvin(&A[n][0], SPAD(77), 16, 1); warm_up(A, n - 1); }}
 }}
@@ -82,6 +96,36 @@ def test_rows_and_settings_stay_where_text_may_use_them(machine: Machine, odd: s
     assert "unroll" in kept
     after = Step.parse("unroll j 0").apply(kernel, machine)
     assert odd in emit(after)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "free"),
+    [
+        ("", "", True),
+        ("return HALF(x);", "mvin(0, SPAD(77), 16, 1); return HALF(x);", False),
+        ("return HALF(x);", "gemmini_mvin(0, 77); return HALF(x);", False),
+        ("((x) / 2)", "(x); fence()", False),
+        ("return HALF(x);", "return helper(x);", False),
+    ],
+)
+def test_functions_of_the_core_are_known_by_what_they_call(
+    machine: Machine, old: str, new: str, free: bool
+) -> None:
+    kernel = simplify(lift(source("halve(C);", OF_THE_CORE.replace(old, new)), machine))
+    assert any(isinstance(s, Opaque) for s in walk(kernel.body))
+    if free:
+        assert "halve(C);" in emit(Step.parse("resident B i before").apply(kernel, machine))
+    else:
+        with pytest.raises(NotApplicable, match="not modelled"):
+            Step.parse("resident B i before").apply(kernel, machine)
+
+
+def test_a_function_of_the_core_that_reads_results_keeps_its_fence(machine: Machine) -> None:
+    text = source("", OF_THE_CORE).replace("  fence();\n}", "  fence();\n  halve(C);\n}")
+    kernel = simplify(lift(text, machine))
+    with suppress(NotApplicable):
+        kernel = Step.parse("fences").apply(kernel, machine)
+    assert "fence();\n  halve(C);" in emit(kernel)
 
 
 def test_a_loop_around_text_is_left_alone_and_the_next_one_is_not(machine: Machine) -> None:

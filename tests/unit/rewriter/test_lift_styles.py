@@ -88,6 +88,14 @@ BODIES = {
     " for (int i = 0; i < 9; i++) { unused(none, i); mvin(A[i], SPAD(0), 16, 1); }",
     "the address of a number": "int n = 3; int *p = &n; for (int i = 0; i < 9; i++)"
     " { mvin(A[i], SPAD(*p), 16, 1); n += 2; } mvin(A[0], SPAD(*p), 16, 1);",
+    "constants of floating types": "for (int i = 0; i < 3; i++)"
+    " { config_ld(64, 1.0f / (1 << 6), 16, i);"
+    " config_ld(64, -2 * (0.1f + 3), 16, 1); config_ld(64, 1 / 3.0, 16, 2); }",
+    "tiles that are always whole": "for (int t = 0; t < 2; t++)"
+    " { const int n = 14 - t * 7 < 7 ? 14 - t * 7 : 7, m = n <= 4 ? n : 4;"
+    " for (int i = 0; i < n; i++) mvin(A[i * n], SPAD(i * n + t), 16, m); }",
+    "a flag that is cleared": "const uint32_t at = 3u << 30; for (int i = 0; i < 9; i++)"
+    " { mvin(A[i], (at + i) & ~(1u << 30), 16, 1); mvin(A[i], (at + i) & ~0x20000000, 16, 1); }",
     "few odd iterations": "int k = 1; while (k < 60) { mvin(A[k], SPAD(k * k), 16, 1); k *= 2; }",
 }
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from tilewright.proposers.rewriter.analysis.core_functions import issuing
 from tilewright.proposers.rewriter.analysis.move_settings import (
     block_strides,
     default_stride,
@@ -166,13 +166,11 @@ def accesses(body: Body, machine: Machine) -> Iterator[Access]:
 def check_all_commands_known(kernel: Kernel, machine: Machine) -> None:
     """Raise `NotApplicable` if code that is not modelled may issue commands itself.
 
-    This is possible if it names a command or an address, or a function or macro of the file. The
-    rows and settings on which such code depends are not known, so they must not change.
+    This is possible if it names a command or an address, or a function or macro of the file that
+    does. The rows and settings on which such code depends are not known, so they must not change.
     """
-    around = kernel.before + kernel.after
-    defined = set(re.findall(r"\w+(?=\s*\()", around)) | set(re.findall(r"define\s+(\w+)", around))
     for stmt, _ in walk_paths(kernel.body):
-        if isinstance(stmt, Opaque) and stmt.names & (machine.effects.keys() | defined):
+        if isinstance(stmt, Opaque) and stmt.names & issuing(kernel.before + kernel.after, machine):
             raise NotApplicable(f"the code on line {stmt.line} is not modelled: {stmt.reason}")
 
 

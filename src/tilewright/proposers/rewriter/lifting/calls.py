@@ -22,7 +22,7 @@ from tilewright.proposers.rewriter.ir import (
     Text,
 )
 from tilewright.proposers.rewriter.lifting.branches import parts_of_if
-from tilewright.proposers.rewriter.lifting.choice import choice
+from tilewright.proposers.rewriter.lifting.choice import choice, settled
 from tilewright.proposers.rewriter.lifting.narrow_integers import stored
 from tilewright.proposers.rewriter.lifting.scope import Scope
 from tilewright.proposers.rewriter.lifting.state import Lifting, fits
@@ -193,7 +193,8 @@ class Calls(Lifting):
                 condition = self._reader(scope).condition(test)
                 rest = ([no] if no is not None else []) + statements[at + 1 :]
                 first = self._returned([yes], scope.branch())
-                return choice(condition, first, self._returned(rest, scope.branch()))
+                second = self._returned(rest, scope.branch())
+                return settled(choice(condition, first, second), scope.ranges)
             if self._statement(node, scope):
                 raise NotModelled(
                     f"the value of {self._calls[-1]} is used, but it also issues commands"

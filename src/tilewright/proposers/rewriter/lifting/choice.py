@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tilewright.proposers.rewriter.expr import (
+    Bounds,
     Expr,
     bounds,
     minimum,
@@ -69,6 +70,15 @@ def choice(condition: Condition, first: Value, second: Value) -> Value:
     if isinstance(first, Local | Text) and isinstance(second, Local | Text):
         return Either(condition, first, second)
     raise NotModelled("a conditional expression is not a minimum or maximum")
+
+
+def settled(value: Value, ranges: Mapping[str, Bounds]) -> Value:
+    """A number as a constant if its smallest and largest value are equal, as of the size of a tile
+    in a loop without a partial last tile."""
+    if not isinstance(value, Expr):
+        return value
+    low, high = bounds(value, ranges)
+    return Expr(int(low)) if low == high else value
 
 
 def as_number(truth: Truth) -> Expr:

@@ -84,7 +84,8 @@ class Lifting(ABC):
 
     def _opaque(self, node: Node, reason: str) -> Opaque:
         if self._calls:  # the names in this text have no meaning outside its function
-            raise NotModelled(f"{self._calls[-1]} is called, and in it {reason}")
+            place = f"{self._calls[-1]} is called, and in it "
+            raise NotModelled(reason if reason.startswith(place) else place + reason)
         names = frozenset(identifiers(node))
         if names & self.outermost.functions.keys() or any(calls(node)):  # they may use them
             names |= {a.name for a in self.outermost.arrays.values() if a.outside}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import isfinite
 from typing import TypeAlias
 
 from tree_sitter import Node
@@ -27,7 +28,14 @@ from tilewright.proposers.rewriter.lifting.arithmetic import (
     literal,
     looked_up,
 )
-from tilewright.proposers.rewriter.lifting.choice import as_number, choice, decided, negated
+from tilewright.proposers.rewriter.lifting.choice import (
+    as_number,
+    choice,
+    decided,
+    negated,
+    settled,
+)
+from tilewright.proposers.rewriter.lifting.float_constants import folded
 from tilewright.proposers.rewriter.lifting.narrow_integers import stored
 from tilewright.proposers.rewriter.lifting.scope import Scope
 from tilewright.proposers.rewriter.lifting.symbolic_values import (
@@ -191,7 +199,7 @@ class Reader:
         holds = decided(condition)
         if holds is not None:
             return self.value(yes if holds else no)
-        return choice(condition, self.value(yes), self.value(no))
+        return settled(choice(condition, self.value(yes), self.value(no)), self.scope.ranges)
 
     def _identifier(self, name: str) -> Value:
         if name in self.scope.slots:
@@ -279,7 +287,11 @@ class Reader:
         if isinstance(left, Expr) and isinstance(right, Expr):
             if operator == "|" and self._apart(left, right):
                 return left + right
+            if operator == "&" and (cleared := self._without_bit(left, right)) is not None:
+                return cleared
             return arithmetic(operator, left, right)
+        if (number := folded(operator, left, right)) is not None:
+            return number
         if isinstance(right, Local | Pointer) and operator in ("+", "|"):
             left, right = right, left
         if isinstance(right, Truth) and isinstance(left, Flags):
@@ -310,6 +322,18 @@ class Reader:
         if isinstance(left, Pointer) and isinstance(right, Pointer) and operator == "-":
             return self._distance(left, right)
         raise NotModelled(f"the operator {operator} is applied to addresses or conditions")
+
+    def _without_bit(self, value: Expr, mask: Expr) -> Expr | None:
+        """`value & ~bit`, for a value that always or never has this bit."""
+        bit = ~mask.const
+        if not mask.is_const or bit <= 0 or bit & (bit - 1):
+            return None
+        low, high = (
+            int(b) // bit if isfinite(b) else None for b in bounds(value, self.scope.ranges)
+        )
+        if low is None or low != high or low < 0:
+            return None
+        return value - bit if low % 2 else value
 
     def _apart(self, left: Expr, right: Expr) -> bool:
         """Whether two numbers have no common bit, because one has only high bits and the other is

@@ -7,7 +7,7 @@ from tilewright.proposers.rewriter.analysis.buffers import NotApplicable, check_
 from tilewright.proposers.rewriter.analysis.ranges import simplify
 from tilewright.proposers.rewriter.analysis.settings import own_setting, resolved, settled
 from tilewright.proposers.rewriter.expr import Expr
-from tilewright.proposers.rewriter.ir import Command, Dram, Kernel, Opaque, commands, walk
+from tilewright.proposers.rewriter.ir import Command, Dram, Kernel, commands
 from tilewright.proposers.rewriter.machine import Machine
 
 
@@ -20,8 +20,6 @@ def place_settings(kernel: Kernel, machine: Machine) -> Kernel:
     If the target has too few forms, moves with the same setting share one. Legal if the setting of
     every move is known, and none changes with a loop.
     """
-    if any(isinstance(s, Opaque) for s in walk(kernel.body)):
-        raise NotApplicable("code that is not modelled may change settings")
     check_all_commands_known(kernel, machine)
     free = resolved(kernel, machine)
     for move in commands(free.body):

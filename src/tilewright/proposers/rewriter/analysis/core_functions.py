@@ -1,0 +1,41 @@
+"""Finds the functions and macros of a file that may issue commands."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from tilewright.proposers.c.syntax import descendants, identifiers, parse
+from tilewright.proposers.rewriter.machine import Machine
+
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:.*\\\n)*.*)", re.MULTILINE)
+_ASSEMBLER = frozenset(("asm", "__asm", "__asm__"))
+
+
+@lru_cache(maxsize=64)
+def issuing(around: str, machine: Machine) -> frozenset[str]:
+    """Names of the functions and macros in the text around a kernel that may issue commands or
+    compute local addresses, because they or what they mention names a command or an address.
+
+    A function whose body cannot be read may do so.
+    """
+    named = set(re.findall(r"\w+(?=\s*\()", around))
+    mentioned = {name: _words(text) for name, text in _MACRO.findall(around)}
+    named |= mentioned.keys()
+    for definition in machine.macros:
+        name = re.split(r"\W", definition, maxsplit=1)[0]
+        mentioned.setdefault(name, _words(definition[len(name) :]))
+    for node in descendants(parse(around)):
+        body, declared = (node.child_by_field_name(f) for f in ("body", "declarator"))
+        is_function = node.type == "function_definition" and not node.has_error
+        if is_function and body is not None and declared is not None:
+            mentioned[next(iter(identifiers(declared)))] = frozenset(identifiers(body))
+    commands = {*machine.effects, *(e.name for e in machine.packed), *_ASSEMBLER}
+    found = commands | {name for name in named if name not in mentioned}
+    while new := {n for n, names in mentioned.items() if n not in found and names & found}:
+        found |= new
+    return frozenset(found)
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"[A-Za-z_]\w*", text))
