@@ -340,6 +340,10 @@ KERNELS |= {
     "gelu_chunks": (
         "[src in 81920] [dst out 81920]", 81920, "return src / (1 + np.exp(-1.702 * src))",
     ),
+    "welford_struct": (
+        "[x in 512 256] [mean out 512] [var out 512]", 5 * 512 * 256,
+        "return x.mean(axis=1), x.var(axis=1)",
+    ),
     "conv1d_taps": (
         "[x in 65536 int16] [h in 16 int16] [y out 65521 int32]", 16 * 65521,
         "s = np.convolve(x.astype(np.int64), h.astype(np.int64), 'valid')\n"

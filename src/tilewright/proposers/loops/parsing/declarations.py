@@ -191,12 +191,15 @@ class Declarations(Tables):
     def _bundled(
         self, node: Node, name: str, kind: str, levels: list[Node | None], value: Node | None
     ) -> bool:
-        """Declare a structure, or a pointer to one, whose fields are never changed."""
+        """Declare a structure of several types, or a pointer to one."""
         bundle = self.bundles.get(kind)
-        if bundle is None or value is None:
+        if bundle is None or (value is None and (levels or not bundle.changing)):
             return False
+        if value is None:
+            self._fields(node, name, bundle, [None] * len(bundle.fields))
+            return True
         if self.bundle_at(value, bundle) is not None:
-            self.bind_bundle(self.scope, name, value, bundle)
+            self.bind_bundle(self.scope, name, value, bundle, copied=not levels)
             return True
         if value.type == "compound_literal_expression":
             written = type_name(field_of(field_of(value, "type"), "type"))
@@ -206,17 +209,32 @@ class Declarations(Tables):
         items = fields_in_order(value, bundle.names)
         if items is None:
             raise UnsupportedError(node, f"{text_of(value)!r} is not a structure that is known")
+        self._fields(node, name, bundle, items, zeros=True)
+        return True
+
+    def _fields(
+        self,
+        node: Node,
+        name: str,
+        bundle: Bundle,
+        items: Sequence[Node | None],
+        *,
+        zeros: bool = False,
+    ) -> None:
+        """Declare the fields of a structure. With `zeros`, numbers without values are zero."""
         self.scope.declare(name, bundle)
-        for (field, kind_of_field, pointer), item in zip(bundle.fields, items, strict=True):
+        for (field, kind, pointer), item in zip(bundle.fields, items, strict=True):
             if pointer and item is not None:
-                self._pointer(node, f"{name}.{field}", [], kind_of_field, item, None)
+                self._pointer(node, f"{name}.{field}", [], kind, item, None)
             elif pointer:
                 raise UnsupportedError(node, f"{field} of {name} points nowhere")
-            elif item is None:
-                self.scope.declare(f"{name}.{field}", zero(kind_of_field))
+            elif field in bundle.changing:
+                value = self.value(item) if item is not None else zero(kind) if zeros else None
+                self.declare(f"{name}.{field}", kind, value)
+            elif item is None and zeros:
+                self.scope.declare(f"{name}.{field}", zero(kind))
             else:
-                self._scalar(node, f"{name}.{field}", kind_of_field, item)
-        return True
+                self._scalar(node, f"{name}.{field}", kind, item)
 
     def fields(self, node: Node, record: Record) -> list[Value]:
         """The values of the fields of a structure. Raises `UnsupportedError`."""

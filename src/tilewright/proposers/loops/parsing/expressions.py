@@ -27,6 +27,7 @@ from tilewright.proposers.loops.ir import (
     Negative,
     Number,
     Select,
+    Type,
     Var,
 )
 from tilewright.proposers.loops.parsing.arithmetic import (
@@ -222,17 +223,27 @@ class Expressions:
         found = self.scope.find(text_of(node)) if node.type == "identifier" else None
         return text_of(node) if found == bundle else None
 
-    def bind_bundle(self, scope: Scope, name: str, node: Node, bundle: Bundle) -> None:
-        """Declare another name for a structure, or a pointer to it."""
+    def bind_bundle(
+        self, scope: Scope, name: str, node: Node, bundle: Bundle, *, copied: bool
+    ) -> None:
+        """Declare a pointer to a structure. If it is `copied`, declare a copy of it instead."""
         at = self.bundle_at(node, bundle)
         members = [(field, self.scope.find(f"{at}.{field}")) for field in bundle.names]
         scope.declare(name, bundle)
         for field, member in members:
             assert member is not None
-            scope.declare(f"{name}.{field}", member)
+            if copied and isinstance(member, Variable):
+                value = Value(Var(member.name), member.type)
+                self.declare_in(scope, f"{name}.{field}", member.type, value)
+            else:
+                scope.declare(f"{name}.{field}", member)
+
+    def declare_in(self, scope: Scope, name: str, kind: Type, value: Value) -> None:
+        """Declare a variable that is kept in another scope."""
+        raise NotImplementedError
 
     def member(self, node: Node) -> Binding | None:
-        """The meaning of a field of a structure that is never changed."""
+        """The meaning of a field of a structure in a variable."""
         inner = field_of(node, "argument")
         while inner.type in ("parenthesized_expression", "pointer_expression"):
             inner = inner.child_by_field_name("argument") or inner.named_children[0]
@@ -416,7 +427,7 @@ class Expressions:
         while node.type == "parenthesized_expression":
             node = node.named_children[0]
         if node.type == "field_expression":
-            member = self.scope.find("".join(text_of(node).split()))
+            member = self.member(node) or self.scope.find("".join(text_of(node).split()))
             return member if isinstance(member, Variable) else None
         if node.type != "pointer_expression" or operator_of(node) != "*":
             return None

@@ -120,14 +120,14 @@ class Functions(Loops):
         for argument, (name, levels, named) in zip(given, wanted, strict=True):
             bundle = self.bundles.get(named)
             if bundle is not None and self.bundle_at(argument, bundle) is not None:
-                self.bind_bundle(inner, name, argument, bundle)
+                self.bind_bundle(inner, name, argument, bundle, copied=not levels)
                 continue
             record = self.records.get(named)
             if record is not None and not levels:
                 given_fields = self.fields(argument, record)
                 inner.declare(name, record)
                 for field, value in zip(record.fields, given_fields, strict=True):
-                    self._declare_in(inner, f"{name}.{field}", record.type, value)
+                    self.declare_in(inner, f"{name}.{field}", record.type, value)
                 continue
             kind = record.type if record is not None else NAMES.get(named)
             if kind is None:
@@ -176,11 +176,11 @@ class Functions(Loops):
         elif isinstance(value.expr, (Var, Number)) and value.type == kind and not changes:
             inner.declare(name, value)
         else:
-            self._declare_in(inner, name, kind, value)
+            self.declare_in(inner, name, kind, value)
 
-    def _declare_in(self, inner: Scope, name: str, kind: Type, value: Value) -> None:
-        """Declare a variable of the called function."""
-        outer, self.scope = self.scope, inner
+    def declare_in(self, scope: Scope, name: str, kind: Type, value: Value) -> None:
+        """Declare a variable that is kept in another scope."""
+        outer, self.scope = self.scope, scope
         self.declare(name, kind, value)
         self.scope = outer
 

@@ -182,13 +182,12 @@ class _Reader(Memory):
 
     def _define(self, node: Node, found: Mapping[str, Bundle]) -> None:
         for name, bundle in found.items():
-            if not self._assigned_fields & {*bundle.names}:
-                self.bundles[name] = bundle
-            elif bundle.record is None:
-                what = (
-                    "a structure of several types is supported only if nothing changes its fields"
-                )
+            changing = frozenset(self._assigned_fields & {*bundle.names})
+            if any(pointer and field in changing for field, _, pointer in bundle.fields):
+                what = "a structure with pointers is supported only if nothing changes these"
                 raise UnsupportedError(node, what)
+            if not changing or bundle.record is None:
+                self.bundles[name] = replace(bundle, changing=changing)
             if bundle.record is not None:
                 self.records[name] = bundle.record
 

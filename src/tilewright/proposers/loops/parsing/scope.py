@@ -33,13 +33,14 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A structure of numbers and pointers whose fields never change, so each field is replaced by
-    its value.
+    """A structure of numbers and pointers, of which each field is replaced by its value.
 
     For each field: its name, its type or the type to which it points, and whether it is a pointer.
+    The numbers in `changing` are variables of the kernel instead.
     """
 
     fields: tuple[tuple[str, Type, bool], ...]
+    changing: frozenset[str] = frozenset()
 
     @property
     def names(self) -> tuple[str, ...]:
