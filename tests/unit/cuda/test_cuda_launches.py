@@ -41,11 +41,35 @@ def test_a_template_whose_arguments_the_call_tells_has_no_address() -> None:
     template = "template <class T> __global__ void __launch_bounds__(256) fill(T *to) {}\n"
     plain = "__global__ void add(float *to) {}\n"
     text = for_the_cpu(f"{template}{plain}void f() {{ fill<<<1, 2>>>(A); add<<<1, 2>>>(A); }}")
-    assert 'launch("fill", (const void *)nullptr' in text
-    assert 'launch("add", (const void *)&add' in text
-    assert "(const void *)&fill<float>" in for_the_cpu(
+    assert 'launch("fill", nullptr' in text
+    assert 'launch("add", tw::address_of(add)' in text
+    assert "tw::address_of(fill<float>)" in for_the_cpu(
         f"{template}void f() {{ fill<float><<<1, 2>>>(A); }}"
     )
+
+
+@pytest.mark.parametrize(
+    ("parameters", "launched", "has_address"),
+    [
+        ("int M, int N", "run<8, 16>", True),
+        ("int M, int N, class Op", "run<8, 16>", False),
+        ("int M, int N = (3 > 2), class Op = F<int, 1>", "run<8>", True),
+        ("template <class, int> class F, int N", "run<F>", False),
+        ("int N, class... Types", "run<8, int>", False),
+    ],
+)
+def test_a_template_has_an_address_if_no_argument_is_deduced(
+    parameters: str, launched: str, has_address: bool
+) -> None:
+    template = f"template <{parameters}>\n__global__ void run(float *to) {{}}\n"
+    text = for_the_cpu(f"{template}void f() {{ {launched}<<<1, 2>>>(A); }}")
+    wanted = f"tw::address_of({launched})" if has_address else "nullptr"
+    assert f'launch("run", {wanted}, 3' in text
+
+
+def test_a_kernel_that_is_declared_for_several_types_has_no_address() -> None:
+    kernels = "".join(f"__global__ void scale({kind} *to) {{}}\n" for kind in ("float", "half"))
+    assert 'launch("scale", nullptr' in for_the_cpu(f"{kernels}void f() {{ scale<<<1, 2>>>(A); }}")
 
 
 @pytest.mark.parametrize(

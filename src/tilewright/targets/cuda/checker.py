@@ -11,7 +11,7 @@ from tilewright.parts.cases import Cases
 from tilewright.targets.cuda import partial_runs
 from tilewright.targets.cuda.cpu_program import not_checked
 from tilewright.targets.cuda.emulation import OLD_BYTES, ORDERS, Run, RunResult
-from tilewright.targets.cuda.evaluation import CudaEvaluation
+from tilewright.targets.cuda.evaluation import CudaEvaluation, with_cause_of
 from tilewright.targets.cuda.nvcc import Compiled
 from tilewright.targets.cuda.resources import refused_launch
 
@@ -72,9 +72,9 @@ class CudaChecker:
             if excess is not None:
                 return excess
         if not passed.checks and runs:
-            race = evaluation.race(source, runs[-1][1])
-            if race is not None:
-                return race
+            other = _in_other_program(evaluation, source, *runs[-1])
+            if other is not None:
+                return other
         return Verdict((*passed.checks, *checks))
 
 
@@ -115,6 +115,28 @@ def _compared(runs: Sequence[tuple[Case, Run]], ran: RunResult) -> list[Check] |
         else:
             return Failed("check", "wrong_result", f"{found[wrong]}."), own[wrong][0]
     return checks
+
+
+def _in_other_program(
+    evaluation: CudaEvaluation, source: str, case: Case, run: Run
+) -> Failed | None:
+    """How a kernel fails in the program that finds data races, although its results were right."""
+    watched = evaluation.watched(source, run)
+    if isinstance(watched, Failed) or watched.failed is not None:
+        return watched if isinstance(watched, Failed) else watched.failed
+    outputs, only = watched.outputs[0], None
+    if run.share < 1:
+        only = partial_runs.written_in_any(case, [(run.fill, outputs)])
+    mismatch = case.mismatch(outputs, only)
+    if mismatch is None:
+        return None
+    log = (
+        "the result is right in some runs and wrong in another one, which differs in what CUDA "
+        "leaves open: there, multiplications and additions are fused as nvcc fuses them, local "
+        "variables that were never set are zero, and the device reports 132 multiprocessors "
+        f"instead of 4. In this run, {mismatch}."
+    )
+    return with_cause_of(Failed("check", "wrong_result", log), watched)
 
 
 def _of_part(failed: Failed) -> Failed:

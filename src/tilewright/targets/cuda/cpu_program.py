@@ -1,7 +1,9 @@
 """Builds the programs that run a kernel on the CPU: its object file, linked with the runtime.
 
 One program has the address sanitizer. The other program reports every access to the part of the
-runtime that finds data races. There are two programs because no compiler can do both.
+runtime that finds data races. There are two programs because no compiler can do both. They also
+differ in what CUDA leaves open: fused multiply-adds, the contents of local variables that were
+never set, and the properties of the device. A kernel has to be right in both.
 
 The external functions that the object file may call are listed. A kernel that calls any other
 function is refused before it is linked.
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 import io
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -61,7 +64,10 @@ _SHARED = """SECTIONS {
 """
 """A linker script that collects the variables that are reset for each block (`__shared__` in
 device.h), and those that a kernel may keep from one call to the next (state.h)."""
-_RACES = ("-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0")
+_RACES = (
+    "-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0",
+    "-ftrivial-auto-var-init=zero", "-ffp-contract=fast", "-fexpensive-optimizations",
+)  # fmt: skip
 _HEADERS = {
     "cuda_runtime.h": "device.h", "cuda.h": "device.h", "cuda_pipeline.h": "device.h",
     "cuda_pipeline_primitives.h": "device.h", "device_launch_parameters.h": "device.h",
@@ -118,8 +124,8 @@ class CpuCompiler:
             folder = Path(name)
             _write_headers(folder)
             (folder / "program.cpp").write_text(whole, encoding="utf-8")
-            watched = _RACES if races else _SANITIZER
-            flags = (*_COMMON, *_KERNEL, *watched, f"-ffile-prefix-map={name}=.")
+            other = (*_RACES, *_fused()) if races else _SANITIZER
+            flags = (*_COMMON, *_KERNEL, *other, f"-ffile-prefix-map={name}=.")
             log = self._run(folder, [*flags, "-c", "program.cpp", "-o", "kernel.o"], timeout_s)
             if log is not None:
                 return _failed(log.replace(name, "."))
@@ -195,6 +201,16 @@ def _runtime(compiler: CpuCompiler, races: bool) -> bytes:
                 f"({(log.splitlines() or ['no message'])[-1]}): {HOW_TO_GET}."
             )
         return read_output(folder / "runtime.o", _MOST_BYTES)
+
+
+@cache
+def _fused() -> tuple[str, ...]:
+    """The compiler's flags for fused multiply-adds, if this machine has them."""
+    try:
+        flags = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split()
+    except OSError:
+        return ()
+    return ("-mfma",) if "fma" in flags and platform.machine() == "x86_64" else ()
 
 
 def _write_headers(folder: Path) -> None:

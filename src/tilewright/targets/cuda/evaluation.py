@@ -90,29 +90,17 @@ class CudaEvaluation:
             self._programs[source] = self.cpu_compiler.compile(source, self._call, self._compile_s)
         return self._programs[source]
 
-    def race(self, source: str, run: Run) -> Failed | None:
-        """The data race in a run on the CPU, or None."""
-        watched = self._watched(source, run)
-        return watched if isinstance(watched, Failed) else watched.failed
-
     def with_cause(self, wrong: Failed, source: str, run: Run) -> Failed:
         """The wrong result of a run, with the line of its probable cause: a data race, or a read of
         an element that was never written. Unchanged if no cause is found.
         """
-        watched = self._watched(source, run)
+        watched = self.watched(source, run)
         if isinstance(watched, Failed):
             return wrong
-        cause = (
-            watched.failed if watched.failed and watched.failed.kind == "race" else watched.unset
-        )
-        if cause is None or (wrong.kind == "illegal_address" and cause.kind != "race"):
-            return wrong
-        if wrong.kind == "illegal_address":
-            return replace(wrong, log=f"{wrong.log} A possible cause is {cause.log}")
-        return replace(cause, log=f"{cause.log} {_capital(wrong.log)}")
+        return with_cause_of(wrong, watched)
 
-    def _watched(self, source: str, run: Run) -> RunResult | Failed:
-        """The result of a run in which every access to memory is recorded."""
+    def watched(self, source: str, run: Run) -> RunResult | Failed:
+        """The result of a run in the other program, in which every access to memory is recorded."""
         program = self.cpu_compiler.compile(source, self._call, self._compile_s, races=True)
         return program if isinstance(program, Failed) else self.ran(program, [run])
 
@@ -147,3 +135,14 @@ class CudaEvaluation:
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
+
+
+def with_cause_of(wrong: Failed, watched: RunResult) -> Failed:
+    """The wrong result with the cause that a run of the other program has found, if any."""
+    raced = watched.failed if watched.failed and watched.failed.kind == "race" else None
+    cause = raced or watched.unset
+    if cause is None or (wrong.kind == "illegal_address" and cause.kind != "race"):
+        return wrong
+    if wrong.kind == "illegal_address":
+        return replace(wrong, log=f"{wrong.log} A possible cause is {cause.log}")
+    return replace(cause, log=f"{cause.log} {_capital(wrong.log)}")

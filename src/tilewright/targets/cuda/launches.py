@@ -9,6 +9,7 @@ Line numbers, comments and strings do not change.
 
 from __future__ import annotations
 
+import math
 import re
 
 _SKIPPED = re.compile(
@@ -63,19 +64,40 @@ def _pointer(found: re.Match[str]) -> str:
     return f"{kind} *const {parts[2]} = ({kind} *)tw_dynamic_shared();{lines}"
 
 
-def _templates(blank: str) -> set[str]:
-    """Names of kernels that are templates, from a text without comments and strings."""
-    names = set[str]()
+def _required(blank: str) -> dict[str, float]:
+    """For each kernel by name, how many arguments of a template must be written for it to have an
+    address; infinitely many if its name is declared twice. `blank` has no comments and strings.
+    """
+    found = dict[str, float]()
     for head in re.split("[{;]", blank):
-        template = _TEMPLATE.search(head)
-        kernel = _KERNEL.search(head, template.end()) if template else None
+        kernel = _KERNEL.search(head)
         if kernel is None:
             continue
         before, opened, _ = _BOUNDS.sub(" ", head[kernel.end() :]).partition("(")
-        name = _name(before, len(before.rstrip()), 0) if opened else ""
+        name = _name(before, len(before.rstrip()), 0).rpartition(":")[2] if opened else ""
         if name:
-            names.add(name.rpartition(":")[2])
-    return names
+            template = _TEMPLATE.search(head, 0, kernel.start())
+            parameters = _listed(head[template.end() : kernel.start()]) if template else []
+            count = sum("=" not in parameter for parameter in parameters)
+            packs = any("..." in parameter for parameter in parameters)
+            found[name] = math.inf if packs or name in found else count
+    return found
+
+
+def _listed(text: str) -> list[str]:
+    """The parameters or arguments of a template, from a text that begins behind its `<`."""
+    found, angles, parentheses, begun = list[str](), 0, 0, 0
+    for place, sign in enumerate(text):
+        parentheses += (sign in _OPEN) - (sign in _CLOSE)
+        if parentheses:
+            continue
+        if angles == 0 and sign in ",>":
+            found.append(text[begun:place])
+            begun = place + 1
+            if sign == ">":
+                break
+        angles += (sign == "<") - (sign == ">")
+    return [part for part in found if part.strip()]
 
 
 def _name(text: str, end: int, done: int) -> str:
@@ -88,7 +110,7 @@ def _name(text: str, end: int, done: int) -> str:
 
 def _without_launches(source: str) -> str:
     blank = _SKIPPED.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), source)
-    templates = _templates(blank)
+    required = _required(blank)
     parts, done, line, counted = list[str](), 0, 1, 0
     while (at := blank.find("<<<", done)) >= 0:
         line += source.count("\n", counted, at)
@@ -100,14 +122,16 @@ def _without_launches(source: str) -> str:
             raise NotReadError(line)
         end = _matching(blank, opened, line)
         callee = source[start:at].strip()
-        name = callee.partition("<")[0]
+        name, _, written = blank[start:at].partition("<")
+        name = name.strip()
         settings, given = source[at + 3 : closing], source[opened + 1 : end]
         # A template whose arguments are deduced from the call has no address without the call.
-        address = "nullptr" if callee in templates else f"&{callee}"
+        deduces = required.get(name.rpartition(":")[2], 0) > len(_listed(written))
+        address = "nullptr" if deduces else f"tw::address_of({callee})"
         values = f", {_NULL.sub('nullptr', given)}" if given.strip() else ""
         parts += [
             source[done:start],
-            f'tw::launch("{name}", (const void *){address}, {line}, tw::configured({settings}), ',
+            f'tw::launch("{name}", {address}, {line}, tw::configured({settings}), ',
             f"[&](auto... tw_given) {{ {callee}(tw_given...); }}{values})",
         ]
         done = end + 1

@@ -26,6 +26,7 @@ RENAMED = {
     "tw_host_waits": "cudaStreamSynchronize",
     "tw_host_waits_for_all": "cudaDeviceSynchronize",
     "tw_allow_shared": "cudaFuncSetAttribute",
+    "tw_is_large": "cudaDeviceGetAttribute",
 }
 OF_THREADS = (
     "tw_barrier tw_barrier_sum tw_warp tw_lane tw_active tw_trap tw_atomic tw_fence "

@@ -36,18 +36,18 @@ inline float __sinf(float x) { return std::sin(x); }
 inline float __cosf(float x) { return std::cos(x); }
 inline float __tanf(float x) { return std::tan(x); }
 inline float __saturatef(float x) { return fminf(fmaxf(x, 0.0f), 1.0f); }
-inline float __fadd_rn(float a, float b) { return a + b; }
-inline float __fsub_rn(float a, float b) { return a - b; }
-inline float __fmul_rn(float a, float b) { return a * b; }
+inline float __fadd_rn(float a, float b) { return __builtin_assoc_barrier(a + b); }
+inline float __fsub_rn(float a, float b) { return __builtin_assoc_barrier(a - b); }
+inline float __fmul_rn(float a, float b) { return __builtin_assoc_barrier(a * b); }
 inline float __fdiv_rn(float a, float b) { return a / b; }
 inline float __frcp_rn(float a) { return 1.0f / a; }
 inline float __fsqrt_rn(float a) { return std::sqrt(a); }
 inline float __frsqrt_rn(float a) { return rsqrtf(a); }
 inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
 inline double __fma_rn(double a, double b, double c) { return std::fma(a, b, c); }
-inline double __dadd_rn(double a, double b) { return a + b; }
-inline double __dsub_rn(double a, double b) { return a - b; }
-inline double __dmul_rn(double a, double b) { return a * b; }
+inline double __dadd_rn(double a, double b) { return __builtin_assoc_barrier(a + b); }
+inline double __dsub_rn(double a, double b) { return __builtin_assoc_barrier(a - b); }
+inline double __dmul_rn(double a, double b) { return __builtin_assoc_barrier(a * b); }
 inline double __ddiv_rn(double a, double b) { return a / b; }
 inline double __drcp_rn(double a) { return 1.0 / a; }
 inline double __dsqrt_rn(double a) { return std::sqrt(a); }

@@ -76,6 +76,7 @@ struct configured {  /* <<<grid, block, shared, stream>>> */
   const void *stream;
   configured(dim3 grid, dim3 block, size_t shared = 0, const void *stream = nullptr) : grid(grid), block(block), shared(shared), stream(stream) {}
 };
+template <class Result, class... Types> inline const void *address_of(Result (*kernel)(Types...)) { return (const void *)kernel; }
 /* The arguments are evaluated once, on the host; each thread gets copies of their values. */
 template <class Kernel, class... Values>
 inline void launch(const char *name, const void *function, int line, configured with, Kernel kernel, Values... values) {

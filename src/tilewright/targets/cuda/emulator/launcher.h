@@ -76,38 +76,55 @@ enum cudaDeviceAttr {
 inline cudaError_t cudaGetDevice(int *device) { return *device = 0, cudaSuccess; }
 inline cudaError_t cudaGetDeviceCount(int *count) { return *count = 1, cudaSuccess; }
 inline cudaError_t cudaSetDevice(int) { return cudaSuccess; }
-inline cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr which, int) {
-  switch (which) { /* a small device: kernels that size their grid by it run quickly */
-    case cudaDevAttrMaxThreadsPerBlock: *value = 1024; break;
-    case cudaDevAttrMaxSharedMemoryPerBlock: *value = 48 << 10; break;
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = 99 << 10; break;
-    case cudaDevAttrMaxSharedMemoryPerMultiprocessor: *value = 100 << 10; break;
-    case cudaDevAttrWarpSize: *value = 32; break;
-    case cudaDevAttrMultiProcessorCount: *value = 4; break;
-    case cudaDevAttrClockRate: *value = 1000000; break;
-    case cudaDevAttrMemoryClockRate: *value = 1000000; break;
-    case cudaDevAttrGlobalMemoryBusWidth: *value = 256; break;
-    case cudaDevAttrL2CacheSize: *value = 1 << 14; break;
-    case cudaDevAttrMaxRegistersPerBlock: *value = 65536; break;
-    case cudaDevAttrMaxThreadsPerMultiProcessor: *value = 2048; break;
-    case cudaDevAttrComputeCapabilityMajor: *value = 8; break;
-    case cudaDevAttrComputeCapabilityMinor: *value = 0; break;
-  }
-  return cudaSuccess;
-}
-struct cudaDeviceProp {
+struct cudaDeviceProp { /* of a small device */
   char name[256] = "";
   size_t totalGlobalMem = 1 << 30, sharedMemPerBlock = 48 << 10, sharedMemPerBlockOptin = 99 << 10, sharedMemPerMultiprocessor = 100 << 10;
   int regsPerBlock = 65536, regsPerMultiprocessor = 65536, warpSize = 32, maxThreadsPerBlock = 1024, maxThreadsPerMultiProcessor = 2048;
   int maxThreadsDim[3] = {1024, 1024, 64}, maxGridSize[3] = {2147483647, 65535, 65535};
   int major = 8, minor = 0, multiProcessorCount = 4, l2CacheSize = 1 << 14, memoryBusWidth = 256;
 };
-inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp *found, int) { return *found = {}, cudaSuccess; }
+inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp *found, int) {
+  *found = {};
+  if (tw_is_large()) {
+    found->totalGlobalMem = 80ull << 30;
+    found->sharedMemPerBlockOptin = 227 << 10;
+    found->sharedMemPerMultiprocessor = 228 << 10;
+    found->major = 9;
+    found->multiProcessorCount = 132;
+    found->l2CacheSize = 50 << 20;
+    found->memoryBusWidth = 5120;
+  }
+  return cudaSuccess;
+}
+inline cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr which, int device) {
+  cudaDeviceProp found;
+  cudaGetDeviceProperties(&found, device);
+  switch (which) {
+    case cudaDevAttrMaxThreadsPerBlock: *value = found.maxThreadsPerBlock; break;
+    case cudaDevAttrMaxSharedMemoryPerBlock: *value = (int)found.sharedMemPerBlock; break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = (int)found.sharedMemPerBlockOptin; break;
+    case cudaDevAttrMaxSharedMemoryPerMultiprocessor: *value = (int)found.sharedMemPerMultiprocessor; break;
+    case cudaDevAttrWarpSize: *value = found.warpSize; break;
+    case cudaDevAttrMultiProcessorCount: *value = found.multiProcessorCount; break;
+    case cudaDevAttrClockRate: *value = tw_is_large() ? 1980000 : 1000000; break;
+    case cudaDevAttrMemoryClockRate: *value = tw_is_large() ? 2619000 : 1000000; break;
+    case cudaDevAttrGlobalMemoryBusWidth: *value = found.memoryBusWidth; break;
+    case cudaDevAttrL2CacheSize: *value = found.l2CacheSize; break;
+    case cudaDevAttrMaxRegistersPerBlock: *value = found.regsPerBlock; break;
+    case cudaDevAttrMaxThreadsPerMultiProcessor: *value = found.maxThreadsPerMultiProcessor; break;
+    case cudaDevAttrComputeCapabilityMajor: *value = found.major; break;
+    case cudaDevAttrComputeCapabilityMinor: *value = found.minor; break;
+  }
+  return cudaSuccess;
+}
 template <class F>
-inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, F, int, size_t) { return *blocks = 2, cudaSuccess; }
+inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, F, int threads, size_t) {
+  int fit = threads > 0 ? 2048 / threads : 0;
+  return *blocks = !tw_is_large() && fit > 2 ? 2 : fit > 32 ? 32 : fit, cudaSuccess;
+}
 template <class F>
 inline cudaError_t cudaOccupancyMaxPotentialBlockSize(int *grid, int *block, F, size_t = 0, int limit = 0) {
-  *grid = 8;
+  *grid = tw_is_large() ? 264 : 8;
   *block = limit && limit < 256 ? limit : 256;
   return cudaSuccess;
 }
