@@ -31,7 +31,7 @@ from tilewright.core.text import plain_text
 OnStage = Callable[[Stage], None]
 """Called when a stage begins."""
 
-RULES_VERSION = "7"
+RULES_VERSION = "8"
 """Version of the rules by which kernels are judged. Increment it with every change that may give a
 kernel another verdict or another latency. It is part of every cache key, so that outcomes under
 older rules are not used.

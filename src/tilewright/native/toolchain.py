@@ -37,10 +37,14 @@ _OBJECT = (
 )  # fmt: skip
 """Flags for an image at a fixed address that calls only its own and allowed functions."""
 _LISTED = (
-    *_OBJECT[1:], "-S", "-O2", "-g1", "-fno-tree-vectorize", "-fno-tree-slp-vectorize",
+    *_OBJECT[1:], "-S", "-O1", "-g1", "-fno-tree-vectorize", "-fno-tree-slp-vectorize",
     "-fno-jump-tables", "-fno-omit-frame-pointer", "-mno-red-zone",
 )  # fmt: skip
-"""Flags for a listing in which each condition is a comparison and a jump, a move or a value."""
+"""Flags for a listing in which each condition is a comparison and a jump, a move or a value.
+
+With -Og, the number of iterations of a loop would not be compared before its first iteration, so a
+loop that has one more iteration for some values would have both results in all checks.
+"""
 _LISTED_BY_GCC = ("-fno-reorder-blocks-and-partition",)
 """A function is then in one piece."""
 

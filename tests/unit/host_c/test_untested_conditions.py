@@ -276,6 +276,42 @@ def test_honest_conditions_are_accepted(tmp_path: Path, body: str) -> None:
 
 
 @here
+@pytest.mark.parametrize(
+    ("body", "is_late"),
+    [
+        ("for (int j = 0; j < 16; j++) if (X[2][j] < 0) Y[2][j] = 2 * X[2][j];", False),
+        # a condition that only a later call reaches
+        (
+            "static int n; if (n++ > 6) for (int j = 0; j < 16; j++) "
+            "if (X[2][j] < 0) Y[2][j] = 2 * X[2][j];",
+            True,
+        ),
+    ],
+)
+def test_a_kernel_is_called_until_each_condition_had_both_results(
+    tmp_path: Path, body: str, *, is_late: bool
+) -> None:
+    opened = folder_of(tmp_path, KERNEL % "")
+    assert isinstance(opened.task, NativeTask)
+    found = examination.examined(opened.task._shared, KERNEL % body)
+    assert not found.untested
+    assert (found.calls > 7) == is_late
+
+
+@here
+def test_a_loop_whose_number_of_iterations_is_always_the_same_is_refused(tmp_path: Path) -> None:
+    """The number is compared before the first iteration, which some optimisations leave out."""
+    body = (
+        "unsigned d, n; __builtin_memcpy(&d, &X[2][3], 4); d ^= 0x3f800000u;"
+        "volatile unsigned most = 15 + (((d | -d) >> 31) ^ 1);"
+        "n = most; for (unsigned j = 0; j < n; j++) Y[j][0] = 2 * X[j][0];"
+    )
+    outcome = outcome_of(folder_of(tmp_path, KERNEL % ""), KERNEL % body)
+    assert isinstance(outcome, Failed), outcome
+    assert outcome.kind == "untested_condition"
+
+
+@here
 def test_what_the_starting_kernel_does_is_accepted(tmp_path: Path) -> None:
     """The kernel of the user shows which special cases are meant."""
     start = KERNEL % "if (X[3][4] == 0.123456f) Y[3][4] = 0.246912f;"
