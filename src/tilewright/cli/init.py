@@ -74,10 +74,10 @@ def init(
 
     check_outputs(json=json)
     if schema:
-        from tilewright.parts.workload_file import schema as fields
+        from tilewright.parts.workload_schema import SCHEMA
 
-        typer.echo(json_text(fields()), nl=False)
-        write_json(json, fields())
+        typer.echo(json_text(SCHEMA), nl=False)
+        write_json(json, SCHEMA)
         return
     folder = _new_folder(name, target)
     files = _files(folder, target, from_function)

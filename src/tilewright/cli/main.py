@@ -70,13 +70,14 @@ def _pasteable(epilog: str) -> str:
     return epilog.replace("  tilewright ", f"  {command_text()} ")
 
 
-_PLAIN = {
-    "Input should be a valid integer, unable to parse string as an integer": "not a whole number",
-    "Input should be a valid number, unable to parse string as a number": "not a number",
-    "Input should be greater than or equal to": "give a number of at least",
-    "Input should be less than or equal to": "give a number of at most",
-    "Value error, ": "",
-}
+_PLAIN = (
+    (re.compile(r"(?<=: )'.*' is not a valid int(?=\.)", re.DOTALL), "not a whole number"),
+    (re.compile(r"(?<=: )'.*' is not a valid float(?=\.)", re.DOTALL), "not a number"),
+    (re.compile(r"\S+ is not in the range x>=(\S+)(?=\.$)"), r"give a number of at least \1"),
+    (re.compile(r"\S+ is not in the range x<=(\S+)(?=\.$)"), r"give a number of at most \1"),
+    (re.compile(r"\S+ is not in the range (\S+)<=x<=(\S+)(?=\.$)"), r"give a number from \1 to \2"),
+)
+"""Messages of the command-line library, with plainer ones."""
 _SURPLUS = re.compile(r"^Got unexpected extra argument\(s\) \((.*)\)$", re.DOTALL)
 _MAX_NAME = 100
 _OF_NAMES = (errno.ENAMETOOLONG, errno.ELOOP)
@@ -216,8 +217,8 @@ def _program_name(arguments: Sequence[str]) -> str:
 def _as_sentence(error: TyperException) -> str:
     """The message of the command-line library, in plainer words if we have them."""
     message = error.format_message()
-    for theirs, ours in _PLAIN.items():
-        message = message.replace(theirs, ours)
+    for theirs, ours in _PLAIN:
+        message = theirs.sub(ours, message)
     message = _SURPLUS.sub(
         r"the command does not accept '\1' here. Remove it, or write an option before it.", message
     )

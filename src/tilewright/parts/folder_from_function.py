@@ -20,7 +20,7 @@ from tilewright.core.records import Argument, KernelLanguage
 from tilewright.parts.element_types import ElementType, is_float
 from tilewright.parts.new_folder import Description, parameters_in_c, workload_toml
 from tilewright.parts.user_code import import_file, users_code
-from tilewright.parts.workload_file import MAX_DIMENSIONS
+from tilewright.parts.workload_schema import MAX_DIMENSIONS
 
 EXAMPLES = "example_inputs"
 """The function of a user's file that returns the inputs from which shapes and types are taken."""

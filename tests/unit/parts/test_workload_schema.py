@@ -13,12 +13,13 @@ from tilewright.core.errors import WorkloadError
 from tilewright.core.plugins import load_target, target_names
 from tilewright.core.roles import ProvidesFolderTemplate
 from tilewright.parts.new_folder import from_template
-from tilewright.parts.workload_file import read_workload_file, schema
+from tilewright.parts.workload_file import read_workload_file
+from tilewright.parts.workload_schema import SCHEMA
 
 jsonschema = pytest.importorskip("jsonschema")
 ROOT = Path(__file__).parents[3]
 EXAMPLES = sorted((ROOT / "examples").glob("*/workload.toml"))
-VALIDATOR = jsonschema.Draft202012Validator(json.loads(json.dumps(schema())))
+VALIDATOR = jsonschema.Draft202012Validator(json.loads(json.dumps(SCHEMA)))
 
 
 def test_it_is_a_schema() -> None:
