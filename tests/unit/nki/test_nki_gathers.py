@@ -162,3 +162,59 @@ def test_other_uses_of_a_vector_offset_are_not_read(change: tuple[str, str]) -> 
         source = source.replace("table[0:2]", "table[1:2]")
     with pytest.raises(UnsupportedError, match=r"vector_offset|read from a tile"):
         read_kernel(source, ARGUMENTS)
+
+
+ADDED = old(
+    "t = nl.load(table[0, i * 128 + p, f], mask=m)",
+    "nl.store(out[i * 128 + p, f], t, mask=m)",
+    "nl.atomic_rmw(out[{}, f], value=t, op=nl.add, mask=m)",
+)
+
+
+def test_transfers_that_add_are_read_and_printed() -> None:
+    source = ADDED.replace("{}", "i * 128 + p").replace("affine", "sequential")
+    kernel = kernel_of(source)
+    text = print_kernel(kernel)
+    np.testing.assert_array_equal(computed(text), 2 * TABLE[0])
+    assert print_kernel(read_kernel(text, ARGUMENTS)) == text
+    adding = next(op for op in ops(kernel.body) if op.name == "dma_add")
+    assert adding.region("dst") in adding.reads
+    plain = Op("dma_copy", adding.arguments)
+    tensors = kernel.tensors()
+    assert op_cost(adding, tensors)[1] == 2 * op_cost(plain, tensors)[1]
+
+
+def test_rows_are_added_where_a_tile_says() -> None:
+    lines = ADDED.replace("{}", "r[p, 0]").replace("affine", "sequential").split("\n")
+    # All rows are stored first, as the added ones may belong to another iteration.
+    at = next(n for n, line in enumerate(lines) if "atomic" in line)
+    again = [*lines[8:10], *[line for line in lines[10 : at + 1] if "store" not in line]]
+    first = [line for line in lines if "atomic" not in line and "return" not in line]
+    source = "\n".join([*first, *[line for line in again if line], "    return out", ""])
+    wanted = TABLE[0].copy()
+    wanted[ORDER] += TABLE[0]
+    np.testing.assert_allclose(computed(source), wanted, rtol=1e-6)
+    text = print_kernel(kernel_of(source))
+    assert "dma_compute" in text
+    np.testing.assert_allclose(computed(text), wanted, rtol=1e-6)
+    assert print_kernel(read_kernel(text, ARGUMENTS)) == text
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "[t, u, u], nl.add",
+        "[u, u], nl.add",
+        "[t, u], nl.maximum",
+        "[t, u], nl.add, [2.0, 1.0]",
+    ],
+)
+def test_other_sums_of_tensors_are_not_read(call: str) -> None:
+    source = EVEN.replace(
+        "        nisa.dma_copy(dst=out", "        u = nl.ndarray((100, 32), dtype=nl.float32)\n"
+        f"        nisa.dma_compute(t, {call})\n        nisa.dma_copy(dst=out"
+    )  # fmt: skip
+    with pytest.raises(UnsupportedError, match="a sum"):
+        read_kernel(source, ARGUMENTS)
+    sums = source.replace(call, "[t, u], nl.add")
+    assert any(op.name == "dma_add" for op in ops(read_kernel(sums, ARGUMENTS).body))

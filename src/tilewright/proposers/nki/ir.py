@@ -148,6 +148,7 @@ class Op:
 WRITTEN = ("dst", "reduce_res")
 CHANGES = (
     "nc_matmul", "tensor_copy_predicated", "nc_stream_shuffle", "nc_match_replace8", "scatter",
+    "dma_add",
 )  # fmt: skip
 """Instructions that keep a part of their destination, or add to it."""
 

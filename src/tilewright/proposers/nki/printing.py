@@ -63,7 +63,7 @@ def _op(
     op = as_written(op)
     name, by_rows = op.name, _BY_ROWS.get(op.name)
     for key, value in op.arguments:
-        if by_rows and key in ("rows", "pattern", "offset", "axis"):
+        if by_rows and key in ("rows", "pattern", "offset", "axis", "adds"):
             continue
         if key == by_rows:
             name = "dma_copy"
@@ -72,6 +72,9 @@ def _op(
             parts.append(f"{key}={printed(value, tensors[value.tensor], trips)}")
         else:
             parts.append(f"{key}={_setting(value)}")
+    if name == "dma_add" or op.get("adds"):
+        name, (to, source) = "dma_compute", (part.partition("=")[2] for part in parts)
+        parts = [f"dst={to}", f"srcs=[{to}, {source}]", "reduce_op=nl.add"]
     line = f"{indent}nisa.{name}({', '.join(parts)})"
     if len(line) <= WIDTH:
         yield line

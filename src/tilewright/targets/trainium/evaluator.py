@@ -44,7 +44,7 @@ from tilewright.targets.trainium.trace import Trace
 
 LATENCY = LatencyKind("modelled", "ns")
 
-INTERPRETER = "tilewright nki interpreter 6"
+INTERPRETER = "tilewright nki interpreter 7"
 """Increase this number whenever the interpreter's results may change; it is part of every cache
 key."""
 

@@ -8,7 +8,7 @@ Opcodes, their engines, and their attributes (in brackets the value of one that 
 
 - `dma_copy`, `dma_transpose` (one descriptor per element): dma; `accumulate` [False] (read, modify,
   write), `indirect` [False] (row numbers come from a tile), `queue` ("hwdge", "swdge", [""]).
-- `dma_compute` (the sum of all `reads`): dma.
+- `dma_compute` (the sum of the first `sources` of the `reads`): dma.
 - `nc_matmul`: pe; `k`, `m`, `n` (contraction, stationary and moving columns), `accumulate` (adds to
   what PSUM holds; then it depends on the writer before), `is_transpose` [False], `onezero` [False].
 - `nc_transpose`: pe or dve; `partitions`, `columns` of its input.

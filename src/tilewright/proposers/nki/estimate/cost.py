@@ -198,6 +198,8 @@ def op_cost(op: Op, tensors: Mapping[str, Tensor]) -> tuple[str, float]:
     """The engine that executes an instruction, and the duration of the instruction in ns."""
     if op.name in ("dma_copy", "dma_transpose"):
         return "dma", _transfer(op, tensors)
+    if op.name == "dma_add":  # the destination is read as well
+        return "dma", 2 * _transfer(op, tensors)
     if op.name in ("gather", "scatter"):
         return "dma", _by_rows(op, tensors)
     target = op.writes[0]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 _SIGNATURES = """
 dma_copy dst src
 dma_transpose dst src axes
+dma_compute dst srcs reduce_op scales
 tensor_copy dst src engine
 memset dst value engine
 iota dst pattern offset channel_multiplier

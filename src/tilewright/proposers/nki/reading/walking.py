@@ -262,7 +262,7 @@ class Reader:
         if order is None or len(args) > len(order):
             raise UnsupportedError(f"nisa.{name} is not understood")
         given = {**dict(zip(order, args, strict=False)), **kwargs}
-        name, given = _by_rows(name, given)
+        name, given = _transfer(name, given)
         arguments = []
         for key, value in given.items():
             if isinstance(value, Fresh):
@@ -372,16 +372,39 @@ class Reader:
         return linear(start), every, math.ceil(span / every), kind
 
 
-def _by_rows(name: str, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """A copy whose rows are given by a tile is an instruction of its own."""
+def _transfer(name: str, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Copies whose rows are given by a tile, or that add to their destination, are instructions of
+    their own."""
+    adds = name == "dma_compute"
+    if adds:
+        given = _sum(given)
     indirect = [key for key, value in given.items() if isinstance(value, ByRows)]
     if not indirect:
-        return name, given
-    if name != "dma_copy" or len(indirect) != 1 or given.keys() - {"dst", "src"}:
+        return ("dma_add" if adds else name), given
+    if not adds and (name != "dma_copy" or len(indirect) != 1 or given.keys() - {"dst", "src"}):
         raise UnsupportedError("an index that is read from a tile, other than in a copy")
     place: ByRows = given[indirect[0]]
     kind = "gather" if indirect[0] == "src" else "scatter"
-    return kind, {**given, indirect[0]: place.table, **place.settings}
+    if adds and indirect != ["dst"]:
+        raise UnsupportedError("a sum of rows that are read from tiles")
+    more = {"adds": True} if adds else {}
+    return kind, {**given, indirect[0]: place.table, **place.settings, **more}
+
+
+def _sum(given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a transfer that adds one tensor to its destination."""
+    dst, sources, op = given.get("dst"), given.get("srcs"), given.get("reduce_op")
+    scales = given.get("scales")
+    if isinstance(op, tuple):  # older releases have them in the other order
+        op, scales = scales, op
+    sources = sources if isinstance(sources, tuple) else ()
+    others = [source for source in sources if source != dst]
+    plain = scales is None or all(scale == 1 for scale in scales)
+    if len(others) != 1 or len(sources) != 2 or not isinstance(op, Name) or op.last != "add":
+        raise UnsupportedError("a sum of tensors other than dst and one more")
+    if not plain:
+        raise UnsupportedError("a sum with scales")
+    return {"dst": dst, "src": others[0]}
 
 
 def _setting(value: Any) -> Any:

@@ -33,7 +33,8 @@ from tilewright.proposers.nki.rewrites.uses import (
 )
 
 _SBUF_ONLY = (
-    "nc_matmul", "nc_transpose", "dma_copy", "gather", "scatter", "affine_select", "iota",
+    "nc_matmul", "nc_transpose", "dma_copy", "dma_add", "gather", "scatter", "affine_select",
+    "iota",
 )  # fmt: skip
 """Instructions that cannot read PSUM; neither can those on Pool."""
 

@@ -11,7 +11,8 @@ from tilewright.proposers.nki.rewrites.copies import may_read_psum, without_pool
 _PSUM_BYTES = 8 << 10
 """Maximum size of a tile that is moved to PSUM, which is half of it."""
 _NO_PSUM = (
-    "dma_copy", "dma_transpose", "gather", "scatter", "iota", "affine_select", "nc_stream_shuffle",
+    "dma_copy", "dma_add", "dma_transpose", "gather", "scatter", "iota", "affine_select",
+    "nc_stream_shuffle",
 )  # fmt: skip
 _COLUMNS = ("operand0", "operand1", "bias", "scale", "initial", "reduce_res")
 

@@ -44,6 +44,7 @@ def _modules(language: int) -> dict[str, Namespace]:
     members["compiler"] = allocation = _compiler()
     found = {
         "neuronxcc": Namespace("neuronxcc", {"nki": nki}),
+        "torch_neuronx": Namespace("torch_neuronx", {"nki_jit": members["jit"]}),
         "numpy": numpy_module(),
         "math": math_module(),
         **standard_modules(),

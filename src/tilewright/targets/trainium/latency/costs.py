@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 from tilewright.core.errors import InternalError
 from tilewright.core.records import Cause
@@ -137,7 +138,8 @@ class Costs:
     def _transfer(self, instruction: Instruction) -> Cost:
         target = instruction.writes[0]
         if instruction.opcode == "dma_compute":
-            sources = instruction.reads
+            # Without the tiles from which row numbers are read.
+            sources = instruction.reads[: cast("int", instruction.attributes["sources"])]
         elif instruction.attributes.get("accumulate"):  # the destination is read as well
             sources = (instruction.reads[0], target)
         else:

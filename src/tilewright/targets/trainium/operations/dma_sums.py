@@ -67,7 +67,7 @@ def dma_compute(
                 "shape_mismatch",
                 f"{run.function}: a source has the shape {view.shape}, dst {place.shape}",
             )
-    run.emit("dma_compute", "dma", sources, (place,))
+    run.emit("dma_compute", "dma", sources, (place,), {"sources": len(sources)})
     if run.valued:
         total = as_float32(read(run, sources[0]))
         for view in sources[1:]:

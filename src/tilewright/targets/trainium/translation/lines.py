@@ -126,10 +126,13 @@ def _product(
     )  # fmt: skip
 
 
+ADDING = "dma_compute"
+"""A transfer that adds `src` to `dst`, which NKI 2 calls a sum of two sources."""
+
+
 def _copied(entry: Recorded, reads: Sequence[Place], writes: Sequence[Place]) -> Made:
-    if entry.instruction.attributes.get("accumulate"):
-        raise UntranslatableError("a transfer that adds to what is there")
-    yield "dma_copy", {"dst": writes[0], "src": reads[0]}
+    name = ADDING if entry.instruction.attributes.get("accumulate") else "dma_copy"
+    yield name, {"dst": writes[0], "src": reads[0]}
 
 
 def _transposed(entry: Recorded, reads: Sequence[Place], writes: Sequence[Place]) -> Made:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from tilewright.targets.trainium.program import Call
 from tilewright.targets.trainium.trace import Tensor, Trace
 from tilewright.targets.trainium.translation.clipping import Dims
-from tilewright.targets.trainium.translation.lines import ONES, Affine, ByRows, Line
+from tilewright.targets.trainium.translation.lines import ADDING, ONES, Affine, ByRows, Line
 from tilewright.targets.trainium.translation.rolling import Item, Made, Rolled
 
 
@@ -88,6 +88,9 @@ def _line(line: Line, names: Mapping[int, str]) -> str:
             parts.append(f"{key}={table}, vector_offset={rows}), indirect_dim={value.axis})")
         else:
             parts.append(f"{key}={region(value)})")
+    if line.name == ADDING:
+        to, source = (part.partition("=")[2] for part in parts)
+        parts = [f"dst={to}", f"srcs=[{to}, {source}]", "reduce_op=nl.add"]
     return f"nisa.{line.name}({', '.join(parts)})"
 
 
