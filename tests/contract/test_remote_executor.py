@@ -80,7 +80,9 @@ READY = '{"ready": "k", "versions": {}}'
 AT_THE_START = {
     "exit 7": "ended before",
     "echo Permission denied >&2; exit 255": "Permission denied",
-    "echo Welcome to far; cat": "answered 'Welcome to far'",
+    "echo Welcome to far; cat": "answered '{",
+    "yes | head -n 1000; cat": "answered 'y'",
+    "echo Welcome to far; exit 1": "ended before",
     "echo []; cat": "answered",
     "head -c 100000 /dev/zero | tr '\\0' '['; echo; cat": "answered",
     'echo \'{"ready": "k"}\'; cat': "named no versions",
@@ -124,6 +126,15 @@ def test_a_worker_that_does_not_start_is_told_in_one_sentence(
         executor.evaluate([REQUEST])
     assert AT_THE_START[words] in str(told.value)
     assert "\n" not in str(told.value)
+
+
+def test_lines_that_a_login_shell_prints_before_the_first_reply_are_ignored(
+    ssh: Callable[[str], None],
+) -> None:
+    ssh(f"echo Welcome to far; echo; exec {sys.executable} -m tilewright.cli worker")
+    with opened() as executor:
+        (outcome,) = executor.evaluate([REQUEST])
+    assert isinstance(outcome, Measured)
 
 
 @pytest.mark.parametrize("words", LATER)

@@ -25,6 +25,10 @@ COMMAND = ("tilewright", "worker")
 """The command that is started on the other machine, which must be on the PATH of commands that ssh
 runs.
 """
+MOST_PRINTED = 200
+"""Maximum number of lines that a login shell or a message of the day may print before the first
+reply.
+"""
 _LOG_BYTES = 2000
 
 
@@ -39,6 +43,7 @@ class RemoteWorker:
         self._host, self._versions = host, versions
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `kill`)
         self._opened = False
+        self._may_print = MOST_PRINTED
         self._said = ""
         words = ["ssh", "-o", "BatchMode=yes", "--", host, *COMMAND]
         try:
@@ -71,6 +76,10 @@ class RemoteWorker:
     def receive(self) -> Any:
         """The next reply; `EOFError` if the worker has ended or its answer is not valid."""
         line = self._line()
+        while self._may_print and not line.startswith(b"{"):
+            self._may_print -= 1
+            line = self._line()
+        self._may_print = 0
         try:
             reply = json.loads(line)
         except (ValueError, RecursionError):
@@ -120,7 +129,8 @@ class RemoteWorker:
         said = self.kill().strip().splitlines()
         return HostError(
             f"a worker {self._said} before it opened the task ({said[-1] if said else 'no word'}): "
-            f"see that `ssh {self._host} {' '.join(COMMAND)}` starts and waits for input."
+            f"see that `ssh {self._host} {' '.join(COMMAND)}` starts and waits for input. Then call "
+            "the same command again, which continues the run."
         )
 
     def _require_same(self, there: object) -> None:
