@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from queue import Empty, Queue
 from typing import TYPE_CHECKING, Any
 
+from tilewright.cluster.identity import read_identity
 from tilewright.cluster.remote import evaluate
-from tilewright.cluster.settings import require_distributed, require_listener, security
+from tilewright.cluster.settings import require_distributed, security
 from tilewright.core.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class Connection:
         self._futures: dict[str, Future[bytes] | None] = {}
         self._session = secrets.token_hex(6)
         self._sent = 0
-        require_listener(address, shown)
+        read_identity(address, shown, workers=0)
         try:
             self._client: Client = Client(
                 address, timeout=AWAY_S, security=security(), set_as_default=False

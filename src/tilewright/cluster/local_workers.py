@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import os
 import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Self
 
+from tilewright.cluster.identity import read_identity
 from tilewright.cluster.settings import require_distributed, security
 from tilewright.core.errors import ClusterError
 from tilewright.evaluation.worker import die_with_parent
@@ -40,6 +41,8 @@ scheduler notices this without a report.
 """
 LOOK_EVERY_S = 0.2
 """Seconds between two tests of whether workers have ended."""
+AWAY = 3
+"""Exit status of a worker that cannot reach its scheduler."""
 SCHEDULER_S = 60.0
 """Seconds for which a worker tries to reach its scheduler before the worker is restarted."""
 _MODULE = "tilewright.cluster.local_workers"
@@ -98,7 +101,8 @@ class Workers:
                 place.heard, place.has_begun = monotonic(), True
         except EOFError:
             child.kill()
-            end = child.exit_text
+            is_away = child.exit_text.endswith(f"status {AWAY}")
+            end = "cannot reach the scheduler" if is_away else child.exit_text
         else:
             if monotonic() - place.heard <= (self._hang_s if place.has_begun else START_S):
                 return None
@@ -161,18 +165,25 @@ def serve(
 ) -> None:
     """Run this number of workers for the scheduler at `address` until Ctrl-C."""
     names = ", ".join(name for name in offers if "@" not in name)
-    say(f"{count} workers for {address} offer {names}; Ctrl-C stops them")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    workers = Workers(address, count, offers)
+    say(f"{count} workers for {address} offer {names}; Ctrl-C stops them")
     try:
-        while True:
-            time.sleep(LOOK_EVERY_S)
-            for end in workers.look():
-                say(f"{end}; another one is started")
+        _say_if_away(address, say)
+        with closing(Workers(address, count, offers)) as workers:
+            while True:
+                time.sleep(LOOK_EVERY_S)
+                for end in workers.look():
+                    say(f"{end}; another one is started")
     except KeyboardInterrupt:
         say("no longer evaluating")
-    finally:
-        workers.close()
+
+
+def _say_if_away(address: str, say: Callable[[str], None]) -> None:
+    """On many machines, workers are started before the scheduler."""
+    try:
+        read_identity(address, address, workers=0)
+    except ClusterError as error:
+        say(f"{error} The workers try again until it answers.")
 
 
 def main(arguments: list[str]) -> None:
@@ -185,12 +196,13 @@ def main(arguments: list[str]) -> None:
         _keep(rest[0], int(rest[1]), json.loads(rest[2]))
         return
     require_distributed()
-    # It prints tracebacks if the scheduler has ended; tilewright reports this in a sentence.
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
     if mode == "scheduler":
         asyncio.run(_schedule(channel))
     else:
-        asyncio.run(_work(channel, rest[0], json.loads(rest[1])))
+        try:
+            asyncio.run(_work(channel, rest[0], json.loads(rest[1])))
+        except (OSError, TimeoutError):  # the scheduler is away; `serve` says so
+            sys.exit(AWAY)
 
 
 def _keep(address: str, count: int, offers: Mapping[str, Mapping[str, str]]) -> None:

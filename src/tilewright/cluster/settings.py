@@ -4,6 +4,7 @@ the user can set all others.
 
 from __future__ import annotations
 
+import logging
 import socket
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -30,6 +31,10 @@ def require_distributed() -> None:
         raise ToolchainMissingError(
             f"evaluating on a cluster needs dask.distributed, which is not installed: {INSTALL}."
         ) from error
+    # It prints tracebacks if a connection is interrupted, which tilewright reports in a sentence.
+    # Its setting for logging has no effect here, because it is read when it is imported.
+    for name in ("distributed", "distributed.client"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     dask.config.set(
         {
             "distributed.worker.profile.enabled": False,
@@ -42,7 +47,6 @@ def require_distributed() -> None:
             "distributed.scheduler.active-memory-manager.start": False,
             "distributed.client.scheduler-info-interval": "1 h",
             "distributed.scheduler.worker-saturation": 1.0,
-            "distributed.logging": {"distributed": "critical"},
         }
     )
 

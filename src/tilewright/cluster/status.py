@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from tilewright.cluster.address import Address
+from tilewright.cluster.identity import read_identity
 from tilewright.cluster.resources import offered
-from tilewright.cluster.settings import require_distributed, require_listener, security, url
+from tilewright.cluster.settings import require_distributed, url
 from tilewright.core.errors import ClusterError
 from tilewright.core.text import plain_text
 
 MOST_SHOWN = 200
 """Maximum number of characters of a name or a version from another machine."""
-ANSWER_S = 10.0
-"""Seconds within which a scheduler must answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +48,7 @@ def read_hosts(address: Address) -> list[Host]:
     """The hosts of the cluster at `address`, by name; `ClusterError` if no scheduler answers."""
     require_distributed()
     where = url(address)
-    require_listener(where, str(address))
-    try:
-        info = asyncio.run(asyncio.wait_for(_asked(where), ANSWER_S))
-    except (OSError, TimeoutError, ValueError) as error:
-        raise ClusterError(
-            f"the scheduler at {address} does not answer like a dask scheduler within "
-            f"{ANSWER_S:g} s. Correct the address."
-        ) from error
+    info = read_identity(where, str(address))
     try:
         return hosts(info["workers"], offered())
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -65,14 +56,6 @@ def read_hosts(address: Address) -> list[Host]:
             f"the scheduler at {address} describes its workers in a different form than this "
             "version does. Stop workers that are not of tilewright, or install equal versions."
         ) from error
-
-
-async def _asked(address: str) -> Mapping[str, Any]:
-    from distributed.core import rpc
-
-    async with rpc(address, connection_args=security().get_connection_args("client")) as scheduler:
-        found: Mapping[str, Any] = await scheduler.identity(n_workers=-1)
-        return found
 
 
 def hosts(
