@@ -51,7 +51,8 @@ def test_a_search_whose_host_goes_away_ends_with_one_sentence_and_continues_late
     search: Callable[[str], subprocess.CompletedProcess[str]],
 ) -> None:
     gone = search(
-        "echo >> started\n[ $(wc -l < started) -gt 1 ] && { echo No route to host >&2; exit 255; }\n"
+        "echo >> started\n"
+        "[ $(wc -l < started) -gt 1 ] && { echo No route to host >&2; exit 255; }\n"
         f"{WORKER} | {sys.executable} cut.py\nexit 255"
     )
     assert gone.returncode == 2
