@@ -21,7 +21,7 @@ from tilewright.parts.structured_inputs import structured, structured_integers
 Array = NDArray[Any]
 """The values of an argument."""
 
-VERSION = "13"
+VERSION = "14"
 """Version of the generation of inputs. Increment it whenever other values are drawn for the same
 seed. It is part of every cache key.
 """
@@ -47,6 +47,7 @@ FLOAT_DISTRIBUTIONS = (
     "outliers",
     "shifted below",
     "huge values",
+    "positive",
 )
 """The distributions of tasks with floating-point arguments.
 
@@ -60,6 +61,7 @@ ten million. A running maximum that starts at 0, -1e4 or -1e9 is wrong on them.
 `outliers`: like `small`, but about one value in a thousand is about a thousand times as large, so
 that a part of the inputs does not determine the others.
 `huge values`: the first argument reaches 1e36 divided by the number of terms of a sum.
+`positive`: uniform from 0.5 to 1.5, so no sum cancels and yet errors may only be small.
 
 These numbers are for float32. Types with a smaller range or fewer digits get values that they can
 represent."""
@@ -242,6 +244,8 @@ def _draw_float(
         largest = 2.0 ** (int(of_type.maxexp) - _BELOW_OVERFLOW) / reduction
         power = 0.5 if distribution == "near overflow" else 1.0
         values = rng.uniform(-1, 1, shape) * largest**power
+    elif distribution == "positive":
+        values = rng.uniform(0.5, 1.5, shape)
     else:
         # Most arguments have at most single precision, which is drawn in half the time.
         double = argument.dtype == "float64"

@@ -147,7 +147,7 @@ def test_the_values_drawn_belong_to_the_version() -> None:
     """If this fails because other values are drawn, raise `inputs.VERSION`."""
     cases = Cases(Gemm(20, 20, 100).workload(INT8), GemmProblem(Gemm(20, 20, 100)), 1)
     drawn = b"".join(cases[i].initial[name].tobytes() for i in range(4) for name in "ABC")
-    assert (VERSION, hashlib.sha256(drawn).hexdigest()[:16]) == ("13", "49b143e8908b1da5")
+    assert (VERSION, hashlib.sha256(drawn).hexdigest()[:16]) == ("14", "49b143e8908b1da5")
 
 
 def test_the_reference_cannot_change_what_the_kernel_receives() -> None:
@@ -194,6 +194,7 @@ def test_distributions_of_floats_are_what_they_are_called() -> None:
     assert len(np.unique(drawn["constant rows"])) == 64
     sizes = np.abs(drawn["mixed scales"])
     assert (sizes.max(axis=1) / sizes.min(axis=1) > 1e10).all()
+    assert 0.5 <= drawn["positive"].min() < drawn["positive"].max() <= 1.5
     near = drawn["near overflow"]
     assert 1e34 < np.abs(near @ near.T).max() < 1e37
     assert 0 < np.abs(drawn["denormals"]).max() < np.finfo(np.float32).smallest_normal
