@@ -275,6 +275,10 @@ KERNELS |= {
     ),
 }  # fmt: skip
 KERNELS |= {
+    "mlp_float_tanh": (
+        "[x in 96 256] [w in 256 192] [b in 192] [y out 96 192]", 96 * 192 * 256,
+        f"z = x @ w + b\n    return {_TANH}",
+    ),
     "mlp_blocked_vla": (
         "[x in 112 224] [w in 224 160] [b in 160] [y out 112 160]", 112 * 224 * 160,
         f"z = x @ w + b\n    return {_TANH}",

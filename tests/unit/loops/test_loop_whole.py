@@ -213,7 +213,7 @@ def test_loops_that_add_to_tables_get_tables_of_their_own_at_once() -> None:
     )
     ways = Whole(LANES, 16, ALL).sequences(parse(source))
     made = [[str(step) for step, _ in steps] for steps, _ in ways]
-    assert made == [["accumulators 1 2"], ["accumulators 1 4"]]
+    assert sorted(made) == [["accumulators 1 2"], ["accumulators 1 4"]]
     assert not list(Whole(LANES, 16, ALL - {"accumulators"}).sequences(parse(source)))
 
 
@@ -223,10 +223,10 @@ def test_tiles_are_tried_with_as_many_rows_as_fit_too() -> None:
         "for (int i = 0; i < 16; i++) for (int j = 0; j < 32; j++) { float s = 0.0f; "
         "for (int k = 0; k < 9; k++) s += a[i][k] * b[k][j]; c[i][j] = s; } }"
     )
-    for registers, tiles in ((32, ["jam 1 4; jam 0 4", "jam 1 2; jam 0 8"]), (4, ["jam 0 2"])):
+    for registers, tiles in ((32, {"jam 1 4; jam 0 4", "jam 1 2; jam 0 8"}), (4, {"jam 0 2"})):
         ways = Whole(4, registers, ALL).sequences(parse(source))
         made = ["; ".join(str(s) for s, _ in steps if s.technique == "jam") for steps, _ in ways]
-        assert [text for text in made if text] == tiles
+        assert {text for text in made if text} == tiles
 
 
 def test_sums_in_double_precision_get_as_many_variables_as_there_are_iterations_for() -> None:

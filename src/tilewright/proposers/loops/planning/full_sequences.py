@@ -18,6 +18,7 @@ from tilewright.proposers.loops.analysis.changes import (
     reductions,
     visible_types,
 )
+from tilewright.proposers.loops.compiled_time import compiled_time
 from tilewright.proposers.loops.ir import (
     Assign,
     Declare,
@@ -53,6 +54,8 @@ _TABLES = (2, 4)
 """Numbers of copies of tables. Fewer stay in the nearest cache beside the data; more help where
 neighbours often add to the same element.
 """
+_FLOAT = 4
+"""Bytes of a float."""
 _LANES = (32, 16)
 """Numbers of iterations that run side by side."""
 _CHAINS = (32, 16, 8, 4)
@@ -81,9 +84,9 @@ class Whole:
         self._offered = offered
 
     def sequences(self, kernel: Kernel) -> Iterator[tuple[Steps, Kernel]]:
-        """Each sequence with the kernel after it, the most promising first; none does nothing.
+        """Each sequence with the kernel after it, the shortest estimate first; none does nothing.
 
-        Each makes another kernel. Tiles of sums come first: where there are any, they gain most.
+        Each makes another kernel.
         """
         vectors, tiles = self.everything, self.tiled
         rolled: Steps = []
@@ -109,7 +112,7 @@ class Whole:
             if place == 0 and self._leaves_scalars(after):
                 ways += self._ways_in_lanes()
         found = [(steps, after) for after, steps in made.items()]
-        yield from sorted(found, key=lambda one: -_tile_of(one[0]))
+        yield from sorted(found, key=lambda one: compiled_time(one[1], _FLOAT * self._lanes))
 
     def _carried_out(self, way: _Way, kernel: Kernel, before: Steps) -> tuple[Steps, Kernel]:
         """The steps of a way, after others, and the kernel after them."""
@@ -396,11 +399,6 @@ def _sums_wider(loop: For, kernel: Kernel) -> bool:
     read = {e.array for e in expressions(tuple(inner)) if isinstance(e, Element)}
     sums = [s.target for s in statements(tuple(inner)) if isinstance(s, Assign)]
     return bool(read) and read <= wider and all(isinstance(target, Var) for target in sums)
-
-
-def _tile_of(steps: Steps) -> int:
-    """How many copies of its innermost statements a sequence jams, or 1."""
-    return math.prod(step.factor for step, _ in steps if step.technique == "jam")
 
 
 def _is_outside(outer: int, kernel: Kernel, number: int) -> bool:
