@@ -136,6 +136,7 @@ def test_results_say_which_peaks_their_shares_refer_to() -> None:
     )
     assert numbers["bound_ns"] == pytest.approx(N**3 / 1e13 * 1e9)
     assert "No peak was measured" not in measured
+    assert describe(PRODUCT, 1e3, PEAKS, "")[2].startswith("0.00215 GFLOP/s, ")
     promised = nominal(FACTS, architectures()["sm_90"])
     assert "nominal peak" in describe(PRODUCT, 1e-3, promised, "")[2]
     assert "No peak was measured" in describe(PRODUCT, 1e-3, promised, "")[2]

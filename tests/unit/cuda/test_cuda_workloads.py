@@ -21,6 +21,7 @@ def test_a_registered_workload_opens_and_is_checked_at_smaller_sizes(name: str) 
     start = CudaTarget().starting_kernel(shape)
     assert "{" + "R}" not in start
     assert "PARAMETERS" not in start
+    assert ("Timed and checked at the sizes" in start) == (reduced.sizes == shape.sizes)
     for size, value in shape.sizes.items():
         assert f"int {size} = {value}" in start
 

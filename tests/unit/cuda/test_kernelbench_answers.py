@@ -26,8 +26,8 @@ source = """
 __global__ void k() {}
 torch::Tensor scale(torch::Tensor x, torch::Tensor w, int n, double f) { k<<<1, 1>>>(); return x; }
 """
-ext = load_inline(name="e", cpp_sources="", cuda_sources=source, functions=["scale"])
-
+declared = "torch::Tensor scale(torch::Tensor x, torch::Tensor w, int n, double f);"
+ext = load_inline(name="e", cpp_sources=declared, cuda_sources=source, functions=["scale"])
 
 class ModelNew(nn.Module):
     def __init__(self, n):
@@ -86,11 +86,11 @@ def test_lines_are_those_of_the_answer() -> None:
         ("self.conv.weight", "self.conv.bias2", 22, "self.conv.bias2"),
         ("self.n = n", "self.n = nn.Parameter(n)", 17, "model's arrays (conv.weight)"),
         ("self.conv = nn", "self.other = nn", 22, "self.conv is none of the"),
-        ("ext = load", "for i in (): pass\next = load", 10, "top level"),
+        ("ext = load", "for i in (): pass\next = load", 11, "top level"),
         (
             "cuda_sources=source",
             "cuda_sources=open('x').read()",
-            10,
+            11,
             "open('x').read() is not a number or a string",
         ),
         ("(nn.Module)", "(Model)", 13, "plain subclass"),
@@ -195,7 +195,7 @@ def test_lines_that_are_joined_keep_their_numbers() -> None:
 
 
 def test_a_macro_of_one_text_must_not_reach_another() -> None:
-    failed = translated('cpp_sources=""', 'cpp_sources="/**/ %:define scale other\\n"')
+    failed = translated('declared = "', 'declared = "/**/ %:define scale other\\n')
     assert isinstance(failed, Failed)
     assert failed.kind == "not_checked"
     assert "scale is a macro" in failed.log
@@ -246,3 +246,10 @@ def test_an_answer_is_timed_at_its_full_size_on_a_gpu(gpu: None) -> None:
     measured = runner.measure(artifact, verdict, None)
     assert isinstance(measured, Measured), measured
     assert measured.verdict.precision == "float32"
+
+
+def test_a_function_that_pytorch_could_not_bind_is_refused() -> None:
+    failed = translated('declared = "torch', 'declared = ""  # "torch')
+    assert isinstance(failed, Failed)
+    assert failed.kind == "compile_error"
+    assert "cpp_sources does not declare scale" in failed.log

@@ -43,7 +43,8 @@ torch::Tensor answer(torch::Tensor A, torch::Tensor B, torch::Tensor s) {
   return C;
 }
 """
-ext = load_inline(name="e", cpp_sources="", cuda_sources=SOURCE, functions=["answer"])
+DECLARED = "torch::Tensor answer(torch::Tensor A, torch::Tensor B, torch::Tensor s);"
+ext = load_inline(name="e", cpp_sources=DECLARED, cuda_sources=SOURCE, functions=["answer"])
 
 
 class ModelNew(nn.Module):

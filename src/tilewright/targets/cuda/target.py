@@ -134,7 +134,10 @@ class CudaTarget:
 
     def _sizes(self, shape: Shape) -> str:
         """The sentence about sizes at the beginning of a starting kernel."""
-        checked = ", ".join(f"{name} = {n}" for name, n in self.reduced(shape).sizes.items())
+        reduced = self.reduced(shape).sizes
+        if reduced == shape.sizes:
+            return "Timed and checked at the sizes that are the defaults."
+        checked = ", ".join(f"{name} = {n}" for name, n in reduced.items())
         return f"Timed at the sizes that are the defaults; checked at {checked} as well."
 
     def open_folder(self, folder: Path, settings: Mapping[str, object]) -> CudaTask:

@@ -19,6 +19,11 @@ _PRODUCTS = {"": "float32 without tensor cores", "tf32-like": "tf32 on tensor co
 _NO_PEAK = "the driver does not report clock rates and no peak was measured, so no bound is known."
 
 
+def _shown(rate: float) -> str:
+    """A rate with at least three digits, also if it is small."""
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
+
+
 def describe(
     workload: Workload, latency_s: float, peaks: Peaks, lowest: str
 ) -> tuple[float, Mapping[str, float], str]:
@@ -31,7 +36,10 @@ def describe(
     moved = bytes_of(workload.arguments)
     rate, traffic = workload.operations / latency_s, moved / latency_s
     numbers = {"gflop_per_s": 2e-9 * rate, "gb_per_s": 1e-9 * traffic, "array_bytes": float(moved)}
-    said = f"{2e-9 * rate:,.0f} GFLOP/s, {1e-9 * traffic:,.0f} GB/s of arrays read and written once"
+    said = (
+        f"{_shown(2e-9 * rate)} GFLOP/s, {_shown(1e-9 * traffic)} GB/s of arrays read and written "
+        "once"
+    )
     products, memory = peaks.products_per_s(lowest), peaks.bytes_per_s
     if not memory or not (products or lowest):
         return 0.0, numbers, f"{said}; {_NO_PEAK}"
@@ -40,11 +48,11 @@ def describe(
         least_s["multiply-adds"] = workload.operations / products
     binding = max(least_s, key=lambda name: least_s[name])
     numbers["bound_ns"] = (least_s["memory"] if lowest else least_s[binding]) * 1e9
-    shares = f"{traffic / memory:.1%} of the {peaks.quantity} peak of {1e-9 * memory:,.0f} GB/s"
+    shares = f"{traffic / memory:.1%} of the {peaks.quantity} peak of {_shown(1e-9 * memory)} GB/s"
     if products:
         shares = (
-            f"{rate / products:.1%} of the {peaks.quantity} peak of {2e-9 * products:,.0f} GFLOP/s "
-            f"of {_PRODUCTS[lowest]}, {shares}"
+            f"{rate / products:.1%} of the {peaks.quantity} peak of {_shown(2e-9 * products)} "
+            f"GFLOP/s of {_PRODUCTS[lowest]}, {shares}"
         )
     text = (
         f"{said}; {shares}; bound by {binding}: {least_s[binding] * 1e6:,.1f} us at the peak, "

@@ -7,6 +7,7 @@ nothing is said about its correctness.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -17,6 +18,7 @@ from tilewright.targets.cuda.models.allowed_python import MODEL, is_loader, requ
 from tilewright.targets.cuda.models.not_checked import NotReadError, WrongError
 
 _DEEPEST, _MOST_NODES = 100, 200_000
+_WORD = re.compile(r"\w+")
 _LARGEST, _HUGE = 1 << 62, 1 << 64
 _MOST_TEXT = 16 * MAX_SOURCE_BYTES
 """Maximum total number of characters of all texts in a file, including concatenated ones."""
@@ -134,18 +136,24 @@ def _extension(module: _Module, call: ast.Call) -> Extension:
     given = {word.arg: word.value for word in call.keywords if word.arg is not None}
     names = ("name", "cpp_sources", "cuda_sources", "functions")
     given.update(zip(names, call.args, strict=False))
-    texts = [
-        text
-        for key in ("cpp_sources", "cuda_sources")
-        if key in given
-        for text in _texts(module, given[key])
-    ]
+    texts = {
+        key: _texts(module, given[key]) for key in ("cpp_sources", "cuda_sources") if key in given
+    }
     functions = frozenset[str]()
     if "functions" in given:
         found = constant(given["functions"], module.constants)
         words = list(found) if isinstance(found, (list, tuple, dict)) else [found]
         functions = frozenset(word for word in words if isinstance(word, str))
-    return Extension(tuple(texts), functions)
+    # PyTorch binds functions in the file of cpp_sources, where the CUDA source is not visible.
+    seen = {word for text in texts.get("cpp_sources", []) for word in _WORD.findall(text.text)}
+    if not functions <= seen:
+        name = min(functions - seen)
+        raise WrongError(
+            f"cpp_sources does not declare {name}, so PyTorch cannot compile the extension: write "
+            f"its declaration there, for example `torch::Tensor {name}(torch::Tensor x);`",
+            call.lineno,
+        )
+    return Extension(tuple(text for found in texts.values() for text in found), functions)
 
 
 def _texts(module: _Module, node: ast.expr) -> list[Text]:
