@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import importlib.util
 import os
+import posix
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from signal import SIG_IGN
@@ -63,8 +65,10 @@ def users_code(what: str, remedy: str) -> Iterator[None]:
     # The user's own exceptions may derive from BaseException, and printing them may fail.
     most = most_reference_bytes()
     try:
-        with _time_limit(REFERENCE_TIMEOUT_S), memory_limit(most):
+        with _kept_streams(), _no_exit(), _time_limit(REFERENCE_TIMEOUT_S), memory_limit(most):
             yield
+    except _ForbiddenError as error:
+        message = f"{what} {error}; {remedy}."
     except _TooLongError:
         message = f"{what} took more than {REFERENCE_TIMEOUT_S} s; {remedy}, and faster."
     except MemoryError:
@@ -92,6 +96,61 @@ def most_reference_bytes() -> int:
     the process.
     """
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+
+
+class _ForbiddenError(BaseException):
+    """What the user's code did to this process, as the predicate of a sentence."""
+
+
+_EXIT = os._exit
+_STREAMS = {0: "standard input", 1: "standard output", 2: "standard error"}
+
+
+@contextmanager
+def _no_exit() -> Iterator[None]:
+    """Raises `_ForbiddenError` if the enclosed code calls `os._exit`, which would end this process
+    without a message. Processes that the code forks may call it.
+    """
+    here = os.getpid()
+
+    def refuse(status: int) -> None:
+        if os.getpid() != here:
+            _EXIT(status)
+        raise _ForbiddenError("called os._exit")
+
+    os._exit = posix._exit = refuse  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        os._exit = posix._exit = _EXIT
+
+
+@contextmanager
+def _kept_streams() -> Iterator[None]:
+    """Raises `_ForbiddenError` if the enclosed code closes or replaces the descriptors of standard
+    input, output or error, which are restored.
+    """
+    before: dict[int, tuple[int, os.stat_result]] = {}
+    for number in _STREAMS:
+        with suppress(OSError):  # it is closed already
+            copy = fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 3)
+            before[number] = copy, os.fstat(number)
+    changed: list[int] = []
+    try:
+        yield
+    finally:
+        for number, (copy, status) in before.items():
+            try:
+                is_kept = os.path.samestat(os.fstat(number), status)
+            except OSError:
+                is_kept = False
+            if not is_kept:
+                changed.append(number)
+                os.dup2(copy, number)
+            os.close(copy)
+        if changed:
+            names = " and ".join(_STREAMS[number] for number in changed)
+            raise _ForbiddenError(f"closed or replaced {names}")
 
 
 class _TooLongError(BaseException):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -139,3 +140,40 @@ def test_a_link_within_the_folder_is_read(folder: Path) -> None:
     linked = folder.parent / f"{folder.name}-linked"
     linked.symlink_to(folder)
     assert problem_of(linked) is not None
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("os.close(1)", "closed or replaced standard output"),
+        ("os.closerange(0, 3)", "closed or replaced standard input and standard output and"),
+        ("os.dup2(os.open(os.devnull, os.O_RDWR), 2)", "closed or replaced standard error"),
+        ("os._exit(0)", "called os._exit"),
+        ("import posix; posix._exit(0)", "called os._exit"),
+    ],
+)
+@pytest.mark.parametrize("is_inside", [False, True])
+def test_a_reference_cannot_end_the_tool_silently(
+    folder: Path, code: str, reason: str, *, is_inside: bool
+) -> None:
+    before = [os.fstat(number) for number in range(3)]
+    body = f"    {code}\n    return X\n" if is_inside else f"    return X\n{code}\n"
+    (folder / "reference.py").write_text(f"import os\ndef reference(X):\n{body}")
+    with pytest.raises(WorkloadError, match=reason) as raised:
+        result(folder)
+    assert str(folder / "reference.py") in str(raised.value)
+    assert "\n" not in str(raised.value)
+    after = [os.fstat(number) for number in range(3)]
+    assert all(map(os.path.samestat, before, after))
+
+
+def test_processes_that_a_reference_forks_may_exit(folder: Path) -> None:
+    (folder / "reference.py").write_text(
+        "import os\n"
+        "def reference(X):\n"
+        "    child = os.fork()\n"
+        "    if child == 0:\n"
+        "        os._exit(3)\n"
+        "    return X + os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])\n"
+    )
+    assert result(folder).tolist() == list(range(3, 19))
