@@ -14,7 +14,7 @@ from tilewright.proposers.rewriter.analysis.ranges import labelled_loops
 from tilewright.proposers.rewriter.estimate.cost import estimate
 from tilewright.proposers.rewriter.ir import Kernel, Opaque, commands, walk
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.planning.catalogue import CATALOGUE
+from tilewright.proposers.rewriter.planning.catalogue import CATALOGUE, IN_NEST
 from tilewright.proposers.rewriter.planning.steps import Step, steps_for
 from tilewright.proposers.rewriter.reading import understood
 
@@ -83,8 +83,9 @@ def _carried_out(kernel: Kernel, machine: Machine, text: str) -> tuple[Step, Ker
     if step.technique not in CATALOGUE:
         raise UnknownNameError("rewrite", step.technique, CATALOGUE)
     step = _of_a_buffer(step, kernel, machine)
-    _check_arguments(step, kernel, machine)
-    complete = len(step.arguments) == len(_parameters(step.technique))
+    if step.technique != IN_NEST:
+        _check_arguments(step, kernel, machine)
+    complete = step.technique == IN_NEST or len(step.arguments) == len(_parameters(step.technique))
     tried = [step] if complete else _completions(step, kernel, machine)
     results: list[tuple[Step, Kernel]] = []
     reason = f"no place fits; {_choices(step.technique, kernel, machine)}"

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
 from tilewright.proposers.rewriter.analysis.placement import spread
+from tilewright.proposers.rewriter.analysis.ranges import simplify
 from tilewright.proposers.rewriter.ir import Kernel
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.planning.sites import (
@@ -18,6 +20,7 @@ from tilewright.proposers.rewriter.planning.sites import (
     loaded_in_loops,
     loads,
     loops_of_loads,
+    nowhere,
     once,
     product_loops,
     products_alone,
@@ -51,6 +54,7 @@ from tilewright.proposers.rewriter.rewrites.invariant import hoist_loads
 from tilewright.proposers.rewriter.rewrites.loops import interchange, split_tail, tail_first, unroll
 from tilewright.proposers.rewriter.rewrites.multibuffer import multibuffer
 from tilewright.proposers.rewriter.rewrites.offload import offload
+from tilewright.proposers.rewriter.rewrites.one_nest import in_nest
 from tilewright.proposers.rewriter.rewrites.overwrite import overwrite
 from tilewright.proposers.rewriter.rewrites.packing import pack_blocks
 from tilewright.proposers.rewriter.rewrites.pipeline import prefetch, prefetch_in_nest
@@ -68,6 +72,17 @@ from tilewright.proposers.rewriter.rewrites.widen import widened_everywhere
 
 RAISE = "raise"
 """The technique that discards the schedule. Plans that return to the computation use it."""
+IN_NEST = "in-product"
+"""The technique that applies another one to one of several products."""
+ALONE = frozenset(
+    (
+        *("keep-operand", "retile", "overwrite", "coalesce", "resident", "block-load", "unroll"),
+        *("double-buffer", "double-accumulator", "pipeline", "pipeline-nest", "interleave"),
+        *("split", "peel", "reorder", "stagger", "write-moves-out", "widen", "reuse", "simplify"),
+    )
+)
+"""The techniques that may be applied to a product alone. Others, such as `fences` and `dead-code`,
+depend on what later products use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +102,26 @@ class Technique:
 
 def _unrolling(label: str, factor: str) -> str:
     return f"unroll loop {label} " + ("completely" if factor == "0" else f"by a factor of {factor}")
+
+
+def _in_product(
+    kernel: Kernel, machine: Machine, number: str, technique: str, *arguments: str
+) -> Kernel:
+    """Applies a technique to product `#1`, `#2`, .. of the kernel alone."""
+    position = number.removeprefix("#")
+    if technique not in ALONE or not position.isdecimal():
+        raise NotApplicable(f"{technique} cannot be applied to product {number} alone")
+
+    def rewrite(part: Kernel) -> Kernel:
+        return simplify(CATALOGUE[technique].apply(part, machine, *arguments))
+
+    return in_nest(kernel, machine, int(position), rewrite)
+
+
+def _sentence_in_product(number: str, technique: str, *arguments: str) -> str:
+    sentence = CATALOGUE[technique].sentence
+    inside = sentence.format(*arguments) if isinstance(sentence, str) else sentence(*arguments)
+    return f"in product {number.removeprefix('#')}, {inside}"
 
 
 _LOADS = frozenset(("dma", "load"))
@@ -176,6 +211,7 @@ CATALOGUE: Mapping[str, Technique] = {
         "iteration ahead",
         _LOADS,
     ),
+    IN_NEST: Technique(nowhere, _in_product, _sentence_in_product, _LOADS | _STORES),
     "reorder": Technique(
         each_loop(), on_loop(interchange), "swap loop {0} with the loop inside it", _LOADS
     ),

@@ -19,6 +19,7 @@ from tilewright.proposers.rewriter.analysis.ranges import labelled_loops
 from tilewright.proposers.rewriter.estimate.cost import estimate
 from tilewright.proposers.rewriter.ir import Kernel, Loop, commands, same_kernel
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.planning.overlapped.products import sequences_of_products
 from tilewright.proposers.rewriter.planning.overlapped.sequences import overlapped_sequences
 from tilewright.proposers.rewriter.planning.planner import (
     FOLLOW_UPS,
@@ -126,10 +127,10 @@ def quick_drafts(
 def product_sequences(
     kernel: Kernel, machine: Machine, offered: Set[str]
 ) -> Iterator[tuple[tuple[Step, ...], Kernel]]:
-    """Sequences for tiled products: first with all moves overlapped, then by the best step of all
-    places."""
+    """Sequences for tiled products: first with all moves overlapped, for several products for each
+    of them alone, then by the best step of all places."""
     given: list[Kernel] = []
-    for find in (overlapped_sequences, tiled_sequences):
+    for find in (sequences_of_products, overlapped_sequences, tiled_sequences):
         for steps, after in find(kernel, machine, offered):
             if not any(same_kernel(after, other) for other in given):
                 given.append(after)

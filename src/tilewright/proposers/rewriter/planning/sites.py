@@ -170,6 +170,11 @@ def split_sites(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
             yield label, str(factor)
 
 
+def nowhere(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
+    """No place: only complete sequences and steps by hand use the technique."""
+    yield from ()
+
+
 def loops_of_loads(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
     """Loops that contain only loads."""
     for label, loop, _ in labelled_loops(kernel.body):

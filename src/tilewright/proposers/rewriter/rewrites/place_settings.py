@@ -20,6 +20,11 @@ def place_settings(kernel: Kernel, machine: Machine) -> Kernel:
     If the target has too few forms, moves with the same setting share one. Legal if the setting of
     every move is known, and none changes with a loop.
     """
+    return simplify(settled(with_own_settings(kernel, machine), machine, apart=True))
+
+
+def with_own_settings(kernel: Kernel, machine: Machine) -> Kernel:
+    """The kernel in which each move contains its setting; `NotApplicable` if a loop changes one."""
     check_all_commands_known(kernel, machine)
     free = resolved(kernel, machine)
     for move in commands(free.body):
@@ -27,7 +32,7 @@ def place_settings(kernel: Kernel, machine: Machine) -> Kernel:
             isinstance(o, Expr) and o.names() for o in own_setting(move, machine).values()
         ):
             raise NotApplicable(f"a loop changes the setting of {move.name}")
-    return simplify(settled(free, machine, apart=True))
+    return free
 
 
 def with_forms_apart(kernel: Kernel, machine: Machine) -> Kernel:
