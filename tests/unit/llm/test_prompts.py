@@ -475,6 +475,26 @@ def test_gemmini_prompts_hold_everything() -> None:
     assert "- `A`: int8[512][512], input" in rendered
 
 
+def test_prompts_state_the_formula_and_the_precision_of_their_own_workload() -> None:
+    target = load_target("trainium")
+    shown = {}
+    for name in ("attention-512x128", "conv2d-1x128x8x16x128-k3", "rmsnorm-128x600"):
+        task = target.open(name, {})
+        brief = Brief(task.workload, target.brief(), target.brief().menu, 1, 15)
+        parent = replace(PARENT, candidate=Candidate(task.start))
+        shown[name.partition("-")[0]] = text(Prompts().plan(brief, parent, History([parent])))
+    wanted = {
+        "attention": ("softmax(q.T k) v.T", "queries and keys tfloat32"),
+        "conv2d": ("filt[k][c][i][j]", "operands of products may be bfloat16"),
+        "rmsnorm": ("a / sqrt(mean of a^2", "all values have the errors of float32"),
+    }
+    for name, words in wanted.items():
+        for other, prompt in shown.items():
+            assert all((word in prompt) == (other == name) for word in words), (name, other)
+    folder = replace(task.workload, source="/kernels/rmsnorm")
+    assert not target.brief().computation(folder)
+
+
 NOTED = Prompts(notes=lambda source: [f"compiled loop at line {source.count(chr(10))}: scalar"])
 
 

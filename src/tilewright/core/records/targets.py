@@ -176,7 +176,8 @@ class TargetBrief:
     has. `causes` explains the entries that a breakdown may have. `facts` are shown only on request.
     `model` returns the modelled latency of a workload's kernel in ns, or None if the kernel breaks
     a rule. Only targets that model latencies without running kernels have it. It must be a function
-    of a module, because it is sent to other processes.
+    of a module, because it is sent to other processes. `computations` states what registered
+    workloads of each kind compute, and how exactly.
     """
 
     name: str
@@ -196,6 +197,11 @@ class TargetBrief:
     causes: tuple[Cause, ...] = ()
     facts: tuple[MachineFact, ...] = ()
     model: Callable[[str, Workload], float | None] | None = None
+    computations: Mapping[str, str] = field(default_factory=dict)
+
+    def computation(self, workload: Workload) -> str:
+        """What a registered workload computes; empty if this is not known, as for a folder."""
+        return self.computations.get(workload.source.partition("-")[0], "")
 
     @property
     def failure_kinds(self) -> frozenset[str]:

@@ -27,7 +27,8 @@ class Kind:
     `sizes` is the pattern of its names, `divisors` gives the number of which each size must be a
     multiple, and `text` describes the computation in one line. `arrays` computes the arguments from
     the sizes, and `operations` the useful multiply-adds. `constants` are further parameters of a
-    kernel, which are known when it is traced.
+    kernel, which are known when it is traced. `details` complete the text, and `narrow` says which
+    values may have fewer digits than float32; both are for those who write kernels.
     """
 
     sizes: str
@@ -36,6 +37,18 @@ class Kind:
     arrays: Callable[..., Sequence[Argument]]
     operations: Callable[..., int]
     constants: Callable[..., Mapping[str, object]] = lambda *_: {}
+    details: str = ""
+    narrow: str = "all values have the errors of float32"
+
+    @property
+    def computation(self) -> str:
+        """What is computed, and how exactly."""
+        parts = [self.text, self.details, f"precision: {self.narrow}"]
+        return ". ".join(part for part in parts if part) + "."
+
+
+_PRODUCTS = "operands of products may be bfloat16"
+_WEIGHTS = "weights and values may be bfloat16 where they are operands of products"
 
 
 def _given(name: str, *shape: int, dtype: str = "float32") -> Argument:
@@ -97,6 +110,7 @@ KINDS: Mapping[str, Kind] = {
             _written("out", m, n, dtype="bfloat16"),
         ],
         lambda m, n, k: m * n * k,
+        narrow="products are summed in float32",
     ),
     "mamba": Kind(
         "BxCxSxL",
@@ -119,14 +133,16 @@ KINDS: Mapping[str, Kind] = {
         "out = softmax(q.T k) v.T of q, k, v[D][L], without scale",
         lambda n, d: [*(_given(x, d, n) for x in "qkv"), _written("out", n, d)],
         lambda n, d: 2 * n * n * d,
+        narrow=f"{_WEIGHTS}, queries and keys tfloat32",
     ),
     "sd_attention": Kind(
         "LxD",
         (512, 1),
-        "out = softmax(0.125 q k.T) v; products may take bfloat16 operands",
+        "out = softmax(0.125 q k.T) v",
         _sd_attention,
         lambda n, d: 2 * n * n * d,
         lambda n, d: {"use_causal_mask": False, "mixed_precision": True},
+        narrow=_PRODUCTS,
     ),
     "cumsum": Kind(
         "RxC",
@@ -176,6 +192,8 @@ KINDS: Mapping[str, Kind] = {
         ],
         lambda n, c, w, t: n * c * w * t,
         lambda n, c, w, t: {"padding": ((0, 0), ((t - 1) // 2, t // 2))},
+        details="out[n][c][0][x] = sum of img[n][c][0][x + j - (T - 1) // 2] filt[c][0][0][j] "
+        "over j",
     ),
     "conv2d": Kind(
         "NxCxHxWxK-k3",
@@ -195,6 +213,9 @@ KINDS: Mapping[str, Kind] = {
             "kern_perm": [0, 1, 2, 3],
             "out_perm": [0, 1, 2, 3],
         },
+        details="out[n][k][y][x] = sum of img[n][c][y + i - 1][x + j - 1] filt[k][c][i][j] "
+        "over c, i, j",
+        narrow=_PRODUCTS,
     ),
     "causal_attention": Kind(
         "LxD",
@@ -203,6 +224,7 @@ KINDS: Mapping[str, Kind] = {
         lambda n, d: _causal_attention(n, d),
         lambda n, d: n * (n + 1) * d,
         lambda n, d: {**_TYPES, "seq_len": n, "d_head": d},
+        narrow=_WEIGHTS,
     ),
     "multihead_attention": Kind(
         "HxLxD",
@@ -211,6 +233,7 @@ KINDS: Mapping[str, Kind] = {
         lambda h, n, d: _causal_attention(n, d, h),
         lambda h, n, d: h * n * (n + 1) * d,
         lambda h, n, d: {**_TYPES, "num_heads": h, "seq_len": n, "d_head": d},
+        narrow=_WEIGHTS,
     ),
     "attention_tile": Kind(
         "LxD-qI",
@@ -234,6 +257,11 @@ KINDS: Mapping[str, Kind] = {
             "B_F_SIZE": 512,
             "B_D_SIZE": d,
         },
+        details="the queries are columns 128 I to 128 I + 127 of q, key j has the values "
+        "v[j % 128][j // 128], and S[i][j] is left out where tile_mask[i][j] is 0, as it is for "
+        "every j >= 128 (I + 1); m = maximum of m_prev and the row's largest S, "
+        "a = exp(m_prev - m), o = a o_prev + exp(S - m) v, l = a l_prev + sum of exp(S - m)",
+        narrow=_PRODUCTS,
     ),
 }
 

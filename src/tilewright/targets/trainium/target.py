@@ -67,6 +67,7 @@ class TrainiumTarget:
             causes=CAUSES,
             examples=load_examples(FOLDER / "examples", words),
             model=partial(modelled_ns, self._machine_name),
+            computations={name: kind.computation for name, kind in KINDS.items()},
         )
 
     @property
