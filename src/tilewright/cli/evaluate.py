@@ -119,7 +119,7 @@ def evaluate(
         if evaluation.outcome.stage == "build":
             language = evaluation.language
             raise InputError(
-                f"kernel file {file} does not build ({evaluation.outcome.kind}, see above). Write "
+                f"kernel file {file} does not build; the reason is printed above. Write "
                 f"{language.name} that defines the function `{language.entry}` and follows the "
                 f"rules of target {evaluation.target}."
             )

@@ -90,9 +90,13 @@ def _identifier(text: str) -> str:
 
     if text.upper() in IDENTIFIERS:
         return text.upper()
-    choices = [*_SIZES, *IDENTIFIERS]
-    similar = [choice for choice in choices if choice[:1].lower() == text[:1].lower()]
-    raise UnknownNameError("workload", text, similar or choices)
+    if re.fullmatch("[A-Z][0-9]+", text.upper()):
+        similar = [name for name in IDENTIFIERS if name[0] == text[0].upper()]
+        raise UnknownNameError("workload", text, similar or IDENTIFIERS)
+    examples = [f"`tilewright tune {example}`" for example in _EXAMPLES.values()]
+    hint = f"Write for example {' or '.join(examples)}. You can also give FILE.py:FUNCTION, or an "
+    hint += f"identifier of the benchmark set: {', '.join(IDENTIFIERS)}."
+    raise UnknownNameError("workload", text, _SIZES, hint)
 
 
 def _parse_sizes(kind: str, words: Sequence[str]) -> tuple[int, ...]:

@@ -45,6 +45,7 @@ def test_identifiers_and_ranges() -> None:
         ("conv2d 1 3 8 8 4 3 0", "the size STRIDE of conv2d is '0'. Give a positive whole number"),
         ("R22", "did you mean 'R2'"),
         ("mm 1 2 3", "unknown workload 'mm'"),
+        ("cpu:gemm-64x64x64", "Write for example `tilewright tune matmul 512 64 1024`"),
         ("matmull 1 2 3", "did you mean 'matmul'"),
         ("R13", "did you mean 'R"),
         ("M1 512", "Leave out 512"),
