@@ -13,7 +13,9 @@ After (16 lanes)::
     for (int c = 992; c < 1000; c++) sum = sum + X[r][c] * X[r][c];
 
 If iterations may run twice, because they add to no array or variable, and read nothing that the
-loop writes, the last vector begins at iteration 984 instead, and no iteration remains. A running
+loop writes, the last vector begins at iteration 984 instead, and no iteration remains. Such loops
+also begin with an additional vector if the others can then be stored at multiples of their size
+(`alignment`). A running
 sum is the sum of the lanes up to each lane (`v_running`), or of the lanes before it if the sum is
 read before it grows, plus the sum of the previous vectors. Running sums of integers are in
 `exact_scans`. Running maxima and minima are computed in the same way. Values that are the same in
@@ -63,6 +65,7 @@ from tilewright.proposers.loops.ir import (
     statements,
     with_loop,
 )
+from tilewright.proposers.loops.rewrites.alignment import iterations_to_aligned
 from tilewright.proposers.loops.rewrites.exact_scans import sums_whole_numbers, whole_scan
 from tilewright.proposers.loops.rewrites.exchanges import with_extremes
 from tilewright.proposers.loops.rewrites.invariants import moved_out
@@ -121,7 +124,10 @@ def vectorise(kernel: Kernel, number: int, lanes: int) -> Kernel:
     within = [replace(loop, body=body), *(o for o in around(kernel, number)[:-1])]
     converter = Converter(kernel, within, known, vectors_before)
     vectors = converter.converted(body)
-    main = loop.first + loop.trips // lanes * lanes
+    repeatable = not running and _may_run_twice(loop, found)
+    ahead = iterations_to_aligned(loop, kernel, lanes) if repeatable else 0
+    begin = loop.first + ahead
+    main = begin + (loop.last - begin) // lanes * lanes
     new: list[Statement] = [
         Declare("vector", partial[r.name], (), Call("v_splat", (_identity(r),))) for r in found
     ]
@@ -129,10 +135,13 @@ def vectorise(kernel: Kernel, number: int, lanes: int) -> Kernel:
         Declare("vector", vector, (), Call("v_splat", (Var(name),)))
         for name, vector in (*starts.items(), *carried.items())
     ]
-    vectorised = replace(loop, last=main, step=lanes, body=vectors)
+    vectorised = replace(loop, first=begin, last=main, step=lanes, body=vectors)
     before, vectorised = moved_out(vectorised, converter.is_float, taken)
-    new += [*before, vectorised]
-    repeated = main < loop.last and not running and _may_run_twice(loop, found)
+    new += before
+    if ahead:
+        new.append(replace(vectorised, first=loop.first, last=loop.first + lanes, threads=1))
+    new.append(vectorised)
+    repeated = main < loop.last and repeatable
     if repeated:
         new.append(replace(vectorised, first=loop.last - lanes, last=loop.last, threads=1))
     new += [Assign(Var(n), Call("v_first", (Var(vector),))) for n, vector in carried.items()]
