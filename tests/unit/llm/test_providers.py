@@ -236,6 +236,20 @@ class TestCommand:
     def test_no_secret_in_its_environment(self) -> None:
         assert CANARY not in self.ask("import os; print(dict(os.environ))").text
 
+    @pytest.mark.skipif(not Path("/proc/self").exists(), reason="processes are found in /proc")
+    def test_a_process_in_a_session_of_its_own_ends_with_the_call(self) -> None:
+        script = (
+            'import subprocess; print(subprocess.Popen(["sleep", "600"], '
+            "start_new_session=True, stdout=subprocess.DEVNULL).pid)"
+        )
+        process = Path("/proc", self.ask(script).text.strip())
+        deadline = time.monotonic() + 5
+        while process.exists() and time.monotonic() < deadline:  # until its parent collects it
+            if (process / "stat").read_text().rpartition(") ")[2].startswith("Z"):
+                return
+            time.sleep(0.01)
+        assert not process.exists()
+
     def test_failing(self) -> None:
         script = 'import os, sys; sys.exit("it broke")'
         with pytest.raises(ModelError, match=r"exit code 1 \(it broke\)"):

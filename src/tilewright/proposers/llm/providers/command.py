@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shlex
 import shutil
 import signal
 import subprocess
 import tempfile
 import time
+from pathlib import Path
 from typing import IO
 
 from tilewright.core.errors import ConfigurationError
@@ -23,6 +25,9 @@ from tilewright.proposers.llm.models import Model
 from tilewright.proposers.llm.providers.base import GO_ON, alternating, joined, secret_values
 
 _POLL_S = 0.02
+_END_S = 5.0
+_MARK = "TILEWRIGHT_CALL"
+"""The variable in whose value a call's processes differ from all others."""
 _MAX_BYTES = 4 * MAX_REPLY_CHARACTERS
 """Maximum number of bytes of a program's output; a character takes at most four bytes."""
 
@@ -58,9 +63,12 @@ class CommandProvider:
         return Reply(text, served_by=self._command[0])
 
     def _run(self, request: Request, output: IO[bytes], complaints: IO[bytes]) -> int:
-        """Run the program with the prompt as its input, and return its exit code. The processes of
-        its session have ended when this function returns.
+        """Run the program with the prompt as its input, and return its exit code.
+
+        When this function returns, the processes of the program's session have ended, and on Linux
+        also those that it started in sessions of their own.
         """
+        mark = secrets.token_hex(16)
         # Files instead of pipes, so that a child that outlives the program cannot block a reader.
         with tempfile.TemporaryFile() as prompt:
             prompt.write(prompt_text(request).encode(errors="replace"))
@@ -71,7 +79,7 @@ class CommandProvider:
                     stdin=prompt,
                     stdout=output,
                     stderr=complaints,
-                    env=without_secrets(os.environ),
+                    env={**without_secrets(os.environ), _MARK: mark},
                     start_new_session=True,
                 )
             except OSError as error:
@@ -91,6 +99,7 @@ class CommandProvider:
                     )
         finally:
             _end(process)
+            _end_marked(mark)
         raise ModelError(
             f"model {self._model.name} gave no answer within {self._model.options.timeout_s:g} s. "
             f"Check the program, or add ?timeout_s=SECONDS to its name; {GO_ON}."
@@ -120,3 +129,16 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+
+
+def _end_marked(mark: str) -> None:
+    """Kill the processes whose environment has this mark, until there are none."""
+    text = f"{_MARK}={mark}".encode()
+    found, deadline = True, time.monotonic() + _END_S
+    while found and time.monotonic() < deadline:
+        found = False
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):  # it has ended, or belongs to another user
+                if text in (folder / "environ").read_bytes().split(b"\0"):
+                    os.kill(int(folder.name), signal.SIGKILL)
+                    found = True
