@@ -57,11 +57,12 @@ class Answered:
 @dataclass(frozen=True, slots=True)
 class Lost:
     """A message that will not be answered. `died` is true if its workers ended one after
-    another.
+    another; `worker` is then the last of them, or "" if it is not known.
     """
 
     key: str
     died: bool
+    worker: str = ""
 
 
 class Connection:
@@ -202,7 +203,8 @@ class Connection:
             await self._fetch([first, *completed.next_batch(block=False)])
 
     async def _fetch(self, ready: Sequence[Future[bytes]]) -> None:
-        status = {str(future.key): future.status for future in ready}
+        futures = {str(future.key): future for future in ready}
+        status = {key: future.status for key, future in futures.items()}
         finished = {str(f.key): f for f in ready if f.status == "finished"}
         answers: Mapping[str, object] = {}
         holders: Mapping[str, Sequence[str]] = {}
@@ -213,13 +215,22 @@ class Connection:
                 answers = await self._client.gather(finished, errors="skip", asynchronous=True)
         for key, known in status.items():
             if answers.get(key) is None:
-                self._arrived.put(Lost(key, died=known == "error"))
+                last = await _last_worker(futures[key]) if known == "error" else ""
+                self._arrived.put(Lost(key, known == "error", last if self._identify else ""))
                 continue
             worker = next(iter(holders.get(key, ())), "")
             if self._identify and not worker:  # it has left, so nobody knows whose answer this is
                 self._arrived.put(Lost(key, died=False))
             else:
                 self._arrived.put(Answered(key, answers[key], worker))
+
+
+async def _last_worker(future: Future[bytes]) -> str:
+    """The last worker that ended while it had this message."""
+    from distributed.scheduler import KilledWorker
+
+    error = await future.exception(asynchronous=True)
+    return str(error.last_worker.address) if isinstance(error, KilledWorker) else ""
 
 
 def _worker(info: Mapping[str, Any]) -> WorkerInfo:

@@ -175,12 +175,19 @@ class DaskExecutor:
                 if job.heard and not self._hosts.has_others(job.heard_on):
                     self._decide(job, batch)  # the worker that would get the request has ended
                     continue
-                parts.setdefault(self._hosts.among(job.heard_on), []).append(job)
+                parts.setdefault(self._hosts.among(self._avoided(job)), []).append(job)
             for among, jobs in parts.items():
                 by_hosts.setdefault(among, []).extend(apart(jobs))
         for among, messages in by_hosts.items():
             for first in range(0, len(messages), TOGETHER):
                 self._send_together(messages[first : first + TOGETHER], among)
+
+    def _avoided(self, job: Job) -> tuple[str, ...]:
+        """The hosts that should not evaluate a request: those that have answered it, and, if there
+        are others, those whose workers ended with it.
+        """
+        avoided = (*job.heard_on, *job.lost_on)
+        return avoided if self._hosts.has_others(avoided) else job.heard_on
 
     def _send_together(
         self, parts: Sequence[Sequence[Job]], among: tuple[str, ...] | None
@@ -257,7 +264,15 @@ class DaskExecutor:
 
     def _on_loss(self, job: Job, lost: Lost, batch: Batch) -> None:
         job.losses += lost.died
+        if host := self._hosts.of_worker(lost.worker):
+            job.lost_on = (*job.lost_on, host)
         if job.losses <= MOST_LOSSES:
+            self._waiting.appendleft(job)
+            return
+        if job.heard and job.lost_on:  # another host could evaluate it
+            for host in job.lost_on:
+                self._hosts.leave_out(host, "ends when it evaluates")
+            job.losses = 0
             self._waiting.appendleft(job)
             return
         log = (

@@ -97,7 +97,7 @@ class Machines:
             ]
             answer = next((a for a in said if not isinstance(a, Measured | Failed)), None)
             if isinstance(answer, Lost):
-                self._arrived.append(Lost(keys[-1], answer.died))
+                self._arrived.append(Lost(keys[-1], answer.died, f"tcp://{host}:1"))
                 continue
             if answer is None:
                 answer = [READY, *outcomes]
@@ -116,6 +116,19 @@ class Machines:
 
     def close(self) -> None:
         pass
+
+
+class Idle(Machines):
+    """Machines of which the first that may answer gets every message."""
+
+    def send(
+        self,
+        messages: Sequence[bytes],
+        needs: Mapping[str, float],
+        among: Iterable[str] | None = None,
+    ) -> list[str]:
+        first = next(h for h in self.behaviours if among is None or h in set(among))
+        return super().send(messages, needs, [first])
 
 
 def evaluated(
@@ -227,6 +240,12 @@ def test_a_worker_that_dies_costs_no_candidate() -> None:
         return next(losses, None) or right(request, described)
 
     assert evaluated(Machines({"a": mortal})) == EXPECTED
+
+
+def test_a_host_on_which_every_worker_dies_makes_no_kernel_a_crash() -> None:
+    """Its workers are idle when they come back, so they got the same request again and again."""
+    machines = Idle({"b": lambda *_: Lost("", died=True), "a": right})
+    assert evaluated(machines) == EXPECTED
 
 
 def test_a_candidate_with_which_every_worker_dies() -> None:
