@@ -122,8 +122,10 @@ def _in_other_program(
 ) -> Failed | None:
     """How a kernel fails in the program that finds data races, although its results were right."""
     watched = evaluation.watched(source, run)
-    if isinstance(watched, Failed) or watched.failed is not None:
-        return watched if isinstance(watched, Failed) else watched.failed
+    if watched is None or isinstance(watched, Failed):
+        return watched
+    if watched.failed is not None:
+        return watched.failed
     outputs, only = watched.outputs[0], None
     if run.share < 1:
         only = partial_runs.written_in_any(case, [(run.fill, outputs)])

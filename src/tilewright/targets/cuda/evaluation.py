@@ -95,12 +95,13 @@ class CudaEvaluation:
         an element that was never written. Unchanged if no cause is found.
         """
         watched = self.watched(source, run)
-        if isinstance(watched, Failed):
+        if watched is None or isinstance(watched, Failed):
             return wrong
         return with_cause_of(wrong, watched)
 
-    def watched(self, source: str, run: Run) -> RunResult | Failed:
-        """The result of a run in the other program, in which every access to memory is recorded."""
+    def watched(self, source: str, run: Run) -> RunResult | Failed | None:
+        """The result of a run in the other program, in which every access to memory is recorded;
+        None if there is no other program."""
         program = self.cpu_compiler.compile(source, self._call, self._compile_s, races=True)
         return program if isinstance(program, Failed) else self.ran(program, [run])
 

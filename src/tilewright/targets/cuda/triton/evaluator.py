@@ -100,9 +100,9 @@ class TritonEvaluation(CudaEvaluation):
         )  # fmt: skip
         return RunResult(found.outputs, launches, found.failed)
 
-    def race(self, source: str, run: Run) -> Failed | None:
-        """None, because the interpreter has looked for races in every run."""
-        return None
+    def watched(self, source: str, run: Run) -> None:
+        """There is no other program: the interpreter has looked for races in every run."""
+        return
 
     def refused_part(self) -> Failed | None:
         """Running only some of the programs of a Triton kernel is not supported."""

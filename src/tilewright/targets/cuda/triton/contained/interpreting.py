@@ -22,6 +22,7 @@ tl: Any = importlib.import_module("triton.language")
 _ir: Any = importlib.import_module("triton._C.libtriton").ir
 _MOST_PROGRAMS = 1 << 20
 _SPLIT = (_ir.INPUT_PRECISION.BF16x3, _ir.INPUT_PRECISION.BF16x6)
+_WIDE_INTEGERS = ("int32", "uint32", "int64", "uint64")
 _FLOAT8 = ("fp8e5", "fp8e5b16", "fp8e4nv", "fp8e4b8", "fp8e4b15")
 
 
@@ -71,6 +72,14 @@ def _in_float32(method: Any, arguments: int) -> Any:
     return computed
 
 
+def _to_whole_numbers(values: Any, kind: Any) -> Any:
+    """As a GPU converts them: numbers beyond the range become its nearest end, and NaN 0."""
+    ends = np.iinfo(kind)
+    low, high = values <= float(ends.min), values >= float(ends.max)
+    inside = np.where(low | high | np.isnan(values), 0, values).astype(kind)
+    return np.where(high, kind(ends.max), np.where(low, kind(ends.min), inside)).astype(kind)
+
+
 def _cast(method: Any) -> Any:
     def cast(self: Any, source: Any, to: Any, *rest: Any) -> Any:
         if str(source.dtype.scalar) in _FLOAT8 or str(to.scalar) in _FLOAT8:
@@ -78,6 +87,10 @@ def _cast(method: Any) -> Any:
                 "Triton's interpreter does not round to 8-bit floats as a GPU does"
             )
         wide = _widened(source)
+        if wide.data.dtype.kind == "f" and str(to.scalar) in _WIDE_INTEGERS:
+            kind = interpreter._get_np_dtype(to.scalar)
+            found = _to_whole_numbers(wide.data, np.dtype(kind).type)
+            return interpreter.TensorHandle(found, to.scalar)
         if to.scalar == tl.bfloat16:
             values = wide.data.astype(np.float32)
             return interpreter.TensorHandle(_to_bfloat16(values), tl.bfloat16)
