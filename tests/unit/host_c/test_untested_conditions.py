@@ -100,6 +100,7 @@ def names(*code: str) -> list[str]:
         (("movl (%rdi), %eax", "divl -8(%rbp)", "testl %edx, %edx", "je .L1", ".L1:"), ["je"]),
         (("movl (%rdi), %eax", "imull %ecx, %esi", "testl %eax, %eax", "je .L1", ".L1:"), ["je"]),
         (("movl (%rdi), %ecx", "mull %ecx", "testl %edx, %edx", "je .L1", ".L1:"), ["je"]),
+        (("movl $3, %eax", "imull (%rdi), %esi", "testl %eax, %eax", "je .L1", ".L1:"), []),
         (("movl $3, %eax", "mull %ebx", "testl %edx, %edx", "je .L1", ".L1:"), []),
         (("mulxq (%rdi), %rsi, %rcx", "testq %rsi, %rsi", "je .L1", ".L1:"), ["je"]),
         # a static variable that counts calls, and one that holds data
