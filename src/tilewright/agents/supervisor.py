@@ -11,16 +11,12 @@ exceeds a limit, and when the channel is closed, which also happens if the paren
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import resource
 import select
-import signal
 import subprocess
 import sys
-import time
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Thread
@@ -28,6 +24,7 @@ from typing import IO, Any
 
 from tilewright.sandbox.child import Channel
 from tilewright.sandbox.deleted_files import deleted_bytes
+from tilewright.sandbox.descendants import adopt_orphans, descendants, end_descendants
 from tilewright.sandbox.hidden_paths import hide, why_not
 from tilewright.sandbox.total_limits import disk_bytes
 
@@ -40,9 +37,8 @@ MOST_OUTPUT = 64 << 20
 """Maximum number of bytes that an agent may print."""
 KEPT_OUTPUT = 16 << 10
 """Number of bytes of the end of the output that are kept."""
-_PR_SET_CHILD_SUBREAPER = 36
-_PARENT, _RESIDENT_PAGES = 1, 21
-"""Fields of /proc/PID/stat after the name, see proc(5)."""
+_RESIDENT_PAGES = 21
+"""Field of /proc/PID/stat after the name, see proc(5)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +65,7 @@ class Start:
 def main(channel: Channel) -> None:
     """Start and supervise one agent."""
     start = Start(**channel.receive_json())
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    adopt_orphans()
     unhidden = why_not() if start.hidden else ""
     try:
         process = _started(start, hides=bool(start.hidden) and not unhidden)
@@ -83,7 +79,7 @@ def main(channel: Channel) -> None:
     assert process.stdout is not None
     output = _Output(process.stdout)
     how, detail = _watch(process, start, output, channel)
-    _end_descendants()
+    end_descendants()
     with contextlib.suppress(OSError):  # the parent has ended
         said = {"how": how, "detail": detail, "output": output.tail()}
         channel.send_json({**said, "unhidden": unhidden})
@@ -150,7 +146,7 @@ def _watch(
             return "exited", f"exit code {status}" if status >= 0 else f"signal {-status}"
         if output.count > MOST_OUTPUT:
             return "flooded", f"it printed more than {MOST_OUTPUT >> 20} MiB"
-        found = list(_descendants())
+        found = list(descendants())
         if len(found) > MOST_PROCESSES:
             return "forked", f"it had more than {MOST_PROCESSES} processes"
         if sum(int(fields[_RESIDENT_PAGES]) * page for _, fields in found) > half_of_memory:
@@ -161,40 +157,6 @@ def _watch(
             return "disk", f"its folder has more than {allowed}, or folders that cannot be read"
         if in_folder + deleted_bytes(process for process, _ in found) > start.disk_bytes:
             return "disk", f"its folder and deleted files in use have more than {allowed}"
-
-
-def _descendants() -> Iterator[tuple[int, list[str]]]:
-    """Every process below this one, with its fields of /proc/PID/stat."""
-    fields = {}
-    for name in os.listdir("/proc"):  # noqa: PTH208 (thrice as fast)
-        if name.isdigit():
-            with contextlib.suppress(OSError):
-                text = Path("/proc", name, "stat").read_text(errors="replace")
-                fields[int(name)] = text.rpartition(")")[2].split()
-    below = {os.getpid()}
-    grown = True
-    while grown:
-        found = {p for p, f in fields.items() if int(f[_PARENT]) in below} - below
-        below |= found
-        grown = bool(found)
-    return ((p, fields[p]) for p in below if p != os.getpid() and p in fields)
-
-
-def _end_descendants(within_s: float = 20.0) -> None:
-    """Kill all descendants, and repeat this until there are none, because a descendant may start
-    another process meanwhile.
-    """
-    deadline = time.monotonic() + within_s
-    while time.monotonic() < deadline:
-        for process, _ in _descendants():
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(process, signal.SIGKILL)
-        try:
-            while os.waitpid(-1, os.WNOHANG) != (0, 0):
-                pass
-        except ChildProcessError:
-            return
-        time.sleep(0.005)
 
 
 if __name__ == "__main__":

@@ -123,7 +123,9 @@ class Child(Channel):
         module: a module of this package with a `main`.
         arguments: further arguments.
         environment: the whole environment; None for the environment of this process.
+        given: its standard input; it is empty by default.
         output: the destination of its output; None for that of this process.
+        errors: the destination of its standard error, if it is not `output`.
         max_bytes: maximum size of a message from it.
 
     Raises `OSError` if the process cannot be started.
@@ -134,7 +136,9 @@ class Child(Channel):
         module: str,
         *arguments: str,
         environment: Mapping[str, str] | None = None,
+        given: IO[bytes] | int = subprocess.DEVNULL,
         output: IO[bytes] | int | None = None,
+        errors: IO[bytes] | None = None,
         max_bytes: int | None = None,
     ) -> None:
         self._taking = Lock()
@@ -142,9 +146,9 @@ class Child(Channel):
         with own, other:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", module, str(other.fileno()), *arguments],
-                stdin=subprocess.DEVNULL,
+                stdin=given,
                 stdout=output,
-                stderr=output,
+                stderr=output if errors is None else errors,
                 pass_fds=(other.fileno(),),
                 env=environment,
                 start_new_session=True,

@@ -236,19 +236,34 @@ class TestCommand:
     def test_no_secret_in_its_environment(self) -> None:
         assert CANARY not in self.ask("import os; print(dict(os.environ))").text
 
-    @pytest.mark.skipif(not Path("/proc/self").exists(), reason="processes are found in /proc")
-    def test_a_process_in_a_session_of_its_own_ends_with_the_call(self) -> None:
-        script = (
-            'import subprocess; print(subprocess.Popen(["sleep", "600"], '
-            "start_new_session=True, stdout=subprocess.DEVNULL).pid)"
-        )
-        process = Path("/proc", self.ask(script).text.strip())
-        deadline = time.monotonic() + 5
-        while process.exists() and time.monotonic() < deadline:  # until its parent collects it
-            if (process / "stat").read_text().rpartition(") ")[2].startswith("Z"):
-                return
-            time.sleep(0.01)
-        assert not process.exists()
+    @pytest.mark.skipif(sys.platform != "linux", reason="needs the subreapers of Linux")
+    @pytest.mark.parametrize("options", ["", "?timeout_s=2"])
+    def test_no_process_outlives_the_call(self, tmp_path: Path, options: str) -> None:
+        """Not even one in a session of its own, with an empty environment, whose parents have
+        ended.
+        """
+        number = tmp_path / "number"
+        started = f'setsid env -i sh -c "sleep 600 & echo \\$! > {number}" &'
+        script = f"{started}\nwhile [ ! -s {number} ]; do sleep 0.01; done"
+        if options:
+            with pytest.raises(ModelError, match="no answer within 2 s"):
+                ask(f"command:sh -c '{script}; sleep 600'{options}", Backoff(attempts=1))
+        else:
+            ask(f"command:sh -c '{script}'", Backoff(attempts=1))
+        assert not Path("/proc", number.read_text().strip()).exists()
+
+    def test_killing_its_supervisor(self) -> None:
+        with pytest.raises(ModelError, match="gave no exit code"):
+            self.ask("import os; os.kill(os.getppid(), 9)")
+
+    def test_a_program_that_is_removed_meanwhile(self, tmp_path: Path) -> None:
+        program = tmp_path / "model"
+        program.write_text("#!/bin/sh")
+        program.chmod(0o755)
+        provider = create_provider(parse_model(f"command:{program}"))
+        program.unlink()
+        with pytest.raises(ModelError, match=r"cannot be started \(No such file or directory\)"):
+            provider.complete(Request("m", "plan", (Message("user", "hi"),), "0"))
 
     def test_failing(self) -> None:
         script = 'import os, sys; sys.exit("it broke")'

@@ -4,16 +4,11 @@ output.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import secrets
 import shlex
 import shutil
-import signal
-import subprocess
 import tempfile
 import time
-from pathlib import Path
 from typing import IO
 
 from tilewright.core.errors import ConfigurationError
@@ -23,13 +18,14 @@ from tilewright.proposers.llm.failures import ModelError, redacted
 from tilewright.proposers.llm.messages import MAX_REPLY_CHARACTERS, Reply, Request
 from tilewright.proposers.llm.models import Model
 from tilewright.proposers.llm.providers.base import GO_ON, alternating, joined, secret_values
+from tilewright.sandbox.child import Child
+from tilewright.sandbox.supervised_program import END_S
 
 _POLL_S = 0.02
-_END_S = 5.0
-_MARK = "TILEWRIGHT_CALL"
-"""The variable in whose value a call's processes differ from all others."""
 _MAX_BYTES = 4 * MAX_REPLY_CHARACTERS
 """Maximum number of bytes of a program's output; a character takes at most four bytes."""
+_MAX_MESSAGE = 1 << 16
+"""Maximum number of bytes of the message in which a program's exit status arrives."""
 
 
 class CommandProvider:
@@ -65,45 +61,56 @@ class CommandProvider:
     def _run(self, request: Request, output: IO[bytes], complaints: IO[bytes]) -> int:
         """Run the program with the prompt as its input, and return its exit code.
 
-        When this function returns, the processes of the program's session have ended, and on Linux
-        also those that it started in sessions of their own.
+        When this function returns, everything that the program started has ended, on systems other
+        than Linux without the processes in sessions of their own.
         """
-        mark = secrets.token_hex(16)
         # Files instead of pipes, so that a child that outlives the program cannot block a reader.
         with tempfile.TemporaryFile() as prompt:
             prompt.write(prompt_text(request).encode(errors="replace"))
             prompt.seek(0)
-            try:
-                process = subprocess.Popen(
-                    self._command,
-                    stdin=prompt,
-                    stdout=output,
-                    stderr=complaints,
-                    env={**without_secrets(os.environ), _MARK: mark},
-                    start_new_session=True,
-                )
-            except OSError as error:
-                raise ModelError(
-                    f"model {self._model.name} cannot be started ({error.strerror}). Check the "
-                    f"program; {GO_ON}."
-                ) from None
+            supervisor = Child(
+                "tilewright.sandbox.supervised_program",
+                environment=without_secrets(os.environ),
+                given=prompt,
+                output=output,
+                errors=complaints,
+                max_bytes=_MAX_MESSAGE,
+            )
         deadline = time.monotonic() + self._model.options.timeout_s
         try:
+            supervisor.send_json(self._command)
             while time.monotonic() < deadline:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    return process.wait(_POLL_S)
+                if supervisor.has_message(_POLL_S):
+                    return self._status(supervisor)
                 if max(_size(output), _size(complaints)) > _MAX_BYTES:
                     raise ModelError(
                         f"model {self._model.name} wrote more than {_MAX_BYTES >> 20} MiB in one "
                         f"answer. Check the program; {GO_ON}."
                     )
         finally:
-            _end(process)
-            _end_marked(mark)
+            supervisor.finish()
+            supervisor.has_message(END_S + 1)  # it has ended everything, or has ended itself
+            supervisor.kill()
         raise ModelError(
             f"model {self._model.name} gave no answer within {self._model.options.timeout_s:g} s. "
             f"Check the program, or add ?timeout_s=SECONDS to its name; {GO_ON}."
         )
+
+    def _status(self, supervisor: Child) -> int:
+        """The exit code of the program, which has ended or could not be started."""
+        try:
+            said = supervisor.receive_json()
+        except EOFError:
+            raise ModelError(
+                f"model {self._model.name} gave no exit code, because the process that supervises "
+                f"it was killed. Check whether the program kills other processes; {GO_ON}."
+            ) from None
+        if "not_started" in said:
+            raise ModelError(
+                f"model {self._model.name} cannot be started ({said['not_started']}). Check the "
+                f"program; {GO_ON}."
+            )
+        return int(said["status"])
 
 
 def prompt_text(request: Request) -> str:
@@ -122,23 +129,3 @@ def _size(file: IO[bytes]) -> int:
 def _text(file: IO[bytes]) -> str:
     file.seek(0)
     return file.read(_MAX_BYTES).decode(errors="replace")
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill the program and its children, if they are still running."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
-def _end_marked(mark: str) -> None:
-    """Kill the processes whose environment has this mark, until there are none."""
-    text = f"{_MARK}={mark}".encode()
-    found, deadline = True, time.monotonic() + _END_S
-    while found and time.monotonic() < deadline:
-        found = False
-        for folder in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):  # it has ended, or belongs to another user
-                if text in (folder / "environ").read_bytes().split(b"\0"):
-                    os.kill(int(folder.name), signal.SIGKILL)
-                    found = True
