@@ -17,8 +17,8 @@ NOISES = {
     "2 % noise": Noise(),
     "5 % noise": Noise(spread=0.05),
     "2 % noise, 5 % of calls hit by interrupts": Noise(spikes=0.05),
-    "2 % noise, clock wanders 0.5 % a call": Noise(wander=0.005),
-    "2 % noise, 4 % drift a session": Noise(drift=0.04),
+    "2 % noise, clock rate wanders by 0.5 % per call": Noise(wander=0.005),
+    "2 % noise, 4 % drift per session": Noise(drift=0.04),
 }
 RATIOS = (1.0, 1.01, 1.02, 1.03, 1.05)
 
