@@ -229,9 +229,7 @@ class DaskExecutor:
         self._sent.note_copy(key, copy)
 
     def _take_back(self) -> None:
-        """Return requests that were sent to workers and hosts that are gone to the waiting
-        requests.
-        """
+        """Let requests wait again if the workers or hosts that they were sent to are gone."""
         there = self._hosts.names
         if there is self._names:
             return

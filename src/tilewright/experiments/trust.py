@@ -32,7 +32,7 @@ def require_harmless(experiment: Experiment) -> None:
 
 
 def _beyond_a_search(experiment: Experiment) -> Iterator[tuple[str, str]]:
-    """The kind of a named object, and its name."""
+    """Everything in the file that needs consent: what kind of thing it is, and its name."""
     for settings in experiment.arms.values():
         for proposer in settings.proposers:
             if not is_plain_proposer(proposer.partition("?")[0]):

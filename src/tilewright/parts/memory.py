@@ -18,8 +18,7 @@ def keep_freed_memory() -> None:
     """Let the C library reuse the memory of freed large arrays. Without glibc, this has no effect.
 
     By default, the library returns each large array to the system and maps the next one page by
-    page, which was half the CPU time of comparing a host-c kernel's outputs
-    (docs/results/host-c.md).
+    page, which took half the CPU time of comparing a host-c kernel's outputs.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:

@@ -142,7 +142,7 @@ class Turns:
             return [made for part in threads.map(self._advanced, begun) for made in part]
 
     def go_on(self, trials: Sequence[Trial]) -> list[Candidate]:
-        """The next candidates of the proposal whose last candidates have become these trials."""
+        """The next candidates of a proposal; `trials` are the results of its latest candidates."""
         plan = trials[0].candidate.plan
         with self._lock:
             found = self._open.get(plan.id) if plan is not None else None

@@ -16,7 +16,7 @@ SUM_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """`name` of the target's suffix; arrays of elements have the numpy type `dtype`.
+    """An element type: `name` is the suffix of the target's name, and `dtype` the type of arrays.
 
     In a packed operand, `group` elements of a column of B are adjacent, which fill four bytes.
     """

@@ -3,13 +3,15 @@
 The bounds of `feedback` only guide proposers. Results below the bounds of this module are refused,
 so each of them must hold for every correct kernel:
 
-core: the core issues at most one instruction per cycle; the instructions are counted. array: each
-element of the array computes at most one product per cycle; the products are counted. work: no
-algorithm can replace products of an exact int8 matrix product or convolution by sums of operands,
-because such sums do not fit the array's int8. The core can multiply once per cycle in addition to
-the array. outputs: every byte of a poisoned output is written, by the DMA's bus and the core's
-eight bytes
-         per cycle. Inputs have no such bound: a kernel need not read what has no influence.
+- core: the core issues at most one instruction per cycle; the executed instructions are counted.
+- array: each element of the array computes at most one product per cycle; the executed products are
+  counted.
+- work: no algorithm can replace products of an exact int8 matrix product or convolution by sums of
+  operands, because such sums do not fit the array's int8. The core can multiply once per cycle in
+  addition to the array.
+- outputs: every byte of a poisoned output must be written, either over the DMA's bus or by the
+  core, which writes eight bytes per cycle. There is no such bound for inputs, because a kernel need
+  not read inputs that have no influence on its outputs.
 """
 
 from __future__ import annotations

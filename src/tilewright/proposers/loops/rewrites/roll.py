@@ -161,7 +161,7 @@ def _without_variables(body: tuple[Statement, ...]) -> list[Assign]:
 
 
 def _differ(read: Expr, written: Var | Element | Load) -> bool:
-    """Whether an expression, leaving its parts aside, is certainly not what is written."""
+    """Whether `read` certainly is another place than `written`; its operands are not examined."""
     if isinstance(read, Var) or isinstance(written, Var):
         return read != written
     if not isinstance(read, (Element, Load)) or read.array != written.array:

@@ -40,7 +40,8 @@ def sum_in_memory(kernel: Kernel, machine: Machine) -> Kernel:
     Factors may then be shared by neighbouring products, and products of several sums take turns.
     Legal if one setting applies to the whole kernel, every sum begins with nothing and is moved out
     once, and every sum is stored with a scale of 1: sums that leave the array may be narrower.
-    Nothing else may use local memory of sums while one is open: it is written by each product now.
+    While a sum is being accumulated, nothing else may use the local memory of sums, because every
+    product now writes to it.
     """
     setting = _setting(kernel, machine)
     if has_opaque(kernel.body):

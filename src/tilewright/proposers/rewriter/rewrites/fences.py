@@ -34,15 +34,15 @@ LONGEST = 20_000
 
 
 def spare_fences(kernel: Kernel, machine: Machine) -> Kernel:
-    """Remove fences without which every access still finds the same data.
+    """Remove fences if every access finds the same data without them.
 
     Before: `store(u); fence(); load(v); store(w); fence(); load(w);`
     After:  `store(u); load(v); store(w); fence(); load(w);`
 
-    A fence stays if a load, or the core, accesses data that a store may not have written yet; if
-    data are overwritten that a load may not have read yet; before code that is not modelled; and at
-    the kernel's end. In kernels that are too long to follow, or whose sizes vary, all fences stay
-    unless no load reads data that any store writes (`remove_fences`).
+    A fence is kept in four cases: a load or the core might otherwise access data before a store has
+    written them; data might be overwritten before a load has read them; code that is not modelled
+    follows; the kernel ends. In kernels that are too long to follow, or whose sizes vary, fences
+    are removed only if no load reads data that any store writes (`remove_fences`).
     """
     try:
         return remove_fences(kernel, machine)

@@ -35,8 +35,8 @@ def overwrite(kernel: Kernel, machine: Machine, buffer_name: str) -> Kernel:
     After:  `for k { product(ACC(0) | (k > 0 ? ACCUMULATE : 0)); }`
 
     Legal if every other write accumulates, the reduction loops between the clearing and the write
-    have at least one iteration, and the write is the first one to its rows there. Clearing that is
-    issued ahead belongs to the iteration for which it is made.
+    have at least one iteration, and the write is the first one to its rows there. If rows
+    are cleared ahead of the iteration that uses them, the clearing is part of that iteration.
     """
     check_all_commands_known(kernel, machine)
     buffer = find_buffer(kernel, machine, buffer_name)

@@ -241,8 +241,10 @@ class DeviceRunner:
     def _kernels(
         self, programs: Sequence[bytes], case: Case
     ) -> Iterator[tuple[TimedKernel, OpenKernel]]:
-        """The candidate's process and a function that starts that of the starting kernel, while no
-        other measurement runs."""
+        """The candidate's process, and a function that starts the process of the starting kernel.
+
+        No other measurement runs until the context ends.
+        """
         evaluation = self._evaluation
         with exclusive(evaluation.lock), ExitStack() as stack:
 
