@@ -16,10 +16,11 @@ from concurrent.futures import Executor
 from importlib import import_module, metadata
 from typing import Any
 
-from tilewright.core.errors import ConfigurationError, TilewrightError
+from tilewright.core.errors import ConfigurationError, InputError, TilewrightError
 from tilewright.core.records import TargetBrief
 from tilewright.core.text import plain_text
-from tilewright.tools.mcp_shutdown import Ending, end_of_input
+from tilewright.tools.mcp_input import MOST_BYTES, StandardInput
+from tilewright.tools.mcp_shutdown import Ending
 from tilewright.tools.records import Refused
 from tilewright.tools.schemas import output_schema
 from tilewright.tools.text import said
@@ -151,11 +152,14 @@ async def _known_version(context: Any, call_next: Callable[[Any], Awaitable[Any]
     return await call_next(context)
 
 
-async def serve(server: Any, ending: Ending) -> None:
+async def serve(server: Any, ending: Ending, most_bytes: int = MOST_BYTES) -> None:
     """Serve on standard input and output until the client closes them, or `Ending` ends the
     server.
+
+    A message of more than `most_bytes` ends the server with an `InputError`.
     """
-    ending.ends(end_of_input())
+    given = StandardInput(most_bytes)
+    ending.ends(given.end)
     # Its only warning: a client that does not read will not get its last answers either.
     logging.getLogger("mcp.shared.jsonrpc_dispatcher").setLevel(logging.ERROR)
     try:
@@ -163,6 +167,11 @@ async def serve(server: Any, ending: Ending) -> None:
             await server.run(reading, writing, server.create_initialization_options())
     except* BrokenPipeError:  # the client ended before it read its answers
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # unsent answers are discarded
+    if given.is_too_long:
+        raise InputError(
+            f"the client sent a line of more than {most_bytes >> 10} KiB, so the server has ended; "
+            "the same command continues the run."
+        )
 
 
 def target_texts(target: TargetBrief) -> dict[str, str]:

@@ -4,14 +4,11 @@ disconnects.
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from threading import Thread
+from contextlib import contextmanager
 from types import FrameType
 
-_COPIED = 1 << 16
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -56,28 +53,3 @@ class Ending:
             yield
         finally:
             back()
-
-
-def end_of_input() -> Callable[[], None]:
-    """Lets standard input pass through a pipe; the result ends it, also for one who waits for it.
-
-    A thread that reads the client's own pipe cannot be woken.
-    """
-    original = os.dup(0)
-    reading, writing = os.pipe()
-    os.dup2(reading, 0)
-    os.close(reading)
-    nothing = os.open(os.devnull, os.O_WRONLY)
-
-    def end() -> None:
-        os.dup2(nothing, writing)  # kept open, so that no other file gets this descriptor number
-
-    def copy() -> None:
-        with suppress(OSError):
-            while part := os.read(original, _COPIED):
-                while part:
-                    part = part[os.write(writing, part) :]
-        end()
-
-    Thread(target=copy, daemon=True).start()
-    return end

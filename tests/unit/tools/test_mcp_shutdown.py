@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -14,12 +15,15 @@ from importlib.util import find_spec
 
 import pytest
 
+from tilewright.parts.source_rules import MAX_SOURCE_BYTES
 from tilewright.tools.mcp_shutdown import Ending
 
 pytestmark = pytest.mark.skipif(find_spec("mcp") is None, reason="needs the package mcp")
 SERVER = """
-import asyncio, sys, time
+import asyncio, resource, sys, time
+from tilewright.core.errors import InputError
 from tilewright.tools.main_thread import MainThread
+from tilewright.parts.source_rules import MAX_SOURCE_BYTES
 from tilewright.tools.mcp_shutdown import Ending
 from tilewright.tools.mcp_http import bound, serve_http
 from tilewright.tools.mcp_server import create_server, serve
@@ -43,7 +47,12 @@ with ending.on_signals(main.interrupt):
         serving = serve_http(server, listener, "t" * 20, ending)
     else:
         serving = serve(server, ending)
-    main.serve_from_main_thread(lambda: asyncio.run(serving))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    try:
+        main.serve_from_main_thread(lambda: asyncio.run(serving))
+    except InputError as error:
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        sys.exit(f"{error} {grown >> 10} MiB")
 print("ended properly", file=sys.stderr)
 """
 HELLO = {
@@ -92,6 +101,38 @@ def test_a_client_that_leaves_before_it_has_its_answer_is_no_error() -> None:
         assert process.stdout is not None
         assert process.stdin is not None
         process.stdout.close()
+        process.stdin.close()
+        ended(process)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is counted in other units")
+def test_a_line_of_200_mb_is_refused_in_little_memory() -> None:
+    with served("stdio") as process:
+        begin(process)
+        assert process.stdin is not None
+        with pytest.raises(BrokenPipeError):
+            process.stdin.write(b"x" * 200_000_000)
+        assert process.stderr is not None
+        said = process.stderr.read().decode()
+        assert process.wait(120) == 1, said
+    refused, grown = re.fullmatch(r"(.*\.) (\d+) MiB\n", said).groups()  # type: ignore[union-attr]
+    assert refused == (
+        "the client sent a line of more than 8192 KiB, so the server has ended; the same command "
+        "continues the run."
+    )
+    assert int(grown) < 100
+
+
+def test_the_longest_kernel_is_no_line_too_long() -> None:
+    with served("stdio") as process:
+        begin(process)
+        kernel = "\x01" * MAX_SOURCE_BYTES  # six bytes each
+        params = {"name": "facts", "arguments": {"kernel": kernel}}
+        send(process, "tools/call", id=3, params=params)
+        assert process.stdout is not None
+        assert {json.loads(process.stdout.readline())["id"] for _ in range(2)} == {2, 3}
+        process.stdout.close()
+        assert process.stdin is not None
         process.stdin.close()
         ended(process)
 
