@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tilewright.cli.options import as_started
 from tilewright.core.records import Failed, Measured
 from tilewright.report.text import duration, number, words
+from tilewright.search.summary import unconfirmed_words
 
 if TYPE_CHECKING:
     from tilewright.core.records import History, Trial
@@ -106,11 +107,9 @@ def _slower(history: History) -> Iterator[str]:
 
 def _unconfirmed(summary: Summary) -> Iterator[str]:
     if summary.unconfirmed:
-        yield (
-            f"{_counted(len(summary.unconfirmed), 'candidate')} looked faster at first, but "
-            f"{_was(len(summary.unconfirmed))} not faster when measured again (listed below). "
-            "Measure on a machine with less other work."
-        )
+        failed = all(getattr(t.outcome, "cause", "") for t in summary.unconfirmed)
+        advice = "" if failed else " Measure on a machine with less other work."
+        yield f"{unconfirmed_words(summary.unconfirmed)} (listed below).{advice}"
 
 
 def _at_bound(history: History) -> Iterator[str]:

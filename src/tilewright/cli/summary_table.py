@@ -14,6 +14,7 @@ from tilewright.cli.nothing_improved import reasons
 from tilewright.report.markdown import first_sentence
 from tilewright.report.queries import report_view
 from tilewright.report.text import duration, last_line, number, percent, ratio, words
+from tilewright.search.summary import unconfirmed_words
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -102,17 +103,13 @@ def unconfirmed_lines(trials: Sequence[Trial]) -> Iterator[str]:
     them.
     """
     if trials:
-        yield f"{_candidates(len(trials))} looked faster at first, but not when measured again:"
+        yield f"{unconfirmed_words(trials)}:"
         for trial in trials[-SHOWN:]:
             log = getattr(trial.outcome, "log", "")
             yield f"  trial {trial.index}: {next(iter(log.splitlines()), '')}"
         if len(trials) > SHOWN:
             yield f"  and {len(trials) - SHOWN} more, which --json and the report list"
         yield ""
-
-
-def _candidates(count: int) -> str:
-    return f"{count} candidate{'s' * (count != 1)}"
 
 
 def headline(summary: Summary) -> str:
@@ -126,8 +123,7 @@ def headline(summary: Summary) -> str:
                 f" (a difference of {ratio(summary.speedup)} is within the measurement noise)"
             )
         if summary.unconfirmed:
-            count = _candidates(len(summary.unconfirmed))
-            return f"{nothing}; {count} looked faster at first, but not when measured again"
+            return f"{nothing}; {unconfirmed_words(summary.unconfirmed)}"
         return nothing
     return f"{summary.workload}: {ratio(summary.speedup)} as fast as the starting kernel"
 

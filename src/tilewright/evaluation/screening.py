@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from threading import Event, Thread
 
 from tilewright.core.records import Candidate, EvaluationRequest, Failed, Measured, Outcome
@@ -289,7 +289,7 @@ def refutation(measured: Measured, again: Outcome) -> Failed | None:
     first = f"{measured.latency:g} {measured.unit}"
     if isinstance(again, Failed):
         log = f"{first} was not confirmed on new inputs: {again.stage}, {again.kind}: {again.log}"
-        return replace(again, stage="measure", kind="unconfirmed", log=log, bound=None)
+        return Failed("measure", "unconfirmed", log, again.line, None, again.sandbox, again.kind)
     if again.latency <= measured.latency * (1 + allowed_difference(measured, again)):
         return None
     log = (

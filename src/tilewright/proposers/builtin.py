@@ -24,6 +24,7 @@ from tilewright.core.records import (
     Trial,
 )
 from tilewright.core.roles import StreamingPlanner
+from tilewright.proposers.wrong_steps import lessons, techniques_of, unproven_in, without
 
 if TYPE_CHECKING:
     from tilewright.proposers.loops.proposer import LoopProposer
@@ -50,22 +51,28 @@ class BuiltinProposer:
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
     ) -> list[Plan]:
         """Up to `count` distinct plans."""
-        return self._for(brief.target).plan(brief, parent, history, count, seed)
+        return list(self.each_plan(brief, parent, history, count, seed))
 
     def each_plan(
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
     ) -> Iterator[Plan]:
         """The plans of `plan`, each as soon as it is made, if the target's rewriter supports
-        this.
+        this. Steps that made wrong results in this run are not proposed again.
         """
-        rewriter = self._for(brief.target)
+        rewriter, learned = self._for(brief.target), lessons(history, brief)
         told = rewriter.each_plan if isinstance(rewriter, StreamingPlanner) else rewriter.plan
-        yield from told(brief, parent, history, count, seed)
+        plans = told(without(brief, learned.excluded), parent, history, count, seed)
+        yield from learned.allowed(plans)
 
     def implement(
         self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int
     ) -> list[Candidate]:
-        """Candidates that carry out a plan of this proposer."""
+        """Candidates that carry out a plan of this proposer. Variants have no unproven
+        techniques, and a plan with an unproven technique has no variants.
+        """
+        unproven = unproven_in(plan)
+        count = 1 if unproven & techniques_of(plan.steps) else count
+        brief = without(brief, unproven)
         return self._for(brief.target).implement(brief, parent, plan, count, seed)
 
     def left_alone(self, target: TargetBrief, source: str) -> list[LeftAlone]:

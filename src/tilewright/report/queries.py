@@ -17,7 +17,7 @@ from tilewright.core.records import (
 from tilewright.report.costs import cost_rows, cost_sentence, total
 from tilewright.report.diffs import cut, unified_diff
 from tilewright.report.views import BaselineView, ReportView, TrialState, TrialView
-from tilewright.search.summary import unconfirmed
+from tilewright.search.summary import unconfirmed, unconfirmed_words
 from tilewright.storage.sampling import Sample
 
 _DIFF_BUDGET = 2_000_000
@@ -73,6 +73,7 @@ def report_view(
         compared=tuple(_baseline_view(b, best) for b in baselines),
         left_alone=tuple(left_alone),
         unconfirmed=tuple(by_index[t.index] for t in unconfirmed(history)),
+        unconfirmed_words=unconfirmed_words(unconfirmed(history)),
         costs=cost_rows(calls),
         cost_words=cost_sentence(total(calls), _ratio(baseline, best)) if calls else "",
         settings=run.settings,

@@ -20,7 +20,7 @@ _OUTCOMES = {
     "kept": "correct and faster than the kernel it was made from",
     "rejected": "correct, but not faster than the kernel it was made from",
     "stopped": "stopped early, because it was slower than the kernel it was made from",
-    "unconfirmed": "looked faster at first, but not when measured again",
+    "unconfirmed": "looked faster at first, but was wrong or slower when evaluated again",
 }
 
 
@@ -83,7 +83,7 @@ class ReportView:
     `costs` has a row per model and phase, and a row for their sum if there are several.
     `evaluations` is the number of all evaluations, of which `correct` gave a latency; `trials` are
     the shown ones. `unconfirmed` are trials that were faster at first, but wrong or slower when
-    they were evaluated again.
+    they were evaluated again, and `unconfirmed_words` counts them by this reason.
     """
 
     task: str
@@ -108,6 +108,7 @@ class ReportView:
     versions: Mapping[str, str]
     costs: tuple[Cost, ...] = ()
     unconfirmed: tuple[TrialView, ...] = ()
+    unconfirmed_words: str = ""
     cost_words: str = ""
     evaluations: int = 0
     correct: int = 0

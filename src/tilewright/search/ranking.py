@@ -91,7 +91,7 @@ class Ranking:
         candidate = trial.candidate
         relatives = [history.get(candidate.parent_id or "")]
         if candidate.plan is not None:
-            plan = candidate.plan.parent_id, candidate.plan.text
+            plan = candidate.plan.parent_id, candidate.plan.base_text
             relatives.append(self._of_plan.setdefault(plan, trial))
         near = [r.candidate.id for r in relatives if r is not None and _alike(trial, r)]
         begins = next((self._begins[r] for r in near if r in self._begins), candidate.id)

@@ -121,3 +121,24 @@ def summarize(
 def unconfirmed(history: History) -> tuple[Trial, ...]:
     """Trials that were faster at first, but wrong or slower when they were evaluated again."""
     return tuple(t for t in history if getattr(t.outcome, "kind", "") == "unconfirmed")
+
+
+def unconfirmed_words(trials: Sequence[Trial]) -> str:
+    """How many trials were not confirmed, and why: wrong results, other failures, or times."""
+    causes = [getattr(trial.outcome, "cause", "") for trial in trials]
+    wrong = causes.count("wrong_result")
+    slower = causes.count("")
+    failed = len(causes) - wrong - slower
+    counted = [
+        (wrong, "wrong on new inputs"),
+        (failed, "not built and run successfully a second time"),
+        (slower, "not faster when measured again"),
+    ]
+    reasons = [(count, words) for count, words in counted if count]
+    several = len(reasons) > 1
+    parts = [
+        f"{f'{count} ' if several else ''}{'was' if count == 1 else 'were'} {words}"
+        for count, words in reasons
+    ]
+    told = " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
+    return f"{len(trials)} candidate{'s' * (len(trials) != 1)} looked faster at first, but {told}"

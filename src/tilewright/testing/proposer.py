@@ -78,8 +78,10 @@ class ProposerContract:
             for candidate in candidates:
                 assert candidate.parent_id == parent.candidate.id
                 assert candidate.plan is not None
-                # The parameters may record how a variant of the plan was made.
-                assert replace(candidate.plan, parameters=plan.parameters) == plan
+                # The text and the parameters may record how a variant of the plan was made.
+                assert candidate.plan.base_text == plan.text
+                same = replace(candidate.plan, text=plan.text, parameters=plan.parameters)
+                assert same == plan
                 normal = proposer.normalize(candidate.source, brief.target)
                 assert normal != proposer.normalize(parent.candidate.source, brief.target)
             found += candidates

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from rich.console import Console
 
 from tilewright.cli.searching import summary_json
@@ -114,6 +115,29 @@ def test_a_search_without_a_win_says_why() -> None:
     assert "before the first candidate" not in told
     assert "no kernel can beat" not in told
     assert "Why no faster kernel was found" not in shown(summarize(run_record(), TRIALS), TRIALS)
+
+
+@pytest.mark.parametrize(
+    ("causes", "words"),
+    [
+        (["wrong_result"], "1 candidate looked faster at first, but was wrong on new inputs"),
+        (["", ""], "2 candidates looked faster at first, but were not faster when measured again"),
+        (
+            ["wrong_result", "wrong_result", "timeout", ""],
+            "4 candidates looked faster at first, but 2 were wrong on new inputs, 1 was not built "
+            "and run successfully a second time and 1 was not faster when measured again",
+        ),
+    ],
+)
+def test_the_reasons_why_candidates_were_not_confirmed(causes: list[str], words: str) -> None:
+    tried = (
+        Trial(i, 1, Candidate(f"c{i}"), Failed("measure", "unconfirmed", "", cause=cause))
+        for i, cause in enumerate(causes, 1)
+    )
+    history = History([TRIALS[0], *tried])
+    told = shown(summarize(run_record(), history), history)
+    assert " ".join(told.split()).count(words) == 3  # headline, reasons, list
+    assert ("less other work" in told) == ("" in causes)
 
 
 def test_a_kernel_at_its_bound_needs_no_other_reason() -> None:

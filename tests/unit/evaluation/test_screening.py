@@ -292,6 +292,7 @@ def test_what_refutes(again: Outcome, holds: bool) -> None:
     assert (found is None) == holds
     if found is not None:
         assert found.kind == "unconfirmed"
+        assert found.cause == (again.kind if isinstance(again, Failed) else "")
         assert "100 cycles" in found.log
 
 

@@ -159,7 +159,7 @@ def test_a_report_explains_wins_that_did_not_hold() -> None:
     refuted = Failed("measure", "unconfirmed", f"900 cycles was not confirmed{EVIL}")
     trials = History([history(2)[0], Trial(1, 1, Candidate("fast"), refuted)])
     html = render(trials)
-    assert "1 looked faster at first, but not when measured again." in html
+    assert "1 candidate looked faster at first, but was not faster when measured again." in html
     assert "0 failed, 1 not confirmed" in html
     assert "Trial 1: 900 cycles was not confirmed" in html
     assert "<img" not in html

@@ -152,7 +152,8 @@ class Measured:
 class Failed:
     """A candidate that failed: the stage, the kind of failure, the log and the source line.
 
-    `bound` is set for "slower_than_limit": the latency it is known to exceed. `sandbox` is that of
+    `bound` is set for "slower_than_limit": the latency it is known to exceed. `cause` is set for
+    "unconfirmed" if the second evaluation failed: the kind of this failure. `sandbox` is that of
     `Measured`.
 
     >>> import tilewright as tw
@@ -167,6 +168,7 @@ class Failed:
     line: int | None = None
     bound: float | None = None
     sandbox: str = ""
+    cause: FailureKind = ""
 
 
 Outcome: TypeAlias = Measured | Failed

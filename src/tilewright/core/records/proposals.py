@@ -56,6 +56,7 @@ class Plan:
 
     - `base`: the candidate from which the plan starts, if this is not the parent
     - `turn`: the turn of a proposal in several turns
+    - `variant_of`: the text of the plan of which this one is a variant with other steps
     - `anew`: present if the plan keeps nothing of the parent's schedule
     - `beyond`: by how much the kernel may exceed its limit while it is measured, in percent
     - `template`: the text of the template whose first instance the plan makes
@@ -93,6 +94,12 @@ class Plan:
     def steps(self) -> tuple[str, ...]:
         """The steps of a plan of the rewriter, as texts; empty for plans of other proposers."""
         return tuple(filter(None, str(self.parameters.get("steps", "")).split("; ")))
+
+    @property
+    def base_text(self) -> str:
+        """The text of the plan of which this is a variant, or its own text. It is the same for all
+        variants of a plan."""
+        return str(self.parameters.get("variant_of", self.text))
 
     @property
     def begins_anew(self) -> bool:

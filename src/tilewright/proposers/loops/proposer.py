@@ -32,6 +32,7 @@ from tilewright.proposers.loops.planning.full_sequences import (
 from tilewright.proposers.loops.planning.replay import replayed
 from tilewright.proposers.loops.planning.steps import TECHNIQUES, Step, possible, steps_of
 from tilewright.proposers.loops.reading import lanes_of, read_kernel, threads_of
+from tilewright.proposers.plan_variants import lengthened
 
 _FOLLOW_UPS: Mapping[str, float] = {
     "vectorise": 4, "accumulators": 2, "jam": 2, "reciprocal": 2,
@@ -122,9 +123,9 @@ class LoopProposer:
         for _ in range(2 * (count - 1)):
             more: list[tuple[Step, Kernel]] = []
             variant = drawing.extend(kernel, rng, 1, more)
-            longer = "; ".join([str(plan.parameters["steps"]), *(str(s) for s, _ in more)])
-            parameters = {**plan.parameters, "steps": longer}
-            made.setdefault(emit(variant), replace(plan, parameters=parameters))
+            sentences = [step.sentence(before) for step, before in more]
+            longer = lengthened(plan, [str(step) for step, _ in more], sentences)
+            made.setdefault(emit(variant), longer)
         kept = list(made.items())[:count]
         return [Candidate(s, parent.candidate.id, p, self.name) for s, p in kept]
 

@@ -27,6 +27,8 @@ from tilewright.proposers.nki.printing import print_kernel
 from tilewright.proposers.nki.reading.ignored_code import unread
 from tilewright.proposers.nki.reading.kernel import read
 from tilewright.proposers.nki.reading.values import UnsupportedError
+from tilewright.proposers.plan_variants import lengthened, variant
+from tilewright.proposers.wrong_steps import lessons
 
 
 class NkiProposer:
@@ -57,8 +59,9 @@ class NkiProposer:
         yield from reused
         menu, more = brief.offered(), count - len(reused)
         soon = brief.iteration <= 1
-        latency = _latency(brief)
-        for draft in draw(kernel, menu, _techniques(brief), history, more, rng, soon, latency):
+        latency, learned = _latency(brief), lessons(history, brief)
+        techniques = _techniques(brief)
+        for draft in draw(kernel, menu, techniques, history, more, rng, soon, latency, learned):
             yield self._plan(parent, draft, cost_of(kernel))
 
     def implement(
@@ -80,14 +83,15 @@ class NkiProposer:
         made = {} if kernel == start else {print_kernel(kernel): plan}
         for attempt in range(2 * (count - 1)):
             if attempt % 2 == 0:
-                taken, variant = extended(tuple(steps), kernel, _techniques(brief), rng, longest)
+                taken, changed = extended(tuple(steps), kernel, _techniques(brief), rng, longest)
+                more = taken[len(steps) :]
+                other = lengthened(plan, [str(s) for s in more], [s.sentence for s in more])
             elif (found := varied(steps, start, rng)) is not None:
-                taken, variant = found
+                taken, changed = found
+                other = variant(plan, _text(taken), "; ".join(map(str, taken)))
             else:
                 continue
-            text = "; ".join(map(str, taken))
-            other = replace(plan, parameters={**plan.parameters, "steps": text})
-            made.setdefault(print_kernel(variant), other)
+            made.setdefault(print_kernel(changed), other)
         kept = list(made.items())[:count]
         return [Candidate(s, parent.candidate.id, p, self.name) for s, p in kept]
 
@@ -101,11 +105,10 @@ class NkiProposer:
         return target.language.normal_form(source)
 
     def _plan(self, parent: Trial, draft: Draft, before: float) -> Plan:
-        text = "; then ".join(step.sentence for step in draft.steps)
         return Plan(
             parent_id=parent.candidate.id,
             option=draft.option.id,
-            text=f"{text[0].upper()}{text[1:]}.",
+            text=_text(draft.steps),
             proposer=self.name,
             parameters={"steps": "; ".join(map(str, draft.steps))},
             expected=f"estimated time {before / 1e3:,.1f} -> {draft.cost / 1e3:,.1f} us",
@@ -139,6 +142,11 @@ class NkiProposer:
         draft = Draft(MenuOption(option, ""), tuple(done), kernel, cost_of(kernel))
         plan = self._plan(parent, draft, before)
         return replace(plan, text=f"As in {schedule.workload}: {plan.text}")
+
+
+def _text(steps: Sequence[Step]) -> str:
+    text = "; then ".join(step.sentence for step in steps)
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _read(brief: Brief, parent: Trial) -> Kernel:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 
@@ -21,6 +21,7 @@ from tilewright.core.records import (
     Trial,
 )
 from tilewright.proposers.factors import step_factors
+from tilewright.proposers.plan_variants import lengthened
 from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
 from tilewright.proposers.rewriter.canonical import are_alike, canonical_text
 from tilewright.proposers.rewriter.emit import emit
@@ -234,7 +235,8 @@ class RewriterProposer:
             more, variant = extended((), kernel, machine, rng, 1)
             source = emit(variant)
             if source not in found and len(found) < count:
-                found[source] = _longer(plan, more)
+                sentences = [step.sentence for step in more]
+                found[source] = lengthened(plan, [str(step) for step in more], sentences)
         made = list(found.items())[:count]
         return [Candidate(s, parent.candidate.id, p, self.name) for s, p in made]
 
@@ -319,9 +321,3 @@ def _plan(
         expected=described(expected),
         expected_gain=gain(before, draft.cost),
     )
-
-
-def _longer(plan: Plan, more: Sequence[Step]) -> Plan:
-    """The plan with further steps, so that the steps to a variant's kernel are also known."""
-    steps = "; ".join(filter(None, (str(plan.parameters.get("steps", "")), *map(str, more))))
-    return replace(plan, parameters={**plan.parameters, "steps": steps})

@@ -18,6 +18,7 @@ from tilewright.proposers.nki.planning.moves import DOES_NOT_FIT, Moves, carried
 from tilewright.proposers.nki.planning.polishing import Latency, polished
 from tilewright.proposers.nki.planning.steps import FACTORS, Step, possible
 from tilewright.proposers.nki.rewrites.precision import operands_by_product
+from tilewright.proposers.wrong_steps import NOTHING_LEARNED, Lessons
 
 POOL = 2
 """Number of drafts for each requested plan."""
@@ -47,6 +48,10 @@ class Draft:
     kernel: Kernel
     cost: float
 
+    def allowed_by(self, lessons: Lessons) -> bool:
+        """Whether the run has not shown that these steps make wrong results."""
+        return lessons.allows([str(step) for step in self.steps])
+
 
 def draw(
     kernel: Kernel,
@@ -57,12 +62,15 @@ def draw(
     rng: random.Random,
     soon: bool = False,
     latency: Latency | None = None,
+    lessons: Lessons = NOTHING_LEARNED,
 ) -> Iterator[Draft]:
     """Up to `count` drafts that begin with an option of the menu.
 
     With `soon`, the first complete sequence that lowers the estimate is returned as soon as it is
     known, because the others take several seconds. With `latency`, the next draft is the complete
-    sequence with the lowest modelled latency, with further steps that lower it.
+    sequence with the lowest modelled latency, with further steps that lower it. Steps that made
+    wrong results are not repeated. Unproven techniques are used in one draft, the complete sequence
+    with the lowest estimate of those that have them.
 
     Some of the others take the best of all steps repeatedly. For the rest, options are drawn
     according to their gains in this run, and half of them continue with steps that lower the
@@ -71,8 +79,13 @@ def draw(
     sequences, because the resulting kernels are large.
     """
     learned = evidence(history)
-    complete, first_of_all = list[Draft](), list[Draft]()
+    complete, first_of_all, risky = list[Draft](), list[Draft](), list[Draft]()
     for draft in _complete(kernel, menu, follow_ups):
+        if not draft.allowed_by(lessons):
+            continue
+        if lessons.has_unproven(map(str, draft.steps)):
+            risky.append(draft)
+            continue
         complete.append(draft)
         if soon and count > 1 and not first_of_all and draft.cost < cost_of(kernel):
             first_of_all.append(draft)
@@ -84,9 +97,14 @@ def draw(
             if draft not in first_of_all:
                 first_of_all.append(draft)
                 yield draft
+    fitting = [draft for draft in risky if draft.cost < min(cost_of(kernel), DOES_NOT_FIT)]
+    if fitting and lessons.may_risk and count > len(first_of_all):
+        first_of_all.append(min(fitting, key=lambda draft: draft.cost))
+        yield first_of_all[-1]
     count -= len(first_of_all)
-    menu = [o for o in menu if o.technique not in ("", MASKED)]
-    follow_ups = [technique for technique in follow_ups if technique != MASKED]
+    left_out = {"", MASKED, *lessons.unproven}
+    menu = [o for o in menu if o.technique not in left_out]
+    follow_ups = [technique for technique in follow_ups if technique not in left_out]
     openers = {o.id: _shuffled(kernel, o.technique, rng) for o in menu}
     pool: dict[str, Draft] = {"; ".join(map(str, draft.steps)): draft for draft in complete}
     for attempt in range(4 * POOL * count):
@@ -108,7 +126,9 @@ def draw(
         draft = Draft(option, steps, after, cost_of(after))
         pool.setdefault("; ".join(map(str, steps)), draft)
     fitting = [
-        draft for draft in pool.values() if draft.cost < DOES_NOT_FIT and draft not in first_of_all
+        draft
+        for draft in pool.values()
+        if draft.cost < DOES_NOT_FIT and draft not in first_of_all and draft.allowed_by(lessons)
     ]
     ranked = sorted(fitting, key=lambda draft: draft.cost)
     chosen = ranked[: -(-count // 2)]
