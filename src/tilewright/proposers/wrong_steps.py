@@ -11,8 +11,9 @@ after the check, so it is learned from the trials of the run, for all rewriters 
 - A technique that never had a correct result is excluded if its single step is the only suspect
   one of a wrong kernel, or if it is the technique that most of several wrong kernels have in
   common.
-- A technique that lowers the precision is *unproven* until it had a correct result. It is used in
-  one plan of an iteration, which has no variants, so that other plans are not lost with it.
+- A technique that lowers the precision is *unproven* unless it had more correct results than wrong
+  ones. It is then used in one plan of an iteration, which has no variants, so that other plans are
+  not lost with it.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ UNPROVEN = "unproven"
 
 @dataclass(frozen=True, slots=True)
 class Lessons:
-    """The excluded techniques, the sets of steps that made results wrong, the techniques that
-    lower the precision and never had a correct result, and whether a plan may use one of these.
+    """The excluded techniques, the sets of steps that made results wrong, the unproven techniques,
+    and whether a plan may use one of these.
     """
 
     excluded: frozenset[str] = frozenset()
@@ -79,8 +80,10 @@ def lessons(history: History, brief: Brief) -> Lessons:
     wrong = tuple(dict.fromkeys(suspects))
     excluded = frozenset(_excluded(wrong, proven))
     offered = {option.technique for option in brief.target.menu}
-    unproven = LOWERS_PRECISION & offered - proven - excluded
-    return Lessons(excluded, wrong, unproven, brief.rank == 0)
+    balance = _uses(correct)
+    balance.subtract(_uses(suspects))
+    unproven = {t for t in LOWERS_PRECISION & offered - excluded if balance[t] <= 0}
+    return Lessons(excluded, wrong, frozenset(unproven), brief.rank == 0)
 
 
 def is_wrong(trial: Trial) -> bool:
@@ -106,6 +109,11 @@ def unproven_in(plan: Plan) -> frozenset[str]:
 def techniques_of(steps: Iterable[str]) -> frozenset[str]:
     """The techniques of steps that are given as texts."""
     return frozenset(step.split()[0] for step in steps)
+
+
+def _uses(kernels: Iterable[frozenset[str]]) -> Counter[str]:
+    """In how many kernels each technique is used."""
+    return Counter(technique for steps in kernels for technique in techniques_of(steps))
 
 
 def _steps(trial: Trial) -> frozenset[str]:

@@ -87,7 +87,6 @@ def test_steps_that_were_wrong_together_are_not_tried_together_again() -> None:
 def test_a_technique_that_was_correct_once_is_only_refused_at_the_places_that_were_wrong() -> None:
     found = learned((["narrow a"], CORRECT), (["narrow b"], WRONG), (["narrow b", "jam i"], WRONG))
     assert not found.excluded
-    assert not found.unproven
     assert found.allows(["narrow a"])
     assert not found.allows(["narrow a", "narrow b"])
     together = learned((["narrow a"], CORRECT), (["narrow a", "narrow b"], WRONG))
@@ -128,6 +127,13 @@ def test_variants_of_a_plan_say_what_their_steps_are() -> None:
     for candidate in made:
         assert candidate.plan is not None
         assert candidate.plan.text.count("; then ") == len(candidate.plan.steps) - 1
+
+
+def test_a_technique_that_is_wrong_as_often_as_correct_is_unproven() -> None:
+    once, wrong = (["narrow a"], CORRECT), (["narrow b"], WRONG)
+    assert not learned(once).unproven
+    assert learned(once, wrong).unproven == {"narrow"}
+    assert not learned(once, wrong, (["jam i 2", "narrow c"], CORRECT)).unproven
 
 
 class Rewriter:

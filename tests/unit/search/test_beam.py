@@ -170,7 +170,9 @@ def test_variations_of_one_kernel_take_one_place() -> None:
 def test_equally_fast_kernels_of_one_plan_take_one_place() -> None:
     start = trial(0, 1000.0, None, 0)
     plan = Plan(start.candidate.id, "unroll", "unroll it", "builtin")
-    made = [Candidate(f"k{n}", start.candidate.id, plan) for n in range(3)]
+    other = replace(plan, text="unroll it twice", parameters={"variant_of": plan.text})
+    plans = (plan, other, plan)
+    made = [Candidate(f"k{n}", start.candidate.id, p) for n, p in enumerate(plans)]
     speeds = (900.0, 899.0, 700.0)
     trials = [
         Trial(n + 1, 1, c, measured(s)) for n, (c, s) in enumerate(zip(made, speeds, strict=True))
