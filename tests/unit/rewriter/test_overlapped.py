@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,37 @@ def test_the_first_tile_need_not_wait_for_all_its_data(
     assert loaded_first(late, machine) < 0.8 * loaded_first(result, machine)
     assert gemm_is_right(late, *shape)
     assert gemm_is_right(lift(emit(late), machine), *shape)
+
+
+def strips_of(machine: Machine, shape: tuple[int, int, int]) -> list[tuple[list[str], Kernel]]:
+    """Those of the first sequences that load A once for each strip of tiles."""
+    kernel = simplify(lift(gemm(*shape), machine))
+    return [
+        (texts, result)
+        for steps, result in islice(overlapped_sequences(kernel, machine, TECHNIQUES | LATE), 3)
+        if "resident A j before" in (texts := [str(s) for s in steps])
+    ]
+
+
+def test_a_strip_with_a_narrow_last_tile_is_loaded_once(machine: Machine) -> None:
+    """Other tiles than the last one also have time for its loads, and for those of the next
+    strip."""
+    shape = 250, 330, 200
+    ((steps, result),) = strips_of(machine, shape)
+    assert {"pipeline A i 2", "pipeline-nest B j 2", "peel i first", "peel j first"} <= set(steps)
+    assert gemm_is_right(lift(emit(result), machine), *shape)
+    plain = next(overlapped_sequences(simplify(lift(gemm(*shape), machine)), machine, TECHNIQUES))
+    times = estimate(plain[1], machine), estimate(result, machine)
+    assert times[1].loaded_rows < 0.7 * times[0].loaded_rows
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [(250, 256, 200), (250, 330, 720)],
+    ids=["all tiles are equally wide", "two strips take too much memory"],
+)
+def test_other_strips_are_not_loaded_once(machine: Machine, shape: tuple[int, int, int]) -> None:
+    assert not strips_of(machine, shape)
 
 
 def test_a_first_tile_whose_loads_cannot_move_stays_in_its_loop(machine: Machine) -> None:

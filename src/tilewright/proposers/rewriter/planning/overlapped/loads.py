@@ -15,6 +15,7 @@ from tilewright.proposers.rewriter.planning.overlapped.queries import (
     label_inside,
     loaded_buffers,
     loops_around,
+    loops_inside,
     takes_at_most,
 )
 from tilewright.proposers.rewriter.planning.steps import Step, steps_for
@@ -32,7 +33,8 @@ def load_wide(made: Made, machine: Machine, tile: str) -> Made:
     for widened in (_whole_loads, _wider_loads):
         for name in loaded_buffers(made[1], machine):
             around = loops_around(made[1], machine, name)
-            if around and around[0] != label_around_products(made[1], machine, tile):
+            inside = loops_inside(made[1], label_around_products(made[1], machine, tile))
+            if around and around[0] in inside:
                 made = widened(made, machine, name, around[0])
     return made
 
@@ -80,6 +82,17 @@ def keep_resident(made: Made, machine: Machine) -> Made:
             continue
         after = with_steps((step,), made, machine)
         made = after if takes_at_most(after, machine, step.arguments[0], KEPT) else made
+    return made
+
+
+def keep_for_strip(made: Made, machine: Machine, label: str) -> Made:
+    """An operand that all iterations of a loop inside another one use is loaded before the inner
+    loop, if two slots for it take at most half of the memory."""
+    for step in list(steps_for(made[1], machine, "resident")):
+        if step.arguments[1:] == (label, "before"):
+            after = with_steps((step,), made, machine)
+            if takes_at_most(after, machine, step.arguments[0], KEPT / 2):
+                return after
     return made
 
 

@@ -15,6 +15,7 @@ from tilewright.proposers.rewriter.planning.overlapped.queries import (
     loop_of_products,
     loops_around,
     products_in_iteration,
+    tile_loops,
 )
 from tilewright.proposers.rewriter.planning.steps import Step
 
@@ -43,9 +44,12 @@ def load_ahead(made: Made, machine: Machine, name: str, tile: str) -> Made:
     if not around:
         return made
     ways = [(Step(how, (name, around[0], "2")),) for how in ("pipeline-nest", "pipeline")]
-    if around[0] == label_around_products(made[1], machine, tile):
+    of_tile = around[0] == label_around_products(made[1], machine, tile)
+    loop, above = next(
+        (s, above) for label, s, above in labelled_loops(made[1].body) if label == around[0]
+    )
+    if of_tile and not above:
         ways.reverse()
-    loop = next(s for label, s, _ in labelled_loops(made[1].body) if label == around[0])
     after = first_way(ways, made, machine)
     return _distributed(after, machine, loop.var) if after is not made else made
 
@@ -56,8 +60,10 @@ def load_first_tile_late(made: Made, machine: Machine, tile: str) -> Made:
 
     The first products then wait for the first part only.
     """
-    label = label_around_products(made[1], machine, tile)
-    peeled = after = with_steps((Step("peel", (label, "first")),), made, machine)
+    loops = [label for label, _, _ in tile_loops(made[1], machine)]
+    around = loops[: loops.index(label_around_products(made[1], machine, tile)) + 1]
+    steps = tuple(Step("peel", (label, "first")) for label in around)
+    peeled = after = with_steps(steps, made, machine)
     if peeled is made:
         return made
     moved = True

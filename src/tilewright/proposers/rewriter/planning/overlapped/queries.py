@@ -20,6 +20,12 @@ def tile_loops(kernel: Kernel, machine: Machine) -> list[tuple[str, Loop, Body]]
     ]
 
 
+def divides(loop: Loop) -> bool:
+    """Whether the step of a loop divides its range, as far as that is known."""
+    span = loop.upper - loop.lower
+    return not span.is_const or span.const % loop.step == 0
+
+
 def tile_variable(kernel: Kernel, machine: Machine) -> str | None:
     """The variable of the innermost loop around products and stores, whose iterations are tiles."""
     found = tile_loops(kernel, machine)
@@ -70,6 +76,13 @@ def label_inside(kernel: Kernel, label: str) -> str | None:
     loops = labelled_loops(kernel.body)
     around = next((loop for found, loop, _ in loops if found == label), None)
     return next((found for found, _, above in loops if above and above[-1] is around), None)
+
+
+def loops_inside(kernel: Kernel, label: str) -> list[str]:
+    """The loops inside the loop with a label."""
+    loops = labelled_loops(kernel.body)
+    around = next((loop for found, loop, _ in loops if found == label), None)
+    return [found for found, _, above in loops if around in above]
 
 
 def takes_at_most(made: Made, machine: Machine, name: str, most: float) -> bool:

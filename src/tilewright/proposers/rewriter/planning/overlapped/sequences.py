@@ -23,6 +23,7 @@ from tilewright.proposers.rewriter.planning.overlapped.extending import (
     with_steps,
 )
 from tilewright.proposers.rewriter.planning.overlapped.loads import (
+    keep_for_strip,
     keep_resident,
     load_wide,
     share_loads,
@@ -38,6 +39,7 @@ from tilewright.proposers.rewriter.planning.overlapped.moves import (
     load_first_tile_late,
 )
 from tilewright.proposers.rewriter.planning.overlapped.queries import (
+    divides,
     has_unit,
     loaded_buffers,
     loop_of_products,
@@ -87,6 +89,10 @@ def overlapped_sequences(kernel: Kernel, machine: Machine, offered: Set[str]) ->
         if late is not made:
             yield late
             most -= 1  # so that sequences of other kinds are still among the first plans
+        strips, tile = _by_strips(tiles, machine)
+        if tile is not None:
+            yield load_first_tile_late(strips, machine, tile)
+            most -= 1
     whole = _whole_result(begun, machine)
     if whole is not None:
         yield whole
@@ -142,15 +148,33 @@ def _overlapped(made: Made, machine: Machine) -> tuple[Made, str | None]:
     made = share_loads(made, machine)
     made = keep_resident(made, machine)
     tile = tile_variable(made[1], machine)
-    if tile is None:
+    return (made, None) if tile is None else (_moved_beside(made, machine, tile), tile)
+
+
+def _by_strips(made: Made, machine: Machine) -> tuple[Made, str | None]:
+    """The same with an operand that stays in local memory for all iterations of the innermost loop
+    around tiles. None, and an unfinished kernel, unless the last of these tiles is narrower.
+
+    A narrow tile loads as much as the others for fewer products, which then wait for it. An operand
+    that is loaded once for a strip of tiles is loaded beside all of them.
+    """
+    around = tile_loops(made[1], machine)
+    if len(around) < 2 or divides(around[-1][1]):
         return made, None
+    strips = keep_for_strip(made, machine, around[-1][0])
+    tile = around[-1][1].var
+    return (made, None) if strips is made else (_moved_beside(strips, machine, tile), tile)
+
+
+def _moved_beside(made: Made, machine: Machine, tile: str) -> Made:
+    """The kernel in which the moves of each tile overlap the products of other tiles."""
     made = load_wide(made, machine, tile)
     made = merge_around_products(made, machine, tile)
     made = delay_stores(made, machine, tile)
     for name in loaded_buffers(made[1], machine):
         made = load_ahead(made, machine, name, tile)
     made = unroll_products(made, machine, tile)
-    return first_place(_written_out(made, machine), machine, "pack"), tile
+    return first_place(_written_out(made, machine), machine, "pack")
 
 
 def _written_out(made: Made, machine: Machine) -> Made:
