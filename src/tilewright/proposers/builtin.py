@@ -24,7 +24,7 @@ from tilewright.core.records import (
     Trial,
 )
 from tilewright.core.roles import StreamingPlanner
-from tilewright.proposers.wrong_steps import lessons, techniques_of, unproven_in, without
+from tilewright.proposers.wrong_steps import avoided_in, lessons, techniques_of, without
 
 if TYPE_CHECKING:
     from tilewright.proposers.loops.proposer import LoopProposer
@@ -67,12 +67,12 @@ class BuiltinProposer:
     def implement(
         self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int
     ) -> list[Candidate]:
-        """Candidates that carry out a plan of this proposer. Variants have no unproven
-        techniques, and a plan with an unproven technique has no variants.
+        """Candidates that carry out a plan of this proposer. Variants add no excluded
+        or unproven techniques, and a plan with an unproven technique has no variants.
         """
-        unproven = unproven_in(plan)
-        count = 1 if unproven & techniques_of(plan.steps) else count
-        brief = without(brief, unproven)
+        avoided = avoided_in(plan)
+        count = 1 if avoided & techniques_of(plan.steps) else count
+        brief = without(brief, avoided)
         return self._for(brief.target).implement(brief, parent, plan, count, seed)
 
     def left_alone(self, target: TargetBrief, source: str) -> list[LeftAlone]:

@@ -26,8 +26,10 @@ from tilewright.core.records import Brief, Failed, History, Measured, Plan, Tria
 
 LOWERS_PRECISION = frozenset({"narrow"})
 """The techniques of all rewriters after which results are computed with a lower precision."""
-UNPROVEN = "unproven"
-"""The parameter of a plan that lists the techniques that were unproven when it was made."""
+AVOIDED = "avoided"
+"""The parameter of a plan that lists the techniques that its variants must not add, because they
+were excluded or unproven when it was made.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +55,15 @@ class Lessons:
 
     def allowed(self, plans: Iterable[Plan]) -> Iterator[Plan]:
         """The plans that may be proposed, of which at most one has unproven techniques. Each lists
-        the unproven techniques.
+        the techniques that its variants must not add.
         """
-        may_risk = self.may_risk
+        may_risk, avoided = self.may_risk, " ".join(sorted(self.excluded | self.unproven))
+        named = {AVOIDED: avoided} if avoided else {}
         for plan in plans:
             risky = self.has_unproven(plan.steps)
             if not self.allows(plan.steps) or (risky and not may_risk):
                 continue
             may_risk = may_risk and not risky
-            named = {UNPROVEN: " ".join(sorted(self.unproven))} if self.unproven else {}
             yield replace(plan, parameters={**plan.parameters, **named}) if named else plan
 
 
@@ -101,9 +103,9 @@ def without(brief: Brief, techniques: frozenset[str]) -> Brief:
     return replace(brief, menu=menu, target=replace(brief.target, menu=kept))
 
 
-def unproven_in(plan: Plan) -> frozenset[str]:
-    """The techniques that were unproven when a plan was made."""
-    return frozenset(str(plan.parameters.get(UNPROVEN, "")).split())
+def avoided_in(plan: Plan) -> frozenset[str]:
+    """The techniques that variants of a plan must not add."""
+    return frozenset(str(plan.parameters.get(AVOIDED, "")).split())
 
 
 def techniques_of(steps: Iterable[str]) -> frozenset[str]:

@@ -172,7 +172,7 @@ def test_equally_fast_kernels_of_one_plan_take_one_place() -> None:
     plan = Plan(start.candidate.id, "unroll", "unroll it", "builtin")
     other = replace(plan, text="unroll it twice", parameters={"variant_of": plan.text})
     plans = (plan, other, plan)
-    made = [Candidate(f"k{n}", start.candidate.id, p) for n, p in enumerate(plans)]
+    made = [Candidate(f"made {n}", start.candidate.id, p) for n, p in enumerate(plans)]
     speeds = (900.0, 899.0, 700.0)
     trials = [
         Trial(n + 1, 1, c, measured(s)) for n, (c, s) in enumerate(zip(made, speeds, strict=True))
