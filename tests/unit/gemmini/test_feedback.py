@@ -117,6 +117,7 @@ def test_small_blocks_short_products_and_preloads_alone_are_told_apart(
     assert (f"short products {short} (" in text) == bool(short)
     needs = f"Its products need at least {rows:,} cycles of the array"
     assert (needs in text) == bool(small)
+    assert ("they are more than the task counts" in text) == bool(small)
 
 
 def test_the_least_latency_knows_nothing_of_a_kernel() -> None:

@@ -120,6 +120,7 @@ def test_what_a_kernel_in_nki_may_have_is_offered() -> None:
 def test_causes_of_lost_time_decide_for_nki_too() -> None:
     start = load_target("trainium").open("conv1d-1x128x1024-k3", {}).start
     assert "avoid-psum-conflicts" not in of_nki(start, {"DVE": 90.0, "DMA": 10.0})
+    assert "avoid-psum-conflicts" not in of_nki(start, {"DMA": 95.0, "PSUM port": 1.0})
     assert "avoid-psum-conflicts" in of_nki(start, {"DVE": 90.0, "PSUM port": 10.0})
 
 

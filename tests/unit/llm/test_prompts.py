@@ -205,8 +205,8 @@ def test_implement_prompts_hold(component: str) -> None:
 
 def test_plan_prompts_hold_the_ancestors() -> None:
     rendered = text(PROMPTS["plan"](Prompts()))
-    assert "1. `tile`: 800 cycles" in rendered
-    assert "2. `widen`: 500 cycles" in rendered
+    assert "1. `tile` (Tile loop i by 4.): 1,000 cycles -> 800 cycles" in rendered
+    assert "): 800 cycles -> 500 cycles" in rendered
 
 
 def test_plan_prompts_hold_what_made_a_similar_kernel_fast() -> None:

@@ -331,6 +331,7 @@ def test_the_feedback_says_what_shortens_the_busiest_work_and_how_long_dma_is_id
     assert isinstance(moving, Measured)
     assert "ACT works longest: shorten its work, or move some of it" in computing.feedback
     assert "DMA works longest: only fewer bytes, or longer runs" in moving.feedback
+    assert re.search(r"Busy share of each tenth .*: ACT( \d+%){10}\.", computing.feedback)
     for found in (computing, moving):
         idle, finish = re.findall(r"DMA is idle for ([\d.]+) us of ([\d.]+) us", found.feedback)[0]
         finish_ns = found.latency - found.details["launch_ns"]

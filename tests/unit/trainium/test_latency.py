@@ -43,6 +43,19 @@ def test_a_copy_is_two_transfers_one_after_the_other() -> None:
     assert found.latency_ns == pytest.approx(TRN1.launch + 2 * TRANSFER_NS)
     assert found.bytes_read == found.bytes_written == 128 * 512 * 4
     assert found.busiest == "DMA"
+    assert set(found.timeline) == {"DMA"}
+    shares = found.timeline["DMA"]
+    busy = found.busy["DMA"] / (found.latency_ns - TRN1.launch)
+    assert sum(shares) / len(shares) == pytest.approx(busy)
+    assert shares[-1] < shares[0]  # the last transfer completes
+
+
+def test_the_timeline_shows_when_an_engine_works() -> None:
+    many = "for i in range(20): nisa.activation(dst=tile, op=nl.exp, data=tile)"
+    found = modelled(many)
+    assert found.timeline["DMA"][0] > 0.5 > found.timeline["ACT"][0]
+    assert found.timeline["DMA"][5] == 0
+    assert found.timeline["ACT"][5] > 0.8
 
 
 @pytest.mark.parametrize(

@@ -90,12 +90,14 @@ def describe_goal(trial: Trial, stop_within: float) -> str:
 
 
 def describe_ancestors(trial: Trial, history: History) -> list[str]:
-    """The steps that led from the starting kernel to `trial`, with the latency after each."""
+    """The steps that led from the starting kernel to `trial`: the option, what changed, and the
+    latency before and after.
+    """
     steps = []
-    for ancestor in history.lineage(trial.candidate.id)[1:]:
-        plan = ancestor.candidate.plan
-        what = f"`{plan.option}`" if plan else "a change"
-        steps.append(f"{what}: {_latency(ancestor)}")
+    for before, after in pairwise(history.lineage(trial.candidate.id)):
+        plan = after.candidate.plan
+        what = f"`{plan.option}` ({gist(plan)})" if plan else "a change"
+        steps.append(f"{what}: {_latency(before)} -> {_latency(after)}")
     return steps
 
 

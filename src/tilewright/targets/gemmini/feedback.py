@@ -34,7 +34,8 @@ array's work.
 
 _MEANINGS = {
     **LOSSES,
-    "small_blocks": "the array works on blocks of B that do not fill it",
+    "small_blocks": "the array works on blocks of B that do not fill it, or on more products than "
+    "the task counts",
     "short_products": "the array takes as long for products of few rows as for whole ones, because "
     "the next preload names a block of B",
     "preloads_alone": "a preload comes too late for its block to be read beside the compute before",
@@ -145,8 +146,8 @@ def _bound(least: Mapping[str, int], result: SimResult) -> str:
     rows = result.breakdown.get("product_rows", 0)
     if rows > least["array"] * (1 + _NEGLIGIBLE):
         text += (
-            f". Its products need at least {rows:,} cycles of the array, because their blocks do "
-            "not all fill the array"
+            f". Its products need at least {rows:,} cycles of the array, because not all of their "
+            "blocks fill the array, or because they are more than the task counts"
         )
     return f"{text}."
 

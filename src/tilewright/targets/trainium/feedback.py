@@ -12,6 +12,7 @@ from tilewright.targets.trainium.roofline import roofline_ns
 
 _MOST_LINES = 5
 _MOST_WAITS = 3
+_RARELY_BUSY = 0.05  # of the time after the launch
 
 
 def in_words(workload: Workload, machine: Machine, found: Estimate, source: str) -> str:
@@ -30,6 +31,7 @@ def in_words(workload: Workload, machine: Machine, found: Estimate, source: str)
         + f". {_binding(found)}",
         *_widest(found),
         _transfers(found, machine),
+        *_timeline(found),
         *_waits(found),
     ]
     parts.append(
@@ -75,6 +77,18 @@ def _transfers(found: Estimate, machine: Machine) -> str:
     if not 0 < least < works:
         return text
     return f"{text} At full bandwidth, its transfers to and from HBM would take {_us(least)}."
+
+
+def _timeline(found: Estimate) -> list[str]:
+    """When the engines work that matter: at the start, in the middle or at the end."""
+    told = [
+        f"{name} {' '.join(f'{share:.0%}' for share in shares)}"
+        for name, shares in found.timeline.items()
+        if sum(shares) > _RARELY_BUSY * len(shares)
+    ]
+    if not told:
+        return []
+    return [f"Busy share of each tenth of the time after the launch: {'; '.join(told)}."]
 
 
 def _waits(found: Estimate) -> list[str]:

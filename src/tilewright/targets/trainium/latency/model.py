@@ -24,6 +24,7 @@ from tilewright.targets.trainium.latency.costs import (
     Costs,
 )
 from tilewright.targets.trainium.latency.program import Program, build
+from tilewright.targets.trainium.latency.timeline import timeline
 from tilewright.targets.trainium.machine import Machine
 from tilewright.targets.trainium.trace import Trace
 
@@ -45,10 +46,11 @@ class Estimate:
     `busy` is the time for which each engine works, and each shared port is used, in ns. `widest` is
     that of DVE and ACT without the start cost of each instruction, in ns, which is what the same
     elements would take in few wide instructions. `idle` gives for the busiest compute engine the
-    time that it waited, in ns by cause, and `waits` the same by the line that waited. `lines` gives
-    ns by engine for each source line. `bytes_read` and `bytes_written` are transfers between HBM
-    and the chip. `spilled` is the number of bytes in both directions that the compiler adds because
-    tiles do not fit.
+    time that it waited, in ns by cause, and `waits` the same by the line that waited. `timeline`
+    gives the share of each tenth of the time after the launch in which an engine works. `lines`
+    gives ns by engine for each source line. `bytes_read` and `bytes_written` are transfers between
+    HBM and the chip. `spilled` is the number of bytes in both directions that the compiler adds
+    because tiles do not fit.
     """
 
     latency_ns: float
@@ -56,6 +58,7 @@ class Estimate:
     widest: Mapping[str, float]
     idle: Mapping[str, float]
     waits: Mapping[int, Mapping[str, float]]
+    timeline: Mapping[str, tuple[float, ...]]
     lines: Mapping[int, Mapping[str, float]]
     bytes_read: int
     bytes_written: int
@@ -102,6 +105,13 @@ def estimate(trace: Trace, machine: Machine) -> Estimate:
         widest={name: ns for name, ns in widest.items() if ns > 0},
         idle=idle,
         waits=waits,
+        timeline=timeline(
+            engine,
+            begin,
+            end,
+            np.where(engine == DMA, jobs / machine.dma.engines, taken),
+            machine.dma.fixed,
+        ),
         lines=_by_line(program, engine, taken, jobs / machine.dma.engines),
         bytes_read=program.bytes_read,
         bytes_written=program.bytes_written,
