@@ -126,7 +126,7 @@ def _opened(evidence: Evidence, folder: Path) -> tuple[OpenTask, Mapping[str, ob
         for name in evidence.files:
             if not name.endswith(text_suffixes(opened.target.brief().language.suffix)):
                 raise InputError(
-                    f"the bundle brings the file {name}, which is not a text file of a kernel "
+                    f"the bundle contains the file {name}, which is not a text file of a kernel "
                     f"folder in {opened.target.brief().language.name}: do not trust it."
                 )
         return opened, recorded

@@ -116,8 +116,8 @@ def preflight(task: str, settings: Settings) -> tuple[str, list[AttackResult]]:
     opened = open_task(task, settings.recorded())
     if not isinstance(opened.task, Attackable):
         raise InputError(
-            f"tasks of target {opened.target.name} cannot be examined: the target does not open "
-            "its comparisons (the role Attackable)."
+            f"tasks of target {opened.target.name} cannot be examined: the target gives no access "
+            "to its comparisons (the role Attackable)."
         )
     results = attack(opened.name, settings.evaluated_with(fresh_seed()))
     if refusal(opened.name, results) is not None:

@@ -76,7 +76,7 @@ class _Module:
             names = ", ".join(inner.__code__.co_freevars)
             raise WorkloadError(
                 f"reference {self._reference}: function {inner.__name__} uses {names} of the "
-                f"function around it, which its own source does not contain: {REMEDY}."
+                f"enclosing function, which its own source does not contain: {REMEDY}."
             )
         written = sorted(set(_globals(inner.__code__, "STORE_GLOBAL")))
         if written:

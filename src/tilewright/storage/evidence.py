@@ -107,7 +107,7 @@ def _task(value: object, files: Mapping[str, str]) -> str:
     if "workload.toml" not in files and not _WORKLOAD_NAME.fullmatch(task):
         raise InputError(
             f"the bundle's task {task[:100]!r} is not a registered workload, and the bundle "
-            "brings no files of it. Verify nothing that names a folder of this machine."
+            "contains no files of it. Do not verify a bundle that names a folder of this machine."
         )
     return task
 

@@ -65,7 +65,7 @@ def _in_time(steps: Iterator[_Step]) -> tuple[list[_Step], str]:
     for step in steps:
         found.append(step)
         if time.thread_time() - began > LONGEST_LIST_S:
-            more = f"after {LONGEST_LIST_S:g} s of computing the search for further ones ended"
+            more = f"the search for further rewrites ended after {LONGEST_LIST_S:g} s of computing"
             return found, more
     return found, ""
 

@@ -42,10 +42,11 @@ def caption(rows: Sequence[Row]) -> str:
     seeds = _range([n for row in rows for n in (row.fewest_seeds, row.seeds)], "d")
     loads = _range([load for row in rows for load in (row.lowest_load, row.highest_load)], ".1f")
     return (
-        f"{'; '.join(kinds).capitalize()}. Speedup over {baseline} after all its trials: geometric "
-        f"mean over as many workloads as stated of medians over {seeds} seeds, kernels timed again "
-        "alternately. Library: speedup over BLAS, cuBLAS or cuDNN, if they provide the same "
-        "operation. To 95 %: number of runs that came within 95 % of the best result of any arm. "
+        f"{'; '.join(kinds).capitalize()}. Speedup over {baseline} after all its trials: the "
+        f"median over {seeds} seeds for each workload, and the geometric mean of these medians "
+        "over the workloads of the row. The kernels were timed again alternately. Library: "
+        "speedup over BLAS, cuBLAS or cuDNN, if they provide the same operation. To 95 %: number "
+        "of runs that came within 95 % of the best result of any arm. "
         f"Load average: {loads}."
     )
 

@@ -103,7 +103,7 @@ class Model:
     [
         (uses_array, "uses 'WEIGHTS', a ndarray from outside"),
         (uses_unknown, "uses 'not_there', which is not defined"),
-        (closure(), "uses k of the function around it"),
+        (closure(), "uses k of the enclosing function"),
         (Model().call, "the reference is a method"),
         (functools.partial(plain, x=1), "the reference is a partial"),
         (np.tanh, "the reference is an? ufunc"),

@@ -106,7 +106,9 @@ def chipyard_folder(path: Path) -> Path | None:
     """The chipyard checkout that the file names in `[tools]`, relative to the file; or None."""
     tools = _read_file(path).get("tools", {})
     if not isinstance(tools, dict) or set(tools) - {"chipyard"}:
-        raise ConfigurationError(f"{path}: [tools] may name one thing: chipyard, a folder.")
+        raise ConfigurationError(
+            f"{path}: [tools] may contain only chipyard, the path of a folder."
+        )
     if not tools:
         return None
     folder = path.parent / str(tools["chipyard"])

@@ -132,7 +132,7 @@ def _without_variables(body: tuple[Statement, ...]) -> list[Assign]:
 
     def change(expr: Expr) -> Expr:
         if expr in changed_since:
-            raise NotApplicableError("the loop changes what a variable was made of")
+            raise NotApplicableError("the loop changes data from which a variable was computed")
         return values.get(expr, expr)
 
     found: list[Assign] = []

@@ -153,8 +153,8 @@ def _require_unchanged(node: ast.expr) -> None:
             called not in _UNCHANGED and not called.startswith("math.")
         ):
             raise _NotAllowedError(
-                f"`{ast.unparse(part)[:60]}` outlives a call, and could keep something for the "
-                "next one: use numbers, texts and tuples here", part,
+                f"`{ast.unparse(part)[:60]}` outlives a call, and could pass data to the "
+                "next call: use only numbers, texts and tuples here", part,
             )  # fmt: skip
         waiting.extend(ast.iter_child_nodes(part))
 
@@ -216,8 +216,8 @@ def _require_attribute(node: ast.Attribute, name: str) -> None:
     if name.startswith("_") or not isinstance(node.ctx, ast.Load):
         raise _NotAllowedError(f".{name} is not allowed", node)
     if not root and name not in _ATTRIBUTES:
-        raise _NotAllowedError(f".{name} is not known here: of an array, a launcher asks for its "
-                               "shape, strides and type", node)  # fmt: skip
+        raise _NotAllowedError(f".{name} is not allowed: a launcher may use only the shape, "
+                               "strides and type of an array", node)  # fmt: skip
     if root in _OF and name not in _OF[root]:
         hint = (
             "the author of the kernel must choose one configuration"
@@ -232,7 +232,7 @@ def _require_attribute(node: ast.Attribute, name: str) -> None:
     if root.endswith(".math") and name not in _OF_MATH:
         raise _NotAllowedError(f"{root}.{name} is not allowed: it is not known here", node)
     if root in ("tl", "triton.language") and name in _MODULES_OF_TRITON:
-        raise _NotAllowedError(f"tl.{name} is not allowed: use what `tl` itself has", node)
+        raise _NotAllowedError(f"tl.{name} is not allowed: use only functions of `tl` itself", node)
 
 
 def _require_decorator(node: ast.expr) -> None:
