@@ -189,11 +189,30 @@ def test_code_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         names("je .L1", ".L1:", "ret")
 
 
-def test_places_that_hold_another_number_are_no_results() -> None:
-    recorder = Recorder("name", 9)
-    places = [(9, 9), (0, 9), (1, 1)]
-    records = b"".join(struct.pack("<8xII", *place) for place in places)
-    assert recorder.results(records) == [(True, True), (False, True), (False, False)]
+def records(recorder: Recorder, *written: tuple[int, int]) -> bytes:
+    """The records of a recorder with these numbers at these places."""
+    found = bytearray(recorder.size)
+    for at, number in written:
+        struct.pack_into("<Q", found, at, number)
+    return bytes(found)
+
+
+def test_what_a_kernel_writes_to_the_records_is_noticed() -> None:
+    recorder = Recorder.of(2)
+    (no, yes, first), (_, other, _) = recorder.places
+    mark = recorder.number
+    right = records(recorder, (no, mark), (yes, mark), (first, 5), (other, mark))
+    assert recorder.results(right) == [(True, True), (False, True)]
+    assert recorder.results(records(recorder, (no, mark + 1))) is None
+    used = {at for places in recorder.places for at in places}
+    unused = next(at for at in range(0, recorder.size, 8) if at not in used)
+    assert recorder.results(records(recorder, (unused, mark))) is None
+
+
+def test_records_have_other_places_each_time() -> None:
+    first, second = Recorder.of(8), Recorder.of(8)
+    assert first.places != second.places
+    assert first.distance != second.distance
 
 
 @pytest.mark.parametrize(

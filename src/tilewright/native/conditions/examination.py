@@ -6,7 +6,6 @@ results. Only kernels with such conditions are then called, on the inputs of the
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -48,7 +47,6 @@ def can_examine(evaluation: NativeEvaluation) -> bool:
 
 def examined(evaluation: NativeEvaluation, source: str) -> Examined:
     """The conditions of a kernel that depend on input values and always had the same result."""
-    recorder = Recorder(f"tilewright_{secrets.token_hex(8)}", secrets.randbits(31) | 1)
     with on_building_cores(evaluation.toolchain.threads):
         limit_s = evaluation.settings.compile_timeout_s
         text = assembly_of(evaluation.toolchain, source, limit_s)
@@ -67,6 +65,7 @@ def examined(evaluation: NativeEvaluation, source: str) -> Examined:
         if len(sites) > MOST_SITES:
             many = f"{len(sites)} conditions depend on input values, more than {MOST_SITES}."
             return Examined(failed=unexamined(many))
+        recorder = Recorder.of(len(sites))
         recording = recorder.recording(listing, sites, len(evaluation.workload.arguments))
         binary = assembled(evaluation.toolchain, recording, limit_s)
     if isinstance(binary, Failed):
@@ -84,7 +83,7 @@ def _called(
     """
     once = evaluation.cases.compared(evaluation.settings.checks)
     more = evaluation.cases.compared(MORE_TURNS * len(once))[len(once) :]
-    records = Argument(_RECORDS, (recorder.bytes_for(len(sites)),), "uint8", "output")
+    records = Argument(_RECORDS, (recorder.size,), "uint8", "output")
     room = np.zeros(records.shape, np.uint8)
     untested: Sequence[Site] = sites
     calls = 0
@@ -99,7 +98,11 @@ def _called(
             if failed is not None:
                 return Examined(failed=failed, calls=calls)
             calls += 1
-            results = recorder.results(process.arrays.outputs_now()[_RECORDS])
+            written = process.arrays.outputs_now()[_RECORDS]
+            room = np.frombuffer(written, np.uint8)
+            results = recorder.results(written)
+            if results is None:
+                return Examined(failed=unexamined("it writes to memory that is not its own."))
             untested = [s for s, (no, yes) in zip(sites, results, strict=False) if no != yes]
             # What no call has reached yet may be reached in a later one.
             is_done = calls >= len(once) or all(no and yes for no, yes in results)

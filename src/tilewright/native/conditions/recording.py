@@ -6,11 +6,18 @@ one for each result of the condition. Of a value, the code keeps the first one. 
 number to one place if there was a value, and to the other place if a later value differs. The code
 changes no flags, and restores the registers that it uses from the stack, below which the listing's
 code keeps nothing (`-mno-red-zone`).
+
+The records are an array that the harness maps at a random address. The kernel's memory contains
+only this address minus a random number, which is part of the recording code. A record's place in
+the array is random as well, and all other places must stay 0. A kernel that moves the address
+thus faults or is noticed. Only a kernel that reads its own code, or addresses on the harness's
+stack, can find the records.
 """
 
 from __future__ import annotations
 
 import re
+import secrets
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,10 +25,13 @@ from dataclasses import dataclass
 from tilewright.native.conditions.dependence import Site
 from tilewright.native.conditions.listing import Listing
 
-_PLACE = struct.Struct("<8xII")
-"""Of each condition: whether it was false, and whether it was true. Of each value: the first one,
-whether there was one, and whether it was followed by another one.
+_PLACE = struct.Struct("<Q")
+_PER_SITE = 3
+"""Places of a condition: whether it was false, and whether it was true. Places of a value: whether
+there was one, whether it was followed by another one, and the first one.
 """
+_LEAST_PLACES, _TIMES = 1024, 32
+"""Least number of places, and the number of places for each one in use."""
 
 
 _KERNEL = re.compile(r"(?<![\w.$])kernel(?![\w.$])")
@@ -32,21 +42,30 @@ _PASSED = ("di", "si", "dx", "cx", "8", "9")
 
 @dataclass(frozen=True, slots=True)
 class Recorder:
-    """The name of the recorder's variable, and the number that it writes.
-
-    Both are random, so that a kernel can neither write to the variable nor declare it.
+    """The name of the recorder's variable, the number that it writes, the number that is subtracted
+    from the records' address, and the place of each record, in bytes. All are random.
     """
 
     name: str
     number: int
+    distance: int
+    places: Sequence[tuple[int, ...]]
+    size: int
 
-    def bytes_for(self, sites: int) -> int:
-        """Size of the records of a number of conditions."""
-        return _PLACE.size * sites
+    @classmethod
+    def of(cls, sites: int) -> Recorder:
+        """A recorder of so many conditions and values."""
+        count = max(_LEAST_PLACES, _TIMES * _PER_SITE * sites)
+        drawn = secrets.SystemRandom().sample(range(count), _PER_SITE * sites)
+        at = [_PLACE.size * place for place in drawn]
+        places = [tuple(at[n : n + _PER_SITE]) for n in range(0, len(at), _PER_SITE)]
+        number, distance = secrets.randbits(31) | 1, 8 * secrets.randbits(27)
+        name = f"tilewright_{secrets.token_hex(8)}"
+        return cls(name, number, distance, places, _PLACE.size * count)
 
     def recording(self, listing: Listing, sites: Sequence[Site], arguments: int) -> str:
         """The listing with recording code. Its kernel has another parameter after its `arguments`,
-        to which the records are copied.
+        the array of the records.
         """
         before = {site.instruction.at: index for index, site in enumerate(sites)}
         text: list[str] = []
@@ -60,56 +79,63 @@ class Recorder:
                 )
             is_text = line.lstrip().startswith(_TEXTS)
             text.append(line if is_text else _KERNEL.sub(f"{self.name}_kernel", line))
-        size = self.bytes_for(len(sites))
-        variable = ("\t.bss", "\t.balign 8", f"{self.name}:", f"\t.zero {size}")
-        return "\n".join([*text, *self._caller(arguments, size), *variable]) + "\n"
+        variable = ("\t.bss", "\t.balign 8", f"{self.name}:", "\t.zero 8")
+        return "\n".join([*text, *self._caller(arguments), *variable]) + "\n"
 
     def _code(self, index: int, condition: str) -> list[str]:
+        no, yes, _ = self.places[index]
         return [
-            "\tpushq\t%rax",
-            "\tpushq\t%rcx",
-            f"\tset{condition}\t%al",
-            "\tmovzbl\t%al, %eax",
-            f"\tleaq\t{self.name}+{_PLACE.size * index + 8}(%rip), %rcx",
-            f"\tmovl\t${self.number}, (%rcx,%rax,4)",
-            "\tpopq\t%rcx",
-            "\tpopq\t%rax",
+            *("\tpushq\t%rax", "\tpushq\t%rcx"),
+            *(f"\tmovl\t${no}, %eax", f"\tmovl\t${yes}, %ecx", f"\tcmov{condition}\t%ecx, %eax"),
+            f"\tmovq\t{self.name}(%rip), %rcx",
+            f"\tmovl\t${self.number}, {self.distance}(%rcx,%rax)",
+            *("\tpopq\t%rcx", "\tpopq\t%rax"),
         ]
 
     def _value_code(self, index: int, operand: str, size: int) -> list[str]:
-        place = _PLACE.size * index
+        seen, differs, first = (f"{self.distance + at}(%rcx)" for at in self.places[index])
         load = f"\tmovl\t{operand}, %eax" if size == 4 else f"\tmovq\t{operand}, %rax"
         return [
-            *("\tpushq\t%rax", "\tpushfq", load),
-            f"\tcmpl\t$0, {self.name}+{place + 8}(%rip)",
+            *("\tpushq\t%rax", "\tpushfq", load, "\tpushq\t%rcx"),
+            f"\tmovq\t{self.name}(%rip), %rcx",
+            f"\tcmpl\t$0, {seen}",
             "\tjne\t1f",
-            f"\tmovq\t%rax, {self.name}+{place}(%rip)",
-            f"\tmovl\t${self.number}, {self.name}+{place + 8}(%rip)",
-            f"1:\tcmpq\t%rax, {self.name}+{place}(%rip)",
+            f"\tmovq\t%rax, {first}",
+            f"\tmovl\t${self.number}, {seen}",
+            f"1:\tcmpq\t%rax, {first}",
             "\tje\t2f",
-            f"\tmovl\t${self.number}, {self.name}+{place + 12}(%rip)",
-            *("2:\tpopfq", "\tpopq\t%rax"),
+            f"\tmovl\t${self.number}, {differs}",
+            *("2:\tpopq\t%rcx", "\tpopfq", "\tpopq\t%rax"),
         ]
 
-    def _caller(self, arguments: int, size: int) -> list[str]:
-        """The function `kernel`, which calls the kernel's own and then copies the records."""
+    def _caller(self, arguments: int) -> list[str]:
+        """The function `kernel`, which stores the records' address and calls the kernel's own."""
         on_stack = max(0, arguments - len(_PASSED))
         last = arguments - len(_PASSED)
         given = f"%r{_PASSED[arguments]}" if last < 0 else f"{16 + 8 * last}(%rbp)"
         return [
             *("\t.text", "\t.globl kernel", "\t.type kernel, @function", "kernel:"),
-            *("\tpushq\t%rbp", "\tmovq\t%rsp, %rbp", "\tpushq\t%rbx"),
-            f"\tmovq\t{given}, %rbx",
-            *("\tsubq\t$8, %rsp",) * (on_stack % 2 == 0),
+            *("\tpushq\t%rbp", "\tmovq\t%rsp, %rbp"),
+            *(f"\tmovq\t{given}, %rax", f"\tsubq\t${self.distance}, %rax"),
+            *(f"\tmovq\t%rax, {self.name}(%rip)", f"\tmovq\t$0, {given}"),
+            *("\tsubq\t$8, %rsp",) * (on_stack % 2 == 1),
             *(f"\tpushq\t{16 + 8 * n}(%rbp)" for n in reversed(range(on_stack))),
             f"\tcall\t{self.name}_kernel",
-            *("\tmovq\t%rbx, %rdi", f"\tleaq\t{self.name}(%rip), %rsi"),
-            *(f"\tmovl\t${size}, %ecx", "\trep movsb"),
-            *("\tmovq\t-8(%rbp), %rbx", "\tleave", "\tret", "\t.size kernel, .-kernel"),
+            *("\tleave", "\tret", "\t.size kernel, .-kernel"),
         ]
 
-    def results(self, records: bytes) -> list[tuple[bool, bool]]:
+    def results(self, records: bytes) -> list[tuple[bool, bool]] | None:
         """For each condition, whether it was false at least once, and whether it was true; for each
-        value, whether there was one, and whether there was another one.
+        value, whether there was one, and whether there was another one. None if the kernel has
+        written to the records.
         """
-        return [(no == self.number, yes == self.number) for no, yes in _PLACE.iter_unpack(records)]
+        rest = bytearray(records)
+        found = []
+        for places in self.places:
+            no, yes, _ = (_PLACE.unpack_from(records, at)[0] for at in places)
+            if not {no, yes} <= {0, self.number}:
+                return None
+            found.append((no != 0, yes != 0))
+            for at in places:
+                _PLACE.pack_into(rest, at, 0)
+        return None if any(rest) else found
