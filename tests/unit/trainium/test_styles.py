@@ -478,3 +478,56 @@ def kernel(x):
 """
     with pytest.raises(KernelError, match=f"'{method}' of the class Tiles is not supported"):
         ran(source, {"y": (4, 8)}, x=numbers(4, 8))
+
+
+DEFAULTS = """
+from collections import defaultdict
+import neuronxcc.nki as nki
+import neuronxcc.nki.language as nl
+
+@nki.jit
+def kernel(x):
+    out = nl.ndarray((128, 64), dtype=x.dtype, buffer=nl.shared_hbm)
+    tiles, uses = defaultdict(list), defaultdict(int)
+    sums = defaultdict(lambda: nl.zeros((128, 64), dtype=nl.float32, buffer=nl.sbuf))
+    nested = defaultdict(lambda: defaultdict(dict))
+    for r in nl.static_range(4):
+        tiles[r % 2].append(nl.load(x[r * 128 + nl.arange(128)[:, None], nl.arange(64)[None, :]]))
+        uses[r % 2] += r
+        nested[r % 2]["at"][r] = r
+    for half, found in tiles.items():
+        for tile in found:
+            sums[half] += tile
+    assert uses.get(7) is None and 7 not in uses and len(uses) == 2 and isinstance(uses, dict)
+    assert nested[1]["at"][3] == 3
+    nl.store(out, sums[0] * uses[0] + sums[1] * uses[1] {more})
+    return out
+"""
+
+
+def test_dicts_with_default_values() -> None:
+    x = numbers(512, 64)
+    (found,) = ran(DEFAULTS.format(more=""), {"out": (128, 64)}, x=x)
+    a, b, c, d = x.reshape(4, 128, 64)
+    np.testing.assert_allclose(found, (a + c) * 2 + (b + d) * 4, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ("defaultdict()[3]", "a dict has no key 3"),
+        ("defaultdict(3)[1]", "a int is not a function"),
+        ("defaultdict(int)[[1]]", "a dict has no key"),
+        ("defaultdict(int)[([1], 2)]", "a list cannot be a key of a dict"),
+    ],
+)
+def test_dicts_with_default_values_are_as_strict_as_others(wrong: str, words: str) -> None:
+    with pytest.raises(KernelError, match=words):
+        ran(DEFAULTS.format(more=f"* {wrong}"), {"out": (128, 64)}, x=numbers(512, 64))
+
+
+def test_default_values_count_as_items() -> None:
+    wide = "for n in range(40):\n        tiles[n].extend([n] * 30000)\n    nl.store"
+    source = DEFAULTS.format(more="").replace("nl.store", wide, 1)
+    with pytest.raises(KernelError, match=r"more than [0-9,]+ items"):
+        ran(source + "\n", {"out": (128, 64)}, x=numbers(512, 64))

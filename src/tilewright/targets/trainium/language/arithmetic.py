@@ -12,6 +12,7 @@ from tilewright.targets.trainium.errors import KernelError, not_supported, shown
 from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.language.host_arrays import negated, operated
 from tilewright.targets.trainium.language.tile_indices import tile_index
+from tilewright.targets.trainium.language.values import DefaultDict
 from tilewright.targets.trainium.operations import elementwise
 from tilewright.targets.trainium.operations.binary import binary as of_tiles
 from tilewright.targets.trainium.operations.functions import Operator, activation, alu, name_of
@@ -197,7 +198,7 @@ def bounded(value: Any) -> Any:
     waiting, count = [value], 0
     while waiting:
         found = waiting.pop()
-        items = found.values() if type(found) is dict else found
+        items = found.values() if isinstance(found, dict) else found
         count += 1 + len(found)
         if count > MOST_ITEMS:
             raise KernelError(
@@ -209,7 +210,7 @@ def bounded(value: Any) -> Any:
     return value
 
 
-_HOLDERS = (list, tuple, dict)
+_HOLDERS = (list, tuple, dict, DefaultDict)
 
 
 def unary(run: Execution, symbol: str, value: Any) -> Any:

@@ -13,7 +13,7 @@ from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.language.arithmetic import MOST_ITEMS, bounded
 from tilewright.targets.trainium.language.host_arrays import attribute_of_array
 from tilewright.targets.trainium.language.tile_indices import tile_index
-from tilewright.targets.trainium.language.values import Builtin, Decorator, Namespace
+from tilewright.targets.trainium.language.values import Builtin, Decorator, DefaultDict, Namespace
 from tilewright.targets.trainium.operations.copies import broadcast_to, tensor_copy
 from tilewright.targets.trainium.operations.creation import MemoryName
 from tilewright.targets.trainium.operations.special import pattern_pairs
@@ -269,6 +269,12 @@ def _get(mapping: dict[Any, Any], key: Any, default: Any = None) -> Any:
     return mapping.get(bounded(key), default)
 
 
+_DICT_METHODS: dict[str, Callable[..., Any]] = {
+    "get": _get,
+    "items": lambda m: list(m.items()),
+    "keys": lambda m: list(m),
+    "values": lambda m: list(m.values()),
+}
 _METHODS: dict[type, dict[str, Callable[..., Any]]] = {
     list: {
         "append": _append, "extend": _extend, "pop": _pop, "insert": _insert,
@@ -276,10 +282,8 @@ _METHODS: dict[type, dict[str, Callable[..., Any]]] = {
         "copy": lambda items: list(items), "reverse": lambda items: items.reverse(),
     },
     tuple: {"index": _index},
-    dict: {
-        "get": _get, "items": lambda m: list(m.items()), "keys": lambda m: list(m),
-        "values": lambda m: list(m.values()),
-    },
+    dict: _DICT_METHODS,
+    DefaultDict: _DICT_METHODS,
     str: {
         "join": _join, "lower": lambda s: s.lower(), "upper": lambda s: s.upper(),
         "startswith": lambda s, p: s.startswith(p), "endswith": lambda s, p: s.endswith(p),

@@ -27,6 +27,7 @@ from tilewright.targets.trainium.language.classes import (
 from tilewright.targets.trainium.language.frames import Function
 from tilewright.targets.trainium.language.grid import launch
 from tilewright.targets.trainium.language.values import (
+    DefaultDict,
     LoopRange,
 )
 from tilewright.targets.trainium.tiles.dtypes import DType
@@ -59,12 +60,12 @@ def iterable(value: Any) -> Any:
     raise KernelError("unsupported_operand", f"a value of type {type(value).__name__} has no items")
 
 
-def hashable(key: Any, line: int) -> Any:
+def hashable(key: Any, line: int | None) -> Any:
     """A key of a dict: plain values only."""
     return _plain_key(bounded(key), line)
 
 
-def _plain_key(key: Any, line: int) -> Any:
+def _plain_key(key: Any, line: int | None) -> Any:
     if isinstance(key, (int, float, str, bool, type(None))):
         return key
     if isinstance(key, tuple) and all(_plain_key(item, line) is item for item in key):
@@ -105,7 +106,11 @@ def item_of(owner: Any, key: Any) -> Any:
         except (IndexError, TypeError, ValueError) as error:
             raise KernelError("index", f"{error} (of {len(owner)})") from None
     if isinstance(owner, dict):
-        if not isinstance(key, (int, float, str, bool, tuple)) or bounded(key) not in owner:
+        plain = isinstance(key, (int, float, str, bool, tuple))
+        if plain and isinstance(owner, DefaultDict) and hashable(key, None) not in owner:
+            owner[key] = owner.make()
+            bounded(owner)
+        if not plain or bounded(key) not in owner:
             raise KernelError("index", f"a dict has no key {text_of(key):.40}")
         return owner[key]
     raise KernelError(

@@ -12,7 +12,7 @@ from tilewright.targets.trainium.language import arithmetic
 from tilewright.targets.trainium.language.calling import call
 from tilewright.targets.trainium.language.classes import REQUIRED, Class, FieldDefault, Record
 from tilewright.targets.trainium.language.contents import items_of_any
-from tilewright.targets.trainium.language.values import Builtin, Decorator, Namespace
+from tilewright.targets.trainium.language.values import Builtin, Decorator, DefaultDict, Namespace
 
 
 class Partial(Builtin):
@@ -71,6 +71,10 @@ def _replace(run: Execution, record: Any, **changes: Any) -> Record:
 def _named_tuple(run: Execution, name: Any, fields: Any) -> Class:
     names = fields.replace(",", " ").split() if isinstance(fields, str) else items_of_any(fields)
     return Class(str(name), "tuple", dict.fromkeys(map(str, names), REQUIRED), {})
+
+
+def _default_dict(run: Execution, factory: Any = None) -> dict[Any, Any]:
+    return {} if factory is None else DefaultDict(lambda: call(run, factory, [], {}))
 
 
 def _simple_namespace(run: Execution, **values: Any) -> Record:
@@ -136,7 +140,10 @@ def standard_modules() -> dict[str, Namespace]:
         },
         "enum": {**enum, "auto": Decorator("enum.auto")},
         "types": {"SimpleNamespace": Builtin("types.SimpleNamespace", _simple_namespace)},
-        "collections": {"namedtuple": Builtin("collections.namedtuple", _named_tuple)},
+        "collections": {
+            "namedtuple": Builtin("collections.namedtuple", _named_tuple),
+            "defaultdict": Builtin("collections.defaultdict", _default_dict),
+        },
         "operator": {
             "add": _operator("+"), "sub": _operator("-"), "mul": _operator("*"),
             "floordiv": _operator("//"),

@@ -161,3 +161,11 @@ def _mask(function: str, mask: object) -> Mask | None:
             f"{type(mask).__name__}",
         )
     return None if mask.always else mask
+
+
+class DefaultDict(dict[Any, Any]):
+    """A `collections.defaultdict`: `make` returns the value of a key that is not in it."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        super().__init__()
+        self.make = make
