@@ -167,6 +167,7 @@ def test_a_reference_cannot_end_the_tool_silently(
     assert all(map(os.path.samestat, before, after))
 
 
+@pytest.mark.slow  # its reference forks, which --quick prevents
 def test_processes_that_a_reference_forks_may_exit(folder: Path) -> None:
     (folder / "reference.py").write_text(
         "import os\n"
