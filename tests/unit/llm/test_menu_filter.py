@@ -96,6 +96,20 @@ def of_nki(source: str, breakdown: dict[str, float] | None = None) -> set[str]:
     return {o.id for o in applicable(brief, Trial(0, 0, Candidate(source), outcome), menu)}
 
 
+def test_work_of_the_core_is_moved_only_where_the_core_waits_for_data() -> None:
+    brief = load_target("gemmini").brief()
+    start = load_target("gemmini").open("gemm-64x64x64", {}).start
+
+    def kept(cpu_data: float) -> set[str]:
+        breakdown = {"cpu": 60.0, "cpu_data": cpu_data}
+        outcome = Measured(100.0, "cycles", "simulated", 0.5, Verdict(()), breakdown)
+        trial = Trial(0, 0, Candidate(start), outcome)
+        return {option.id for option in applicable(brief, trial, brief.menu)}
+
+    assert "core-work-on-array" in kept(8.0)
+    assert "core-work-on-array" not in kept(1.0)
+
+
 IDLE = {"all-partitions", "iterations-on-partitions"}
 
 
