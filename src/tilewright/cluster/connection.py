@@ -148,9 +148,11 @@ class Connection:
             found.append(self._arrived.get(timeout=timeout_s))
             while True:
                 found.append(self._arrived.get_nowait())
-        wanted = [item for item in found if item.key in self._futures]
-        for item in wanted:
-            del self._futures[item.key]  # the scheduler may forget the worker
+        wanted = []
+        for item in found:
+            if item.key in self._futures:
+                del self._futures[item.key]  # the scheduler may forget the worker
+                wanted.append(item)
         return wanted
 
     def holders(self, keys: Iterable[str]) -> dict[str, str]:
@@ -186,9 +188,8 @@ class Connection:
 
     async def _look(self) -> None:
         while True:
-            # An error about one worker must not prevent the others from being found.
-            with suppress(OSError, AttributeError, KeyError, TypeError, ValueError):
-                info = await self._client.scheduler.identity(n_workers=-1)
+            with suppress(Exception):  # whatever happens, the next attempt may succeed
+                info = await asyncio.wait_for(self._client.scheduler.identity(n_workers=-1), AWAY_S)
                 self._workers = tuple(map(_worker, info["workers"].values()))
             await asyncio.sleep(max(LOOK_EVERY_S, len(self._workers) / LOOKED_AT))
 
@@ -199,8 +200,12 @@ class Connection:
         from distributed import as_completed
 
         completed = as_completed(futures, loop=self._client.loop)
-        async for first in completed:
-            await self._fetch([first, *completed.next_batch(block=False)])
+        try:
+            async for first in completed:
+                await self._fetch([first, *completed.next_batch(block=False)])
+        except Exception:  # an error of dask; `receive` ignores what was reported before
+            for future in futures:
+                self._arrived.put(Lost(str(future.key), died=False))
 
     async def _fetch(self, ready: Sequence[Future[bytes]]) -> None:
         futures = {str(future.key): future for future in ready}

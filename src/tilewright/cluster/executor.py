@@ -176,6 +176,8 @@ class DaskExecutor:
                     self._decide(job, batch)  # the worker that would get the request has ended
                     continue
                 parts.setdefault(self._hosts.among(self._avoided(job)), []).append(job)
+            # dask would send a message that no worker may get to any worker
+            self._waiting.extendleft(reversed(parts.pop((), [])))
             for among, jobs in parts.items():
                 by_hosts.setdefault(among, []).extend(apart(jobs))
         for among, messages in by_hosts.items():
@@ -267,10 +269,11 @@ class DaskExecutor:
         if job.losses <= MOST_LOSSES:
             self._waiting.appendleft(job)
             return
-        if job.heard and job.lost_on:  # another host could evaluate it
-            for host in job.lost_on:
+        ended = sorted(set(job.lost_on).difference(job.heard_on))
+        if job.heard and ended:  # another host could evaluate it
+            for host in ended:
                 self._hosts.leave_out(host, "ends when it evaluates")
-            job.losses = 0
+            job.losses, job.lost_on = 0, ()
             self._waiting.appendleft(job)
             return
         log = (
@@ -281,6 +284,7 @@ class DaskExecutor:
 
     def _on_answer(self, jobs: Sequence[Job], answered: Answered, batch: Batch) -> None:
         host = self._hosts.of_worker(answered.worker)
+        self._silence.note_heard(host)
         try:
             answer = read_answer(
                 answered.message, self._description, [job.pending.request for job in jobs]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
+from urllib.parse import urlsplit
 
 from tilewright.cluster.connection import Connection, WorkerInfo
 
@@ -90,6 +91,15 @@ class Hosts:
             return None
         return tuple(sorted({w.host for w in self.fitting()} - set(heard_on)))
 
+    def besides(self, worker: str, heard_on: Collection[str]) -> tuple[str, ...]:
+        """The addresses of the other suitable workers that are not on the given hosts. None if all
+        measurements are made on one host, where only one can run at a time.
+        """
+        if self.stays:
+            return ()
+        suitable = [w for w in self.fitting() if w.host not in heard_on]
+        return tuple(w.address for w in suitable if w.address != worker)
+
     def asked(
         self, among: tuple[str, ...] | None
     ) -> tuple[Mapping[str, float], tuple[str, ...] | None]:
@@ -134,7 +144,7 @@ class Hosts:
         so it cannot pass for another host.
         """
         self._look()
-        return self._host_of.get(address) or _host_in(address)
+        return self._host_of.get(address) or urlsplit(address).hostname or ""
 
     def leave_out(self, host: str, why: str) -> None:
         """Exclude a host from the run."""
@@ -182,8 +192,3 @@ class Hosts:
     def _offering(self) -> list[WorkerInfo]:
         self._look()
         return self._offer
-
-
-def _host_in(address: str) -> str:
-    """The host of an address such as "tls://10.0.0.2:4321", in the form that the scheduler uses."""
-    return address.partition("://")[2].rpartition(":")[0].strip("[]")

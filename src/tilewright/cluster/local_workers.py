@@ -41,7 +41,7 @@ scheduler notices this without a report.
 """
 LOOK_EVERY_S = 0.2
 """Seconds between two tests of whether workers have ended."""
-AWAY = 3
+EXIT_NO_SCHEDULER = 3
 """Exit status of a worker that cannot reach its scheduler."""
 SCHEDULER_S = 60.0
 """Seconds for which a worker tries to reach its scheduler before the worker is restarted."""
@@ -101,7 +101,7 @@ class Workers:
                 place.heard, place.has_begun = monotonic(), True
         except EOFError:
             child.kill()
-            is_away = child.exit_text.endswith(f"status {AWAY}")
+            is_away = child.exit_text.endswith(f"status {EXIT_NO_SCHEDULER}")
             end = "cannot reach the scheduler" if is_away else child.exit_text
         else:
             if monotonic() - place.heard <= (self._hang_s if place.has_begun else START_S):
@@ -201,8 +201,12 @@ def main(arguments: list[str]) -> None:
     else:
         try:
             asyncio.run(_work(channel, rest[0], json.loads(rest[1])))
-        except (OSError, TimeoutError):  # the scheduler is away; `serve` says so
-            sys.exit(AWAY)
+        except OSError:
+            try:
+                read_identity(rest[0], rest[0], workers=0)
+            except ClusterError:  # `serve` says so
+                sys.exit(EXIT_NO_SCHEDULER)
+            raise  # something else is wrong here, such as a full disk
 
 
 def _keep(address: str, count: int, offers: Mapping[str, Mapping[str, str]]) -> None:

@@ -31,8 +31,8 @@ def require_distributed() -> None:
         raise ToolchainMissingError(
             f"evaluating on a cluster needs dask.distributed, which is not installed: {INSTALL}."
         ) from error
-    # It prints tracebacks if a connection is interrupted, which tilewright reports in a sentence.
-    # Its setting for logging has no effect here, because it is read when it is imported.
+    # dask prints tracebacks if a connection is interrupted, which tilewright reports in a sentence.
+    # dask reads `distributed.logging` when it is imported, so the level is set here.
     for name in ("distributed", "distributed.client"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     dask.config.set(

@@ -1,7 +1,8 @@
-"""Finds messages that a host does not answer although the scheduler hears from it.
+"""Finds messages that a worker does not answer although the scheduler hears from it.
 
 A worker may hang, for instance because its disk does not answer, while another thread of it still
-reports to the scheduler. Other hosts then answer its messages, and in the end it is excluded.
+reports to the scheduler. Other hosts, or other workers of its host, then answer its messages. A
+host that answers none is excluded.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from tilewright.cluster.pending_messages import UnderWay
 ASK_EVERY_S = 5.0
 """Minimum number of seconds between two questions to the scheduler about overdue messages."""
 MOST_UNANSWERED = 3
-"""Number of messages that a host may leave unanswered before it is excluded."""
+"""Number of messages that a host may leave unanswered, without any answer in between, before it is
+excluded.
+"""
 
 
 class Silence:
@@ -27,14 +30,14 @@ class Silence:
         self._connection = connection
         self._hosts = hosts
         self._asked_s = -ASK_EVERY_S
-        self._holder = dict[str, str]()  # the hosts that have not answered these messages
+        self._silent_host = dict[str, str]()  # by message, the host that has not answered it
         self._unanswered = Counter[str]()
 
     def overdue(
         self, sent: UnderWay, now_s: float, after_s: float
     ) -> list[tuple[str, Sequence[Job], tuple[str, ...] | None]]:
-        """The messages that other hosts should answer too, because the host that has them has not
-        done so for `after_s` seconds, with the hosts that may do it.
+        """The messages that others should answer too, because the worker that has them has not done
+        so for `after_s` seconds, with the hosts or workers that may do it.
 
         `now_s` is the time on the clock of `Job.sent_s`.
         """
@@ -51,17 +54,24 @@ class Silence:
         holders = self._connection.holders([key for key, _ in late])
         found = []
         for key, jobs in late:
-            host = self._hosts.of_worker(holders.get(key, ""))
+            worker = holders.get(key, "")
+            host = self._hosts.of_worker(worker)
             without = {*jobs[0].heard_on, host}
             if host and self._hosts.has_others(without):
-                self._holder[key] = host
+                self._silent_host[key] = host
                 found.append((key, jobs, self._hosts.among(without)))
+            elif host and (others := self._hosts.besides(worker, jobs[0].heard_on)):
+                found.append((key, jobs, others))
         return found
+
+    def note_heard(self, host: str) -> None:
+        """Record that a host has answered a message, so it does not hang."""
+        self._unanswered.pop(host, None)
 
     def note_answer(self, key: str, other: str) -> None:
         """Record that of two copies of a message, `key` was answered and `other` was not."""
-        self._holder.pop(key, None)
-        host = self._holder.pop(other, "")
+        self._silent_host.pop(key, None)
+        host = self._silent_host.pop(other, "")
         if not host:
             return
         self._unanswered[host] += 1
@@ -70,4 +80,4 @@ class Silence:
 
     def clear(self) -> None:
         """Forget the messages, but not the hosts that did not answer."""
-        self._holder.clear()
+        self._silent_host.clear()

@@ -144,13 +144,14 @@ def _kept_streams() -> Iterator[None]:
                 is_kept = os.path.samestat(os.fstat(number), status)
             except OSError:
                 is_kept = False
-            if not is_kept:
-                changed.append(number)
-                os.dup2(copy, number)
-            os.close(copy)
-        if changed:
-            names = " and ".join(_STREAMS[number] for number in changed)
-            raise _ForbiddenError(f"closed or replaced {names}")
+            with suppress(OSError):  # the code has closed the copy too
+                if not is_kept:
+                    changed.append(number)
+                    os.dup2(copy, number)
+                os.close(copy)
+    if changed:  # an exception of the code is reported instead
+        names = " and ".join(_STREAMS[number] for number in changed)
+        raise _ForbiddenError(f"closed or replaced {names}")
 
 
 class _TooLongError(BaseException):

@@ -32,8 +32,8 @@ def main(channel: Channel) -> None:
     try:
         # In the session of this process, so that both end if the parent kills this session.
         process = subprocess.Popen(command)
-    except OSError as error:
-        channel.send_json({"not_started": error.strerror})
+    except (OSError, ValueError) as error:  # ValueError: the command contains a NUL character
+        channel.send_json({"not_started": getattr(error, "strerror", None) or str(error)})
         return
     while process.poll() is None and not is_readable(channel.fileno(), time.monotonic() + _LOOK_S):
         pass

@@ -50,7 +50,7 @@ def test_a_killed_search_goes_on_and_gets_faster(tmp_path: Path) -> None:
         cwd=tmp_path,
     )  # fmt: skip
     assert evaluated.returncode == 0, evaluated.stdout
-    assert re.search(r"scratchpad written +[\d,]+ KB", evaluated.stdout)
+    assert re.search(r"scratchpad written +[\d,.]+ KB", evaluated.stdout)
     numbers = json.loads((tmp_path / "e.json").read_text())
     assert numbers["latency"] == result["best_latency"]
     assert numbers["utilization"] == result["best_utilization"]

@@ -432,6 +432,65 @@ def test_a_host_that_never_answers_is_left_out(monkeypatch: pytest.MonkeyPatch) 
     assert len(alone.asked) == 2 * len(EXPECTED)  # nothing is sent twice without reason
 
 
+def test_another_worker_of_the_host_answers_for_one_that_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With all workers on one host, the run waited for a worker that hangs without end."""
+    monkeypatch.setattr(message_sizes, "OVERDUE_S", 0.01)
+    monkeypatch.setattr(message_sizes, "OVERDUE", 0.0)
+    monkeypatch.setattr(silence, "ASK_EVERY_S", 0.0)
+
+    class OneHost(Silent):
+        @property
+        def workers(self) -> tuple[WorkerInfo, ...]:
+            return tuple(replace(worker, host="here") for worker in super().workers)
+
+        def send(
+            self,
+            messages: Sequence[bytes],
+            needs: Mapping[str, float],
+            among: Iterable[str] | None = None,
+        ) -> list[str]:
+            names = None if among is None else [a[6:-2] for a in among if a.startswith("tcp://")]
+            return super().send(messages, needs, names or None)
+
+    for repeats in (False, True):
+        machines = OneHost({"a": right, "mute": right})
+        assert evaluated(machines, repeats=repeats) == EXPECTED
+        assert any(name == "mute" for name, _ in machines.asked)
+
+
+def test_a_host_that_answers_in_between_is_not_left_out() -> None:
+    """A busy host may keep a message waiting for a long time."""
+    machines = Machines({"a": right, "b": right})
+    hosts = Hosts(machines, ["cpu"], "here:1", repeats=True)  # type: ignore[arg-type]
+    watched = silence.Silence(machines, hosts)  # type: ignore[arg-type]
+    for n in range(2 * silence.MOST_UNANSWERED):
+        watched._silent_host[f"k{n}"] = "a"
+        watched.note_answer(f"copy of k{n}", f"k{n}")
+        watched.note_heard("a")
+    assert hosts.has_others(["b"])
+    for n in range(silence.MOST_UNANSWERED):
+        watched._silent_host[f"k{n}"] = "a"
+        watched.note_answer(f"copy of k{n}", f"k{n}")
+    assert not hosts.has_others(["b"])
+
+
+def test_a_host_that_has_answered_is_not_left_out_for_a_worker_that_ended() -> None:
+    """Only hosts that never answered a request are excluded because their workers ended with it."""
+    times = {"a": 0, "b": 0}
+
+    def first_ends(request: EvaluationRequest, described: bool) -> Outcome | Lost:
+        times["a"] += 1
+        return Lost("", died=True) if times["a"] == 1 else right(request, described)
+
+    def always_ends(request: EvaluationRequest, described: bool) -> Lost:
+        return Lost("", died=True)
+
+    machines = Machines({"a": first_ends, "b": always_ends})
+    assert evaluated(machines, [1, 2, 3]) == [measured(float(n)) for n in (1, 2, 3)]
+
+
 def test_of_many_workers_the_scheduler_chooses_among_a_few() -> None:
     machines = Held(10, workers=7)
     machines._held = [Lost("", died=False)]  # nothing is held back

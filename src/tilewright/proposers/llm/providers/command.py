@@ -68,14 +68,20 @@ class CommandProvider:
         with tempfile.TemporaryFile() as prompt:
             prompt.write(prompt_text(request).encode(errors="replace"))
             prompt.seek(0)
-            supervisor = Child(
-                "tilewright.sandbox.supervised_program",
-                environment=without_secrets(os.environ),
-                given=prompt,
-                output=output,
-                errors=complaints,
-                max_bytes=_MAX_MESSAGE,
-            )
+            try:
+                supervisor = Child(
+                    "tilewright.sandbox.supervised_program",
+                    environment=without_secrets(os.environ),
+                    given=prompt,
+                    output=output,
+                    errors=complaints,
+                    max_bytes=_MAX_MESSAGE,
+                )
+            except OSError as error:
+                raise ModelError(
+                    f"model {self._model.name} cannot be started ({error.strerror}). Close other "
+                    f"programs; {GO_ON}."
+                ) from error
         deadline = time.monotonic() + self._model.options.timeout_s
         try:
             supervisor.send_json(self._command)
