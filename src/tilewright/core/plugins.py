@@ -14,6 +14,7 @@ from tilewright.core.errors import ConfigurationError, UnknownNameError
 from tilewright.core.files import read_toml
 from tilewright.core.records import TargetBrief
 from tilewright.core.roles import Configurable, Proposer, SearchStrategy, Target
+from tilewright.core.text import listed
 
 
 def _entries(group: str) -> Sequence[EntryPoint]:
@@ -109,11 +110,10 @@ def load_proposers(names: Sequence[str], brief: TargetBrief) -> list[Proposer]:
     for proposer in proposers:
         languages = getattr(proposer, "languages", (brief.language.name,))
         if brief.language.name not in languages:
-            written = " and ".join(filter(None, (", ".join(languages[:-1]), languages[-1])))
             raise ConfigurationError(
-                f"proposer {proposer.name!r} writes {written} only, and kernels of {brief.name} "
-                f"are written in {brief.language.name}. Choose another proposer with --proposer, "
-                "for instance a language model."
+                f"proposer {proposer.name!r} writes {listed(languages)} only, and kernels of "
+                f"{brief.name} are written in {brief.language.name}. Choose another proposer with "
+                "--proposer, for instance a language model."
             )
     return proposers
 

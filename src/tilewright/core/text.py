@@ -5,6 +5,7 @@ safely.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 _ESCAPE_SEQUENCE = re.compile(
     r"\x1b(?:\[[0-?]*+[ -/]*+[@-~]"  # colours, cursor movements
@@ -29,6 +30,11 @@ def plain_text(text: str) -> str:
     """
     text = _LINE_END.sub("\n", _ESCAPE_SEQUENCE.sub("", text))
     return _NOT_TEXT.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def listed(parts: Sequence[str], last: str = "and") -> str:
+    """Parts of a sentence as "a, b and c", with this word before the last one."""
+    return f" {last} ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
 MOST_SHOWN = 100

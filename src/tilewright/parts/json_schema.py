@@ -10,6 +10,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from tilewright.core.text import listed
+
 Schema = Mapping[str, Any]
 
 _KINDS: Mapping[str, tuple[type, ...]] = {
@@ -81,7 +83,7 @@ def _of_none(
     if alike:
         yield from _mistakes(value, alike[-1], place)
     else:
-        yield Mistake(place, f"give {_either([_WORDS[schema['type']] for schema in schemas])}")
+        yield Mistake(place, f"give {listed([_WORDS[schema['type']] for schema in schemas], 'or')}")
 
 
 def _of_number(value: float, schema: Schema) -> Iterator[str]:
@@ -125,7 +127,7 @@ def _of_table(
             yield Mistake((*place, name), "the field is missing, so add it")
     least, most = schema.get("minProperties", 0), schema.get("maxProperties", len(value))
     if least == most == 1 != len(value):
-        yield Mistake(place, f"give one of {_and(list(fields))}")
+        yield Mistake(place, f"give one of {listed(list(fields))}")
     elif len(value) > most:
         yield Mistake(place, f"give at most {most} values")
     for name, item in value.items():
@@ -141,12 +143,4 @@ def _of_table(
 
 
 def _one_of(values: list[str]) -> str:
-    return _either([f"'{value}'" for value in values])
-
-
-def _and(words: list[str]) -> str:
-    return f"{', '.join(words[:-1])} and {words[-1]}"
-
-
-def _either(words: list[str]) -> str:
-    return f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
+    return listed([f"'{value}'" for value in values], "or")

@@ -110,7 +110,11 @@ def avoided_in(plan: Plan) -> frozenset[str]:
 
 def techniques_of(steps: Iterable[str]) -> frozenset[str]:
     """The techniques of steps that are given as texts."""
-    return frozenset(step.split()[0] for step in steps)
+    return frozenset(map(_technique, steps))
+
+
+def _technique(step: str) -> str:
+    return step.split()[0]
 
 
 def _uses(kernels: Iterable[frozenset[str]]) -> Counter[str]:
@@ -128,8 +132,8 @@ def _suspects(
 ) -> frozenset[str]:
     """The steps of a wrong kernel that may have made its results wrong."""
     new = steps - passed
-    lower = frozenset(step for step in new if step.split()[0] in LOWERS_PRECISION)
-    return lower or frozenset(s for s in new if s.split()[0] not in proven) or new or steps
+    lower = frozenset(step for step in new if _technique(step) in LOWERS_PRECISION)
+    return lower or frozenset(s for s in new if _technique(s) not in proven) or new or steps
 
 
 def _excluded(wrong: Sequence[frozenset[str]], proven: frozenset[str]) -> Iterator[str]:

@@ -14,6 +14,7 @@ from tilewright.core.records import (
     RunRecord,
     Trial,
 )
+from tilewright.core.text import listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,5 +141,5 @@ def unconfirmed_words(trials: Sequence[Trial]) -> str:
         f"{f'{count} ' if several else ''}{'was' if count == 1 else 'were'} {words}"
         for count, words in reasons
     ]
-    told = " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
-    return f"{len(trials)} candidate{'s' * (len(trials) != 1)} looked faster at first, but {told}"
+    count = f"{len(trials)} candidate{'s' * (len(trials) != 1)}"
+    return f"{count} looked faster at first, but {listed(parts)}"

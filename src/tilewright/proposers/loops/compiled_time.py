@@ -16,7 +16,6 @@ from dataclasses import replace
 from tilewright.proposers.loops.analysis.changes import array_types, reduction_of, set_by
 from tilewright.proposers.loops.analysis.recurrences import (
     CHEAP_CALLS,
-    LONG_CALLS,
     Types,
     carried_by,
     computed_by,
@@ -42,6 +41,7 @@ from tilewright.proposers.loops.ir import (
     Var,
     statements,
 )
+from tilewright.proposers.loops.mathematical import MATHEMATICAL_TEXTS
 
 _SCALARS_PER_CYCLE = 3.0
 _FUNCTION, _VECTOR_FUNCTION = 120.0, 20.0
@@ -191,7 +191,7 @@ def _cost(expr: Expr, is_vector: bool) -> float:
         name = expr.function
         if name in SCALAR_OF_REDUCTION or "running" in name:
             return _COMBINED
-        if name in LONG_CALLS:
+        if name in MATHEMATICAL_TEXTS:
             return _VECTOR_FUNCTION
         return 1.0 if name.startswith(("v_", *CHEAP_CALLS)) else _FUNCTION
     return 1.0 if isinstance(expr, (Cast, Negative)) else 0.0

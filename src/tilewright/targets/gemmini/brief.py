@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tilewright.core.records import TargetBrief
+from tilewright.core.text import listed
 from tilewright.parts.brief_files import load_commands, load_examples, load_menu, render
 from tilewright.parts.languages import C
 from tilewright.targets.gemmini.causes import CAUSES
@@ -139,8 +140,7 @@ def _load_latency(config: SimConfig) -> int:
 
 def _listed_sizes(smallest: int, largest: int) -> str:
     """All powers of two from `smallest` to `largest`, in words."""
-    sizes = [str(smallest << n) for n in range((largest // smallest).bit_length())]
-    return " or ".join([", ".join(sizes[:-1]), sizes[-1]] if len(sizes) > 1 else sizes)
+    return listed([str(smallest << n) for n in range((largest // smallest).bit_length())], "or")
 
 
 def _kib(size_bytes: int) -> str:

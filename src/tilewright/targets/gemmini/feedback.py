@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tilewright.core.records import Gap, Workload
+from tilewright.core.text import listed
 from tilewright.parts.debug_lines import source_lines
 from tilewright.parts.inputs import bytes_of
 from tilewright.parts.languages import C
 from tilewright.targets.gemmini.causes import LOSSES
 from tilewright.targets.gemmini.parameters import SimConfig
-from tilewright.targets.gemmini.phases import described_phases, largest_first, listed
+from tilewright.targets.gemmini.phases import described_phases, largest_first
 from tilewright.targets.gemmini.remedies import told_remedies
 
 if TYPE_CHECKING:

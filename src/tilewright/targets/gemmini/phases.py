@@ -72,11 +72,6 @@ def largest_first(counts: Mapping[str, float]) -> list[tuple[str, float]]:
     return sorted(((n, c) for n, c in counts.items() if c > 0), key=lambda item: -item[1])
 
 
-def listed(parts: Sequence[str]) -> str:
-    """Parts of a sentence, joined by commas and `and`."""
-    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
-
-
 def _told(when: str, cycles: Mapping[str, int]) -> str:
     causes = {name: count for name, count in cycles.items() if name != "array_busy"}
     most = largest_first(causes)[:_MOST_CAUSES]

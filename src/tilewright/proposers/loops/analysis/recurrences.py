@@ -33,9 +33,8 @@ from tilewright.proposers.loops.ir import (
     parts,
     walk,
 )
+from tilewright.proposers.loops.mathematical import MATHEMATICAL_TEXTS
 
-LONG_CALLS = ("v_exp", "v_tanh", "v_erf", "v_log", "v_sin", "v_cos")
-"""Functions on vectors that take as long as twenty other operations."""
 CHEAP_CALLS = ("sqrt", "fabs", "fmax", "fmin", "floor", "ceil", "trunc", "rint", "fma")
 """Beginnings of the names of functions of math.h that are single instructions."""
 _OF_FLOATS, _OF_WHOLE, _WHOLE_PRODUCT, _DIVISION, _CALL = 4.0, 1.0, 3.0, 12.0, 20.0
@@ -156,7 +155,9 @@ def _latency(expr: Expr, types: Types) -> float:
     if isinstance(expr, (Binary, Select)):
         return _OF_WHOLE if whole else _OF_FLOATS
     if isinstance(expr, Call):
-        is_long = expr.function in LONG_CALLS or not expr.function.startswith(("v_", *CHEAP_CALLS))
+        is_long = expr.function in MATHEMATICAL_TEXTS or not expr.function.startswith(
+            ("v_", *CHEAP_CALLS)
+        )
         return _CALL if is_long else _OF_FLOATS
     if isinstance(expr, Element):
         return _THROUGH_MEMORY

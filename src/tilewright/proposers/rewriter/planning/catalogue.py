@@ -99,6 +99,11 @@ class Technique:
     sentence: str | Callable[..., str]
     relieves: frozenset[str] = frozenset()
 
+    def described(self, *words: str) -> str:
+        """The sentence for these arguments, of which some may be in words."""
+        given = self.sentence
+        return given.format(*words) if isinstance(given, str) else given(*words)
+
 
 def _unrolling(label: str, factor: str) -> str:
     return f"unroll loop {label} " + ("completely" if factor == "0" else f"by a factor of {factor}")
@@ -119,9 +124,7 @@ def _in_product(
 
 
 def _sentence_in_product(number: str, technique: str, *arguments: str) -> str:
-    sentence = CATALOGUE[technique].sentence
-    inside = sentence.format(*arguments) if isinstance(sentence, str) else sentence(*arguments)
-    return f"in product {number.removeprefix('#')}, {inside}"
+    return f"in product {number.removeprefix('#')}, {CATALOGUE[technique].described(*arguments)}"
 
 
 _LOADS = frozenset(("dma", "load"))

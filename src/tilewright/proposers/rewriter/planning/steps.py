@@ -40,8 +40,7 @@ class Step:
     def sentence(self) -> str:
         """A description of the step."""
         words = (_PLACES.get(argument, argument) for argument in self.arguments)
-        sentence = CATALOGUE[self.technique].sentence
-        return sentence.format(*words) if isinstance(sentence, str) else sentence(*words)
+        return CATALOGUE[self.technique].described(*words)
 
     def apply(self, kernel: Kernel, machine: Machine) -> Kernel:
         """The rewritten and simplified kernel; `NotApplicable` if the step is not possible."""
