@@ -1,9 +1,11 @@
 """Fuzzes the co-simulator's C++ core, and what reads replies, bundles and folders of strangers.
 
 python tests/fuzz/run.py --seconds 1800 [--config int8|fp32] [--corpus FOLDER] [--save]
+python tests/fuzz/run.py --runs 4000 --seed 1 [--config int8|fp32]
 python tests/fuzz/run.py --target replies|bundles|folders --seconds 600 [--seed N]
 
-The first is under AddressSanitizer and UBSan, with clang's libFuzzer; the second is readers.py.
+The first two are under AddressSanitizer and UBSan, with clang's libFuzzer; the third is readers.py.
+The second tries the same inputs each time, so that what it says depends on the source only.
 
 Seconds are of CPU time, so that a busy machine fuzzes no less. Inputs are ELF images, machine code
 and command streams; the corpus starts from the prebuilt RTL programs and from what earlier runs
@@ -46,7 +48,8 @@ def main() -> int:
     parser.add_argument("--config", choices=CONFIGS, default="int8")
     parser.add_argument("--corpus", type=Path, help="kept between runs; default: a temporary one")
     parser.add_argument("--target", choices=("cosim", *readers.TARGETS), default="cosim")
-    parser.add_argument("--seed", type=int, default=0, help="of the mutations; not for cosim")
+    parser.add_argument("--runs", type=int, help="inputs to try, instead of --seconds; cosim only")
+    parser.add_argument("--seed", type=int, default=0, help="of the mutations; cosim: 0 is random")
     parser.add_argument("--save", action="store_true", help="keep what was found for later runs")
     options = parser.parse_args()
     if options.target != "cosim":
@@ -68,7 +71,12 @@ def main() -> int:
         command += ["-rss_limit_mb=4096", "-print_final_stats=1", "-verbosity=1"]
         environment = {"COSIM_FUZZ_CONFIG": str(parameters), "PATH": "/usr/bin:/bin"}
         environment["UBSAN_OPTIONS"] = "halt_on_error=1:print_stacktrace=1"
+        command += [f"-seed={options.seed}"]
         status, start = 0, children_cpu_s()
+        if options.runs is not None:
+            round_ = [*command, f"-runs={options.runs}"]
+            status = subprocess.run(round_, env=environment, check=False).returncode
+            options.seconds = 0
         while status == 0 and (left := options.seconds - (children_cpu_s() - start)) > 0:
             round_ = [*command, f"-max_total_time={max(LEAST_ROUND_S, int(left))}"]
             status = subprocess.run(round_, env=environment, check=False).returncode

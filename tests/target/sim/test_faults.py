@@ -155,6 +155,16 @@ def test_commands_the_hardware_cannot_carry_out(
     assert fault.pc == pc_of(sequence, len(sequence) - 1)
 
 
+@pytest.mark.parametrize("timing", [False, True])
+def test_the_size_of_a_result_that_is_not_written_means_nothing(
+    config: SimConfig, timing: bool
+) -> None:
+    """Found by fuzzing: 65535 rows made the product write past its own array of sums."""
+    ignored = [m.preload(0, m.NONE, 16, 16, 16, 0xFFFF), m.compute(0, m.NONE, 16, 16, 16, 16)]
+    sequence = [*SETUP, *ignored, m.mvout(OUTPUT, m.ACC, 16, 16)]
+    assert run_commands(config, sequence, timing=timing).status == "ok"
+
+
 def test_a_dram_read_of_an_unordered_store_names_both_instructions(config: SimConfig) -> None:
     sequence = [*SETUP, m.mvout(OUTPUT + 100, 0, 16, 2), m.mvin(0, OUTPUT + 170, 0, 16, 1)]
     fault = fault_of(run_commands(config, sequence))

@@ -184,8 +184,11 @@ void Accelerator::compute(u8 funct, u64 rs1, u64 rs2) {
   product.a = operand("compute A", unpack_tile(rs1), config.a_transposed, config.a_stride);
   product.relu = config.relu;
   product.scale = config.scale;
-  product.result = {!result_.address.is_none(), result_.address.in_accumulator(), false,
-                    result_.address.row(), config.c_stride, result_.rows, result_.cols};
+  // The size given for a result that is not written may be anything and means nothing.
+  if (!result_.address.is_none()) {
+    product.result = {true, result_.address.in_accumulator(), false, result_.address.row(),
+                      config.c_stride, result_.rows, result_.cols};
+  }
   product.adds = result_.address.accumulates();
   if (product.result.exists && product.result.stride != result_stride_) check_result();
   if (config.weight_stationary) {
