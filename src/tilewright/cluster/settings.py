@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from tilewright.cluster.address import Address
+from tilewright.cluster.steady_clock import use_steady_clock
 from tilewright.core.errors import ClusterError, ConfigurationError, ToolchainMissingError
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def require_distributed() -> None:
         raise ToolchainMissingError(
             f"evaluating on a cluster needs dask.distributed, which is not installed: {INSTALL}."
         ) from error
+    use_steady_clock()
     # dask prints tracebacks if a connection is interrupted, which tilewright reports in a sentence.
     # dask reads `distributed.logging` when it is imported, so the level is set here.
     for name in ("distributed", "distributed.client"):
