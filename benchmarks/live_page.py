@@ -183,7 +183,7 @@ def report(page: Any, project: Path, run: str) -> None:
     subprocess.run([*command, "-o", str(file)], check=True, stderr=subprocess.DEVNULL)
     wrote_s = time.perf_counter() - began
     page.goto(file.as_uri())
-    page.wait_for_selector("#detail *")
+    page.wait_for_selector("#detail h3")
     opened = page.evaluate("performance.now()")
     size = file.stat().st_size / 1e6
     print(f"report: written in {wrote_s:.1f} s, {size:.1f} MB, opened in {opened:.0f} ms")

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from chromium import MARKS, Seen, launched, playwright, watch
+from hostile_texts import HOSTILE, assert_only_text
 
-from tilewright.core.records import Candidate, Failed, History, Plan, Trial
+from tilewright.core.records import (
+    Baseline,
+    Candidate,
+    Failed,
+    History,
+    LeftAlone,
+    Plan,
+    Trial,
+)
 from tilewright.report.static import render_report
+from tilewright.storage.sampling import Sample
 from tilewright.testing.runs import history, measured, run_record
 
 pytestmark = MARKS
@@ -43,6 +55,8 @@ def show(page: playwright.Page, folder: Path, trials: History) -> None:
     file = folder / "report.html"
     file.write_text(render_report(run_record(), trials, "tilewright demo"))
     page.goto(file.as_uri())
+    if len(trials):
+        page.wait_for_selector("#detail h3")
 
 
 def node(page: playwright.Page, index: int) -> playwright.Locator:
@@ -85,8 +99,35 @@ def test_the_best_is_selected_first_and_chart_points_select_too(
     assert trials.best is not None
     title = page.locator("#detail h3")
     assert title.inner_text().startswith(f"Trial {trials.best.index}:")
-    page.locator('#chart [data-trial="0"]').click()
+    start = page.locator('#chart [data-trial="0"]')
+    start.click()
     assert title.inner_text() == "Trial 0"
+    assert start.locator("title").text_content() == (
+        "Trial 0: the starting kernel, 1.00x as fast as the starting kernel"
+    )
+    assert node(page, 0).get_attribute("role") == "button"
+    assert (node(page, 7).get_attribute("aria-label") or "").startswith("Trial 7, ")
+
+
+def test_a_trial_of_a_sample_is_found_by_its_number_also_without_a_node_in_the_tree(
+    page: playwright.Page, tmp_path: Path
+) -> None:
+    trials = [t for t in history(1500, lines=8) if t.index % 2 == 0 or t.index < 900]
+    alive = {t.candidate.id for t in trials}
+    trials = [t for t in trials if t.candidate.parent_id is None or t.candidate.parent_id in alive]
+    sample = Sample(tuple(t.index for t in trials), 1500, 700)
+    file = tmp_path / "report.html"
+    file.write_text(render_report(run_record(), History(trials), "x", sample=sample))
+    page.goto(file.as_uri())
+    page.wait_for_selector("#detail h3")
+    drawn = set(page.eval_on_selector_all("#tree .node", "all => all.map(n => n.dataset.trial)"))
+    marks = page.eval_on_selector_all("#chart .point", "all => all.map(n => n.dataset.trial)")
+    only_marked = max(int(trial) for trial in marks if trial not in drawn)
+    for index in (only_marked, max(map(int, drawn))):
+        page.locator(f'#chart [data-trial="{index}"]').dispatch_event("click")
+        title = page.locator("#detail h3").inner_text()
+        assert title.startswith(f"Trial {index}:")
+        assert page.locator("#tree [tabindex='0']").count() == 1
 
 
 def test_arrow_keys_walk_the_tree(page: playwright.Page, tmp_path: Path) -> None:
@@ -111,24 +152,47 @@ def test_arrow_keys_walk_the_tree(page: playwright.Page, tmp_path: Path) -> None
 
 
 def test_hostile_text_is_shown_and_not_run(page: playwright.Page, tmp_path: Path) -> None:
-    start = Trial(0, 0, Candidate(f"// {EVIL}\nvoid kernel() {{}}"), measured(1000.0))
-    plan = Plan(start.candidate.id, EVIL, EVIL, EVIL, expected=EVIL)
-    best = Candidate(f"{EVIL}\n", start.candidate.id, plan, EVIL)
-    lost = Candidate(f"lost {EVIL}", start.candidate.id, plan, EVIL)
-    failure = Failed("check", "wrong_result", EVIL)
-    show(
-        page,
-        tmp_path,
-        History([start, Trial(1, 1, best, measured(9.0)), Trial(2, 1, lost, failure)]),
+    start = Trial(0, 0, Candidate(f"{HOSTILE[0]}\nvoid kernel() {{}}"), measured(1000.0))
+    trials = [start]
+    for number, text in enumerate(HOSTILE, 1):
+        plan = Plan(trials[-1].candidate.id, text, text, text, expected=text)
+        candidate = Candidate(f"{number} {text}", trials[-1].candidate.id, plan, text)
+        told = replace(
+            measured(900.0 - number), breakdown={text: 5.0}, warnings=(text,), feedback=text
+        )
+        trials.append(Trial(number, number, candidate, told))
+        lost = Candidate(f"lost {number} {text}", candidate.id, plan, text)
+        trials.append(Trial(number, number, lost, Failed("check", "wrong_result", text)))
+    trials = [replace(trial, index=index) for index, trial in enumerate(trials)]
+    everything = "\n".join(HOSTILE)
+    compared = [Baseline(text, "1", measured(950.0)) for text in HOSTILE]
+    left = [LeftAlone(1, text, text) for text in HOSTILE]
+    run = run_record(
+        task=everything,
+        target=everything,
+        stop_reason=everything,
+        settings={everything: HOSTILE},
+        versions={"compiler": everything},
     )
-    for index in (2, 1, 0):
-        node(page, index).click()
-    node(page, 2).click()
-    assert EVIL in page.locator("#detail .log").inner_text()
-    assert EVIL in page.locator("#detail .plan").inner_text()
-    assert EVIL in page.locator("pre.code").inner_text()
-    assert page.evaluate("window.hacked") is None
-    assert page.locator("img").count() == 0
+    file = tmp_path / "report.html"
+    file.write_text(render_report(run, History(trials), everything, compared, left))
+    page.on("dialog", lambda dialog: pytest.fail(f"a dialog opened: {dialog.message}"))
+    page.goto(file.as_uri())
+    page.wait_for_selector("#detail h3")
+    assert_only_text(page, "before any trial is selected")
+    detail = page.locator("#detail")
+    for trial in trials[1:]:
+        node(page, trial.index).evaluate(
+            "node => node.dispatchEvent(new MouseEvent('click', {bubbles: true}))"
+        )
+        assert trial.candidate.plan is not None
+        assert shown(trial.candidate.plan.text) in shown(detail.evaluate("d => d.textContent"))
+        assert_only_text(page, f"trial {trial.index}")
+
+
+def shown(text: str) -> str:
+    """A text as it is compared: browsers show line ends and control characters in their way."""
+    return re.sub(r"[\s\x00-\x1f]+", " ", text)
 
 
 def test_even_injected_markup_could_not_run(

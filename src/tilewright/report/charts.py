@@ -13,6 +13,8 @@ WIDTH, HEIGHT = 960, 338
 LEFT, RIGHT, TOP, BOTTOM = 88, 24, 34, 56
 """Margins around the plot. Trials without a latency are marked in the bottom margin."""
 MISS_ROW = HEIGHT - BOTTOM + 38
+GRAIN = 2.0
+"""Marks whose centres are in one square of this width cover each other: their radius is 4."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,8 @@ class SpeedupChart:
     """Speedup over the starting kernel against evaluations.
 
     `line` is the best speedup so far as an SVG path, `points` are the measured trials, and `misses`
-    the others, in a row below the axis.
+    the others, in a row below the axis. Of marks of one kind that would cover each other, only the
+    last is in the chart.
     """
 
     x_ticks: tuple[Tick, ...]
@@ -80,11 +83,20 @@ def speedup_chart(trials: Sequence[TrialView]) -> SpeedupChart | None:
             Tick(x(int(v)), f"{v:g}") for v in nice_ticks(x_top, 8) if v <= x_top and v == int(v)
         ),
         y_ticks=tuple(Tick(y(v), f"{v:g}x") for v in y_ticks),
-        points=points,
-        misses=misses,
+        points=_apart(points),
+        misses=_apart(misses),
         line=_best_so_far(points, x(x_top)),
         final=max(points, key=lambda mark: (mark.trial.speedup or 0, -mark.trial.index)),
     )
+
+
+def _apart(marks: Sequence[Mark]) -> tuple[Mark, ...]:
+    """The last of the marks of each kind in each square of the grid, in their order."""
+    last = {
+        (mark.x // GRAIN, mark.y // GRAIN, mark.trial.state, mark.trial.winning): mark
+        for mark in marks
+    }
+    return tuple(sorted(last.values(), key=lambda mark: mark.trial.index))
 
 
 def nice_ticks(top: float, at_most: int) -> list[float]:

@@ -1,12 +1,13 @@
 """Renders a run as one HTML file that loads no other files.
 
 Kernels, plans and logs are untrusted text. The template escapes them, the script receives them only
-as JSON, and the content security policy allows only the report's own script.
+as compressed JSON, and the content security policy allows only the report's own script.
 """
 
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import json
 from collections.abc import Sequence
@@ -66,7 +67,7 @@ def render_report(
         tree=beam_tree(drawn_trials(view.trials) if view.is_sample else view.trials),
         legend_entries=LEGEND,
         bars=cause_bars(view.baseline, view.best, brief.causes if brief else ()),
-        trial_data=[trial_data(trial, view) for trial in view.trials],
+        packed_trials=_packed([trial_data(trial, view) for trial in view.trials]),
         best_html=highlighted(view.best_source, brief.language if brief else None),
         settings=json.dumps(dict(view.settings), indent=1, sort_keys=True, default=str),
         style=style,
@@ -77,7 +78,9 @@ def render_report(
 
 
 def trial_data(trial: TrialView, view: ReportView) -> dict[str, Any]:
-    """The data that the page shows for a selected trial; all values are texts or lists of texts."""
+    """The data that the page shows for a selected trial: numbers of trials, texts, and lists of
+    texts.
+    """
     facts = [("outcome", trial.outcome)]
     if trial.turn is not None:
         facts.append(("made in turn", text.number(trial.turn)))
@@ -94,6 +97,8 @@ def trial_data(trial: TrialView, view: ReportView) -> dict[str, Any]:
     facts += [text.measurement(name, value) for name, value in trial.details.items()]
     facts.append(("evaluated in", "cache" if trial.cached else text.duration(trial.wall_s)))
     return {
+        "index": trial.index,
+        "name": trial.name,
         "title": f"Trial {trial.index}" + (f": {text.words(trial.option)}" if trial.option else ""),
         "parent": trial.parent,
         "state": trial.state,
@@ -112,6 +117,16 @@ def trial_data(trial: TrialView, view: ReportView) -> dict[str, Any]:
         "log": trial.log,
         "diff": trial.diff,
     }
+
+
+def _packed(data: object) -> str:
+    """The data as JSON, compressed, in letters and digits that mean nothing in HTML.
+
+    Trials of one run resemble each other, so those of a long run take less than a tenth of their
+    size.
+    """
+    packed = gzip.compress(json.dumps(data, separators=(",", ":")).encode(), mtime=0)
+    return base64.b64encode(packed).decode()
 
 
 def _policy_hash(inline: str) -> str:

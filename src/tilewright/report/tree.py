@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.report.views import TrialView
+from tilewright.report.views import TrialState, TrialView
 
 MIN_COLUMN, MAX_COLUMN = 40.0, 150.0
 ROW_PITCH = 11.0
@@ -31,11 +31,12 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
-    """A curve from a parent to its child, as an SVG path."""
+class Edges:
+    """The curves from parents to all children of one kind, as one SVG path."""
 
     path: str
-    child: TrialView
+    state: TrialState
+    winning: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +49,16 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class BeamTree:
-    """The tree. The edges of the winning schedule are last, so that they are drawn on top."""
+    """The tree. The edges of the winning schedule are last, so that they are drawn on top.
+
+    Edges of one kind are one path, because a browser draws one long path faster than many.
+    """
 
     width: float
     height: float
     columns: tuple[Column, ...]
     nodes: tuple[Node, ...]
-    edges: tuple[Edge, ...]
+    edges: tuple[Edges, ...]
 
 
 def drawn_trials(views: Sequence[TrialView]) -> list[TrialView]:
@@ -104,13 +108,22 @@ def beam_tree(trials: Sequence[TrialView]) -> BeamTree:
         x = round(SIDE + position * pitch, 1)
         columns.append(Column(x, "start" if iteration == 0 else str(iteration)))
         _place_column(by_iteration[iteration], x, height, placed)
-    edges = [_edge(placed[t.parent], placed[t.index]) for t in trials if t.parent is not None]
+    paths: dict[tuple[TrialState, bool], str] = {}
+    for trial in trials:
+        if trial.parent is not None:
+            kind = (trial.state, trial.winning)
+            paths[kind] = paths.get(kind, "") + _edge(placed[trial.parent], placed[trial.index])
     return BeamTree(
         width=2 * SIDE + (len(columns) - 1) * pitch,
         height=height,
         columns=tuple(columns),
         nodes=tuple(placed[t.index] for t in trials),
-        edges=tuple(sorted(edges, key=lambda edge: _importance(edge.child))),
+        edges=tuple(
+            Edges(path, state, winning)
+            for (state, winning), path in sorted(
+                paths.items(), key=lambda kind: _importance(*kind[0])
+            )
+        ),
     )
 
 
@@ -129,11 +142,11 @@ def _place_column(
         placed[trial.index] = Node(x, round(first + row * ROW_PITCH, 1), trial)
 
 
-def _edge(parent: Node, child: Node) -> Edge:
+def _edge(parent: Node, child: Node) -> str:
     middle = round((parent.x + child.x) / 2, 1)
-    path = f"M{parent.x} {parent.y}C{middle} {parent.y} {middle} {child.y} {child.x} {child.y}"
-    return Edge(path, child.trial)
+    start, end = f"{parent.x:g} {parent.y:g}", f"{child.x:g} {child.y:g}"
+    return f"M{start}C{middle:g} {parent.y:g} {middle:g} {child.y:g} {end}"
 
 
-def _importance(trial: TrialView) -> int:
-    return 2 if trial.winning else int(trial.state == "kept")
+def _importance(state: TrialState, winning: bool) -> int:
+    return 2 if winning else int(state == "kept")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tilewright.core.records import LeftAlone
+from tilewright.report import text
 from tilewright.report.costs import Cost
 
 TrialState = Literal["start", "kept", "rejected", "stopped", "unconfirmed", "failed"]
@@ -61,6 +62,15 @@ class TrialView:
     def outcome(self) -> str:
         """The outcome in a few words."""
         return _OUTCOMES.get(self.state, self.failure)
+
+    @property
+    def name(self) -> str:
+        """What a drawn trial is called: its index, option, outcome and speedup."""
+        option = f", {text.words(self.option)}" if self.option else ""
+        fast = (
+            f", {text.ratio(self.speedup)} as fast as the starting kernel" if self.speedup else ""
+        )
+        return f"Trial {self.index}{option}: {self.outcome}{fast}"
 
 
 @dataclass(frozen=True, slots=True)

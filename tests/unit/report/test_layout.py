@@ -34,7 +34,7 @@ def test_tree_places_every_trial_apart_and_right_of_its_parent(trials: History) 
     for column in {node.x for node in laid.nodes}:
         rows = sorted(node.y for node in laid.nodes if node.x == column)
         assert all(b - a > tree.ROW_PITCH - 0.2 for a, b in pairwise(rows))
-    assert len(laid.edges) == len(trials) - 1
+    assert sum(edges.path.count("M") for edges in laid.edges) == len(trials) - 1
 
 
 @settings(max_examples=40)
@@ -42,13 +42,33 @@ def test_tree_places_every_trial_apart_and_right_of_its_parent(trials: History) 
 def test_chart_shows_every_trial_inside_its_frame(trials: History) -> None:
     chart = charts.speedup_chart(report_view(run_record(), trials).trials)
     assert chart is not None
-    assert len(chart.points) + len(chart.misses) == len(trials)
+    shown = (*chart.points, *chart.misses)
+    squares = {
+        (m.x // charts.GRAIN, m.y // charts.GRAIN, m.trial.state, m.trial.winning) for m in shown
+    }
+    assert len(squares) == len(shown) <= len(trials)
+    if len(trials) < (chart.right - chart.left) / charts.GRAIN:
+        assert len(shown) == len(trials)
     for mark in chart.points:
         assert chart.left <= mark.x <= chart.right
         assert charts.TOP <= mark.y <= chart.bottom
     assert chart.final.trial.latency == min(t.latency for t in trials if t.latency)
     assert chart.line.startswith("M")
     assert f"V{chart.final.y}" in chart.line or chart.final.trial.index == 0
+
+
+def test_a_chart_of_a_long_run_has_no_marks_that_others_of_their_kind_cover() -> None:
+    trials = report_view(run_record(), history(1500, lines=4)).trials
+    chart = charts.speedup_chart(trials)
+    assert chart is not None
+    for shown in (chart.points, chart.misses):
+        kinds = [
+            (m.x // charts.GRAIN, m.y // charts.GRAIN, m.trial.state)
+            for m in shown
+            if not m.trial.winning
+        ]
+        assert len(set(kinds)) == len(kinds)
+    assert {m.trial.index for m in chart.points} >= {t.index for t in trials if t.winning}
 
 
 def test_no_chart_without_a_measured_trial() -> None:

@@ -1,6 +1,6 @@
 // Shows the selected trial. Everything foreign goes through textContent, never through markup.
 "use strict";
-const trials = JSON.parse(document.getElementById("trials").textContent);
+const trials = new Map();
 const detail = document.getElementById("detail");
 const tree = document.getElementById("tree");
 const nodes = new Map();
@@ -65,26 +65,32 @@ function describe(trial) {
   return parts;
 }
 
+async function readTrials() {
+  const packed = atob(document.getElementById("trials").textContent);
+  const bytes = Uint8Array.from(packed, (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  for (const trial of await new Response(stream).json()) trials.set(trial.index, trial);
+}
+
+// Trials of a sample may have a mark in the chart, but no node in the tree.
 function select(index, focus) {
-  for (const old of document.querySelectorAll(".selected")) {
-    old.classList.remove("selected");
-    if (old.hasAttribute("tabindex")) old.setAttribute("tabindex", "-1");
-  }
+  for (const old of document.querySelectorAll(".selected")) old.classList.remove("selected");
+  for (const old of tree.querySelectorAll("[tabindex='0']")) old.setAttribute("tabindex", "-1");
   for (const mark of document.querySelectorAll(`[data-trial="${index}"]`)) {
     mark.classList.add("selected");
   }
   const node = nodes.get(index);
-  node.setAttribute("tabindex", "0");
+  (node || nodes.values().next().value).setAttribute("tabindex", "0");
   if (focus) node.focus();
-  detail.replaceChildren(...describe(trials[index]));
+  detail.replaceChildren(...describe(trials.get(index)));
 }
 
 // Left goes to the parent, right to the first child, up and down stay in the column.
 function neighbour(index, key) {
-  if (key === "ArrowLeft") return trials[index].parent;
+  if (key === "ArrowLeft") return trials.get(index).parent;
   if (key === "ArrowRight") {
-    const child = trials.findIndex((trial) => trial.parent === index);
-    return child < 0 ? null : child;
+    for (const other of nodes.keys()) if (trials.get(other).parent === index) return other;
+    return null;
   }
   const place = (at) => nodes.get(at).transform.baseVal[0].matrix;
   const here = place(index);
@@ -116,9 +122,22 @@ for (const block of document.querySelectorAll("pre.command, pre.code")) {
   frame.append(button, block);
 }
 
-if (tree) {
-  for (const node of tree.querySelectorAll(".node")) nodes.set(Number(node.dataset.trial), node);
+function letSelect() {
+  for (const node of tree.querySelectorAll(".node")) {
+    const index = Number(node.dataset.trial);
+    nodes.set(index, node);
+    node.setAttribute("role", "button");
+    node.setAttribute("tabindex", "-1");
+    node.setAttribute("aria-label", trials.get(index).name);
+  }
   for (const area of document.querySelectorAll("#tree, #chart")) {
+    area.addEventListener("pointerover", (event) => {
+      const mark = event.target.closest("[data-trial]");
+      if (!mark || mark.querySelector("title")) return;
+      const title = document.createElementNS(mark.namespaceURI, "title");
+      title.textContent = trials.get(Number(mark.dataset.trial)).name;
+      mark.append(title);
+    });
     area.addEventListener("click", (event) => {
       const mark = event.target.closest("[data-trial]");
       if (!mark) return;
@@ -136,4 +155,10 @@ if (tree) {
   });
   const winners = tree.querySelectorAll(".node.winning");
   select(winners.length ? Number(winners[winners.length - 1].dataset.trial) : 0, false);
+}
+
+if (tree) {
+  readTrials().then(letSelect, () => {
+    detail.textContent = "Single trials cannot be shown: the browser is older than 2023, or the file is damaged.";
+  });
 }
