@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from tilewright.cli.options import as_started
 from tilewright.core.records import Failed, Measured
+from tilewright.core.text import listed
+from tilewright.proposers.llm.models import is_model_name
 from tilewright.report.text import duration, number, words
 from tilewright.search.summary import unconfirmed_words
 
@@ -61,6 +63,13 @@ def _untried(summary: Summary, history: History) -> Iterator[str]:
             f"{duration(start)}; the other {duration(rest)} went to starting processes, the "
             "baselines, writing candidates and evaluations that did not end in time. Give a "
             "larger --budget, or search while the machine has less other work."
+        )
+    elif models := [name for name in summary.proposers if is_model_name(name)]:
+        yield (
+            f"No kernel was written. {listed(models)} did not answer, or gave no answer from which "
+            "a kernel could be read. "
+            f"`tilewright models {' '.join(models)} --ask` asks each model once and prints its "
+            "answer."
         )
     else:
         yield (

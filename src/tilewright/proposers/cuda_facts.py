@@ -1,7 +1,8 @@
 """Facts about a kernel in CUDA C++ that show which optimisations can help it.
 
 They are found by searching its text. A fact that is not found certainly does not hold; one that is
-found may hold.
+found may hold. The facts that begin with `no-` say what a kernel does not do yet, so that an option
+that needs one is not offered to a kernel that already does it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,21 @@ FACTS = {
     "unrolled": "it asks the compiler to unroll a loop, or has constant loop bounds",
     "barriers": "threads of a block wait for one another",
     "tensor-cores": "it multiplies on tensor cores",
+    "wmma": "it multiplies on tensor cores by nvcuda::wmma",
+    "divisions": "it divides",
+    "loose-pointers": "a GPU function takes a pointer without __restrict__",
+    "no-vectors": "it names no vector type, such as float4",
+    "no-shuffles": "threads of a block wait for one another, and no warp exchanges values",
+    "no-exchange": "no warp exchanges values",
+    "no-votes": "it declares shared memory, and no warp votes",
+    "no-async-copies": "it declares shared memory, and copies nothing asynchronously",
+    "no-padding": "it declares shared tiles, of which none is padded",
+    "no-tensor-cores": "it does not multiply on tensor cores",
+    "no-launch-bounds": "it declares no bounds of its launches",
+    "no-cache-hints": "it loads without a cache hint",
+    "no-streaming-stores": "it stores without a cache hint",
+    "no-large-shared": "it declares shared memory, and does not ask for more than 48 KB of it",
+    "no-carveout": "it does not divide a multiprocessor's fast memory",
 }
 """All facts, as texts."""
 
@@ -31,7 +47,29 @@ _PATTERNS = {
     "unrolled": re.compile(r"#\s*pragma\s+unroll|\bfor\s*\([^;]*;[^;<]*<=?\s*\d"),
     "barriers": re.compile(r"\b__syncthreads\w*\s*\(|\bsync\s*\("),
     "tensor-cores": re.compile(r"\bmma|\bwmma|\bwgmma"),
+    "wmma": re.compile(r"\bwmma"),
+    "divisions": re.compile(r"/|\b__?f?divide?f?\w*\s*\("),
+    "loose-pointers": re.compile(r"\b__global__\b[^({;]*\([^)]*\*(?!\s*(?:const\s*)?__restrict)"),
 }
+_EXCHANGE = r"\b__(?:shfl|reduce)_\w+\s*\(|\bshfl\w*\s*\(|\breduce\s*\("
+_MISSING = {
+    "no-vectors": ("", r"\b(?:float|double|u?int|half|__half|u?short|__nv_bfloat16)[24]\b"),
+    "no-shuffles": ("barriers", _EXCHANGE),
+    "no-exchange": ("", _EXCHANGE),
+    "no-votes": ("shared-memory", r"\b__(?:ballot|any|all)_sync\s*\("),
+    "no-async-copies": (
+        "shared-memory",
+        r"\bmemcpy_async|\b__pipeline_memcpy_async|\bcp\s*\.\s*async",
+    ),
+    "no-padding": ("shared-tiles", r"\b__shared__\b[^;]*\+\s*[1-9]\d*\s*\]"),
+    "no-tensor-cores": ("", _PATTERNS["tensor-cores"].pattern),
+    "no-launch-bounds": ("", r"\b__launch_bounds__\b"),
+    "no-cache-hints": ("", r"\b__ld(?:g|cs|cg|ca|lu|cv)\s*\("),
+    "no-streaming-stores": ("", r"\b__st(?:cs|cg|wt|wb)\s*\("),
+    "no-large-shared": ("shared-memory", r"\bcudaFuncAttributeMaxDynamicSharedMemorySize\b"),
+    "no-carveout": ("", r"\bcudaFuncAttributePreferredSharedMemoryCarveout\b"),
+}
+"""What a kernel does not do yet: the fact that must hold too, and the text of one that does it."""
 _FUNCTION = re.compile(r"\b__global__\b")
 _LAUNCH = re.compile(r"<<<|\bcudaLaunch\w+\s*\(")
 
@@ -42,4 +80,7 @@ def facts_in(source: str) -> frozenset[str]:
     found = {fact for fact, pattern in _PATTERNS.items() if pattern.search(code)}
     if len(_FUNCTION.findall(code)) > 1 or len(_LAUNCH.findall(code)) > 1:
         found.add("several-kernels")
+    for fact, (basis, done) in _MISSING.items():
+        if (not basis or basis in found) and not re.search(done, code):
+            found.add(fact)
     return frozenset(found)

@@ -31,6 +31,7 @@ class Summary:
     class of precision; empty if the inputs cannot distinguish the classes. `noise` is the noise of
     both measurements as a share; 0 if latencies repeat exactly. `left_alone` is code of the
     starting kernel that the built-in rewriter does not understand.
+    `proposers` are the names of the proposers and models that shared the work.
 
     >>> import tilewright as tw
     >>> summary = tw.open_run("latest").summary
@@ -64,6 +65,7 @@ class Summary:
     unconfirmed: tuple[Trial, ...] = ()
     best_precision: str = ""
     noise: float = 0.0
+    proposers: tuple[str, ...] = ()
 
     @property
     def is_faster(self) -> bool:
@@ -88,7 +90,7 @@ def summarize(
     baseline = start if isinstance(start, Measured) else None
     winner = best if isinstance(best, Measured) else None
     verdict = "correct" if winner else start.kind if isinstance(start, Failed) else "not evaluated"
-    seed = run.settings.get("seed", 0)
+    seed, proposers = run.settings.get("seed", 0), run.settings.get("proposers", ())
     return Summary(
         run_id=run.id,
         workload=run.task,
@@ -116,6 +118,7 @@ def summarize(
         unconfirmed=unconfirmed(history),
         best_precision=winner.verdict.precision if winner else "",
         noise=baseline.noise + winner.noise if baseline and winner else 0.0,
+        proposers=tuple(map(str, proposers)) if isinstance(proposers, (list, tuple)) else (),
     )
 
 

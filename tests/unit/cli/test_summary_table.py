@@ -140,6 +140,27 @@ def test_the_reasons_why_candidates_were_not_confirmed(causes: list[str], words:
     assert ("less other work" in told) == ("" in causes)
 
 
+@pytest.mark.parametrize(
+    ("proposers", "said", "not_said"),
+    [
+        (["builtin"], "Add a language model (--proposer openai/gpt-5.5)", "did not answer"),
+        (
+            ["builtin", "openai/gpt-5.5"],
+            "No kernel was written. openai/gpt-5.5 did not answer, or gave no answer",
+            "Add a language model",
+        ),
+    ],
+)
+def test_without_a_candidate_a_model_is_advised_only_where_none_took_part(
+    proposers: list[str], said: str, not_said: str
+) -> None:
+    run = replace(run_record(), stop_reason="no steps", settings={"proposers": proposers})
+    history = History([TRIALS[0]])
+    told = " ".join(shown(summarize(run, history), history).split())
+    assert said in told
+    assert not_said not in told
+
+
 def test_a_kernel_at_its_bound_needs_no_other_reason() -> None:
     start = replace(measured(4e6), bound=3.9e6)
     history = History([Trial(0, 0, START, start)])

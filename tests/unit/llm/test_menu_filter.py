@@ -199,6 +199,31 @@ def test_an_option_is_offered_to_a_cuda_kernel_that_has_what_it_changes(
     assert not options <= of_cuda(COPY)
 
 
+@pytest.mark.parametrize(
+    ("lacking", "old", "new", "option"),
+    [
+        ("B[", "B[", "((float4 *)B)[", "vector-loads"),
+        ("{ __syncthreads(); B[", "A[", "__shfl_sync(~0u, 1, 0) + A[", "warp-shuffles"),
+        ("B[", "A[", "__shfl_sync(~0u, 1, 0) + A[", "one-warp-per-row"),
+        ("{ __shared__ int n; B[", "A[", "__ballot_sync(~0u, 1) + A[", "vote"),
+        ("{ __shared__ float t[16][16]; B[", "t[16][16]", "t[16][16 + 1]", "padding"),
+        ("{ __shared__ float t[16]; B[", "A[", "__pipeline_memcpy_async + A[", "async-copies"),
+        ("B[", "__global__ void", "__global__ void __launch_bounds__(256)", "launch-bounds"),
+        ("B[", "*A, float *B) {", "*__restrict__ A, float *__restrict__ B) {", "restrict-pointers"),
+        ("B[", "A[threadIdx.x] *", "__ldg(A + threadIdx.x) *", "read-only-loads"),
+        ("B[", "B[", "__stcs(B, 1); B[", "streaming-stores"),
+        ("B[", "B[", "wmma::mma_sync(); B[", "tensor-cores"),
+    ],
+)
+def test_an_option_is_not_offered_to_a_cuda_kernel_that_already_does_it(
+    lacking: str, old: str, new: str, option: str
+) -> None:
+    without = COPY.replace("{ B[" if lacking.startswith("{") else "B[", lacking, 1)
+    assert old in without
+    assert option in of_cuda(without)
+    assert option not in of_cuda(without.replace(old, new))
+
+
 def test_kernels_in_pytorch_files_and_in_triton_are_offered_everything() -> None:
     brief = load_target("kernelbench").brief()
     assert of_cuda(COPY, "kernelbench") == {option.id for option in brief.menu}
