@@ -1,6 +1,7 @@
 """Correct kernels that the check refuses: the baselines and a winner of each workload.
 
 python benchmarks/honest_kernels.py [WORKLOAD...] [--processes 20] [--jobs 2] [--targets host-c ...]
+    [--results FILE]
 python benchmarks/honest_kernels.py --find 30 [WORKLOAD...]
 
 Each kernel is built, and compared on inputs of every distribution, in so many fresh processes, each
@@ -8,7 +9,9 @@ with a private seed of its own; `refused` is how many of these found it wrong (w
 is the largest error that any comparison saw over the one that is allowed: refused is what exceeds
 1. Winners are kernels that a short search with the built-in proposer kept; they lie in
 `benchmarks/winners/TARGET/WORKLOAD.c`. `--find N` searches with N evaluations for those that are
-not there yet, and writes them. Ends with status 1 if a kernel was refused.
+not there yet, and writes them. With `--results`, what each process found is appended to a file, and
+processes in the file are not run again, so a run that was stopped can be continued. Ends with
+status 1 if a kernel was refused.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from tilewright.core.plugins import load_target, target_names
@@ -31,6 +34,8 @@ from tilewright.run import open_project
 
 WINNERS = Path(__file__).parent / "winners"
 FLOAT_TARGETS = ("host-c", "gemmini-fp32-4x4", "amx-bf16")
+Found = Mapping[str, tuple[str, float, str]]
+"""By kernel: why it was refused, or nothing; the largest excess, and where that was."""
 NO_LIMITS = {"compile_timeout_s": 3600.0, "simulation_timeout_s": 3600.0}
 """A busy machine is no reason to call a correct kernel wrong."""
 
@@ -44,6 +49,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--targets", nargs="*", default=FLOAT_TARGETS)
     parser.add_argument("--find", type=int, metavar="EVALUATIONS")
+    parser.add_argument("--results", type=Path, metavar="FILE")
     parser.add_argument("--one", type=int, metavar="SEED", help=argparse.SUPPRESS)
     given = parser.parse_args()
     names = given.workloads or registered(given.targets)
@@ -58,8 +64,12 @@ def main() -> int:
     refused = compared = 0
     with ThreadPoolExecutor(given.jobs) as pool:
         for name in names:
-            seeds = [secrets.randbits(62) for _ in range(given.processes)]
-            found = list(pool.map(lambda seed, name=name: in_a_process(name, seed), seeds))
+            found = stored_results(given.results, name)
+            seeds = [secrets.randbits(62) for _ in range(given.processes - len(found))]
+            running = [pool.submit(in_a_process, name, seed) for seed in seeds]
+            for one in as_completed(running):
+                found.append(one.result())
+                store_result(given.results, name, one.result())
             for kernel in found[0]:
                 results = [each[kernel] for each in found]
                 wrong = [text for text, _, _ in results if text]
@@ -70,6 +80,21 @@ def main() -> int:
                 print(f"| {name} | {kernel} | {share} | {why} |", flush=True)
     print(f"\n{refused} of {compared} checks refused a correct kernel")
     return 1 if refused else 0
+
+
+def stored_results(file: Path | None, name: str) -> list[Found]:
+    """What the processes of a workload found that are in a file of results."""
+    if file is None or not file.exists():
+        return []
+    read = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    return [one["found"] for one in read if one["workload"] == name]
+
+
+def store_result(file: Path | None, name: str, found: Found) -> None:
+    """Append what a process found to a file of results."""
+    if file is not None:
+        with file.open("a", encoding="utf-8") as out:
+            out.write(json.dumps({"workload": name, "found": found}) + "\n")
 
 
 def registered(targets: list[str]) -> list[str]:
@@ -95,15 +120,15 @@ def stored(name: str) -> Path:
     return WINNERS / target / f"{spec}.c"
 
 
-def in_a_process(name: str, seed: int) -> Mapping[str, tuple[str, float, str]]:
-    """By kernel: why it was refused, or nothing; the largest excess, and where that was."""
+def in_a_process(name: str, seed: int) -> Found:
+    """What a fresh process finds about the kernels of a workload."""
     command = [sys.executable, __file__, name, "--one", str(seed)]
     finished = subprocess.run(command, check=True, capture_output=True, text=True)
-    found: dict[str, tuple[str, float, str]] = json.loads(finished.stdout)
+    found: Found = json.loads(finished.stdout)
     return found
 
 
-def checked(name: str, seed: int) -> dict[str, tuple[str, float, str]]:
+def checked(name: str, seed: int) -> Found:
     """What `in_a_process` returns, computed in this one."""
     worst: list[tuple[float, str]] = []
     mismatch = Case.mismatch

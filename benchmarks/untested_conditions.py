@@ -1,71 +1,114 @@
 """What it costs a search that kernels are examined for conditions on input values.
 
-    uv run python benchmarks/untested_conditions.py [WORKLOAD ...] [--pairs 20]
+    uv run python benchmarks/untested_conditions.py [WORKLOAD ...] [--pairs 20] [--search 40]
 
 One candidate (the winner of a search in `benchmarks/winners`, or the starting kernel) is evaluated
 as in a search in which it becomes the best kernel, alternately with and without its examination, in
 random order. `rate` is the candidates per second with the examination over those without, the
-median of all pairs, by wall time and by the CPU time of this process and its children (wanted: at
-least 0.85). Candidates that are slower than their parents are not examined, so a search loses less.
+median of all pairs, by wall time and by the CPU time of this process and its children.
+
+With `--search N`, the candidates are those of a search with N evaluations, each with the latency of
+its parent as its limit, as in the search. Candidates that are slower than their parents, or wrong,
+are not examined. The rate is that of all candidates together (wanted: at least 0.85).
 """
 
 from __future__ import annotations
 
 import argparse
 import random
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
 from statistics import median
 from time import perf_counter
 from unittest.mock import patch
 
 from other_values import DEFAULT, PLENTY, cpu_s, source_of
 
-from tilewright.core.records import Candidate, EvaluationRequest, Measured
+from tilewright.core.config import Settings
+from tilewright.core.records import Candidate, EvaluationRequest, History, Measured
 from tilewright.core.tasks import open_task
 from tilewright.evaluation.pipeline import evaluate
 from tilewright.native.checker import NativeChecker
+from tilewright.run import open_project, optimize
+from tilewright.search.beam import BeamSearch
 from tilewright.targets.gemmini.examination import Examination
 
 WORKLOADS = (*DEFAULT, "gemmini-fp32-4x4:tinympc-forward", "gemmini:gemm-512x512x512")
+Pair = dict[bool, tuple[float, float]]
+"""Wall and CPU seconds of the evaluations of a candidate, with and without the examination."""
 
 
-def seconds(name: str, pairs: int) -> list[dict[bool, tuple[float, float]]]:
-    """Wall and CPU seconds of each pair's evaluations, with and without the examination."""
+def timed(name: str, requests: Sequence[EvaluationRequest]) -> tuple[list[Pair], int]:
+    """The times of each candidate, and how many candidates were measured."""
     task = open_task(name, {"input_seed": 1}).task
-    source = source_of(name, task.start)
-    found = []
-    for number in range(pairs + 1):
-        pair: dict[bool, tuple[float, float]] = {}
+    found, measured = [], 0
+    for request in (requests[0], *requests):
+        pair: Pair = {}
         for examined in random.sample((False, True), 2):
             # The starting kernel itself is not examined, so another text stands for a candidate.
-            request = EvaluationRequest(Candidate(f"{source}\n/* {random.random()} */\n"), PLENTY)
+            text = f"{request.candidate.source}\n/* {random.random()} */\n"
+            again = EvaluationRequest(Candidate(text), request.limit_latency)
             wall, cpu = perf_counter(), cpu_s()
             if examined:
-                outcome = evaluate(task.evaluator, request)
+                outcome = evaluate(task.evaluator, again)
             else:
                 with (
                     patch.object(NativeChecker, "_untested", lambda *_: None),
                     patch.object(Examination, "failure", lambda *_: None),
                 ):
-                    outcome = evaluate(task.evaluator, request)
+                    outcome = evaluate(task.evaluator, again)
             pair[examined] = perf_counter() - wall, cpu_s() - cpu
-            assert isinstance(outcome, Measured), outcome
-        if number:  # the first pair also draws inputs and examines the starting kernel
-            found.append(pair)
-    return found
+        measured += isinstance(outcome, Measured)
+        found.append(pair)
+    return found[1:], measured  # the first pair also draws inputs and examines the starting kernel
+
+
+def searched(name: str, evaluations: int) -> list[EvaluationRequest]:
+    """The candidates of a search, each with the limit that it had there."""
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Settings(max_evaluations=evaluations, stop_within=0.0)
+        optimize(name, settings, project=Path(folder))
+        storage = open_project(Path(folder))
+        try:
+            history: History = next(storage.history(run.id) for run in storage.runs())
+        finally:
+            storage.close()
+    by_id = {trial.candidate.id: trial for trial in history}
+    limit = BeamSearch().limit_latency
+    return [
+        EvaluationRequest(trial.candidate, limit(by_id[trial.candidate.parent_id]))
+        for trial in history
+        if trial.candidate.parent_id is not None
+    ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("workloads", nargs="*", default=WORKLOADS)
     parser.add_argument("--pairs", type=int, default=20)
+    parser.add_argument("--search", type=int, metavar="EVALUATIONS")
     options = parser.parse_args()
     for name in options.workloads:
-        found = seconds(name, options.pairs)
-        wall, cpu = (median(pair[False][i] / pair[True][i] for pair in found) for i in range(2))
+        if options.search:
+            requests = searched(name, options.search)
+            found, measured = timed(name, requests)
+            wall, cpu = (
+                sum(pair[False][i] for pair in found) / sum(pair[True][i] for pair in found)
+                for i in range(2)
+            )
+            what = f"{len(found)} candidates of a search, {measured - 1} of them measured"
+        else:
+            start = source_of(name, open_task(name, {"input_seed": 1}).task.start)
+            request = EvaluationRequest(Candidate(start), PLENTY)
+            found, measured = timed(name, [request] * options.pairs)
+            assert measured == len(found) + 1, "a candidate was refused"
+            wall, cpu = (median(pair[False][i] / pair[True][i] for pair in found) for i in range(2))
+            what = f"{len(found)} pairs"
         each = median(pair[True][1] for pair in found)
         print(
             f"{name}: {each:.2f} s of CPU time per candidate; rate {wall:.2f} by wall time, "
-            f"{cpu:.2f} by CPU time ({len(found)} pairs)",
+            f"{cpu:.2f} by CPU time ({what})",
             flush=True,
         )
 

@@ -260,5 +260,84 @@ def by_mcp() -> None:
     asyncio.run(talk())
 
 
+def replace_folder(victim: str) -> None:
+    """Another folder in the place of its own, which is removed when it ends."""
+    own = Path.cwd()
+    own.rename(f"{own}-moved")
+    own.symlink_to(victim)
+
+
+def link_to(victim: str) -> None:
+    Path("folder").symlink_to(victim)
+    Path("link").symlink_to(Path(victim) / "file")
+    os.mkfifo("pipe")
+    Path("TASK.md").unlink()
+    os.mkfifo("TASK.md")
+
+
+def stop_keeper() -> None:
+    os.kill(os.getppid(), signal.SIGSTOP)
+    time.sleep(600)
+
+
+def half_a_call() -> None:
+    """Calls that never end: none of them is an evaluation that takes time."""
+    held = []
+    for _ in range(20):
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(SOCKET)
+        connection.sendall(b'{"version": 1, ')
+        held.append(connection)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    time.sleep(600)
+
+
+def change_process() -> None:
+    """A child that is another process every time that somebody looks."""
+    if os.fork() == 0:
+        os.setsid()
+        while True:
+            if os.fork():
+                os._exit(0)
+    time.sleep(1)
+
+
+def not_text() -> None:
+    """Characters that cannot be written to a file or a database, or that change a terminal."""
+    for text in ("\ud800", "\x00", "\x1b[2J\x9b1m", "\u202e"):
+        call("evaluate", kernel=f"{LOWER} {text}", note=text)
+        call("evaluate", kernel="start", note=f"mine{text}")
+    call("submit", kernel=LOWER, note="\ud800\x1b[2J\x9b1m")
+    os.write(1, b"\x1b]0;title\x07\x9b1m\xff\xed\xa0\x80\n")
+
+
+def evaluate_together() -> None:
+    """More than its share, all at the same moment."""
+    lines = [
+        json.dumps({"version": 1, "tool": "evaluate", "arguments": {"kernel": f"toy 9 9 9 8 {n}"}})
+        for n in range(12)
+    ]
+    held = []
+    for line in lines:
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(SOCKET)
+        connection.sendall(line.encode() + b"\n")
+        held.append(connection)
+    for connection in held:
+        with contextlib.suppress(OSError):
+            connection.recv(1 << 16)
+
+
+def exceed() -> None:
+    """Short calls with enormous kernels, numbers and names."""
+    edit = "<<<<<<< SEARCH\n{0}\n=======\n{0}\n{0}\n>>>>>>> REPLACE\n".format("toy 9 9 9 9 9")
+    for edits in (edit * 2000, edit * 90):
+        tell(doubled=call("evaluate", kernel="start", edits=edits))
+    tell(number=send(b'{"version": ' + b"1" * 10**5 + b', "tool": "evaluate"}\n'))
+    tell(infinite=send(b'{"version": 1, "tool": "try", "arguments": {"kernels": 1e999}}\n'))
+    tell(named=call("show", kernel="../" * 20 + "etc/passwd"))
+    tell(listed=call("asm", kernel=LOWER, loop="lines 1-" + "9" * 5000))
+
+
 if __name__ == "__main__":
     globals()[sys.argv[2]](*sys.argv[3:])

@@ -16,10 +16,12 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from tilewright import run, session
 from tilewright.agents.folder import task_text
 from tilewright.agents.hidden_files import hidden_from_agents
+from tilewright.cli.main import app
 from tilewright.core import tasks
 from tilewright.core.config import Settings
 from tilewright.core.errors import TilewrightError
@@ -395,3 +397,56 @@ def test_agents_and_other_proposers_share_a_run(ran: Run, monkeypatch: pytest.Mo
 def test_a_name_that_cannot_be_used_is_one_sentence(ran: Run, name: str, said: str) -> None:
     with pytest.raises(TilewrightError, match=said):
         ran("good", proposers=(name,))
+
+
+@pytest.mark.parametrize("kind", ["replace_folder", "link_to"])
+def test_files_outside_its_folder_are_not_removed_with_it(
+    ran: Run, tmp_path: Path, kind: str
+) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").write_text("mine")
+    found = ran(f"{kind} {tmp_path / 'other'}")
+    assert (tmp_path / "other" / "file").read_text() == "mine"
+    assert (found.summary.status, found.work.how) == ("finished", "exited")
+
+
+@pytest.mark.parametrize("kind", ["stop_keeper", "half_a_call", "change_process"])
+def test_no_process_of_it_stays_when_nothing_answers_signals_or_calls(ran: Run, kind: str) -> None:
+    found = ran(kind, "&timeout_s=3")
+    assert found.summary.status == "finished"
+    assert not processes_of(found.mark)
+
+
+def test_no_text_of_it_changes_the_terminal_or_ends_a_command(ran: Run) -> None:
+    found = ran("not_text")
+    report = ["report", "latest", "-o", str(found.project / "report.html")]
+    for command in (
+        ["runs", "show", "latest", "--full"],
+        ["runs", "list"],
+        ["best", "latest"],
+        report,
+    ):
+        ended = CliRunner().invoke(app, [*command, "--project", str(found.project)])
+        assert ended.exit_code == 0, ended.output
+        assert not set("\x1b\x9b\x00\u202e\ud800") & set(ended.output)
+
+
+def test_its_share_holds_for_calls_at_the_same_moment(ran: Run) -> None:
+    found = ran("evaluate_together")
+    assert len(found.sources) == found.work.evaluations == SHARE
+
+
+def test_arguments_without_bounds_are_refused(ran: Run) -> None:
+    said = [json.dumps(one) for one in ran("exceed").said]
+    expected = (
+        "at most 100",
+        "several places",
+        "one line",
+        "not a list",
+        "neither the id",
+        "at most",
+    )
+    assert len(said) == len(expected)
+    for text, part in zip(said, expected, strict=True):
+        assert part in text
+        assert len(text) < 700

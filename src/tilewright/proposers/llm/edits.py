@@ -48,7 +48,7 @@ def apply_edits(source: str, edits: list[tuple[str, str]]) -> str | ReplyFailed:
             return ReplyFailed("edit_mismatch", f"edit {number} has an empty search text")
         places = _places(source, old, str.rstrip) or _places(source, old, str.strip)
         if len(places) != 1:
-            found = "several places" if places else "no place"
+            found = "several" if places else "no"
             return ReplyFailed(
                 "edit_mismatch", f"edit {number} matches {found} places instead of one"
             )
