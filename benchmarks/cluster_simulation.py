@@ -29,13 +29,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tilewright.cluster import executor as executor_module
-from tilewright.cluster.connection import (
-    LOOK_EVERY_S,
-    LOOKED_AT,
-    Answered,
-    Lost,
-    WorkerInfo,
-)
+from tilewright.cluster.arrivals import Answered, Lost
+from tilewright.cluster.connection import LOOK_EVERY_S, LOOKED_AT, WorkerInfo
 from tilewright.cluster.executor import DaskExecutor
 from tilewright.cluster.hosts import Hosts
 from tilewright.cluster.messages import TaskDescription, read_request
@@ -358,9 +353,9 @@ class SearchProcess:
         found, self._arrived = self._arrived, []
         return found
 
-    def holders(self, keys: Iterable[str]) -> dict[str, str]:
-        """No worker hangs."""
-        return {}
+    def held(self, keys: Iterable[str]) -> dict[str, str]:
+        """No worker hangs, and no answer is lost."""
+        return dict.fromkeys(keys, "")
 
     def give_up(self, keys: Iterable[str]) -> None:
         """As `Connection`."""

@@ -89,7 +89,10 @@ class Network:
 class DisturbedCluster:
     """A scheduler, and two workers that are started again when they end."""
 
-    def __init__(self, offers: dict[str, dict[str, str]], plugins: Path) -> None:
+    def __init__(
+        self, offers: dict[str, dict[str, str]], plugins: Path, *scheduler_options: str
+    ) -> None:
+        self._options = scheduler_options
         self._clock = plugins / "clock"
         (plugins / "sitecustomize.py").write_text(CLOCK)
         self._file = plugins / "scheduler.json"
@@ -102,13 +105,18 @@ class DisturbedCluster:
         """At a port that the system chooses, so no other program can have taken it."""
         self._file.unlink(missing_ok=True)
         options = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard"]
-        command = [*options, "--scheduler-file", str(self._file)]
+        command = [*options, "--scheduler-file", str(self._file), *self._options]
         return subprocess.Popen(
             [sys.executable, "-m", "distributed.cli.dask_scheduler", *command],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             env={**os.environ, "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "6 s"},
         )
+
+    def wait_for_scheduler(self) -> None:
+        """Until it has written its address."""
+        while not self._file.exists():
+            time.sleep(0.05)
 
     def kill_scheduler(self, rng: random.Random) -> None:
         self._scheduler.kill()
@@ -129,9 +137,13 @@ class DisturbedCluster:
         self._network.cut(rng.uniform(0.2, 3), rng.random() < 0.5)
 
     def jump_clock(self, rng: random.Random) -> None:
-        """By up to a day, forwards or backwards, for every process of the cluster and searches."""
+        """By up to a day, forwards or backwards."""
+        self.set_clock(rng.uniform(-86400, 86400))
+
+    def set_clock(self, ahead_s: float) -> None:
+        """For every process of the cluster and searches."""
         new = self._clock.with_suffix(".new")
-        new.write_text(str(rng.uniform(-86400, 86400)))
+        new.write_text(str(ahead_s))
         new.rename(self._clock)
 
     def close(self) -> None:

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, Queue
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from tilewright.cluster.arrivals import Answered, Lost, fetch_all
 from tilewright.cluster.identity import read_identity
 from tilewright.cluster.remote import evaluate
 from tilewright.cluster.settings import require_distributed, security
@@ -24,7 +27,9 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 AWAY_S = 30.0
-"""Seconds for which a scheduler may be unavailable before a search ends."""
+"""Seconds without an answer after which a scheduler counts as unavailable."""
+OPEN_S = 60.0
+"""Maximum number of seconds until a connection is open."""
 LOOK_EVERY_S = 1.0
 """Minimum number of seconds between two requests for the list of workers."""
 ASK_S = 5.0
@@ -33,6 +38,8 @@ LOOKED_AT = 100
 """Maximum number of workers per second about which the scheduler is asked, because its answers grow
 with their number.
 """
+WAITING = frozenset({"processing", "waiting", "queued", "no-worker"})
+"""dask's states of a message that will still be answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,26 +50,6 @@ class WorkerInfo:
     host: str
     threads: int
     offers: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """The answer to a message: its bytes, and the worker that sent it."""
-
-    key: str
-    message: object
-    worker: str
-
-
-@dataclass(frozen=True, slots=True)
-class Lost:
-    """A message that will not be answered. `died` is true if its workers ended one after
-    another; `worker` is then the last of them, or "" if it is not known.
-    """
-
-    key: str
-    died: bool
-    worker: str = ""
 
 
 class Connection:
@@ -78,32 +65,28 @@ class Connection:
 
     def __init__(self, address: str, shown: str, *, identify: bool = False) -> None:
         require_distributed()
-        from distributed import Client
-
+        self._address, self._shown, self._identify = address, shown, identify
         # No SimpleQueue: in CPython its `get` with a short time-out can wait forever.
         self._arrived = Queue[Answered | Lost]()
         self._workers: tuple[WorkerInfo, ...] = ()
-        self._identify = identify
         self._futures: dict[str, Future[bytes] | None] = {}
         self._session = secrets.token_hex(6)
         self._sent = 0
         read_identity(address, shown, workers=0)
-        try:
-            self._client: Client = Client(
-                address, timeout=AWAY_S, security=security(), set_as_default=False
-            )
-        except (OSError, ValueError, RuntimeError) as error:
-            raise ClusterError(
-                f"the scheduler at {shown} does not answer like a dask scheduler "
-                f"({_first_line(error)}). Correct the address."
-            ) from error
+        self._begin()
+
+    def _begin(self) -> None:
+        self._client = _client(self._address, self._shown)
         self._loop = self._client.loop.asyncio_loop
+        self._asked_s: float | None = None  # since when the scheduler owes the list of workers
         self._looking = asyncio.run_coroutine_threadsafe(self._look(), self._loop)
 
     @property
     def is_lost(self) -> bool:
-        """Whether the scheduler is unavailable."""
-        return bool(self._client.status != "running")
+        """Whether the scheduler is unavailable: it has ended, or does not answer."""
+        asked_s = self._asked_s
+        is_mute = asked_s is not None and monotonic() - asked_s > AWAY_S
+        return is_mute or bool(self._client.status != "running")
 
     @property
     def workers(self) -> tuple[WorkerInfo, ...]:
@@ -134,11 +117,11 @@ class Connection:
             )
         except (OSError, RuntimeError):  # the scheduler ended at this moment
             self._futures.update(dict.fromkeys(keys))
-            for key in keys:
-                self._arrived.put(Lost(key, died=False))
+            self._lose(keys)
             return keys
         self._futures.update(zip(keys, futures, strict=True))
-        asyncio.run_coroutine_threadsafe(self._fetch_all(futures), self._loop)
+        fetching = fetch_all(self._client, futures, self._arrived.put, self._identify)
+        asyncio.run_coroutine_threadsafe(fetching, self._loop)
         return keys
 
     def receive(self, timeout_s: float) -> list[Answered | Lost]:
@@ -155,22 +138,24 @@ class Connection:
                 wanted.append(item)
         return wanted
 
-    def holders(self, keys: Iterable[str]) -> dict[str, str]:
-        """The workers that have these messages and have not answered them, by the message. Asks the
-        scheduler; empty if it does not answer.
+    def held(self, keys: Iterable[str]) -> dict[str, str] | None:
+        """Those of these messages that will still be answered, with the worker that has each of
+        them ("" if it waits for a worker). None if the scheduler does not say.
         """
-        wanted = set(keys)
-        asked = asyncio.run_coroutine_threadsafe(self._held(), self._loop)
+        asked = asyncio.run_coroutine_threadsafe(self._held(list(keys)), self._loop)
         try:
-            held = asked.result(ASK_S)
+            return asked.result(ASK_S)
         except Exception:  # the scheduler has ended, or is overloaded
             asked.cancel()
-            return {}
-        return {key: worker for worker, found in held.items() for key in wanted.intersection(found)}
+            return None
 
-    async def _held(self) -> Mapping[str, Sequence[str]]:
-        held: Mapping[str, Sequence[str]] = await self._client.scheduler.processing(workers=None)
-        return held
+    async def _held(self, keys: list[str]) -> dict[str, str]:
+        states = await self._client.scheduler.get_task_status(keys=keys)
+        waiting = {key: "" for key, state in states.items() if state in WAITING}
+        processing = await self._client.scheduler.processing(workers=None)
+        for worker, found in processing.items():
+            waiting.update((key, worker) for key in waiting.keys() & found)
+        return waiting
 
     def give_up(self, keys: Iterable[str]) -> None:
         """Cancel these messages, and end their evaluations."""
@@ -179,63 +164,71 @@ class Connection:
             if not self.is_lost:
                 self._client.cancel([future for future in futures if future is not None])
 
+    def reopen(self) -> None:
+        """Connect again, because the scheduler sends no answers. All messages are lost."""
+        self._end()
+        try:
+            self._begin()
+        except ClusterError as error:
+            raise ClusterError(
+                f"the scheduler at {self._shown} no longer answers. Start it again, then run the "
+                "same command again, which continues the run."
+            ) from error
+        finally:
+            self._lose(list(self._futures))
+
     def close(self) -> None:
         """Close the connection. May be called again."""
         self._futures.clear()
+        self._end()
+
+    def _end(self) -> None:
         self._looking.cancel()
+        stream = self._client.scheduler_comm
         with suppress(Exception):
             self._client.close(timeout=2)
+        with suppress(Exception):  # the scheduler must notice the end also if dask waits
+            self._loop.call_soon_threadsafe(stream.abort)
+
+    def _lose(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            self._arrived.put(Lost(key, died=False))
 
     async def _look(self) -> None:
         while True:
+            self._asked_s = self._asked_s or monotonic()
             with suppress(Exception):  # whatever happens, the next attempt may succeed
                 info = await asyncio.wait_for(self._client.scheduler.identity(n_workers=-1), AWAY_S)
                 self._workers = tuple(map(_worker, info["workers"].values()))
+                self._asked_s = None
             await asyncio.sleep(max(LOOK_EVERY_S, len(self._workers) / LOOKED_AT))
 
-    async def _fetch_all(self, futures: Sequence[Future[bytes]]) -> None:
-        """Fetch the answers to the messages of one call of `send` as they arrive. Answers that have
-        arrived at the same time are fetched together.
-        """
-        from distributed import as_completed
 
-        completed = as_completed(futures, loop=self._client.loop)
+def _client(address: str, shown: str) -> Client:
+    """dask's client. dask limits the seconds of each step of its start, but not of all together."""
+    from distributed import Client
+
+    opened: Queue[Client | Exception] = Queue()
+
+    def open_client() -> None:
         try:
-            async for first in completed:
-                await self._fetch([first, *completed.next_batch(block=False)])
-        except Exception:  # an error of dask; `receive` ignores what was reported before
-            for future in futures:
-                self._arrived.put(Lost(str(future.key), died=False))
+            opened.put(Client(address, timeout=AWAY_S, security=security(), set_as_default=False))
+        except Exception as error:
+            opened.put(error)
 
-    async def _fetch(self, ready: Sequence[Future[bytes]]) -> None:
-        futures = {str(future.key): future for future in ready}
-        status = {key: future.status for key, future in futures.items()}
-        finished = {str(f.key): f for f in ready if f.status == "finished"}
-        answers: Mapping[str, object] = {}
-        holders: Mapping[str, Sequence[str]] = {}
-        if finished:
-            with suppress(Exception):  # then they are lost, which is reported below
-                if self._identify:
-                    holders = await self._client.scheduler.who_has(keys=list(finished))
-                answers = await self._client.gather(finished, errors="skip", asynchronous=True)
-        for key, known in status.items():
-            if answers.get(key) is None:
-                last = await _last_worker(futures[key]) if known == "error" else ""
-                self._arrived.put(Lost(key, known == "error", last if self._identify else ""))
-                continue
-            worker = next(iter(holders.get(key, ())), "")
-            if self._identify and not worker:  # it has left, so nobody knows whose answer this is
-                self._arrived.put(Lost(key, died=False))
-            else:
-                self._arrived.put(Answered(key, answers[key], worker))
-
-
-async def _last_worker(future: Future[bytes]) -> str:
-    """The last worker that ended while it had this message."""
-    from distributed.scheduler import KilledWorker
-
-    error = await future.exception(asynchronous=True)
-    return str(error.last_worker.address) if isinstance(error, KilledWorker) else ""
+    threading.Thread(target=open_client, daemon=True).start()
+    try:
+        found = opened.get(timeout=OPEN_S)
+    except Empty:
+        found = TimeoutError(f"no connection within {OPEN_S:g} s")
+    if isinstance(found, OSError | ValueError | RuntimeError):
+        raise ClusterError(
+            f"the scheduler at {shown} does not answer like a dask scheduler "
+            f"({_first_line(found)}). Correct the address."
+        ) from found
+    if isinstance(found, Exception):
+        raise found
+    return found
 
 
 def _worker(info: Mapping[str, Any]) -> WorkerInfo:

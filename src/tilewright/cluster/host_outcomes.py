@@ -12,16 +12,19 @@ from tilewright.evaluation.batch import Pending
 class Job:
     """A request that waits, is being evaluated, or is verified on further hosts.
 
-    `losses` is the number of times that its workers ended while they evaluated it, `lost_on` are
-    the hosts of the last of these workers, and `breaks` is the number of workers that could not
-    evaluate it. `among` are the hosts or workers to which it was sent (None for any), and `sent_s`
-    is the time of sending on the monotonic clock.
+    `losses` is the number of times that its workers ended while they evaluated it, and `ended_on`
+    are the hosts of the last of these workers. `unheard` is the number of times that its answer was
+    lost for another reason, and `unheard_on` are the hosts of these answers. `breaks` is the number
+    of workers that could not evaluate it. `among` are the hosts or workers to which it was sent
+    (None for any), and `sent_s` is the time of sending on the monotonic clock.
     """
 
     pending: Pending
     is_described: bool = False
     losses: int = 0
-    lost_on: tuple[str, ...] = ()
+    ended_on: tuple[str, ...] = ()
+    unheard: int = 0
+    unheard_on: tuple[str, ...] = ()
     breaks: int = 0
     took_s: float = 0.0
     among: tuple[str, ...] | None = None

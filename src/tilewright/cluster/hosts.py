@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from tilewright.cluster.connection import Connection, WorkerInfo
+from tilewright.cluster.host_outcomes import Job
 
 MOST_ASKED = 64
 """Number of workers from which the scheduler chooses, because its time per message grows with this
@@ -41,7 +42,7 @@ class Hosts:
         on_home: Callable[[str], None] = lambda host: None,
     ) -> None:
         self._connection = connection
-        self._shown = shown
+        self.shown = shown
         self._repeats = repeats and not stays
         self.stays = stays
         self._home = home
@@ -83,22 +84,25 @@ class Hosts:
         if names != self._names:
             self._names = names
 
-    def among(self, heard_on: Collection[str]) -> tuple[str, ...] | None:
-        """The hosts that may evaluate a request which the given hosts have answered; None for any
-        suitable host.
-        """
-        if not (heard_on or self._left_out or self.stays):
-            return None
-        return tuple(sorted({w.host for w in self.fitting()} - set(heard_on)))
+    def among(self, jobs: Sequence[Job], slow_worker: str = "") -> tuple[str, ...] | None:
+        """The hosts or workers that may evaluate these requests; None for any suitable one, and
+        empty if there is none.
 
-    def besides(self, worker: str, heard_on: Collection[str]) -> tuple[str, ...]:
-        """The addresses of the other suitable workers that are not on the given hosts. None if all
-        measurements are made on one host, where only one can run at a time.
+        Hosts that have answered are excluded. If there are others, hosts on which workers ended
+        with these requests or answers were lost are avoided, as is the host of `slow_worker`, which
+        has the requests already. On a single host, other workers than `slow_worker` may answer.
         """
-        if self.stays:
-            return ()
-        suitable = [w for w in self.fitting() if w.host not in heard_on]
-        return tuple(w.address for w in suitable if w.address != worker)
+        heard_on = {host for job in jobs for host in job.heard_on}
+        avoided = {host for job in jobs for host in (*job.ended_on, *job.unheard_on)}
+        if not (heard_on or avoided or slow_worker or self._left_out or self.stays):
+            return None
+        hosts = {worker.host for worker in self.fitting()} - heard_on
+        if others := hosts - avoided - {self.of_worker(slow_worker)}:
+            return tuple(sorted(others))
+        if not slow_worker:
+            return tuple(sorted(hosts))
+        fitting = (worker for worker in self.fitting() if worker.host in hosts)
+        return tuple(worker.address for worker in fitting if worker.address != slow_worker)
 
     def asked(
         self, among: tuple[str, ...] | None
@@ -114,8 +118,8 @@ class Hosts:
         if len(fitting) <= MOST_ASKED:
             return self.needs, among
         if among is not None:
-            hosts = set(among)
-            fitting = [worker for worker in fitting if worker.host in hosts]
+            names = set(among)
+            fitting = [worker for worker in fitting if names & {worker.host, worker.address}]
         few = random.sample(fitting, min(MOST_ASKED, len(fitting)))
         return {}, tuple(worker.address for worker in few)
 
@@ -162,20 +166,18 @@ class Hosts:
         """The message for the user if no host can evaluate."""
         again = "run the same command again, which continues the run"
         workers, resource = self._connection.workers, next(iter(self.needs))
-        start = f"start some with `tilewright cluster worker {self._shown}`"
+        start = f"start some with `tilewright cluster worker {self.shown}`"
         if self._connection.is_lost:
-            return (
-                f"the scheduler at {self._shown} no longer answers. Start it again, then {again}."
-            )
+            return f"the scheduler at {self.shown} no longer answers. Start it again, then {again}."
         if self._left_out:
             host, why = next(iter(self._left_out.items()))
             return f"the worker on {host} {why}. Correct this problem, and {again}."
         if not workers:
-            return f"the scheduler at {self._shown} has no workers: {start}, and {again}."
+            return f"the scheduler at {self.shown} has no workers: {start}, and {again}."
         if not any(resource in worker.offers for worker in workers):
             hosts = ", ".join(sorted({worker.host for worker in workers}))
             return (
-                f"no worker of {self._shown} offers {resource} (there are workers on {hosts}): "
+                f"no worker of {self.shown} offers {resource} (there are workers on {hosts}): "
                 f"{start} on a machine that has it, and {again}."
             )
         if self._offering():
@@ -184,8 +186,8 @@ class Hosts:
                 f"and {again}; latencies of different machines are not compared."
             )
         return (
-            f"every worker of {self._shown} with {resource} has different versions than this run: "
-            f"`tilewright cluster status {self._shown}` lists them. Install the same versions, and "
+            f"every worker of {self.shown} with {resource} has different versions than this run: "
+            f"`tilewright cluster status {self.shown}` lists them. Install the same versions, and "
             f"{again}."
         )
 

@@ -20,6 +20,7 @@ from typing import Any, Self
 
 from tilewright.cluster.identity import read_identity
 from tilewright.cluster.settings import require_distributed, security
+from tilewright.cluster.worker_stream import silence
 from tilewright.core.errors import ClusterError
 from tilewright.evaluation.worker import die_with_parent
 from tilewright.sandbox.child import Channel, Child
@@ -41,8 +42,12 @@ scheduler notices this without a report.
 """
 LOOK_EVERY_S = 0.2
 """Seconds between two tests of whether workers have ended."""
-EXIT_NO_SCHEDULER = 3
-"""Exit status of a worker that cannot reach its scheduler."""
+EXIT_NO_SCHEDULER, EXIT_SILENCE = 3, 4
+ENDS = {
+    EXIT_NO_SCHEDULER: "cannot reach the scheduler",
+    EXIT_SILENCE: "no longer receives messages from the scheduler",
+}
+"""Exit statuses of workers."""
 SCHEDULER_S = 60.0
 """Seconds for which a worker tries to reach its scheduler before the worker is restarted."""
 _MODULE = "tilewright.cluster.local_workers"
@@ -101,8 +106,8 @@ class Workers:
                 place.heard, place.has_begun = monotonic(), True
         except EOFError:
             child.kill()
-            is_away = child.exit_text.endswith(f"status {EXIT_NO_SCHEDULER}")
-            end = "cannot reach the scheduler" if is_away else child.exit_text
+            known = (end for status, end in ENDS.items() if child.exit_text.endswith(f" {status}"))
+            end = next(known, child.exit_text)
         else:
             if monotonic() - place.heard <= (self._hang_s if place.has_begun else START_S):
                 return None
@@ -241,7 +246,12 @@ async def _work(channel: Channel, address: str, offers: Mapping[str, Mapping[str
     )
     alive = asyncio.create_task(_say_alive(channel))
     async with worker:
-        await worker.finished()
+        ends = [asyncio.create_task(end) for end in (worker.finished(), silence(worker))]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        if not ends[0].done():
+            os._exit(EXIT_SILENCE)  # a regular end would tell the scheduler, and could wait for it
+        ends[1].cancel()
+        await ends[0]
     alive.cancel()
 
 

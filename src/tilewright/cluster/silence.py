@@ -1,8 +1,10 @@
-"""Finds messages that a worker does not answer although the scheduler hears from it.
+"""Finds messages whose answers do not arrive, although the scheduler can be reached.
 
 A worker may hang, for instance because its disk does not answer, while another thread of it still
-reports to the scheduler. Other hosts, or other workers of its host, then answer its messages. A
-host that answers none is excluded.
+reports to the scheduler. Other workers then answer its messages too, and a host that answers none
+is excluded. The stream from the scheduler to the search may be silent, for instance because the
+clock of the scheduler's machine was set back. The scheduler then no longer works on a message whose
+answer has not arrived, and the search connects again.
 """
 
 from __future__ import annotations
@@ -14,59 +16,80 @@ from tilewright.cluster.connection import Connection
 from tilewright.cluster.host_outcomes import Job
 from tilewright.cluster.hosts import Hosts
 from tilewright.cluster.pending_messages import UnderWay
+from tilewright.core.errors import ClusterError
 
+QUIET_S = 30.0
+"""Seconds after which the scheduler is asked about a message."""
 ASK_EVERY_S = 5.0
-"""Minimum number of seconds between two questions to the scheduler about overdue messages."""
+"""Minimum number of seconds between two such questions."""
 MOST_UNANSWERED = 3
 """Number of messages that a host may leave unanswered, without any answer in between, before it is
 excluded.
 """
+MOST_REOPENED = 3
+"""Number of times that a search connects again, without any answer in between, before it ends."""
 
 
 class Silence:
-    """The hosts that do not answer, for one executor."""
+    """Messages without an answer, for one executor."""
 
     def __init__(self, connection: Connection, hosts: Hosts) -> None:
         self._connection = connection
         self._hosts = hosts
         self._asked_s = -ASK_EVERY_S
+        self._gone = frozenset[str]()  # unanswered messages on which nobody worked when last asked
+        self._reopened = 0
         self._silent_host = dict[str, str]()  # by message, the host that has not answered it
         self._unanswered = Counter[str]()
 
     def overdue(
         self, sent: UnderWay, now_s: float, after_s: float
-    ) -> list[tuple[str, Sequence[Job], tuple[str, ...] | None]]:
+    ) -> list[tuple[str, Sequence[Job], str]]:
         """The messages that others should answer too, because the worker that has them has not done
-        so for `after_s` seconds, with the hosts or workers that may do it.
+        so for `after_s` seconds, each with this worker.
 
-        `now_s` is the time on the clock of `Job.sent_s`.
+        `now_s` is the time on the clock of `Job.sent_s`. Connects again if the scheduler sends no
+        answers, and raises `ClusterError` if that does not help.
         """
         if now_s < self._asked_s + ASK_EVERY_S:
             return []
-        late = [
-            (key, jobs)
-            for key, jobs in sent.messages()
-            if jobs[0].sent_s < now_s - after_s and sent.copy_of(key) is None
-        ]
-        if not late:
+        quiet = [(k, jobs) for k, jobs in sent.messages() if jobs[0].sent_s < now_s - QUIET_S]
+        if not quiet:
             return []
         self._asked_s = now_s
-        holders = self._connection.holders([key for key, _ in late])
+        held = self._connection.held([key for key, _ in quiet])
+        if held is None:
+            return []
+        self._note_gone(frozenset(key for key, _ in quiet if key not in held))
         found = []
-        for key, jobs in late:
-            worker = holders.get(key, "")
-            host = self._hosts.of_worker(worker)
-            without = {*jobs[0].heard_on, host}
-            if host and self._hosts.has_others(without):
-                self._silent_host[key] = host
-                found.append((key, jobs, self._hosts.among(without)))
-            elif host and (others := self._hosts.besides(worker, jobs[0].heard_on)):
-                found.append((key, jobs, others))
+        for key, jobs in quiet:
+            is_late = jobs[0].sent_s < now_s - after_s and sent.copy_of(key) is None
+            if is_late and (worker := held.get(key)):
+                self._silent_host[key] = self._hosts.of_worker(worker)
+                found.append((key, jobs, worker))
         return found
+
+    def _note_gone(self, gone: frozenset[str]) -> None:
+        """Connect again if messages were already gone when the scheduler was asked before, because
+        their answers would have arrived since.
+        """
+        is_silent, self._gone = bool(gone & self._gone), gone
+        if not is_silent:
+            return
+        if self._reopened == MOST_REOPENED:
+            raise ClusterError(
+                f"the scheduler at {self._hosts.shown} can be reached, but its answers do not "
+                f"arrive, also after {MOST_REOPENED} new connections. Start it again, then run the "
+                "same command again, which continues the run."
+            )
+        self._reopened += 1
+        self._gone = frozenset()
+        self._connection.reopen()
 
     def note_heard(self, host: str) -> None:
         """Record that a host has answered a message, so it does not hang."""
         self._unanswered.pop(host, None)
+        self._reopened = 0
 
     def note_answer(self, key: str, other: str) -> None:
         """Record that of two copies of a message, `key` was answered and `other` was not."""
@@ -81,3 +104,4 @@ class Silence:
     def clear(self) -> None:
         """Forget the messages, but not the hosts that did not answer."""
         self._silent_host.clear()
+        self._gone = frozenset()

@@ -13,7 +13,8 @@ import pytest
 
 from tilewright.cluster import executor as module
 from tilewright.cluster import message_sizes, silence
-from tilewright.cluster.connection import Answered, Lost, WorkerInfo
+from tilewright.cluster.arrivals import Answered, Lost
+from tilewright.cluster.connection import WorkerInfo
 from tilewright.cluster.executor import DaskExecutor
 from tilewright.cluster.hosts import Hosts
 from tilewright.cluster.messages import TaskDescription, read_request
@@ -402,8 +403,9 @@ class Silent(Machines):
             time.sleep(0.001)
         return [answer for answer in found if answer not in mute]
 
-    def holders(self, keys: Iterable[str]) -> dict[str, str]:
-        return {key: self._kept[key] for key in keys if key in self._kept}
+    def held(self, keys: Iterable[str]) -> dict[str, str]:
+        held = {**self._kept, **dict.fromkeys((a.key for a in self._arrived), "")}
+        return {key: held[key] for key in keys if key in held}
 
 
 def test_the_last_requests_of_a_batch_are_sent_a_second_time(
@@ -424,6 +426,7 @@ def test_a_host_that_never_answers_is_left_out(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(message_sizes, "OVERDUE_S", 0.01)
     monkeypatch.setattr(message_sizes, "OVERDUE", 0.0)
     monkeypatch.setattr(silence, "ASK_EVERY_S", 0.0)
+    monkeypatch.setattr(silence, "QUIET_S", 0.0)
     machines = Silent({"a": right, "b": right, "mute": right})
     assert evaluated(machines, range(1, 41)) == [measured(float(n)) for n in range(1, 41)]
     assert sum(host == "mute" for host, _ in machines.asked) < 10
@@ -439,6 +442,7 @@ def test_another_worker_of_the_host_answers_for_one_that_does_not(
     monkeypatch.setattr(message_sizes, "OVERDUE_S", 0.01)
     monkeypatch.setattr(message_sizes, "OVERDUE", 0.0)
     monkeypatch.setattr(silence, "ASK_EVERY_S", 0.0)
+    monkeypatch.setattr(silence, "QUIET_S", 0.0)
 
     class OneHost(Silent):
         @property

@@ -1,0 +1,174 @@
+"""A search does not wait for ever if the answers of its scheduler do not arrive."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from test_cluster_hosts import EXPECTED, Machines, evaluated, right
+
+pytest.importorskip("distributed", reason="needs dask.distributed: install the extra cluster")
+
+from tilewright.cluster import connection, silence, verdicts, worker_stream
+from tilewright.cluster.arrivals import Answered, Lost
+from tilewright.cluster.connection import Connection
+from tilewright.core.errors import ClusterError
+
+
+class Muted(Machines):
+    """Machines whose answers do not arrive until the search has connected this number of times."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__({"a": right, "b": right})
+        self.opened, self._times = 0, times
+
+    def receive(self, timeout_s: float) -> list[Answered | Lost]:
+        found = super().receive(timeout_s)
+        return [a for a in found if isinstance(a, Lost) or self.opened >= self._times]
+
+    def held(self, keys: Iterable[str]) -> dict[str, str]:
+        return {}
+
+    def reopen(self) -> None:
+        self.opened += 1
+        self._arrived.extend(Lost(f"k{n}", died=False) for n in range(len(self.sizes)))
+
+
+@pytest.fixture
+def asks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(silence, "QUIET_S", 0.01)
+    monkeypatch.setattr(silence, "ASK_EVERY_S", 0.01)
+
+
+@pytest.mark.usefixtures("asks_at_once")
+@pytest.mark.parametrize("times", [1, silence.MOST_REOPENED])
+def test_a_search_connects_again_if_answers_do_not_arrive(times: int) -> None:
+    machines = Muted(times)
+    assert evaluated(machines) == EXPECTED
+    assert machines.opened == times
+
+
+@pytest.mark.usefixtures("asks_at_once")
+def test_a_search_ends_if_new_connections_do_not_help() -> None:
+    machines = Muted(1000)
+    with pytest.raises(ClusterError, match=r"here:1 can be reached, but its answers do not arrive"):
+        evaluated(machines)
+    assert machines.opened == silence.MOST_REOPENED
+
+
+@pytest.mark.usefixtures("asks_at_once")
+def test_a_scheduler_that_still_works_on_messages_is_waited_for() -> None:
+    class Slow(Machines):
+        """Machines that answer only after the scheduler was asked ten times."""
+
+        asked_times = 0
+
+        def receive(self, timeout_s: float) -> list[Answered | Lost]:
+            time.sleep(0.005)
+            return super().receive(timeout_s) if self.asked_times >= 10 else []
+
+        def held(self, keys: Iterable[str]) -> dict[str, str]:
+            self.asked_times += 1
+            return dict.fromkeys(keys, "")
+
+    assert evaluated(Slow({"a": right, "b": right})) == EXPECTED
+
+
+def test_a_request_whose_answers_are_lost_again_and_again_ends_the_run() -> None:
+    asked = 0
+
+    def losing(*_: object) -> Lost:
+        nonlocal asked
+        asked += 1
+        assert asked < 200, "it is asked for ever"
+        return Lost("", died=False)
+
+    with pytest.raises(ClusterError, match=r"lost the answers from a to a kernel"):
+        evaluated(Machines({"a": losing}), [1])
+    assert asked == verdicts.MOST_UNHEARD + 1
+
+
+def test_other_hosts_answer_if_the_answers_of_one_are_lost() -> None:
+    machines = Machines({"a": lambda *_: Lost("", died=False), "b": right})
+    assert evaluated(machines) == EXPECTED
+    assert sum(host == "a" for host, _ in machines.asked) <= len(EXPECTED) * (
+        verdicts.MOST_UNHEARD + 1
+    )
+
+
+def test_a_client_of_dask_that_does_not_start_ends_the_search(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import distributed
+
+    monkeypatch.setattr(distributed, "Client", lambda *_, **__: time.sleep(3))
+    monkeypatch.setattr(connection, "OPEN_S", 0.1)
+    with pytest.raises(ClusterError, match=r"here:1 does not answer .*no connection within 0.1 s"):
+        connection._client("tcp://127.0.0.1:1", "here:1")
+
+
+def test_a_scheduler_that_does_not_answer_for_long_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stopped process keeps its connections open, so dask does not notice it."""
+    monkeypatch.setattr(connection, "AWAY_S", 0.05)
+    monkeypatch.setattr(connection, "LOOK_EVERY_S", 0.0)
+    answers = True
+
+    async def identity(n_workers: int) -> dict[str, Any]:
+        while not answers:
+            await asyncio.sleep(0.01)
+        worker = {"id": "tcp://a:1", "host": "a", "nthreads": 1}
+        return {"workers": {"tcp://a:1": worker}}
+
+    async def look() -> list[bool]:
+        nonlocal answers
+        looking = asyncio.create_task(opened._look())
+        found = []
+        for answers in (True, False, True):  # noqa: B007  (`identity` reads it)
+            await asyncio.sleep(0.3)
+            found.append(opened.is_lost)
+        looking.cancel()
+        return found
+
+    opened = object.__new__(Connection)
+    scheduler = SimpleNamespace(identity=identity)
+    opened._client = SimpleNamespace(status="running", scheduler=scheduler)
+    opened._workers, opened._asked_s = (), None
+    assert asyncio.run(look()) == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("listed", "ends"),
+    [
+        ([["k1"], ["k1"]], True),
+        ([["k1"], ["k2"], ["k3"], []], False),  # messages that are on their way
+        ([["known"], ["known"], []], False),
+        ([["k1"], None, ["k1"]], False),  # no answer in between
+    ],
+)
+def test_a_worker_notices_messages_that_it_does_not_receive(
+    monkeypatch: pytest.MonkeyPatch, listed: list[list[str] | None], ends: bool
+) -> None:
+    monkeypatch.setattr(worker_stream, "ASK_EVERY_S", 0.0)
+    answers = iter(listed)
+
+    async def processing(workers: list[str]) -> dict[str, list[str]]:
+        for answer in answers:
+            if answer is None:
+                raise OSError("the scheduler is away")
+            return {workers[0]: answer}
+        raise asyncio.CancelledError
+
+    worker: Any = SimpleNamespace(
+        address="tcp://a:1",
+        scheduler=SimpleNamespace(processing=processing),
+        state=SimpleNamespace(tasks={"known": None}),
+    )
+    if ends:
+        asyncio.run(worker_stream.silence(worker))
+    else:
+        with pytest.raises(asyncio.CancelledError):
+            asyncio.run(worker_stream.silence(worker))
