@@ -63,9 +63,9 @@ HOSTILE = [
 assert len(HOSTILE) >= 50
 
 
-def assert_only_text(page: Any, where: str) -> None:
+def assert_only_text(page: Any, where: str, inside: str = "main") -> None:
     """Nothing of the texts has run, and none has become an element that could run."""
     assert page.evaluate("window.hacked") is None, where
-    assert page.locator("iframe, object, embed, main img, main script").count() == 0, where
+    assert page.locator(f"iframe, object, embed, {inside} img, {inside} script").count() == 0, where
     refreshing = "a[href^='javascript' i], base, meta[http-equiv=refresh i]"
     assert page.locator(refreshing).count() == 0, where
