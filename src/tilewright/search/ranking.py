@@ -30,9 +30,11 @@ class Ranking:
     """Measured kernels that are faster than their parents, the best first, in cells.
 
     Of kernels with the same binary, only the fastest trial is listed. A kernel and its children
-    that are barely faster form a family, and so do equally fast kernels of one plan. Of a family,
-    only the fastest kernel is listed. A kernel that is no longer listed is never listed again, so
-    each cell is a heap from which outdated entries are removed when they reach its top.
+    that are barely faster form a family, and so do equally fast kernels of one plan and all
+    instances of one template. A template that is slower than its parent begins a family, because
+    other values may be faster. Of a family, only the fastest kernel is listed. A kernel that is no
+    longer listed is never listed again, so each cell is a heap from which outdated entries are
+    removed when they reach its top.
     """
 
     def __init__(self, cell: Callable[[Trial], str] = lambda trial: "") -> None:
@@ -88,11 +90,18 @@ class Ranking:
 
     def _family(self, trial: Trial, history: History) -> str:
         """The first candidate of the kernel's family."""
-        candidate = trial.candidate
-        relatives = [history.get(candidate.parent_id or "")]
-        if candidate.plan is not None:
-            plan = candidate.plan.parent_id, candidate.plan.base_text
-            relatives.append(self._of_plan.setdefault(plan, trial))
+        candidate, plan = trial.candidate, trial.candidate.plan
+        parent = history.get(candidate.parent_id or "")
+        if plan is not None and plan.is_instance:
+            first = str(plan.parameters["instance"])
+            self._begins[candidate.id] = self._begins.get(first, first)
+            return self._begins[candidate.id]
+        if plan is not None and plan.brings_template and _is_slower(trial, parent):
+            return self._begins.setdefault(candidate.id, candidate.id)
+        relatives = [parent]
+        if plan is not None:
+            key = plan.parent_id, plan.base_text
+            relatives.append(self._of_plan.setdefault(key, trial))
         near = [r.candidate.id for r in relatives if r is not None and _alike(trial, r)]
         begins = next((self._begins[r] for r in near if r in self._begins), candidate.id)
         self._begins[candidate.id] = begins
@@ -128,6 +137,11 @@ def has_improved(trial: Trial, history: History) -> bool:
 def _alike(left: Trial, right: Trial) -> bool:
     faster, slower = sorted((left.latency or 0.0, right.latency or 0.0))
     return slower - faster < SAME_FAMILY * slower
+
+
+def _is_slower(trial: Trial, other: Trial | None) -> bool:
+    latency = other.latency if other is not None else None
+    return latency is not None and (trial.latency or 0.0) >= latency
 
 
 def _binary(trial: Trial) -> str:

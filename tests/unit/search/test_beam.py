@@ -181,6 +181,31 @@ def test_equally_fast_kernels_of_one_plan_take_one_place() -> None:
     assert [t.index for t in beam] == [3, 2, 0]
 
 
+def test_the_instances_of_a_template_take_one_place_however_much_they_differ() -> None:
+    """The template is a little slower than its parent and still has a place of its own, so that its
+    values are searched."""
+    start = trial(0, 1000.0, None, 0)
+    brings = Plan(start.candidate.id, "tile", "Tile it.", "model", {"template": "TUNE(A, 1, 2, 3)"})
+    first = Candidate("A = 1", start.candidate.id, brings)
+    kept = [Trial(1, 1, first, measured(1001.0))]
+    assert [t.index for t in BeamSearch().select(History([start, *kept]))] == [0, 1]
+    for value, latency in ((2, 900.0), (3, 880.0)):
+        plan = Plan(first.id, "parameters", f"Set A = {value}.", "", {"instance": first.id})
+        made = Candidate(f"A = {value}", first.id, plan)
+        kept.append(Trial(value, 2, made, measured(latency)))
+    other = trial(4, 950.0, 0)
+    beam = BeamSearch().select(History([start, *kept, other]))
+    assert [t.index for t in beam] == [3, 4, 0]
+
+
+def test_a_template_that_is_barely_faster_takes_the_place_of_its_parent() -> None:
+    start, parent, other = trial(0, 1000.0, None, 0), trial(1, 900.0, 0), trial(2, 950.0, 0)
+    brings = Plan(parent.candidate.id, "tile", "Tile it.", "model", {"template": "TUNE(A, 1, 2)"})
+    first = Trial(3, 2, Candidate("A = 1", parent.candidate.id, brings), measured(899.0))
+    beam = BeamSearch().select(History([start, parent, other, first]))
+    assert [t.index for t in beam] == [3, 2, 0]
+
+
 def begun(index: int, latency: float, parent: int, iteration: int = 1, *, anew: bool) -> Trial:
     """The same by a plan, which may begin anew."""
     plain = trial(index, latency, parent, iteration)
