@@ -354,7 +354,20 @@ KERNELS |= {
         "    return (s >> 8).astype(np.int32)",
     ),
 }  # fmt: skip
+KERNELS["csr_spmv"] = (
+    "[ptr in 4097 int32] [col in 65536 int32] [val in 65536] [x in 4096] [y out 4096]", 65536,
+    "p = val.astype(np.float64) * x[col]\n    s = np.concatenate([[0], np.cumsum(p)])\n"
+    "    some = ptr[1:] > ptr[:-1]\n"
+    "    return np.where(some, s[ptr[1:]] - s[ptr[:-1]], 0).astype(np.float32)",
+)  # fmt: skip
 """Arguments, useful operations and reference of each."""
+GENERATED = {
+    "csr_spmv": {
+        "ptr": "np.concatenate([[0], np.sort(rng.integers(0, 65537, 4095)), [65536]])",
+        "col": "rng.integers(0, 4096, shape)",
+    },
+}
+"""Inputs with their own distribution: formulas of random whole numbers."""
 
 
 def written(name: str, folder: Path) -> Path:
@@ -368,12 +381,14 @@ def written(name: str, folder: Path) -> Path:
         described = "inputs = { range = [-1, 1] }\n" if name != "deinterleave" else ""
     for text in arguments[1:-1].split("] ["):
         argument, role, *shape = text.split()
+        own = GENERATED.get(name, {}).get(argument)
+        inputs = described if own is None else f'inputs = {{ generator = "{argument}" }}\n'
         dtype = "float32" if shape[-1].isdigit() else shape.pop()
         if role == "in":
             names.append(argument)
         lines.append(
             f'[[argument]]\nname = "{argument}"\nshape = [{", ".join(shape)}]\n'
-            f'dtype = "{dtype}"\nrole = "{role}put"\n' + described * (role == "in")
+            f'dtype = "{dtype}"\nrole = "{role}put"\n' + inputs * (role == "in")
         )
     made = folder / name
     made.mkdir()
@@ -381,6 +396,10 @@ def written(name: str, folder: Path) -> Path:
     (made / "kernel.c").write_text((SOURCES / f"{name}.c").read_text())
     (made / "reference.py").write_text(
         f"import numpy as np\n\n\ndef reference({', '.join(names)}):\n    {formula}\n"
+        + "".join(
+            f"\n\ndef {argument}(rng, shape):\n    return {own}.astype(np.int32)\n"
+            for argument, own in GENERATED.get(name, {}).items()
+        )
     )
     return made
 

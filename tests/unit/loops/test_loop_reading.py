@@ -431,7 +431,7 @@ def test_limits_of_the_standard_headers_are_read_where_they_are_included() -> No
     ("source", "line", "says"),
     [
         ("KERNEL {\n  while (X[0] > 1.0f) X[0] *= 0.5f;\n}", 2, "compares a variable"),
-        ("void kernel(float *X, int *n) {\n  for (int i = 0; i < *n; i++) X[i] = 0;\n}", 2, "lim"),
+        ("void kernel(float *X, int *n) {\n  for (int i = 0; i <= *n; i++) X[i] = 0;\n}", 2, "<"),
         ("KERNEL {\n  for (int i = 0; i < 9; i++) { X[i] = 0; i++; }\n}", 2, "changes"),
         ("KERNEL {\n  for (unsigned i = 8; i >= 0; i--) X[i] = 0;\n}", 2, "always"),
         ("KERNEL {\n  for (int i = 0; i != 9; i += 2) X[i] = 0;\n}", 2, "skips the end"),

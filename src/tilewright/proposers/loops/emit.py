@@ -123,7 +123,9 @@ def _loop(loop: For, indent: str, kernel: Kernel) -> str:
     name = loop.variable
     step = f"{name}++" if loop.step == 1 else f"{name} += {loop.step}"
     before = [f"{indent}#pragma {sharing_text(loop.threads)}"] if loop.threads > 1 else []
-    head = f"{indent}for (int {name} = {loop.first}; {name} < {loop.last}; {step}) {{"
+    ends = (Number(str(loop.first)), Number(str(loop.last)))
+    first, last = map(text_of, loop.limits or ends)
+    head = f"{indent}for (int {name} = {first}; {name} < {last}; {step}) {{"
     body = [_statement(s, indent + "  ", kernel) for s in loop.body]
     return "\n".join([*before, head, *body, f"{indent}}}"])
 

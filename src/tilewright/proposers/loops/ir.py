@@ -148,6 +148,9 @@ class For:
 
     No iteration extends beyond `last`: the last one begins at `last - step` at most. The iterations
     are divided into contiguous parts for `threads` threads.
+
+    If only the data give the ends, these are the `limits`, each a number or a variable that the
+    body does not change. `first` and `last` are then an example, which only estimates use.
     """
 
     variable: str
@@ -156,6 +159,7 @@ class For:
     step: int
     body: tuple[Statement, ...]
     threads: int = 1
+    limits: tuple[Expr, Expr] | None = None
 
     @property
     def trips(self) -> int:
@@ -259,6 +263,9 @@ def changed_in(statement: Statement, change: Callable[[Expr], Expr]) -> Statemen
         return Assign(target, changed(statement.value, change))
     if isinstance(statement, Command):
         return replace(statement, arguments=tuple(changed(a, change) for a in statement.arguments))
+    if statement.limits is not None:
+        begin, end = (changed(limit, change) for limit in statement.limits)
+        statement = replace(statement, limits=(begin, end))
     return replace(statement, body=tuple(changed_in(s, change) for s in statement.body))
 
 
@@ -281,6 +288,9 @@ def expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:
         elif isinstance(statement, Command):
             for argument in statement.arguments:
                 yield from walk(argument)
+        elif isinstance(statement, For) and statement.limits is not None:
+            for limit in statement.limits:
+                yield from walk(limit)
 
 
 def loops(kernel: Kernel) -> list[For]:

@@ -48,6 +48,8 @@ def require_shareable(loop: For, kernel: Kernel) -> None:
     for statement in statements(loop.body):
         if isinstance(statement, Command):
             raise NotApplicableError(f"{statement.name} uses registers, which threads do not share")
+        if isinstance(statement, For) and statement.limits is not None:
+            raise NotApplicableError("the data give the limits of a loop in it")
         if isinstance(statement, For) and statement.threads > 1:
             raise NotApplicableError("an inner loop is already shared among threads")
         if isinstance(statement, Declare):

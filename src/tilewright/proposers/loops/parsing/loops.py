@@ -20,12 +20,13 @@ from tree_sitter import Node
 from tilewright.proposers.c.syntax import (
     assigned,
     comma_separated,
+    declared_name,
     descendants,
     pointer_levels,
     text_of,
 )
 from tilewright.proposers.loops.analysis.independence import linear
-from tilewright.proposers.loops.c_types import RANGES
+from tilewright.proposers.loops.c_types import NAMES, RANGES
 from tilewright.proposers.loops.ir import Binary, Expr, For, Statement, Var, walk
 from tilewright.proposers.loops.parsing.arithmetic import SYMBOL, fits
 from tilewright.proposers.loops.parsing.carried import (
@@ -36,6 +37,7 @@ from tilewright.proposers.loops.parsing.carried import (
     unknown_of,
 )
 from tilewright.proposers.loops.parsing.counters import Counter, counter_of
+from tilewright.proposers.loops.parsing.data_loops import DataLoops
 from tilewright.proposers.loops.parsing.heads import (
     NO_STEP,
     Head,
@@ -51,11 +53,11 @@ from tilewright.proposers.loops.parsing.scope import (
     Place,
     Unknown,
     Value,
+    Variable,
     number,
     plus,
     times,
 )
-from tilewright.proposers.loops.parsing.statements import Statements
 from tilewright.proposers.loops.parsing.syntax import (
     NotFollowedError,
     ShortAtEndError,
@@ -68,7 +70,7 @@ _ALL = "?"
 """The end of names that represent the variable of a loop in all its iterations."""
 
 
-class Loops(Statements):
+class Loops(DataLoops):
     """Reads `for`, `while` and `do` loops.
 
     `peeled` are the positions of loops whose last iteration is read separately after the loop,
@@ -84,11 +86,15 @@ class Loops(Statements):
 
     def loop(self, node: Node) -> list[Statement]:
         """A loop with known iterations. Raises `UnsupportedError`."""
+        own: dict[str, Value] = {}
         with self._collected() as head, self._inner():
             self._printed.append(set())
-            declared = self._begin(node)
+            declared = self._begin(node, own)
             loop, later = self._iterations(node)
             self._printed.pop()
+        for name, before in own.items():
+            unknown = Unknown(f"the value of {name} after a loop is not known", before.type)
+            self.scope.rebind(name, unknown)
         for name, binding in later.items():
             if name not in declared and self.scope.find(name) != binding:
                 if self._guards:
@@ -96,20 +102,58 @@ class Loops(Statements):
                 self.scope.rebind(name, binding)
         return [*head, *loop]
 
-    def _begin(self, node: Node) -> set[str]:
-        """Execute the first part of the head, and return the names that it declares."""
+    def _begin(self, node: Node, own: dict[str, Value]) -> set[str]:
+        """Execute the first part of the head, and return the names that it declares.
+
+        A variable that is set here under a condition, or to a number that only the data give,
+        counts as declared here. If another declaration exists, the variable is added to `own` with
+        its first value, because its value after the loop is not known.
+        """
         first = node.child_by_field_name("initializer")
         if first is None:
             return set()
         if first.type != "declaration":
             for part in comma_separated(first):
-                self._effect(part)
-            return set()
-        names = {pointer_levels(d)[0] for d in first.children_by_field_name("declarator")}
+                name, value = self._set_for_loop(part)
+                if value is None:
+                    self._effect(part)
+                else:
+                    own[name] = value
+                    self.scope.declare(name, value)
+            return {*own}
+        declarators = first.children_by_field_name("declarator")
+        names = {pointer_levels(d)[0] for d in declarators}
+        kind = NAMES.get(text_of(field_of(first, "type")))
+        written = [d.child_by_field_name("declarator") for d in declarators]
+        single = len(written) == 1 and written[0] is not None and written[0].type == "identifier"
+        if single and kind is not None and kind in RANGES:
+            value = self._of_data(field_of(declarators[0], "value"))
+            if value is not None:
+                here = replace(value, type=kind, retyped=kind != "int")
+                self.scope.declare(declared_name(declarators[0]), here)
+                return names
         kept, self.kept = self.kept, self.kept - names
         self.declaration(first)
         self.kept = kept
         return names
+
+    def _set_for_loop(self, part: Node) -> tuple[str, Value | None]:
+        """The integer that an expression sets under a condition, or that only the data give, and
+        its value."""
+        if part.type != "assignment_expression" or operator_of(part) != "=":
+            return "", None
+        name, before = text_of(field_of(part, "left")), None
+        if field_of(part, "left").type == "identifier":
+            before = self.scope.find(name)
+        if not isinstance(before, (Value, Unknown, Variable)) or before.type not in RANGES:
+            return "", None
+        if isinstance(before, Unknown) and before.place is not None:
+            return "", None
+        value = self.value(field_of(part, "right"))
+        if not self._guards and value.interval is not None:
+            return "", None
+        retyped = before.type != "int"
+        return name, replace(value, type=before.type, retyped=retyped)
 
     def _iterations(self, node: Node) -> tuple[list[Statement], dict[str, Binding]]:
         """The loop, and the values of followed variables after it.
@@ -127,9 +171,14 @@ class Loops(Statements):
             raise UnsupportedError(
                 node, f"the body of the loop over {name} declares another {name}"
             )
+        steps = [part for part in head.update if updates(part, name)]
+        data = self._data_limits(node, test)
+        if data is not None:
+            plain = steps == [*head.update] and len(steps) == 1
+            by = self._step(steps[0], name) if plain else 0
+            return self._between(head, test, data, by, changing)
         start, limit = self._ends(node, test)
         first = start if isinstance(start, Value) else start.offset or number(0)
-        steps = [part for part in head.update if updates(part, name)]
         rest = [part for part in head.update if part not in steps]
         steps += [test.step] if test.step is not None else []
         if len(steps) > 1:

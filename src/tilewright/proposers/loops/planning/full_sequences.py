@@ -58,6 +58,8 @@ _FLOAT = 4
 """Bytes of a float."""
 _LANES = (32, 16)
 """Numbers of iterations that run side by side."""
+_LANES_OF_ROWS = 8
+"""The same for loops whose limits the data give, which often have few iterations."""
 _CHAINS = (32, 16, 8, 4)
 """Numbers of copies of such loops, of which the first is used for which a loop has enough
 iterations."""
@@ -187,6 +189,9 @@ class Whole:
         if "accumulators" not in self._offered:
             return kernel
         for number in reversed(range(len(loops(kernel)))):
+            if loops(kernel)[number].limits is not None:
+                kernel = self._row_in_lanes(kernel, number, steps)
+                continue
             if not self._gains_from_copies(kernel, number):
                 continue
             for copies in _CHAINS:
@@ -197,6 +202,15 @@ class Whole:
                     kernel = after
                     break
         return kernel
+
+    def _row_in_lanes(self, kernel: Kernel, number: int, steps: Steps) -> Kernel:
+        """Sums in a loop whose limits the data give in lanes, of which the last may be empty."""
+        step = Step("lanes", number, _LANES_OF_ROWS)
+        after = step.applied(kernel) if "lanes" in self._offered else None
+        if after is None:
+            return kernel
+        steps.append((step, kernel))
+        return after
 
     def side_by_side(self, count: int, pack: bool, kernel: Kernel, steps: Steps) -> Kernel:
         """Runs iterations of one loop of each nest side by side; with `pack`, inputs are packed."""

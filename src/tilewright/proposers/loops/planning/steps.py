@@ -9,7 +9,7 @@ from typing import Self
 
 from tilewright.proposers.loops.analysis.changes import NotApplicableError
 from tilewright.proposers.loops.analysis.sharing import require_sharing
-from tilewright.proposers.loops.ir import Kernel, loops
+from tilewright.proposers.loops.ir import For, Kernel, around, loops, statements
 from tilewright.proposers.loops.rewrites.bytes import unsigned_by_signed
 from tilewright.proposers.loops.rewrites.interleave import interleave
 from tilewright.proposers.loops.rewrites.lanes import lanes as in_lanes
@@ -106,6 +106,7 @@ class Step:
         """The kernel after the step. Raises `NotApplicableError`."""
         if self.loop >= len(loops(kernel)):
             raise NotApplicableError("there is no such loop")
+        _require_known_limits(kernel, self)
         after = _APPLY[self.technique](kernel, self.loop, self.factor)
         require_sharing(after)
         return after
@@ -130,6 +131,15 @@ class Step:
         variable = loops(kernel)[self.loop].variable
         text = _SENTENCES[self.technique].format(variable=variable, factor=self.factor)
         return f"{text} (loop {self.loop + 1})"
+
+
+def _require_known_limits(kernel: Kernel, step: Step) -> None:
+    """Raise if the data give the limits of a loop in the same nest, unless the step supports it."""
+    path = around(kernel, step.loop)
+    unknown = (s for s in statements((path[0],)) if isinstance(s, For) and s.limits is not None)
+    supported = step.technique in ("accumulators", "lanes") and path[-1].limits is not None
+    if any(unknown) and not supported:
+        raise NotApplicableError("the data give the limits of a loop in this nest")
 
 
 def steps_of(

@@ -29,7 +29,7 @@ value, is found for each lane, and the lanes are combined after the loop.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from tilewright.proposers.loops.analysis.changes import (
@@ -55,11 +55,13 @@ from tilewright.proposers.loops.ir import (
     Kernel,
     Load,
     Number,
+    Select,
     Statement,
     Var,
     around,
     changed_in,
     expressions,
+    loops,
     statements,
     walk,
     with_loop,
@@ -79,6 +81,8 @@ def lanes(kernel: Kernel, number: int, count: int) -> Kernel:
     """
     path = around(kernel, number)
     loop = path[-1]
+    if loop.limits is not None:
+        return with_loop(kernel, number, tuple(_until_limit(kernel, number, count)))
     if loop.trips < count or count & (count - 1):
         raise NotApplicableError("the loop has too few iterations for this number of lanes")
     _require_scalars(loop)
@@ -101,19 +105,72 @@ def lanes(kernel: Kernel, number: int, count: int) -> Kernel:
     within = replace(loop, body=body)
     made = _Lanes(within, count, lane, {*partial.values()}).converted()
     main = loop.first + loop.trips // count * count * loop.step
-    new: list[Statement] = []
-    for r in found:
-        target = Element(partial[r.name], (Var(lane),))
-        new.append(Declare(r.type, partial[r.name], (count,)))
-        new.append(For(lane, 0, count, 1, (Assign(target, identity(r)),)))
+    new: list[Statement] = [*_begun(found, partial, lane, count)]
     new.append(replace(loop, last=main, step=count * loop.step, body=made))
-    for r in found:
-        new += _joined(r, partial[r.name], lane, count)
+    new += _ended(found, partial, lane, count)
     if main < loop.last:
         new.append(replace(loop, first=main, threads=1))
     if main >= loop.last:  # otherwise the remaining iterations use the variables outside
         return _without(with_loop(kernel, number, tuple(new)), outside)
     return with_loop(kernel, number, tuple(new))
+
+
+def _until_limit(kernel: Kernel, number: int, count: int) -> list[Statement]:
+    """The loop in lanes if only the data give its limits: lanes beyond the end keep their values,
+    so that no iterations remain."""
+    loop = loops(kernel)[number]
+    assert loop.limits is not None
+    end = loop.limits[1]
+    simple = all(
+        (isinstance(s, Declare) and not s.sizes)
+        or (isinstance(s, Assign) and isinstance(s.target, Var))
+        for s in loop.body
+    )
+    if loop.step > 1 or not simple or count & (count - 1):
+        raise NotApplicableError("only sums of single values are computed in lanes here")
+    _require_scalars(loop)
+    found = reductions(loop, visible_types(kernel, number))
+    taken = names_in(kernel)
+    partial = {r.name: fresh(r.name, taken) for r in found}
+    lane = fresh("lane", taken)
+    within = replace(loop, body=tuple(with_names(s, partial) for s in loop.body))
+    made = _Lanes(within, count, lane, {*partial.values()}).converted()
+    inside = Binary("<", Binary("+", Var(loop.variable), Var(lane)), end)
+    guarded = tuple(_guarded(s, inside) for s in made)
+    main = replace(loop, step=count, body=guarded)
+    return [*_begun(found, partial, lane, count), main, *_ended(found, partial, lane, count)]
+
+
+def _guarded(statement: Statement, condition: Expr) -> Statement:
+    """The loop over lanes in which a lane keeps its value where a condition is false."""
+    if not isinstance(statement, For):
+        return statement
+    body: list[Statement] = []
+    for s in statement.body:
+        if isinstance(s, Declare) and s.value is not None:
+            body.append(replace(s, value=Select(condition, s.value, Number("0"))))
+        elif isinstance(s, Assign):
+            body.append(Assign(s.target, Select(condition, s.value, s.target)))
+        else:
+            body.append(s)
+    return replace(statement, body=tuple(body))
+
+
+def _begun(
+    found: Collection[Reduction], partial: Mapping[str, str], lane: str, count: int
+) -> Iterator[Statement]:
+    """The arrays of all lanes of reductions, with their first values."""
+    for r in found:
+        target = Element(partial[r.name], (Var(lane),))
+        yield Declare(r.type, partial[r.name], (count,))
+        yield For(lane, 0, count, 1, (Assign(target, identity(r)),))
+
+
+def _ended(
+    found: Collection[Reduction], partial: Mapping[str, str], lane: str, count: int
+) -> Iterator[Statement]:
+    for r in found:
+        yield from _joined(r, partial[r.name], lane, count)
 
 
 def _require_scalars(loop: For) -> None:

@@ -39,6 +39,7 @@ from tilewright.proposers.loops.ir import (
     Assign,
     Binary,
     Call,
+    Cast,
     Declare,
     Element,
     Expr,
@@ -71,7 +72,7 @@ def unroll(kernel: Kernel, number: int, copies: int) -> Kernel:
     `argmax`.
     """
     loop = loops(kernel)[number]
-    if is_search(kernel, number):
+    if loop.limits is None and is_search(kernel, number):
         return searching(kernel, number, copies)
     if loop.trips < copies or any(isinstance(s, For) for s in loop.body):
         raise NotApplicableError("the loop has too few iterations, or loops inside")
@@ -80,7 +81,7 @@ def unroll(kernel: Kernel, number: int, copies: int) -> Kernel:
     before: list[Statement] = []
     body: list[Statement] = list(loop.body)
     after: list[Statement] = []
-    added = tables(loop, kernel, copies)
+    added = tables(loop, kernel, copies) if loop.limits is None else []
     own = {t.name: [fresh(t.name, taken) for _ in range(1, copies)] for t in added}
     for copy in range(1, copies):
         names = {r.name: fresh(r.name, taken) for r in found}
@@ -90,6 +91,9 @@ def unroll(kernel: Kernel, number: int, copies: int) -> Kernel:
             after.append(Assign(total, combined(r, total, Var(names[r.name]))))
         arrays = {name: of_copies[copy - 1] for name, of_copies in own.items()}
         body += [_elsewhere(s, arrays) for s in copied(loop, copy, names, taken)]
+    if loop.limits is not None:
+        new = _between_limits(loop, copies, body, before, after, taken)
+        return with_loop(kernel, number, tuple(new))
     main = loop.first + loop.trips // copies * copies * loop.step
     new = [*before, replace(loop, last=main, step=copies * loop.step, body=tuple(body)), *after]
     if loop.trips % copies:
@@ -102,6 +106,36 @@ def unroll(kernel: Kernel, number: int, copies: int) -> Kernel:
         joined = [t.joined(own[t.name], fresh("at", taken)) for t in here]
         kernel = with_loop(kernel, place, (*cleared, loops(kernel)[place], *joined))
     return kernel
+
+
+def _between_limits(
+    loop: For,
+    copies: int,
+    body: list[Statement],
+    before: list[Statement],
+    after: list[Statement],
+    taken: set[str],
+) -> list[Statement]:
+    """The loop with this body for whole groups of iterations, and then the remaining iterations.
+
+    Their number is computed without a condition. Conditions on the data that the checks do not try
+    both ways make a kernel fail.
+    """
+    assert loop.limits is not None
+    begin, end = loop.limits
+    if loop.step > 1 or copies & (copies - 1):
+        raise NotApplicableError("the loop is already unrolled, or not by a power of two")
+    wide = Cast("int64_t", end)
+    some = Binary(">>", Binary("-", Cast("int64_t", begin), end), Number("63"))  # -1, or 0 if none
+    remaining = Binary("&", Binary("-", wide, begin), Number(str(copies - 1)))
+    middle = Var(fresh("middle", taken))
+    return [
+        Declare("int", middle.name, (), Binary("-", end, Binary("&", remaining, some))),
+        *before,
+        replace(loop, step=copies, body=tuple(body), limits=(begin, middle)),
+        *after,
+        replace(loop, last=loop.first + copies // 2, limits=(middle, end)),
+    ]
 
 
 def _only_use(table: str, kernel: Kernel, number: int) -> int:
