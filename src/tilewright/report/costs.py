@@ -21,7 +21,7 @@ PHASES = ("plan", "implement", "repair")
 class Cost:
     """Sums over some calls. `usd` is the known cost, without the calls in `unpriced`.
 
-    `unused` counts replies without a usable plan or kernel. `under_way` calls had no reply when the
+    `unused` counts replies that were not accepted. `under_way` calls had no reply when the
     run stopped, and cost at most `under_way_usd`. `served_by` contains the names that the models
     give themselves.
     """
@@ -77,7 +77,7 @@ def total(calls: Sequence[CallRecord], model: str = "", phase: str = "") -> Cost
         calls=len(done),
         cached_calls=len(done) - len(paid),
         failed=sum(call.state == "failed" for call in calls),
-        unused=sum(bool(call.note) for call in done),
+        unused=sum(call.is_unused for call in done),
         input_tokens=_sum(call.input_tokens for call in paid),
         cached_tokens=_sum(call.cached_tokens for call in paid),
         output_tokens=_sum(call.output_tokens for call in paid),

@@ -17,6 +17,7 @@ from dataclasses import replace
 
 from tilewright.core.errors import InputError
 from tilewright.core.records import (
+    NOTHING_WORTHWHILE,
     Brief,
     Candidate,
     History,
@@ -176,7 +177,7 @@ class Turns:
             read = read_turn(reply, language)
             if isinstance(read, ReplyFailed):
                 if _sees_nothing(reply, proposal.brief):
-                    self._caller.reject(request, "nothing worthwhile")
+                    self._caller.reject(request, NOTHING_WORTHWHILE)
                     return []
                 detail = f" ({read.detail})" if read.detail else ""
                 self._caller.reject(request, f"{read.kind}{detail}")

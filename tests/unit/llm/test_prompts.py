@@ -289,26 +289,41 @@ def test_plan_prompts_name_the_fastest_kernels_of_other_branches() -> None:
 
 
 def test_the_values_of_a_template_are_one_line_of_what_was_tried() -> None:
-    """They would else push eight kernels of other structure out of the list."""
+    """They would else push eight kernels of other structure out of the list. The values that were
+    tried before those of the kernel are told, too: a new plan should not try them again."""
     trial, history = grandchild()
-    made: dict[str, str | int] = {"instance": trial.candidate.id, "tune.TM": 16}
-    slower = [
-        replace(_planned(40 + n, f"Set TM = {n}.", made), parent_id=trial.candidate.id)
-        for n in range(3)
-    ]
-    latencies = (510.0, 600.0, 490.0)
+    brings: dict[str, str | int] = {"template": "t", "tune.TM": 1}
+    first = Trial(3, 2, _planned(39, "Tile it.", brings), measured(480.0, {}))
+    made = [{"instance": first.candidate.id, "tune.TM": n} for n in (2, 3, 4, 5)]
+    outcomes = (measured(450.0, {}), measured(600.0, {}), measured(470.0, {}), measured(510.0, {}))
     tried = [
-        Trial(3 + n, 2, one, measured(latency, {}))
-        for n, (one, latency) in enumerate(zip(slower, latencies, strict=True))
+        Trial(4 + n, 3, _planned(40 + n, f"Set TM = {n}.", dict(one)), outcome)
+        for n, (one, outcome) in enumerate(zip(made, outcomes, strict=True))
     ]
-    assert describe_tried(trial, history.extended(tried)) == [
-        "other values of its open numbers, 2 combinations: none faster"
+    wrong = Failed("check", "wrong_result", "y[0]: got 1.")
+    failed = Trial(8, 3, _planned(44, "Set TM = 6.", {**made[0], "tune.TM": 6}), wrong)
+    history = history.extended([first, *tried, failed])
+    assert describe_tried(tried[0], history) == [
+        "other values of its open numbers, 5: none faster than TM = 2; the fastest are "
+        "TM = 4: 470 cycles (+4.4%); TM = 1: 480 cycles (+6.7%); TM = 5: 510 cycles (+13.3%); "
+        "1 failed, the last one was TM = 6 (wrong result)"
     ]
+    assert describe_tried(first, history) == []
+    assert not any("open numbers" in line for line in describe_tried(trial, history))
 
 
 def _planned(number: int, said: str, parameters: dict[str, str | int]) -> Candidate:
     plan = replace(PLAN, text=said, parameters=parameters)
     return Candidate(START + f"// {number}\n", PARENT.candidate.id, plan, "m")
+
+
+def test_a_search_that_never_stops_near_the_bound_asks_for_any_gain() -> None:
+    """Near the bound, no change makes a kernel 1 % faster, and models would only answer `none`."""
+    trial, history = grandchild()
+    stops = replace(BRIEF, stop_within=0.01)
+    assert "at least 1 % faster, do not" in text(Prompts().plan(stops, trial, history))
+    never = replace(BRIEF, stop_within=0.0)
+    assert "make this kernel faster, do not" in text(Prompts().plan(never, trial, history))
 
 
 def test_a_corrected_attempt_counts_as_its_correction() -> None:

@@ -29,7 +29,7 @@ from tilewright.core.records.outcomes import (
     Verdict,
 )
 from tilewright.core.records.proposals import Brief, Candidate, LeftAlone, Plan, Schedule
-from tilewright.core.records.runs import CallRecord, RunRecord
+from tilewright.core.records.runs import NOTHING_WORTHWHILE, CallRecord, RunRecord
 from tilewright.core.records.targets import (
     Cause,
     CommandEffect,
@@ -47,6 +47,7 @@ from tilewright.core.records.workloads import Argument, ArgumentRole, Tolerance,
 __all__ = [
     "BOUND_ERROR",
     "GENERAL_FAILURES",
+    "NOTHING_WORTHWHILE",
     "PRECISIONS",
     "Argument",
     "ArgumentRole",

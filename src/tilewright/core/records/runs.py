@@ -10,6 +10,9 @@ from typing import Literal
 
 from tilewright.core.records.identity import content_id
 
+NOTHING_WORTHWHILE = "nothing worthwhile"
+"""How the note on a reply begins in which a model says that it expects no change to help."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
@@ -45,7 +48,7 @@ class CallRecord:
     that the budget counted, which are the real or the reserved amounts. If a run has stopped
     and a call is still "intended", the call was in progress, and cost at most the counted amounts.
     `served_by` is the name that the model gives itself. `note` says why the call failed or why its
-    reply could not be used.
+    reply gave no plan or kernel, and begins with `NOTHING_WORTHWHILE` if the model expects no gain.
     """
 
     run_id: str
@@ -64,3 +67,10 @@ class CallRecord:
     served_by: str = ""
     attempts: int = 1
     note: str = ""
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether a reply was not accepted. The answer that no change is worth making is used: it
+        ends the work on a kernel."""
+        refused = self.note and not self.note.startswith(NOTHING_WORTHWHILE)
+        return self.state == "replied" and bool(refused)

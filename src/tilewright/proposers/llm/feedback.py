@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 from tilewright.core.records import Failed, History, Measured, Plan, Schedule, Trial
+from tilewright.proposers.llm.open_numbers import describe_values, parameters_of, template_of
 
 LONGEST_PLAN = 1500
 """Number of characters of an earlier run's plan that are shown."""
@@ -109,21 +110,18 @@ def describe_tried(trial: Trial, history: History, causes: Sequence[str] = ()) -
     corrected, only the correction is listed. Instances of a template are summarised in one line.
     """
     children = [t for t in history if t.candidate.parent_id == trial.candidate.id]
-    corrected = {str(_parameters(child).get("repairs", "")) for child in children}
-    attempts, values = [], 0
+    corrected = {str(parameters_of(child).get("repairs", "")) for child in children}
+    attempts = []
     for child in children:
         outcome = _attempt(child, trial, causes)
         plan = child.candidate.plan
         if not outcome or plan is None or child.candidate.id in corrected:
             continue
-        if plan.is_instance:
-            values += 1
-        else:
+        if not plan.is_instance:
             attempts.append(f"`{plan.option}` ({gist(plan)}): {outcome}")
     told = list(dict.fromkeys(attempts))[-MOST_ATTEMPTS:]
-    if values:
-        told.insert(0, f"other values of its open numbers, {values} combinations: none faster")
-    return told
+    values = describe_values(trial, history)
+    return [values, *told] if values else told
 
 
 def describe_others(trial: Trial, history: History) -> list[str]:
@@ -136,10 +134,10 @@ def describe_others(trial: Trial, history: History) -> list[str]:
     before = trial.outcome
     if not isinstance(before, Measured):
         return []
-    apart = {_family(one) for one in history.lineage(trial.candidate.id)}
+    apart = {template_of(one) for one in history.lineage(trial.candidate.id)}
     fastest: dict[str, float] = {}
     for other in history:
-        family, latency = _family(other), other.latency
+        family, latency = template_of(other), other.latency
         if latency is None or family in apart or other.candidate.parent_id == trial.candidate.id:
             continue
         fastest[family] = min(latency, fastest.get(family, latency))
@@ -150,13 +148,6 @@ def describe_others(trial: Trial, history: History) -> list[str]:
         what = f"`{plan.option}` ({gist(plan)})" if plan is not None else "a change"
         lines.append(f"{what}: {_compared(latency, before)}")
     return lines
-
-
-def _family(trial: Trial) -> str:
-    """The candidate that introduced an instance's template, or the candidate itself if it is not an
-    instance.
-    """
-    return str(_parameters(trial).get("instance", trial.candidate.id))
 
 
 def describe_schedule(schedule: Schedule) -> list[str]:
@@ -211,10 +202,6 @@ def _excerpt(source: str, line: int) -> str:
         if first <= number <= line + CONTEXT_LINES
     ]
     return f"Line {line}:\n\n" + "\n".join(shown) if shown else f"Line {line}."
-
-
-def _parameters(trial: Trial) -> Mapping[str, str | int]:
-    return trial.candidate.plan.parameters if trial.candidate.plan else {}
 
 
 def gist(plan: Plan) -> str:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from tilewright.core.records import (
+    NOTHING_WORTHWHILE,
     Brief,
     Candidate,
     Failed,
@@ -148,7 +149,7 @@ class LLMProposer:
                 self._reject(call.request, read)
             elif isinstance(read, NothingWorthwhile):
                 done += 1
-                self._caller.reject(call.request, f"nothing worthwhile ({read.reason})")
+                self._caller.reject(call.request, f"{NOTHING_WORTHWHILE} ({read.reason})")
             elif (read.option, read.text) not in seen:
                 seen.add((read.option, read.text))
                 yield Plan(

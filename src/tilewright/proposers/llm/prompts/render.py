@@ -132,6 +132,7 @@ class Prompts:
             "marked": False,
             "feedback": self._feedback(parent),
             "goal": describe_goal(parent, brief.stop_within),
+            "least_gain": "at least 1 % faster" if brief.stop_within else "faster",
             "ancestors": describe_ancestors(parent, history),
             "tried": describe_tried(parent, history, brief.target.exclusive_causes),
             "others": describe_others(parent, history),
