@@ -1,9 +1,9 @@
 """Removes from a menu the options that cannot help a kernel, according to its facts and its
 measurement.
 
-The target declares for each option which facts of a kernel it needs, and which causes of lost time
-it reduces (`MenuOption`). If a kernel cannot be analysed or was not measured, no option is removed
-for this reason.
+The target declares for each option which facts of a kernel it needs, which causes of lost time it
+reduces, and which counts of the target show that it cannot help (`MenuOption`). If a kernel cannot
+be analysed or was not measured, no option is removed for this reason.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ def applicable(
         for option in menu
         if (facts is None or not option.needs or not facts.isdisjoint(option.needs))
         and _saves(option, parent)
+        and _counts_allow(option, parent)
     )
     return kept or tuple(menu)
 
@@ -35,6 +36,14 @@ def _saves(option: MenuOption, parent: Trial) -> bool:
         return True
     lost = sum(outcome.breakdown.get(cause, 0.0) for cause in option.saves)
     return lost >= option.worth * outcome.latency
+
+
+def _counts_allow(option: MenuOption, parent: Trial) -> bool:
+    """Whether the kernel does something that the option improves, and has not done it already.
+    Counts that are not known allow everything."""
+    counts = parent.outcome.details if isinstance(parent.outcome, Measured) else {}
+    lacks = option.requires and all(counts.get(name) == 0 for name in option.requires)
+    return not lacks and not any(counts.get(name) for name in option.unless)
 
 
 def _facts(target: TargetBrief, source: str) -> frozenset[str] | None:

@@ -24,7 +24,10 @@ class MenuOption:
     model can carry out the optimisation. `kinds` lists the workloads to which the option applies,
     by the first word of their names; empty for all workloads. The option can help only a kernel
     that has one of the facts in `needs` (see `proposers.rewriter.facts`) and that loses at least
-    the share `worth` of its time to the causes in `saves`. If these are empty, any kernel will do.
+    the share `worth` of its time to the causes in `saves`. The target counts what a kernel does
+    (`Measured.details`): the option can help only a kernel for which one of the counts in
+    `requires` is not 0, and none of those in `unless`, which show that this was done already. If
+    these fields are empty, any kernel will do.
     `allowed_by` lists conditions, one of which the task must meet: `precision=tf32` is met if the
     target's setting `precision` is `tf32`, and `input=float16` if the kernel reads such an array.
     """
@@ -36,6 +39,8 @@ class MenuOption:
     needs: tuple[str, ...] = ()
     saves: tuple[str, ...] = ()
     worth: float = 0.005
+    requires: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
     allowed_by: tuple[str, ...] = ()
 
 

@@ -26,6 +26,7 @@ from tilewright.parts.cases import Cases
 from tilewright.parts.float_error import blocks
 from tilewright.parts.memory import memory_limit
 from tilewright.parts.problem import Problem
+from tilewright.targets.trainium.counts import counts_of
 from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.feedback import in_words
 from tilewright.targets.trainium.interpreter_process import Interpretation, failed_by
@@ -39,7 +40,7 @@ from tilewright.targets.trainium.program import (
     parse,
     trace_program,
 )
-from tilewright.targets.trainium.roofline import roofline_ns
+from tilewright.targets.trainium.roofline import floor_ns, roofline_ns
 from tilewright.targets.trainium.trace import Trace
 
 LATENCY = LatencyKind("modelled", "ns")
@@ -246,7 +247,8 @@ class TrainiumRunner:
         evaluation = self._evaluation
         machine = evaluation.machine
         source = artifact.binary.decode()
-        found = estimate(evaluation.traced(source)[1], machine)
+        trace = evaluation.traced(source)[1]
+        found = estimate(trace, machine)
         if not found.busy:
             return Failed(
                 "measure", "invalid", "the kernel executes no instruction, so it stores nothing."
@@ -267,7 +269,9 @@ class TrainiumRunner:
                 "instructions": float(found.instructions),
                 "transfers": float(found.transfers),
                 "products": float(found.products),
+                **counts_of(trace),
             },
+            bound=floor_ns(evaluation.workload, machine)[0],
             versions={"compiler": artifact.toolchain, **versions(machine)},
             artifact_digest=artifact.digest,
             feedback=in_words(evaluation.workload, machine, found, source),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import gc
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.core.records import Argument
+from tilewright.parts.memory import without_collection
 from tilewright.parts.untrusted_python import (
     TooLongError,
     UnparsableError,
@@ -203,17 +203,11 @@ def argument_type(argument: Argument) -> DType:
 
 def _walk(program: Program, call: Call, run: Execution, arrays: Mapping[str, Array]) -> list[View]:
     """Define the module's functions, call the kernel and check its results."""
-    collects = gc.isenabled()
-    gc.disable()  # a trace has a million records and no cycles, so collecting is wasted time
-    try:
-        with _explained(run):
-            kernel = _kernel(program, call, run)
-            args, kwargs, outputs = _arguments(kernel, call, run, arrays)
-            found = kernel.call(run, args, kwargs)
-            return _returned(outputs if found is None and outputs else found, call, run)
-    finally:
-        if collects:
-            gc.enable()
+    with without_collection(), _explained(run):
+        kernel = _kernel(program, call, run)
+        args, kwargs, outputs = _arguments(kernel, call, run, arrays)
+        found = kernel.call(run, args, kwargs)
+        return _returned(outputs if found is None and outputs else found, call, run)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.parts.extension_check import require_current
+from tilewright.parts.memory import without_collection
 from tilewright.targets.trainium.latency import _schedule
 from tilewright.targets.trainium.latency.capacity import Capacity, examine
 from tilewright.targets.trainium.latency.compiling import compiled
@@ -81,8 +82,9 @@ def estimate(trace: Trace, machine: Machine) -> Estimate:
     A kernel that does not fit is estimated as if its largest tiles were kept in HBM. The caller
     decides from `Estimate.capacity` whether the compiler would refuse it.
     """
-    capacity = examine(trace, machine)
-    program = build(trace, compiled(trace), capacity, Costs(machine))
+    with without_collection():
+        capacity = examine(trace, machine)
+        program = build(trace, compiled(trace), capacity, Costs(machine))
     engine, begin, end, blocker, wait = _schedule.place(_rules(machine), *program.columns())
     taken = np.where(engine == DMA, 0.0, end - begin)
     busy = {

@@ -9,11 +9,11 @@ used.
 
 from __future__ import annotations
 
-import gc
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tilewright.parts.memory import without_collection
 from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.execution import Execution, Limits
 from tilewright.targets.trainium.machine import Machine
@@ -69,13 +69,8 @@ def _translated(
     run.recorder, run.sampled = (recorder := Recorder()), sampled
     trace.outputs = walked(program, call, run)
     builder = _Builder(trace, recorder)
-    collects = gc.isenabled()
-    gc.disable()  # as in the tracing pass: many records, no cycles
-    try:
+    with without_collection():
         body = builder.body()
-    finally:
-        if collects:
-            gc.enable()
     if sum(1 for _ in printed(body, {}, "")) > MOST_LINES:
         raise UntranslatableError("loops whose iterations differ in too many ways")
     return text(body, trace, call, builder.spill.names)

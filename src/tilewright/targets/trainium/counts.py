@@ -1,0 +1,121 @@
+"""Counts of what a traced kernel does, which show the options of the menu that cannot help it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from tilewright.targets.trainium.trace import Access, Instruction, Trace
+
+NAMES = (
+    "float32_products",
+    "additions_of_tiles",
+    "copies_and_memsets",
+    "converting_copies",
+    "selections",
+    "scans",
+    "statistics",
+    "broadcast_loads",
+    "converting_transfers",
+    "single_element_transfers",
+    "bytes_loaded_again",
+    "bytes_of_intermediates",
+)
+"""All counts. Products include transposes on PE, and copies include those by activations.
+Statistics are `bn_stats`, and intermediates are what a kernel stores in HBM and loads again."""
+_SELECTIONS = {
+    "select",
+    "affine_select",
+    "select_reduce",
+    "range_select",
+    "tensor_copy_predicated",
+}
+
+
+def counts_of(trace: Trace) -> dict[str, float]:
+    """Every count of `NAMES`."""
+    found: Counter[str] = Counter()
+    loads = _Loads()
+    for one in trace.instructions:
+        if one.engine == "dma":
+            found.update(_of_transfer(one))
+            loads.add(one)
+        else:
+            found.update(_of_instruction(one))
+    found["bytes_loaded_again"] = loads.again()
+    found["bytes_of_intermediates"] = loads.intermediates()
+    return {name: float(found[name]) for name in NAMES}
+
+
+def _of_instruction(one: Instruction) -> Mapping[str, int]:
+    name, attributes = one.opcode, one.attributes
+    operations = {attributes.get(key) for key in ("op", "op0", "op1")}
+    copies = name == "tensor_copy" or (name == "activation" and attributes.get("op") == "copy")
+    tiles = name in ("tensor_tensor", "scalar_tensor_tensor")
+    return {
+        "float32_products": one.engine == "pe" and _is_wide(one),
+        "additions_of_tiles": tiles and "add" in operations,
+        "copies_and_memsets": copies or name == "memset",
+        "converting_copies": copies and _converts(one),
+        "selections": name in _SELECTIONS,
+        "scans": name == "tensor_tensor_scan",
+        "statistics": name == "bn_stats",
+    }
+
+
+def _of_transfer(one: Instruction) -> Mapping[str, int]:
+    accesses = (*one.reads, *one.writes)
+    hbm = [access for access in accesses if access.tensor.memory == "hbm"]
+    loads = [access for access in one.reads if access.tensor.memory == "hbm"]
+    return {
+        "broadcast_loads": any(a.partitions > 1 and not a.partition_step for a in loads),
+        "converting_transfers": _converts(one),
+        "single_element_transfers": one.opcode == "dma_transpose"
+        or any(a.pattern.run == 1 < a.elements for a in hbm),
+    }
+
+
+def _is_wide(one: Instruction) -> bool:
+    return any(access.tensor.dtype == "float32" for access in one.reads)
+
+
+def _converts(one: Instruction) -> bool:
+    return len({access.tensor.dtype for access in (*one.reads[:1], *one.writes)}) > 1
+
+
+class _Loads:
+    """What transfers read from HBM."""
+
+    def __init__(self) -> None:
+        self._read: Counter[int] = Counter()
+        self._repeated: Counter[int] = Counter()
+        self._sizes: dict[int, int] = {}
+        self._written: set[int] = set()
+        self._seen: set[tuple[object, ...]] = set()
+
+    def add(self, one: Instruction) -> None:
+        """Take account of one transfer."""
+        for access in one.reads:
+            if access.tensor.memory == "hbm":
+                self._load(access)
+        self._written.update(a.tensor.id for a in one.writes if a.tensor.memory == "hbm")
+
+    def _load(self, access: Access) -> None:
+        tensor = access.tensor
+        key = (tensor.id, access.offset, access.pattern, access.partition_step, access.partitions)
+        self._read[tensor.id] += access.bytes
+        self._sizes[tensor.id] = tensor.bytes_per_partition * tensor.partitions
+        if key in self._seen:
+            self._repeated[tensor.id] += access.bytes
+        self._seen.add(key)
+
+    def again(self) -> int:
+        """Bytes that were read although the same transfer, or all of the tensor, had been read."""
+        return sum(
+            max(self._repeated[tensor], read - self._sizes[tensor])
+            for tensor, read in self._read.items()
+        )
+
+    def intermediates(self) -> int:
+        """Bytes read of tensors that the kernel itself stored."""
+        return sum(read for tensor, read in self._read.items() if tensor in self._written)

@@ -1,0 +1,147 @@
+"""What is counted in a kernel's trace, the options that are left out for it, and the bound."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tilewright.core.records import Argument, Candidate, Measured, Trial
+from tilewright.proposers.applicable import applicable
+from tilewright.targets.trainium import create_target
+from tilewright.targets.trainium.counts import NAMES, counts_of
+from tilewright.targets.trainium.machine import load_machine
+from tilewright.targets.trainium.problems.exact import LargeExactProblem
+from tilewright.targets.trainium.program import Call, parse, trace_program
+from tilewright.targets.trainium.shapes import parse_shape
+from tilewright.targets.trainium.trace import Trace
+
+HEAD = """
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+@nki.jit
+def kernel(x):
+    out = nl.ndarray((128, 64), dtype=nl.float32, buffer=nl.shared_hbm)
+    kept = nl.ndarray((128, 64), dtype=nl.float32, buffer=nl.hbm)
+    a = nl.ndarray((128, 64), dtype=nl.float32, buffer=nl.sbuf)
+    b = nl.ndarray((128, 64), dtype=nl.bfloat16, buffer=nl.sbuf)
+    sums = nl.ndarray((64, 64), dtype=nl.float32, buffer=nl.psum)
+    nisa.dma_copy(dst=a, src=x)
+"""
+TAIL = """
+    nisa.dma_copy(dst=out, src=a)
+    return out
+"""
+ROW = 128 * 64 * 4
+
+
+def traced(body: str) -> Trace:
+    array = Argument("x", (128, 64), "float32", "input")
+    out = Argument("out", (128, 64), "float32", "output")
+    source = f"{HEAD}    {body}{TAIL}"
+    return trace_program(parse(source), Call((array,), (out,), {}), load_machine("trn1"))
+
+
+@pytest.mark.parametrize(
+    ("body", "counts"),
+    [
+        ("pass", {}),
+        ("nisa.nc_matmul(sums, a, a)", {"float32_products": 1}),
+        ("nisa.nc_matmul(sums, b, b)", {}),
+        ("nisa.tensor_tensor(a, a, a, op=nl.add)", {"additions_of_tiles": 1}),
+        ("nisa.tensor_tensor(a, a, a, op=nl.multiply)", {}),
+        ("nisa.memset(a, value=0.0)", {"copies_and_memsets": 1}),
+        ("nisa.tensor_copy(b, a)", {"copies_and_memsets": 1, "converting_copies": 1}),
+        (
+            "nisa.affine_select(a, pattern=[[1, 64]], channel_multiplier=1, on_true_tile=a, "
+            "on_false_value=0.0, cmp_op=nl.greater_equal)",
+            {"selections": 1},
+        ),
+        (
+            "nisa.tensor_tensor_scan(a, a, a, initial=0.0, op0=nl.multiply, op1=nl.add)",
+            {"scans": 1},
+        ),
+        ("nisa.dma_copy(dst=b, src=x)", {"converting_transfers": 1, "bytes_loaded_again": ROW}),
+        (
+            "nisa.dma_copy(dst=a, src=x.ap(pattern=[[0, 128], [1, 64]]))",
+            {"broadcast_loads": 1, "bytes_loaded_again": ROW},
+        ),
+        (
+            "nisa.dma_copy(dst=a[:, 0:32], src=x.ap(pattern=[[64, 128], [2, 32]]))",
+            {"single_element_transfers": 1, "bytes_loaded_again": ROW / 2},
+        ),
+        (
+            "nisa.dma_copy(dst=kept, src=a); nisa.dma_copy(dst=a, src=kept)",
+            {"bytes_of_intermediates": ROW},
+        ),
+    ],
+)
+def test_instructions_are_counted(body: str, counts: dict[str, float]) -> None:
+    assert counts_of(traced(body)) == {**dict.fromkeys(NAMES, 0.0), **counts}
+
+
+def left_out(name: str, kernel: str) -> set[str]:
+    """The options for this workload that a language model is not offered for a baseline."""
+    target = create_target()
+    task = target.open(name, {})
+    source = task.baselines[kernel]
+    found = task.modelled(source)
+    assert isinstance(found, Measured)
+    menu = target.brief().menu_for(task.workload)
+    kept = applicable(target.brief(), Trial(0, 0, Candidate(source), found), menu)
+    return {option.id for option in menu} - {option.id for option in kept}
+
+
+@pytest.mark.parametrize(
+    ("name", "kernel", "without", "kept"),
+    [
+        ("rmsnorm-512x4096", "naive", {"stay-on-chip"}, {"hoist-loads", "broadcast-by-pe"}),
+        ("rmsnorm-512x4096", "tuned", {"hoist-loads", "broadcast-by-pe"}, {"bn-stats"}),
+        ("cumsum-256x2048", "naive", {"scan-instruction", "pe-transpose"}, {"drop-redundant-work"}),
+        ("attention-512x128", "naive", {"cast-on-the-way"}, {"stay-on-chip", "bf16-products"}),
+        ("attention-512x128", "tuned", {"stay-on-chip"}, {"load-in-stored-type"}),
+        ("rope-128x512", "tuned", {"drop-redundant-work", "block-in-sbuf"}, {"operand-in-psum"}),
+        ("gemm-256x512x512", "tuned", {"bf16-products", "accumulate-in-psum"}, {"change-a-size"}),
+        ("attention_tile-16384x128-q127", "naive", {"load-whole-runs"}, {"skip-masked"}),
+    ],
+)
+def test_what_is_done_or_impossible_is_not_offered(
+    name: str, kernel: str, without: set[str], kept: set[str]
+) -> None:
+    gone = left_out(name, kernel)
+    assert without <= gone
+    assert not kept & gone
+
+
+def test_menus_name_counts_that_exist() -> None:
+    for option in create_target().brief().menu:
+        assert {*option.requires, *option.unless} <= set(NAMES), option.id
+
+
+def test_results_state_the_latency_that_no_kernel_can_beat() -> None:
+    task = create_target().open("cumsum-2048x2048", {})
+    found = task.modelled(task.baselines["tuned"])
+    assert isinstance(found, Measured)
+    assert found.bound == task.floor(found)[0]
+    assert found.is_near_bound(0.1)
+    assert not found.refutes_bound
+
+
+def test_inputs_of_large_copies_have_all_digits_of_float32() -> None:
+    problem = LargeExactProblem(parse_shape("transpose-8x512x512"))
+    argument = Argument("x", (3, 999), "float32", "input")
+
+    def draw(seed: int) -> np.ndarray:
+        return problem.draw(argument, "small", np.random.default_rng(seed))
+
+    values = draw(1)
+    assert values.shape == argument.shape
+    assert values.dtype == np.float32
+    assert len(np.unique(values)) > 0.99 * values.size
+    assert -0.5 <= values.min() < -0.49
+    assert 0.49 < values.max() <= 0.5
+    digits = np.frexp(values)[0] * 2**24
+    assert (digits % 2 == 1).mean() > 0.4  # the last of 24 binary digits
+    np.testing.assert_array_equal(values, draw(1))
+    assert not np.array_equal(values, draw(2))
