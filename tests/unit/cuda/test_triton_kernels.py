@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,7 @@ from tilewright.core.errors import ToolchainMissingError
 from tilewright.core.records import Candidate, Failed, Verdict
 from tilewright.core.templates import parse_template
 from tilewright.parts.languages import PYTHON
+from tilewright.targets.cuda.checker import CudaChecker
 from tilewright.targets.cuda.task import CudaTask
 from tilewright.targets.cuda.triton import create_target
 from tilewright.targets.cuda.triton.process import find_triton
@@ -53,6 +55,18 @@ def test_an_instance_of_a_template_is_right(task: CudaTask, spec: str) -> None:
     verdict = verdict_of(opened, template.instance(values))
     assert isinstance(verdict, Verdict), f"{values}: {verdict.log}"
     assert verdict.precision == "float32"
+
+
+def test_where_the_start_has_an_untested_condition_others_may_have_one(task: CudaTask) -> None:
+    special = "    total += tl.where(total == 77.0, 5.0, 0.0)\n    tl.store(C"
+    text = task.start.replace("    tl.store(C", special)
+    failed = verdict_of(task, text)
+    assert isinstance(failed, Failed)
+    assert failed.kind == "untested_condition"
+    like_it = replace(task._evaluation, start=text.replace("77.0", "76.0"), conditions={})
+    built = task.evaluator[0].build(Candidate(text))
+    assert not isinstance(built, Failed)
+    assert isinstance(CudaChecker(like_it).check(built), Verdict)
 
 
 def test_sums_split_by_atomic_operations_are_right(task: CudaTask) -> None:

@@ -8,6 +8,8 @@ from tilewright.core.records import Artifact, Check, Failed, Verdict
 from tilewright.core.roles import NOTHING_CHECKED
 from tilewright.parts.case import Case
 from tilewright.parts.cases import Cases
+from tilewright.parts.languages import PYTHON
+from tilewright.parts.untested_conditions import MORE_TURNS, refusal
 from tilewright.targets.cuda import partial_runs
 from tilewright.targets.cuda.cpu_program import not_checked
 from tilewright.targets.cuda.emulation import OLD_BYTES, ORDERS, Run, RunResult
@@ -25,17 +27,37 @@ class CudaChecker:
 
     def check_first(self, artifact: Artifact) -> Verdict | Failed:
         """The first case with threads in every order."""
-        return self._checked(artifact, lambda cases: [cases.first], NOTHING_CHECKED)
+        return self._checked(artifact.source, lambda cases: [cases.first], NOTHING_CHECKED)
 
     def check(self, artifact: Artifact, passed: Verdict = NOTHING_CHECKED) -> Verdict | Failed:
         """Every case, with the orders in turn."""
         checks = self._evaluation.settings.checks
-        return self._checked(artifact, lambda cases: cases.compared(checks), passed)
+        verdict = self._checked(artifact.source, lambda cases: cases.compared(checks), passed)
+        if isinstance(verdict, Failed):
+            return verdict
+        return self._tested(artifact.source, verdict)
+
+    def _tested(self, source: str, passed: Verdict) -> Verdict | Failed:
+        """A kernel that passed, unless one of its conditions on input values had the same result in
+        all runs. If one in the starting kernel had, honest kernels may need such conditions."""
+        evaluation = self._evaluation
+        if not evaluation.untested(source):
+            return passed
+        more = MORE_TURNS * len(evaluation.cases.compared(evaluation.settings.checks))
+        verdict = self._checked(source, lambda cases: cases.compared(more), passed)
+        untested = evaluation.untested(source)
+        if isinstance(verdict, Failed) or not untested:
+            return verdict
+        if evaluation.start not in evaluation.conditions:
+            self._checked(evaluation.start, lambda cases: cases.compared(more), NOTHING_CHECKED)
+        if evaluation.untested(evaluation.start):
+            return verdict
+        return refusal(untested, len(verdict.checks), PYTHON)
 
     def _checked(
-        self, artifact: Artifact, chosen: Callable[[Cases], Sequence[int]], passed: Verdict
+        self, source: str, chosen: Callable[[Cases], Sequence[int]], passed: Verdict
     ) -> Verdict | Failed:
-        evaluation, source = self._evaluation, artifact.source
+        evaluation = self._evaluation
         reason = evaluation.only_a_gpu(source)
         if reason is not None:
             return not_checked(*reason)

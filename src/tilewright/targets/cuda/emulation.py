@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -71,12 +72,22 @@ class Part:
     written: Mapping[str, int]
 
 
+class Condition(NamedTuple):
+    """A condition on loaded values: its place in the kernel, its line, and which results it had."""
+
+    place: str
+    line: int
+    was_false: bool
+    was_true: bool
+
+
 @dataclass(frozen=True, slots=True)
 class RunResult:
     """Outputs of every completed run by name, the launches of the first run, and the failure.
 
     `failed` is None if all runs were completed, and `part` is None if the first run had all blocks.
     `unset` is the first read of an element that nothing had written, if accesses were recorded.
+    `conditions` are those on loaded values, if they were recorded.
     """
 
     outputs: tuple[Mapping[str, bytes], ...]
@@ -84,6 +95,7 @@ class RunResult:
     failed: Failed | None
     part: Part | None = None
     unset: Failed | None = None
+    conditions: tuple[Condition, ...] = ()
 
 
 def run_on_cpu(

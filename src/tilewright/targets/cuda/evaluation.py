@@ -10,10 +10,18 @@ from tilewright.core.records import Failed, Workload
 from tilewright.native.settings import EvaluationSettings
 from tilewright.parts.cases import Cases
 from tilewright.parts.problem import Problem
+from tilewright.parts.untested_conditions import Untested
 from tilewright.sandbox import Sandbox, find_sandbox
 from tilewright.targets.cuda import partial_runs
 from tilewright.targets.cuda.cpu_program import CpuCompiler, find_cpu_compiler
-from tilewright.targets.cuda.emulation import Launch, Part, Run, RunResult, run_on_cpu
+from tilewright.targets.cuda.emulation import (
+    Condition,
+    Launch,
+    Part,
+    Run,
+    RunResult,
+    run_on_cpu,
+)
 from tilewright.targets.cuda.launcher import call
 from tilewright.targets.cuda.nvcc import Compiled, Nvcc, find_nvcc
 from tilewright.targets.cuda.occupancy import Architecture
@@ -30,7 +38,8 @@ class CudaEvaluation:
 
     `workload` is the workload that a GPU would time. `compared` is the one that is run here, with
     the `sizes` that the launcher gets after the arrays. `lowest` is the lowest precision class that
-    is accepted. `full_sizes` are the sizes at which a GPU times kernels.
+    is accepted. `full_sizes` are the sizes at which a GPU times kernels. `start` is the starting
+    kernel.
     """
 
     workload: Workload
@@ -44,6 +53,9 @@ class CudaEvaluation:
     launches: dict[str, tuple[Launch, ...]] = field(default_factory=dict)
     parts: dict[str, Part] = field(default_factory=dict)
     """By source, the part of the kernel that was run, if it was not the whole kernel."""
+    start: str = ""
+    conditions: dict[str, dict[str, Condition]] = field(default_factory=dict)
+    """By source and place, the conditions on loaded values in all runs, if they are recorded."""
     _compiled: dict[str, Compiled | Failed] = field(default_factory=dict)
     _programs: dict[str, bytes | Failed] = field(default_factory=dict)
 
@@ -115,6 +127,12 @@ class CudaEvaluation:
             runs,
             self.settings.simulation_timeout_s,
         )
+
+    def untested(self, source: str) -> tuple[Untested, ...]:
+        """The conditions on loaded values that had the same result in all runs so far; none where
+        conditions are not recorded."""
+        del source
+        return ()
 
     def refused_part(self) -> Failed | None:
         """Why running only some of a kernel's blocks would show nothing, or None."""

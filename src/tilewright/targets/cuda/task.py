@@ -66,7 +66,15 @@ class CudaTask:
         self._templates = templates or {}
         self._published = published
         self._evaluation = self.evaluation(
-            workload, compared, sizes, problem, settings, architecture, lowest, full_sizes
+            workload,
+            compared,
+            sizes,
+            problem,
+            settings,
+            architecture,
+            lowest,
+            full_sizes,
+            start=start,
         )
 
     rules = staticmethod(refused)

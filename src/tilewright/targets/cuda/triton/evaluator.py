@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.core.records import Failed
+from tilewright.parts.untested_conditions import Untested
 from tilewright.targets.cuda.cpu_program import not_checked
 from tilewright.targets.cuda.device.build import LOADING
 from tilewright.targets.cuda.device.evaluator import DeviceEvaluation
-from tilewright.targets.cuda.emulation import Run, RunResult
+from tilewright.targets.cuda.emulation import Condition, Run, RunResult
 from tilewright.targets.cuda.evaluation import MOST_OPERATIONS, CudaEvaluation
 from tilewright.targets.cuda.launcher import call
 from tilewright.targets.cuda.nvcc import Compiled, Nvcc, Resources, read_resources
@@ -98,7 +99,22 @@ class TritonEvaluation(CudaEvaluation):
             source, self.compared.arguments, tuple(self.sizes.values()), runs,
             self.settings.simulation_timeout_s * _SLOWER,
         )  # fmt: skip
+        self._remember(source, found.conditions)
         return RunResult(found.outputs, launches, found.failed)
+
+    def _remember(self, source: str, conditions: Sequence[Condition]) -> None:
+        for known in [s for s in self.conditions if s not in (source, self.start)]:
+            del self.conditions[known]
+        seen = self.conditions.setdefault(source, {})
+        for one in conditions:
+            old = seen.get(one.place, one)
+            no, yes = old.was_false or one.was_false, old.was_true or one.was_true
+            seen[one.place] = one._replace(was_false=no, was_true=yes)
+
+    def untested(self, source: str) -> tuple[Untested, ...]:
+        """The conditions on loaded values that had the same result in all runs so far."""
+        seen = self.conditions.get(source, {}).values()
+        return tuple(Untested(c.line, is_jump=False) for c in seen if c.was_false != c.was_true)
 
     def watched(self, source: str, run: Run) -> None:
         """There is no other program: the interpreter has looked for races in every run."""

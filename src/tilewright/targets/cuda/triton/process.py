@@ -16,7 +16,13 @@ from tilewright.core.records import Argument, Failed
 from tilewright.parts.inputs import bytes_of
 from tilewright.parts.languages import PYTHON
 from tilewright.sandbox import Limits, Sandbox, open_folder, read_output
-from tilewright.targets.cuda.emulation import Run, RunResult, read_outputs, write_inputs
+from tilewright.targets.cuda.emulation import (
+    Condition,
+    Run,
+    RunResult,
+    read_outputs,
+    write_inputs,
+)
 from tilewright.targets.cuda.other_python import (
     FoundPython,
     environment,
@@ -107,7 +113,22 @@ def interpret(
             failed = Failed(
                 "check", "crash", "the process of the kernel ended before its last run."
             )
-    return RunResult(tuple(outputs), (), failed)
+    conditions = () if failed is not None else _conditions(report)
+    if conditions is None:
+        log = "the process of the kernel wrote an answer that cannot be read."
+        return RunResult(tuple(outputs), (), Failed("check", "crash", log))
+    return RunResult(tuple(outputs), (), failed, conditions=conditions)
+
+
+def _conditions(report: Any) -> tuple[Condition, ...] | None:
+    """The conditions that a process reports, or None if they are not well-formed."""
+    try:
+        return tuple(
+            Condition(str(place)[:100], int(line), bool(no), bool(yes))
+            for place, line, no, yes in report["conditions"]
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def _called(arguments: Sequence[Argument], sizes: Sequence[int]) -> dict[str, Any]:

@@ -165,6 +165,27 @@ def _masked_load(method: Any) -> Any:
     return load
 
 
+class _Divided:
+    """Whole numbers divided by zero, which Triton does not define: 0 in one call, and as on a GPU
+    -1 in the next."""
+
+    by_zero = 0
+
+    @classmethod
+    def whole(cls, method: Any) -> Any:
+        """Division or remainder of whole numbers."""
+
+        def divided(self: Any, left: Any, right: Any) -> Any:
+            found = method(self, left, right)
+            zero = np.broadcast_to(right.data == 0, found.data.shape)
+            if not np.any(zero):
+                return found
+            undefined = np.array(cls.by_zero).astype(found.data.dtype)
+            return interpreter.TensorHandle(np.where(zero, undefined, found.data), found.dtype)
+
+        return divided
+
+
 def _device_range(*bounds: Any, **words: Any) -> Iterator[Any]:
     """A loop counter is a number of the device, which can overflow, unlike Python's."""
     bounds = tuple(getattr(bound, "value", bound) for bound in bounds)
@@ -186,6 +207,8 @@ def install() -> Memory:
         setattr(builder, name, _in_float32(getattr(builder, name), arguments))
     builder.cast_impl = _cast(builder.cast_impl)
     builder.create_fp_to_fp = _cast(builder.create_fp_to_fp)
+    for name in ("create_sdiv", "create_udiv", "create_srem", "create_urem"):
+        setattr(builder, name, _Divided.whole(getattr(builder, name)))
     builder.create_dot = _dot(builder.create_dot)
     builder.create_masked_load = _masked_load(builder.create_masked_load)
     options = dataclasses.replace(
@@ -254,6 +277,10 @@ class Launcher:
         finally:
             scope.restore()
             function.fn.__globals__.pop("range", None)
+
+    def begin(self, number: int, order: str, seed: int) -> None:
+        """Begin a call."""
+        self.order, self.seed, _Divided.by_zero = order, seed, -(number % 2)
 
     def zeroed(self, array: Array) -> None:
         """Fill an array with zeros."""

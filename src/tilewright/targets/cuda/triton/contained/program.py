@@ -12,6 +12,7 @@ import importlib
 import importlib.util
 import inspect
 import json
+import random
 import sys
 import traceback
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))  # not on the import path of an isolated Python
 _arrays: Any = importlib.import_module("arrays")
 FILE = Path(__file__).with_name("kernel.py")
+_HUGE = 2 << 20
 
 
 def main() -> None:
@@ -63,13 +65,19 @@ def _interpreted(job: dict[str, Any], report: dict[str, Any]) -> None:
     interpreting: Any = importlib.import_module("interpreting")
     np: Any = importlib.import_module("numpy")
     memory = interpreting.install()
+    conditions = importlib.import_module("conditions").Conditions(str(FILE))
+    conditions.install()
+    draws: Any = random.Random(0)
     launcher = interpreting.Launcher(memory)
     kept: list[Any] = []
 
     def room(size: int, item: int, name: str = "an array of its own", role: str = "output") -> Any:
-        data = np.full(-(-size // 256) * 256 + 512, 0xFF, np.uint8)
+        step = draws.choice((256, 4096, _HUGE))  # some kernels ask how an array is aligned
+        shift = step * draws.randrange(1, min(16, _HUGE // step)) if step < _HUGE else 0
+        data = np.empty(size + shift + _HUGE + 512, np.uint8)
         kept.append(data)
-        at = -(-data.ctypes.data // 256) * 256
+        at = -(-data.ctypes.data // _HUGE) * _HUGE + shift
+        data[at - data.ctypes.data :][: size + 512] = 0xFF
         made = _arrays.Room(len(kept), at, size)
         memory.add(made, name, item, role)
         return made
@@ -78,7 +86,8 @@ def _interpreted(job: dict[str, Any], report: dict[str, Any]) -> None:
     _arrays.install(room, _zeroing(job, given, launcher.zeroed))
     function = _launcher(job)
     with Path("inputs.bin").open("rb") as inputs, Path("outputs.bin").open("wb") as outputs:
-        for run in job["runs"]:
+        for number, run in enumerate(job["runs"]):
+            draws = random.Random(run["seed"] + number)
             kept.clear()
             memory.clear()
             given.clear()
@@ -93,12 +102,13 @@ def _interpreted(job: dict[str, Any], report: dict[str, Any]) -> None:
                     inputs.read(array.room.size), np.uint8
                 )
                 given.append(array)
-            launcher.order, launcher.seed = run["order"], run["seed"]
+            launcher.begin(number, run["order"], run["seed"])
             function(*given, *job["sizes"])
             for array, argument in zip(given, job["arguments"], strict=True):
                 if argument["role"] != "input":
                     outputs.write(interpreting.as_bytes(array.room).tobytes())
             report["done"] += 1
+    report["conditions"] = conditions.report()
 
 
 def _array(said: dict[str, Any], room: Any) -> Any:
