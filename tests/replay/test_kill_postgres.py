@@ -12,6 +12,14 @@ import pytest
 from postgres_server import Server, missing, running
 from test_kill import killed
 from toy_project import recorded, start
+from toy_run import SETTINGS
+
+from tilewright import run, session
+from tilewright.core import plugins, tasks
+from tilewright.core.config import Settings
+from tilewright.core.roles import Storage
+from tilewright.core.tasks import OpenTask
+from tilewright.testing.toy import ToyExecutor, ToyProposer, ToyTarget
 
 pytestmark = [
     pytest.mark.slow,
@@ -38,6 +46,44 @@ def wait_for(process: subprocess.Popen[str], log: Path, lines: int) -> None:
     while not (log.exists() and log.read_text().count("\n") >= lines):
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
+
+
+OPEN = """
+SELECT a.state, a.query, l.mode, l.locktype FROM pg_stat_activity a LEFT JOIN pg_locks l USING (pid)
+WHERE a.xact_start IS NOT NULL AND a.datname <> 'postgres'
+"""
+"""The open transactions of all databases, with their locks."""
+
+
+def test_no_row_is_locked_during_an_evaluation(
+    server: Server, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An evaluation may take minutes, for which all other searches would wait."""
+    times = 0
+
+    def wait_until_nothing_is_open(source: str) -> None:
+        nonlocal times
+        times += 1
+        over_s = time.monotonic() + 20  # the thread of the search may be writing now
+        while found := server.sql(OPEN):
+            assert time.monotonic() < over_s, found
+
+    def create_executor(
+        opened: OpenTask, settings: object, workers: int | None, storage: Storage | None
+    ) -> ToyExecutor:
+        assert storage is not None
+        return ToyExecutor(
+            lookup=storage.cached_outcome,
+            store=storage.store_outcome,
+            on_evaluated=wait_until_nothing_is_open,
+        )
+
+    monkeypatch.setattr(tasks, "load_target", lambda name: ToyTarget())
+    monkeypatch.setattr(plugins, "load_proposer", lambda name: ToyProposer())
+    monkeypatch.setattr(session, "create_executor", create_executor)
+    settings = Settings(seed=1, **{**SETTINGS, "iterations": 2})
+    assert run.optimize("toy:digits", settings, project=project).status == "finished"
+    assert times >= 10
 
 
 def finished(process: subprocess.Popen[str]) -> None:

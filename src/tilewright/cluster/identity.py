@@ -28,8 +28,9 @@ def read_identity(address: str, shown: str, workers: int = -1) -> Mapping[str, A
             return answer.result()
         except (OSError, TimeoutError, ValueError) as error:
             raise ClusterError(
-                f"the scheduler at {shown} does not answer like a dask scheduler within "
-                f"{ANSWER_S:g} s. Correct the address."
+                f"the scheduler at {shown} does not answer like a dask scheduler. Correct the "
+                "address, or, if the scheduler uses TLS, name its certificates (docs/cluster.md "
+                "says how)."
             ) from error
 
 

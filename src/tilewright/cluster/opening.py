@@ -18,7 +18,7 @@ from tilewright.cluster.local_workers import LocalCluster
 from tilewright.cluster.messages import TaskDescription
 from tilewright.cluster.resources import needed, offered
 from tilewright.cluster.settings import require_distributed, url
-from tilewright.core.roles import LimitsWorkers
+from tilewright.core.roles import Untimed
 from tilewright.core.tasks import OpenTask, open_task, target_of, target_versions
 from tilewright.evaluation.outcome_cache import Lookup, Store
 from tilewright.evaluation.pipeline import context_key
@@ -64,7 +64,7 @@ def open_executor(
             needs,
             shown,
             repeats=elsewhere,
-            stays=isinstance(opened.task, LimitsWorkers),
+            stays=measures(opened),
             home=home,
             on_home=on_home,
         )
@@ -76,6 +76,14 @@ def open_executor(
             store=store,
             on_close=stack.pop_all().close,
         )
+
+
+def measures(opened: OpenTask) -> bool:
+    """Whether kernels are measured on hardware. Latencies of different machines, even of the same
+    model, are then not equal.
+    """
+    is_untimed = isinstance(opened.task, Untimed) and opened.task.untimed is not None
+    return opened.target.brief().latency.quantity == "measured" and not is_untimed
 
 
 def describe(

@@ -154,6 +154,14 @@ class CudaTarget:
             lowest=lowest_precision(settings),
         )  # fmt: skip
 
+    @property
+    def resource(self) -> str:
+        """The model of the GPU. Without a GPU, kernels are only checked, which any machine with the
+        compilers can do.
+        """
+        gpu = find_gpu()
+        return f"gpu:{gpu.name}" if gpu else "cpu"
+
     def versions(self) -> Mapping[str, str]:
         """Both compilers and their options."""
         cpu, gpu = find_cpu_compiler(), find_gpu()
