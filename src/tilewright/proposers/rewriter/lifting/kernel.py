@@ -159,7 +159,9 @@ def _own(root: Node, reader: Reader) -> Iterator[Array]:
             continue
         for item in node.children_by_field_name("declarator"):
             target = item.child_by_field_name("declarator") if "init" in item.type else item
-            if target is None or target.type != "array_declarator" or "*" in text_of(target):
+            if target is None or target.type != "array_declarator":
+                continue
+            if any(n.type == "pointer_declarator" for n in descendants(target)):
                 continue
             name, sizes = pointer_levels(target)
             found = array_of(name, [_size(s, reader) for s in sizes], text_of(kind))

@@ -276,6 +276,11 @@ class Reader:
             return Truth(left)
         raise NotModelled("both conditions of an operator || depend on variables")
 
+    def _as_local(self, value: Flags | Expr) -> Value:
+        """A number as the local address that it stands for."""
+        found = self.machine.local(value) if isinstance(value, Expr) else value
+        return found if isinstance(found, Local) else value
+
     def combined(self, operator: str, left: Value, right: Value) -> Value:
         """`left operator right`."""
         if operator in _COMPARISONS:
@@ -302,6 +307,9 @@ class Reader:
             flags = [v.flags for v in (left, right) if isinstance(v, Flags)]
             if all(isinstance(v, Flags) or v == Expr(0) for v in (left, right)):
                 return Flags(tuple(f for some in flags for f in some))
+            left, right = (self._as_local(v) for v in (left, right))
+            if isinstance(right, Local):
+                left, right = right, left
         if isinstance(left, Local):
             if isinstance(right, Expr) and operator in ("+", "-"):
                 row = left.row + right if operator == "+" else left.row - right

@@ -84,11 +84,21 @@ def nests(computation: Computation) -> list[Nest]:
         points = np.concatenate(parts)
         points = points[np.argsort(points[:, 0], kind="stable")]
         listed = _terms(np.frombuffer(terms, dtype=np.int64).reshape(-1, 3))
-        for lattice in lattices(map(tuple, points.tolist())):
-            found.append(Nest(phase, how, lattice, listed, scales))
+        found += [Nest(phase, how, one, listed, scales) for one in _fewest(points)]
         if len(found) > MOST_PIECES:
             raise NotRaised(f"the results form more than {MOST_PIECES} regular parts")
     return sorted(found, key=lambda n: (n.phase, n.points.base))
+
+
+def _fewest(points: np.ndarray) -> list[Lattice]:
+    """Points as lattices, whichever gives fewer: all points together, or first those with the same
+    second operand. At the edges of a padded image, points with different taps alternate."""
+    together = lattices(map(tuple, points.tolist()))
+    if len(together) == 1:
+        return together
+    apart = [points[points[:, 2] == second] for second in sorted(set(points[:, 2].tolist()))]
+    parts = [one for some in apart for one in lattices(map(tuple, some.tolist()))]
+    return min(together, _joined(parts), key=len)
 
 
 def _first(products: np.ndarray) -> list[int]:
@@ -119,7 +129,11 @@ def _terms(apart: np.ndarray) -> tuple[Terms, ...]:
 
 def lattices(points: Iterable[Vector]) -> list[Lattice]:
     """Sorted points as few lattices: evenly spaced runs, then runs of runs."""
-    found = [Lattice(point, ()) for point in points]
+    return _joined([Lattice(point, ()) for point in points])
+
+
+def _joined(found: list[Lattice]) -> list[Lattice]:
+    """Lattices, with those merged that form larger ones."""
     while True:
         merged = _merged(found)
         if len(merged) == len(found):
@@ -142,8 +156,8 @@ def _merged(parts: Sequence[Lattice]) -> list[Lattice]:
         step: Vector | None = None
         while stop < len(parts) and parts[stop].dims == first.dims:
             new = tuple(b - a for a, b in zip(parts[stop - 1].base, parts[stop].base, strict=True))
-            if step not in (None, new) or any(abs(n) >= SPACING // 2 for n in new):
-                break  # not evenly spaced, or in another array
+            if step not in (None, new) or any(not 0 <= n < SPACING // 2 for n in new):
+                break  # not evenly spaced, in another array, or at a lower address
             step, stop = new, stop + 1
         before = result[-1].dims if result else ()
         if before and before[1:] == first.dims and before[0][0] == step:

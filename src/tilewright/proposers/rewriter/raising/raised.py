@@ -6,12 +6,13 @@ from dataclasses import replace
 from functools import lru_cache
 
 from tilewright.proposers.rewriter.analysis.ranges import simplify
-from tilewright.proposers.rewriter.ir import Kernel
+from tilewright.proposers.rewriter.ir import Array, Kernel, Stmt, has_opaque
 from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.raising.batched_columns import copied_arrays, side_by_side
 from tilewright.proposers.rewriter.raising.computation import Computation
-from tilewright.proposers.rewriter.raising.execute import NotRaised, executed
+from tilewright.proposers.rewriter.raising.data import Undecided
+from tilewright.proposers.rewriter.raising.execute import NotRaised, Run, executed
 from tilewright.proposers.rewriter.raising.flow import computation
 from tilewright.proposers.rewriter.raising.generate import generated
 from tilewright.proposers.rewriter.raising.isa import deepest
@@ -20,6 +21,7 @@ from tilewright.proposers.rewriter.raising.nests import nests
 from tilewright.proposers.rewriter.raising.own_arrays import names_in, numbered
 from tilewright.proposers.rewriter.raising.places import AxisEnds
 from tilewright.proposers.rewriter.raising.product_depth import deepened
+from tilewright.proposers.rewriter.raising.stretches import Stretch, parts
 
 
 @lru_cache(maxsize=16)
@@ -28,16 +30,53 @@ def raised(source: str, machine: Machine) -> Kernel:
     is none.
 
     Sums are added up in another order: the same result for integers, another rounding for floats.
-    Products whose operands are contiguous are joined if this reduces the number of products.
+    Products whose operands are contiguous are joined if this reduces the number of products. If not
+    everything can be derived, code of the core outside of loops of commands is kept.
     """
     kernel = lift(source, machine)
     try:
-        run = executed(source, machine)
+        try:
+            run = executed(source, machine)
+        except NotRaised as error:
+            if not error.data:
+                raise
+            run = executed(source, machine, data=True)
+        return _derived(kernel, run, machine)
     except NotRaised as error:
-        if not error.data:
+        if not has_opaque(kernel.body):
             raise
-        run = executed(source, machine, data=True)
-    found = computation(run, machine)
+        try:
+            return _in_parts(kernel, machine)
+        except NotRaised:
+            raise error from None
+
+
+def _in_parts(kernel: Kernel, machine: Machine) -> Kernel:
+    """The kernel with each stretch of commands as its naive loop nest, and the core's code as it
+    is."""
+    body: list[Stmt] = []
+    new: dict[str, Array] = {}
+    known = {a.name: a for a in kernel.arrays}
+    for part in parts(kernel, machine):
+        if not isinstance(part, Stretch):
+            body += part
+            continue
+        taken = replace(part.kernel, before=f"{names_in(kernel)} {list(new)}")
+        found = _derived(taken, part.run, machine)
+        if found.signature != part.kernel.signature:
+            raise NotRaised("two axes of an array that the core's code may use have to be merged")
+        new |= {a.name: a for a in found.arrays if a.local}
+        body += found.body
+    arrays = tuple((known | new).values())
+    return simplify(replace(kernel, arrays=arrays, body=tuple(body), names={}, words=None))
+
+
+def _derived(kernel: Kernel, run: Run, machine: Machine) -> Kernel:
+    """The nest of a run of a kernel."""
+    try:
+        found = computation(run, machine)
+    except Undecided as error:  # an operand of a command depends on the contents of an array
+        raise NotRaised(str(error)) from error
     wide = side_by_side(found, deepest(found, machine), machine)
     if wide is not found:
         try:

@@ -1,0 +1,98 @@
+"""Commands are raised where the core computes something else between them, and its code is kept."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tilewright.proposers.rewriter.emit import emit
+from tilewright.proposers.rewriter.ir import Array, Opaque, commands, walk
+from tilewright.proposers.rewriter.lifting.kernel import lift
+from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.raising.execute import NotRaised
+from tilewright.proposers.rewriter.raising.raised import raised
+
+FOLDERS = Path(__file__).parents[2] / "fixtures" / "foreign_folders"
+ROUND = "for (int r = 0; r < 32; r++) for (int c = 0; c < 32; c++) S[r][c] = (T[r][c] + 8) >> 4;"
+SETTINGS = """config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, 1, 0, 0);
+  config_ld(32, 1.0f, 16, 0);
+  config_st(32, 0.25f);"""
+
+
+def product(a: str, c: str, load: str = "mvin(&B[k][j], SPAD(64), 16, 16);") -> str:
+    return f"""
+  for (int i = 0; i < 32; i += 16)
+    for (int j = 0; j < 32; j += 16) {{
+      for (int k = 0; k < 32; k += 16) {{
+        mvin(&{a}[i][k], SPAD(0), 16, 16);
+        {load}
+        preload(SPAD(64), k ? ACC(0) | ACCUMULATE : ACC(0), 16, 16, 16, 16);
+        compute_preloaded(SPAD(0), NONE, 16, 16, 16, 16);
+      }}
+      mvout(&{c}[i][j], ACC(0), 16, 16);
+    }}
+  fence();"""
+
+
+def kernel(between: str = ROUND, second: str = product("S", "C"), before: str = "") -> str:
+    return f"""{before}
+void kernel(const int8_t A[32][32], const int8_t B[32][32], int8_t C[32][32]) {{
+  static int8_t T[32][32], S[32][32];
+  {SETTINGS}{product("A", "T")}
+  {between}{second}
+}}
+"""
+
+
+def test_each_stretch_of_commands_becomes_a_nest_and_the_code_between_them_stays(
+    machine: Machine,
+) -> None:
+    naive = raised(kernel(), machine)
+    assert sum(isinstance(s, Opaque) for s in walk(naive.body)) == 1
+    assert "S[r][c] = (T[r][c] + 8) >> 4;" in emit(naive)
+    first, second = (emit(naive).index(f"mvout(&{name}[") for name in "TC")
+    assert first < emit(naive).index("(T[r][c] + 8)") < second
+    assert len(re.findall(r"mvout\(.*, 32, 16\);", emit(naive))) == 2, "as wide as moves allow"
+
+
+def test_a_stretch_keeps_the_settings_that_commands_before_it_made(machine: Machine) -> None:
+    assert emit(raised(kernel(), machine)).count("config_st(32, 0.25f);") == 2
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        kernel(second=product("S", "C", load="")),
+        kernel("again(S, T, 3);", before="""
+static void again(int8_t S[32][32], int8_t T[32][32], int n) {
+  if (n) { mvin(T, SPAD(64), 16, 16); again(S, T, n - 1); }
+}"""),
+        kernel("config_ld(T[0][0], 1.0f, 16, 0);"),
+    ],
+    ids=["rows_loaded_before", "text_that_issues_commands", "settings_by_data"],
+)  # fmt: skip
+def test_a_kernel_stays_whole_where_its_parts_depend_on_local_memory(
+    source: str, machine: Machine
+) -> None:
+    with pytest.raises(NotRaised):
+        raised(source, machine)
+
+
+def test_an_array_may_have_products_as_its_sizes(machine: Machine) -> None:
+    source = kernel().replace("static int8_t T[32][32], S[32][32];", "")
+    source = "static int8_t T[4 * 8][2 * 16], S[32][32];\n" + source
+    assert Array("T", (32, 32), "int8_t", True, True, True) in lift(source, machine).arrays
+
+
+def test_a_flag_may_be_joined_to_a_number_in_a_variable(machine: Machine) -> None:
+    source = kernel().replace("ACC(0) | ACCUMULATE", "sums | ACCUMULATE")
+    source = source.replace("  static", "  const uint32_t sums = 0x80000000;\n  static", 1)
+    texts = [s.text for s in walk(lift(source, machine).body) if isinstance(s, Opaque)]
+    assert texts == [s.text for s in walk(lift(kernel(), machine).body) if isinstance(s, Opaque)]
+
+
+def test_a_padded_image_has_nine_parts(machine: Machine) -> None:
+    naive = raised((FOLDERS / "conv_padded_zeros" / "kernel.c").read_text(), machine)
+    assert sum(c.name == "mvout" for c in commands(naive.body)) == 9
