@@ -166,6 +166,8 @@ def _forbidden(
     own_names: re.Pattern[str] | None,
 ) -> str | None:
     assembler = _ASSEMBLER.search(line)
+    if assembler and assembler.group(1) == "_Pragma":
+        return "_Pragma is not allowed in a kernel: write #pragma on a line of its own"
     if assembler:
         return f"{assembler.group(1)} is not allowed in a kernel: {instead_of_assembler}"
     of_one_build = _OF_ONE_BUILD.search(line)

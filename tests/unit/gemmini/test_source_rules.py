@@ -99,6 +99,12 @@ def test_ordinary_c_is_accepted(source: str) -> None:
     assert check_source(source) is None
 
 
+def test_who_writes_pragma_as_an_operator_is_told_the_form_that_is_allowed() -> None:
+    failed = check_source('#define UNROLLED _Pragma("GCC unroll 4")')
+    assert failed is not None
+    assert "write #pragma on a line of its own" in failed.log
+
+
 def test_a_huge_source_is_refused() -> None:
     failed = check_source("/" * (MAX_SOURCE_BYTES + 1))
     assert failed is not None
