@@ -243,7 +243,9 @@ class DaskExecutor:
                 self._sent.take(copy)
                 self._silence.note_answer(arrived.key, copy)
             self._silence.note_heard(self._hosts.of_worker(arrived.worker))
-            self._verdicts.hear(jobs, arrived)
+            took_s = monotonic() - jobs[0].sent_s
+            if self._verdicts.hear(jobs, arrived):
+                self._pace.note_message(took_s)
 
     def _again(self, jobs: Sequence[Job]) -> None:
         """Let requests wait again, before all others."""

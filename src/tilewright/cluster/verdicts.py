@@ -5,7 +5,6 @@ the exclusion of a host.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from time import monotonic
 
 from tilewright.cluster.arrivals import Answered, Lost
 from tilewright.cluster.host_outcomes import Job
@@ -116,8 +115,10 @@ class Verdicts:
             self._hosts.leave_out(host, why)
         return bool(lost)
 
-    def hear(self, jobs: Sequence[Job], answered: Answered) -> None:
-        """Take an answer to the message of these requests."""
+    def hear(self, jobs: Sequence[Job], answered: Answered) -> bool:
+        """Take the answer to the message of these requests, and return whether it contains their
+        outcomes.
+        """
         host = self._hosts.of_worker(answered.worker)
         try:
             answer = read_answer(
@@ -126,10 +127,9 @@ class Verdicts:
         except GarbageError as error:
             self._hosts.leave_out(host, f"sends messages that are not answers ({error})")
             self._again_or_raise(jobs, host, f"sends messages that are not answers ({error})")
-            return
+            return False
         match answer:
             case Evaluated(outcomes):
-                self._pace.note_message(monotonic() - jobs[0].sent_s)
                 for job, (outcome, took_s) in zip(jobs, outcomes, strict=True):
                     self._pace.note_evaluation(took_s)
                     job.hear(host, outcome, took_s)
@@ -158,6 +158,7 @@ class Verdicts:
                     raise theirs
             case Unwanted():  # it was regarded as lost, but the answer arrived later
                 self._again_or_raise(jobs, host, "rejects evaluations that are still needed")
+        return isinstance(answer, Evaluated)
 
     def _is_doubted(self, error: TilewrightError, host: str) -> bool:
         """Whether an error that a worker reports may be caused by the worker and not by the task. A
