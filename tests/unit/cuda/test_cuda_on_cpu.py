@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from tilewright.core.records import Argument, Failed
+from tilewright.targets.cuda import cpu_program
 from tilewright.targets.cuda.cpu_program import find_cpu_compiler
 from tilewright.targets.cuda.emulation import ORDERS, Run, RunResult, run_on_cpu
 from tilewright.targets.cuda.launcher import call
@@ -245,6 +246,28 @@ def test_a_plain_write_before_or_after_atomic_operations_is_a_race(order: str) -
 
 def test_shared_memory_of_a_template_holds_no_numbers_when_a_block_begins() -> None:
     assert not is_right(ran(121).outputs[0]["C"], 15)
+
+
+@pytest.mark.parametrize("races", [False, True])
+def test_the_header_is_read_once_and_not_again_for_each_kernel(
+    monkeypatch: pytest.MonkeyPatch, races: bool
+) -> None:
+    compiler = find_cpu_compiler()
+
+    def built() -> bytes | Failed:
+        kernel = "void kernel(const float *A, const float *B, float *C, int which) {}"
+        return compiler.compile(kernel, call(ARGUMENTS, ("which",)), 120.0, races)
+
+    first = built()
+    write_headers = cpu_program._write_headers
+
+    def without_the_header(folder: Path) -> None:
+        write_headers(folder)
+        (folder / "device.h").write_text("#error this header is read again")
+
+    monkeypatch.setattr(cpu_program, "_write_headers", without_the_header)
+    assert isinstance(first, bytes)
+    assert built() == first
 
 
 def test_a_report_names_thread_block_and_array() -> None:

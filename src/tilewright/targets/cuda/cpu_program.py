@@ -84,7 +84,7 @@ _VARIABLES = re.compile(r"(\.data|\.bss)(\..*)?|tw_shared|\.(init|fini)_array(\.
 `_SHARED`; compilers make others for variables of a thread of the host."""
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b[^\n]*", re.MULTILINE)
 _ERROR = re.compile(r"^(?:\./)?kernel\.cu:(\d+):(?:\d+:)? (?:fatal )?error: (.*)", re.MULTILINE)
-_MOST_BYTES, _MOST_LOG = 16 << 20, 4000
+_MOST_BYTES, _MOST_LOG, _MOST_HEADER = 16 << 20, 4000, 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +124,8 @@ class CpuCompiler:
             folder = Path(name)
             _write_headers(folder)
             (folder / "program.cpp").write_text(whole, encoding="utf-8")
-            other = (*_RACES, *_fused()) if races else _SANITIZER
-            flags = (*_COMMON, *_KERNEL, *other, f"-ffile-prefix-map={name}=.")
+            (folder / "device.h.gch").write_bytes(_precompiled(self, races))
+            flags = (*_kernel_flags(races), f"-ffile-prefix-map={name}=.")
             log = self._run(folder, [*flags, "-c", "program.cpp", "-o", "kernel.o"], timeout_s)
             if log is not None:
                 return _failed(log.replace(name, "."))
@@ -201,6 +201,25 @@ def _runtime(compiler: CpuCompiler, races: bool) -> bytes:
                 f"({(log.splitlines() or ['no message'])[-1]}): {HOW_TO_GET}."
             )
         return read_output(folder / "runtime.o", _MOST_BYTES)
+
+
+def _kernel_flags(races: bool) -> tuple[str, ...]:
+    return (*_COMMON, *_KERNEL, *((*_RACES, *_fused()) if races else _SANITIZER))
+
+
+@cache
+def _precompiled(compiler: CpuCompiler, races: bool) -> bytes:
+    """The header that every kernel includes first, as the compiler has read it.
+
+    It is half of what a kernel's compilation takes. Empty if the compiler cannot precompile: a
+    compiler ignores a file that it did not write with the same flags.
+    """
+    with open_folder("tilewright-cpu-") as name:
+        folder = Path(name)
+        _write_headers(folder)
+        words = [*_kernel_flags(races), "-x", "c++-header", "device.h", "-o", "device.h.gch"]
+        log = compiler._run(folder, words, 60.0)
+        return b"" if log is not None else read_output(folder / "device.h.gch", _MOST_HEADER)
 
 
 @cache
