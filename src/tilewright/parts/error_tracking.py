@@ -82,6 +82,10 @@ class TrackedArray(NDArrayOperatorsMixin):
         found: Array = np.maximum(known, self.format.smallest)
         return found
 
+    def followed_alone(self) -> TrackedArray:
+        """The array without results in other arithmetic."""
+        return TrackedArray(self.exact, self._deviation, (), (), self.format)
+
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the array."""

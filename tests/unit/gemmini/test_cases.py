@@ -18,7 +18,7 @@ from tilewright.parts import case as case_module
 from tilewright.parts.cases import Cases
 from tilewright.parts.error_tracking import TrackedArray
 from tilewright.parts.float_error import Error, error_between
-from tilewright.parts.inputs import FLOAT_DISTRIBUTIONS, VERSION, draw
+from tilewright.parts.inputs import FLOAT_DISTRIBUTIONS, VERSION, Array, draw
 from tilewright.parts.problem import FormulaProblem
 from tilewright.targets.gemmini import create_target
 from tilewright.targets.gemmini.convolution import parse_convolution
@@ -242,6 +242,44 @@ def test_every_distribution_is_compared_but_those_on_which_float32_fails() -> No
     assert len({cases[n].check.seed for n in twice}) == len(twice) == 2 * len(drawn)
     assert [cases[n].check.distribution for n in twice] == drawn * 2
     assert cases.compared(len(drawn) + 1)[:-1] == numbers
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_the_formula_is_computed_once_for_honest_errors_and_expected_outputs(
+    sampled: bool,
+) -> None:
+    calls = 0
+
+    class Counting(FormulaProblem):
+        reduction = 4
+        fingerprint = ""
+
+        def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:
+            nonlocal calls
+            calls += 1
+            a = operands["A"]
+            return {"C": np.exp(a) / (1.0 + a.sum(axis=1, keepdims=True) ** 2) - np.sqrt(abs(a))}
+
+        def sample(self, operands: Mapping[str, Array], rng: np.random.Generator) -> Any:
+            return {"A": operands["A"][:4]} if sampled else operands
+
+    workload = Workload(
+        "w",
+        "host-c",
+        (Argument("A", (64, 64), "float32", "input"), Argument("C", (64, 64), "float32", "output")),
+        1,
+    )
+    known, other = (Cases(workload, Counting(), 1)[0] for _ in range(2))
+    _ = known.honest
+    before = calls
+    kept = known.expected["C"]
+    assert calls == before + sampled
+    alone = other.expected["C"]
+    assert isinstance(kept, TrackedArray)
+    assert isinstance(alone, TrackedArray)
+    assert not kept.results
+    np.testing.assert_array_equal(kept.exact, alone.exact)
+    np.testing.assert_array_equal(kept.deviation, alone.deviation)
 
 
 def test_where_float32_fails_everywhere_the_task_is_refused() -> None:
