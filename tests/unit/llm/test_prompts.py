@@ -510,6 +510,34 @@ def test_prompts_state_the_formula_and_the_precision_of_their_own_workload() -> 
     assert not target.brief().computation(folder)
 
 
+@pytest.mark.parametrize(
+    ("reference", "line"),
+    [
+        (
+            '"""out = a + 1,\nin float32."""\ndef reference(a):\n    """Not this."""\n',
+            "out = a + 1, in",
+        ),
+        ('def reference(a):\n    """out = a + 2."""\n', "out = a + 2."),
+        ("def reference(a):\n    return a\n", ""),
+        ("def reference(", ""),
+        (None, ""),
+    ],
+)
+def test_prompts_for_a_folder_state_what_its_reference_says(
+    tmp_path: Path, reference: str | None, line: str
+) -> None:
+    if reference is not None:
+        (tmp_path / "reference.py").write_text(reference)
+    target = load_target("trainium")
+    task = target.open("rmsnorm-128x600", {})
+    workload = replace(task.workload, source=str(tmp_path))
+    brief = Brief(workload, target.brief(), target.brief().menu, 1, 15)
+    parent = replace(PARENT, candidate=Candidate(task.start))
+    prompt = text(Prompts().plan(brief, parent, History([parent])))
+    assert ("- what is computed: " in prompt) == bool(line)
+    assert f"- what is computed: {line}" in prompt or not line
+
+
 NOTED = Prompts(notes=lambda source: [f"compiled loop at line {source.count(chr(10))}: scalar"])
 
 

@@ -29,6 +29,7 @@ from tilewright.proposers.llm.feedback import (
 )
 from tilewright.proposers.llm.lessons import describe_mistakes
 from tilewright.proposers.llm.messages import Message
+from tilewright.proposers.llm.prompts.computation import computation_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -184,7 +185,7 @@ class Prompts:
 
     def _messages(self, template: str, brief: Brief, **values: Any) -> tuple[Message, ...]:
         common = {"target": brief.target, "workload": brief.workload, "use": self._use}
-        stable = _render("isa", common)
+        stable = _render("isa", {**common, "computation": computation_of(brief)})
         notation = brief.target.language.templates if self._templates else None
         own = {"edits": self._edits, "open": notation, "broken": ""}
         question = _render(template, {**own, **common, **values})
