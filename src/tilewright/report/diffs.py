@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
+from collections.abc import Iterator, Sequence
+
+from tilewright.core.line_changes import LineChanges
 
 CONTEXT_LINES = 3
 
@@ -13,9 +15,7 @@ def unified_diff(before: str, after: str, max_characters: int) -> tuple[str, ...
 
     Each line starts with "@", " ", "-" or "+" as in `diff -u`.
     """
-    lines = list(
-        difflib.unified_diff(before.splitlines(), after.splitlines(), n=CONTEXT_LINES, lineterm="")
-    )[2:]
+    lines = list(_lines(before.splitlines(), after.splitlines()))
     kept: list[str] = []
     room = max_characters
     for line in lines:
@@ -24,6 +24,25 @@ def unified_diff(before: str, after: str, max_characters: int) -> tuple[str, ...
             return (*kept, f"@@ {len(lines) - len(kept)} more lines are not shown @@")
         kept.append(line)
     return tuple(kept)
+
+
+def _lines(before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
+    for group in LineChanges(before, after).get_grouped_opcodes(CONTEXT_LINES):
+        (_, first, _, begin, _), (_, _, last, _, end) = group[0], group[-1]
+        yield f"@@ -{_range(first, last)} +{_range(begin, end)} @@"
+        for what, i, j, k, m in group:
+            if what == "equal":
+                yield from (f" {line}" for line in before[i:j])
+                continue
+            yield from (f"-{line}" for line in before[i:j])
+            yield from (f"+{line}" for line in after[k:m])
+
+
+def _range(first: int, last: int) -> str:
+    """Lines as `diff -u` names them."""
+    if last - first == 1:
+        return str(first + 1)
+    return f"{first + 1 if last > first else first},{last - first}"
 
 
 def cut(text: str, max_characters: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -34,6 +35,23 @@ def test_a_mistake_is_told_once_with_its_line_and_its_correction() -> None:
     assert describe_mistakes(HISTORY.extended([one, two, corrected])) == [
         "no function fnce, in `fnce();`; corrected: `fence();`."
     ]
+
+
+def test_the_correction_of_a_huge_kernel_takes_bounded_time() -> None:
+    """Comparing its lines exactly would take hours."""
+    lines = "x = y;\nz = y;\n" * 60_000
+    one = broken(1, "kernel.c:3: error: no function fnce")
+    one = replace(one, candidate=replace(one.candidate, source=WRONG + lines))
+    right = replace(PLAN, parameters={**PLAN.parameters, "repairs": one.candidate.id})
+    source = START + lines[7:]
+    corrected = replace(
+        child(3, 900.0), candidate=replace(one.candidate, source=source, plan=right)
+    )
+    started = time.process_time()
+    assert describe_mistakes(HISTORY.extended([one, corrected])) == [
+        "no function fnce, in `fnce();`; corrected: `fence();`."
+    ]
+    assert time.process_time() - started < 5
 
 
 def test_the_latest_mistakes_are_told() -> None:

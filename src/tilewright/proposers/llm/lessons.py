@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from difflib import SequenceMatcher
 
+from tilewright.core.line_changes import LineChanges
 from tilewright.core.records import Failed, History, Measured, Trial
 from tilewright.proposers.llm.feedback import first_error, shortened_line
 
@@ -63,8 +63,7 @@ def _where(trial: Trial, failed: Failed, corrected: str | None) -> str:
     if corrected is None:
         return text
     after = corrected.splitlines()
-    matched = SequenceMatcher(None, lines, after, autojunk=False)
-    for what, first, last, begin, end in matched.get_opcodes():
+    for what, first, last, begin, end in LineChanges(lines, after).get_opcodes():
         inside = first <= failed.line - 1 < last
         if what == "replace" and inside and end - begin <= MOST_CORRECTED_LINES:
             new = shortened_line(" ".join(after[begin:end]))
