@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -108,7 +109,7 @@ def evaluate(
             with_baselines=baselines,
         )
     except NotTimedError as error:
-        typer.echo(f"{workload}: the kernel is correct, but it was not measured. {error}")
+        typer.echo(f"{workload}: {error}")
         not_measured = {"workload": workload, "verdict": "correct", "latency": None}
         write_json(json, {**not_measured, "feedback": str(error)})
         return
@@ -281,8 +282,9 @@ def _print_failed(console: Console, evaluation: Evaluation, outcome: Failed, fil
 
     kind = outcome.kind.replace("_", " ")
     console.print(Text(f"{evaluation.workload}: {kind} ({outcome.stage})", style="bold red"))
-    lines = evaluation.candidate.source.splitlines()
+    lines, log = evaluation.candidate.source.splitlines(), outcome.log.rstrip()
     if outcome.line is not None and 0 < outcome.line <= len(lines):
         place = f"{file}:{outcome.line}: {lines[outcome.line - 1].strip()}"
         console.print(Text(place), soft_wrap=True)
-    print_sentences(console, outcome.log.rstrip())
+        log = re.sub(rf"^kernel\.\w+:{outcome.line}: ", "", log)  # the file has another name
+    print_sentences(console, log)

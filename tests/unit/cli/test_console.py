@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rich.table import Table
@@ -12,6 +14,7 @@ from rich.text import Text
 from tilewright.bundles import Row, Verification
 from tilewright.cli.bundle import _print
 from tilewright.cli.console import PlainConsole, results, say, write_out
+from tilewright.cli.evaluate import _print_failed
 from tilewright.cli.main import _complain
 from tilewright.core.records import Artifact, Candidate, EvaluationRequest, Failed
 from tilewright.evaluation.pipeline import evaluate
@@ -64,6 +67,15 @@ def test_a_log_is_plain_before_anybody_reads_it() -> None:
     outcome = evaluate((Builder(), None, None), EvaluationRequest(Candidate("x")))  # type: ignore[arg-type]
     assert isinstance(outcome, Failed)
     assert outcome.log == f"kernel.c:1: {PLAIN}"
+
+
+def test_a_failure_names_the_file_of_the_user_once(capsys: pytest.CaptureFixture[str]) -> None:
+    failed = Failed("check", "not_checked", "kernel.py:2: not checked: a loop.", 2)
+    evaluation = SimpleNamespace(workload="problem", candidate=Candidate("x = 1\nfor y in x:"))
+    _print_failed(PlainConsole(width=200), evaluation, failed, Path("answer.py"))  # type: ignore[arg-type]
+    out = capsys.readouterr().out
+    assert "answer.py:2: for y in x:\nnot checked: a loop." in out
+    assert "kernel.py" not in out
 
 
 def test_the_table_of_verify_fits_a_pipe_and_keeps_words_whole(

@@ -87,6 +87,7 @@ def test_lines_are_those_of_the_answer() -> None:
         ("self.n = n", "self.n = nn.Parameter(n)", 17, "model's arrays (conv.weight)"),
         ("self.conv = nn", "self.other = nn", 22, "self.conv is none of the"),
         ("ext = load", "for i in (): pass\next = load", 11, "top level"),
+        ("ext = load", "import triton.language as tl\next = load", 11, "init NAME --target triton"),
         (
             "cuda_sources=source",
             "cuda_sources=open('x').read()",

@@ -233,6 +233,44 @@ def test_running_sums_may_be_rounded_at_every_term(tmp_path: Path) -> None:
     assert case.mismatch({"out": half.tobytes()}) is not None
 
 
+CHAIN = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, a, b, c):
+        s = a.clone()
+        s += b
+        s = s - c
+        return RESULT
+
+
+def get_inputs():
+    return [torch.randn(256, 512), torch.randn(256, 512), torch.randn(256, 512)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+@needs_torch
+@pytest.mark.parametrize("result", ["s", "torch.where(s > 0, s, s - 1)"])
+def test_the_terms_of_a_chain_may_be_added_in_another_order(tmp_path: Path, result: str) -> None:
+    path = tmp_path / "problem.py"
+    path.write_text(CHAIN.replace("RESULT", result))
+    cases = opened(path).evaluator[1]._checker._evaluation.cases
+    for number in cases.compared(1):
+        case = cases[number]
+        a, b, c = (case.initial[name] for name in "abc")
+        halves = [x.view(np.uint32) & 0xFFFFE000 for x in (a, b, c)]
+        halves = [x.view(np.float32) for x in halves]
+        for total, is_right in ((a + (b - c), True), (halves[0] + (halves[1] - halves[2]), False)):
+            got = total if result == "s" else np.where(total > 0, total, total - 1)
+            said = case.mismatch({"out": got.astype(np.float32).tobytes()})
+            assert (said is None) == is_right, (number, said)
+
+
 @needs_compiler
 @needs_torch
 def test_pytorch_says_what_is_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -125,7 +125,13 @@ def _bound(node: ast.stmt) -> Iterable[tuple[str, str]]:
 
 def _require_known(module: str, node: ast.stmt) -> None:
     if module.partition(".")[0] not in _MODULES:
-        raise NotReadError(f"the module {module} is not known here", node.lineno)
+        reason = f"the module {module} is not known here"
+        if module.partition(".")[0] == "triton":
+            reason = (
+                "kernels in Triton are not read in this form (for a kernel without a class, use "
+                "`tilewright init NAME --target triton`)"
+            )
+        raise NotReadError(reason, node.lineno)
 
 
 def _require_statement(node: ast.stmt) -> None:

@@ -21,6 +21,8 @@ _SUMS = frozenset({
     "_native_batch_norm_legit", "prod", "var", "linalg_vector_norm",
 })  # fmt: skip
 """Operations that sum products or terms, each of which is rounded before it is added."""
+_ADDITIONS = frozenset({"add", "sub"})
+_COMPARISONS = frozenset({"gt", "ge", "lt", "le", "eq", "ne", "sign", "heaviside"})
 _UNIT = 2.0**-24
 _STEPS = 4096
 """Number of terms of a sum that are added one after the other."""
@@ -75,20 +77,53 @@ class _Changed(_dispatch.TorchDispatchMode):  # type: ignore[misc]
 
 class Rounded(_Changed):
     """Changes every result, and every term of a sum, by a random share of a float32 rounding
-    error."""
+    error. A chain such as a + b + c is a sum, whose terms a kernel may add in another order.
 
-    def __init__(self, seed: int) -> None:
+    `sign` is 1, or -1 for the opposite changes. `compares` says whether an operation compares
+    numbers.
+    """
+
+    def __init__(self, seed: int, sign: int = 1) -> None:
         super().__init__()
+        self._sign, self.compares = sign, False
         self._generator = torch.Generator().manual_seed(seed)
+
+    def computed(self, function: Any, args: Sequence[Any], words: Any) -> Any:
+        """The result of an operation. Results of additions know the squares of their terms."""
+        name, squares = _name(function), None
+        self.compares |= name in _COMPARISONS
+        if name.rstrip("_") in _ADDITIONS and len(args) > 1:
+            squares = _squares(args[0]) + words.get("alpha", 1) ** 2 * _squares(args[1])
+            is_chain = any(hasattr(term, "squares_of_terms") for term in args[:2])
+        found = function(*args, **words)
+        if _is_float(found) and squares is not None:
+            found.squares_of_terms, found.is_chain = squares, is_chain
+        elif hasattr(found, "squares_of_terms"):  # changed in place by another operation
+            del found.squares_of_terms
+        return found
 
     def taken(self, value: Any) -> Any:
         """A changed operand of a product or sum."""
-        return self.given(value)
+        return self._changed(value, value)
 
     def given(self, value: Any) -> Any:
         """A changed result of an operation."""
+        squares = getattr(value, "squares_of_terms", None)
+        if squares is None:
+            return self._changed(value, value)
+        found = self._changed(value, torch.sqrt(squares) if value.is_chain else value)
+        found.squares_of_terms = squares
+        return found
+
+    def _changed(self, value: Any, size: Any) -> Any:
         noise = torch.randn(value.shape, generator=self._generator, dtype=torch.float64)
-        return value * (1 + _UNIT * noise).to(value.dtype)
+        return value + (self._sign * _UNIT * noise * size).to(value.dtype)
+
+
+def _squares(value: Any) -> Any:
+    """The sum of the squares of the terms of a sum, or the square of any other number."""
+    known = getattr(value, "squares_of_terms", None)
+    return value * value if known is None else known
 
 
 class Coarse(_Changed):

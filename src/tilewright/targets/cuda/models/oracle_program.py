@@ -271,18 +271,24 @@ class Oracle:
 
         The deviation is the root mean square over several calls. In each call, every result of an
         operation and every term of a sum is changed by a random share of one float32 rounding
-        error.
+        error. If the model compares numbers, there are also calls with the opposite changes, of
+        which one gives the other result of a comparison of nearly equal numbers.
         """
         exact = self.run(data, True)
         squares = [torch.zeros_like(e, dtype=torch.float64) for e in exact]
+        count = 0
         for number in range(draws):
-            found = self.run(data, True, _modes.Rounded(seed + number))
-            for total, got, wanted in zip(squares, found, exact, strict=True):
-                total += (got - wanted) ** 2 / draws
+            for sign in (1, -1):
+                mode = _modes.Rounded(seed + number, sign)
+                found, count = self.run(data, True, mode), count + 1
+                for total, got, wanted in zip(squares, found, exact, strict=True):
+                    total += (got - wanted) ** 2
+                if not mode.compares:
+                    break
         parts = []
         for wanted, total in zip(exact, squares, strict=True):
             wanted = wanted.double()
-            parts += [wanted, torch.sqrt(total + (_UNIT * wanted) ** 2)]
+            parts += [wanted, torch.sqrt(total / count + (_UNIT * wanted) ** 2)]
         return b"".join(map(_bytes_of, parts))
 
     def honest(self, data: bytes) -> bytes:
