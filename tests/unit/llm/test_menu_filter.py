@@ -110,6 +110,20 @@ def test_work_of_the_core_is_moved_only_where_the_core_waits_for_data() -> None:
     assert "core-work-on-array" not in kept(1.0)
 
 
+@pytest.mark.parametrize(
+    ("element", "is_offered"),
+    [("float", False), ("int8_t", True), ("unsigned char", True), ("uint_fast8_t", True)],
+)
+def test_sums_of_bytes_are_offered_only_for_kernels_with_bytes(
+    element: str, is_offered: bool
+) -> None:
+    brief = load_target("host-c").brief()
+    source = f"void kernel(const {element} x[64], int y[1]) {{ y[0] = 0; y[0] += x[1]; }}"
+    trial = Trial(0, 0, Candidate(source), Failed("measure", "timeout", ""))
+    kept = {option.id for option in applicable(brief, trial, brief.menu)}
+    assert ("bytes" in kept) is is_offered
+
+
 IDLE = {"all-partitions", "iterations-on-partitions"}
 
 

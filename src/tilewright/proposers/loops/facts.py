@@ -15,6 +15,7 @@ FACTS = {
     "divisions": "it divides",
     "scalar-sums": "a loop adds to one variable",
     "long-steps": "a variable grows by more than one at a time",
+    "bytes": "it uses 8-bit numbers",
 }
 """All facts, as texts."""
 
@@ -23,6 +24,7 @@ _PATTERNS = {
     "divisions": re.compile(r"(?<![/*])/(?![/*])"),
     "scalar-sums": re.compile(r"\+="),
     "long-steps": re.compile(r"\+=\s*(?:[2-9]|\d\d)"),
+    "bytes": re.compile(r"\b(?:u?int(?:_least|_fast)?8_t|char|_BitInt)\b"),
 }
 
 
