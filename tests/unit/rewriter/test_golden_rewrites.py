@@ -67,7 +67,10 @@ APART = {
     "strength": "strength d#2; strength d#3",
     "dead_code": "dead-code",
 }
-ONE_FORM = {"settings_apart": "resident B i before; block-load A j"}
+ONE_FORM = {
+    "settings_apart": "resident B i before; block-load A j",
+    "small_loads_first": ("resident B i before; block-load A j; pipeline A i 2; small-loads-first"),
+}
 STATIONARY = {"dataflow": "dataflow"}
 RAGGED = {
     "ragged_lifted": "",

@@ -16,6 +16,8 @@ from typing import TypeAlias
 LATENCY = 80.0
 """Latency from the end of a load's last row to its use, and from a product to the store of its
 result."""
+COLD = 40.0
+"""Cycles of the core to fetch the code of a command when it is issued for the first time."""
 PRODUCTS, LOADS, STORES = 9.0, 10.0, 5.0
 """Number of commands in a unit, in its queue and in progress, before the core waits."""
 
@@ -85,6 +87,7 @@ class Timeline:
     stored: list[float] = field(init=False)
     last: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_QUEUES, 0.0))
     first: dict[str, bool] = field(default_factory=dict)
+    fetched: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.ready, self.coming, self.used, self.left, self.stored = (
@@ -150,7 +153,8 @@ class Timeline:
         )
 
     def _issue(self, event: Event) -> None:
-        self.core += event.core
+        self.core += event.core if id(event) in self.fetched else event.core + COLD
+        self.fetched.add(id(event))
         if event.unit == "sync":
             self.core = self.end + LATENCY
             return

@@ -62,6 +62,7 @@ from tilewright.proposers.rewriter.rewrites.private_rows import give_own_rows
 from tilewright.proposers.rewriter.rewrites.redundant_commands import remove_settings
 from tilewright.proposers.rewriter.rewrites.retile import retile
 from tilewright.proposers.rewriter.rewrites.reuse import reuse_latched
+from tilewright.proposers.rewriter.rewrites.small_loads_first import small_loads_first
 from tilewright.proposers.rewriter.rewrites.stagger import stagger
 from tilewright.proposers.rewriter.rewrites.store_forwarding import carry, forward, share
 from tilewright.proposers.rewriter.rewrites.strength_reduction import count_iterations
@@ -356,6 +357,13 @@ CATALOGUE: Mapping[str, Technique] = {
         "write out the short loops of loads and stores among products, so that the core computes "
         "their addresses once",
         _CORE,
+    ),
+    "small-loads-first": Technique(
+        once,
+        small_loads_first,
+        "load little data before much, where nothing else is between the loads, so that the first "
+        "products begin earlier",
+        _LOADS,
     ),
     "pack": Technique(
         once,

@@ -63,6 +63,8 @@ LATE_TILES = 8
 fewer tiles, the wait before the first product matters less than the further steps that the code of
 a separate first tile makes impossible.
 """
+FINISHING = ("small-loads-first", "pack")
+"""The techniques that are applied to a whole kernel at the end, in this order."""
 FIRST_TILES = 4
 """Ways to enlarge tiles that may be enlarged a second time."""
 TILES = 4
@@ -80,8 +82,10 @@ def overlapped_sequences(kernel: Kernel, machine: Machine, offered: Set[str]) ->
     begun = all_places(((), kernel), machine, "overwrite")
     tilings = _tiled(begun, machine)
     most = TILES
+    best = begun
     for tiles in tilings[:1]:
         made, tile = _overlapped(tiles, machine)
+        best = made
         yield made
         if tile is None or not offered >= LATE or tile_count(tiles[1], machine) < LATE_TILES:
             break
@@ -96,6 +100,10 @@ def overlapped_sequences(kernel: Kernel, machine: Machine, offered: Set[str]) ->
     whole = _whole_result(begun, machine)
     if whole is not None:
         yield whole
+    streams = next(streamed(kernel, machine), best)
+    if _ranked((best, streams), machine)[0] is not best:
+        yield streams
+        most -= 1
     for tiles in tilings[1:most]:
         yield _overlapped(tiles, machine)[0]
 
@@ -151,6 +159,23 @@ def _overlapped(made: Made, machine: Machine) -> tuple[Made, str | None]:
     return (made, None) if tile is None else (_moved_beside(made, machine, tile), tile)
 
 
+def streamed(kernel: Kernel, machine: Machine) -> Iterator[Made]:
+    """Tiles of the first operand that stream past a second operand in local memory; none if it does
+    not fit.
+
+    The first results are complete early, and little code is enough: for a product that takes as
+    long as fetching its code, this saves more than products that use one block in the array.
+    """
+    begun = all_places(((), kernel), machine, "overwrite")
+    kept = keep_resident(begun, machine)
+    made = merge_tile_loops(kept, machine)
+    tile = tile_variable(made[1], machine)
+    if kept is not begun and tile is not None:
+        short = _moves_of_tile(load_wide(made, machine, tile), machine, tile)
+        ways = (short, _unrolled_beside(made, machine, tile))
+        yield _ranked((finished(way, machine) for way in ways), machine)[0]
+
+
 def _by_strips(made: Made, machine: Machine) -> tuple[Made, str | None]:
     """The same with an operand that stays in local memory for all iterations of the innermost loop
     around tiles. None, and an unfinished kernel, unless the last of these tiles is narrower.
@@ -168,13 +193,29 @@ def _by_strips(made: Made, machine: Machine) -> tuple[Made, str | None]:
 
 def _moved_beside(made: Made, machine: Machine, tile: str) -> Made:
     """The kernel in which the moves of each tile overlap the products of other tiles."""
-    made = load_wide(made, machine, tile)
-    made = merge_around_products(made, machine, tile)
+    made = _unrolled_beside(made, machine, tile)
+    return first_place(_written_out(made, machine), machine, "pack")
+
+
+def finished(made: Made, machine: Machine) -> Made:
+    """The kernel with its first loads in a better order, and with packed blocks."""
+    for technique in FINISHING:
+        made = first_place(made, machine, technique)
+    return made
+
+
+def _unrolled_beside(made: Made, machine: Machine, tile: str) -> Made:
+    """The same without its last steps, with unrolled products."""
+    made = merge_around_products(load_wide(made, machine, tile), machine, tile)
+    return unroll_products(_moves_of_tile(made, machine, tile), machine, tile)
+
+
+def _moves_of_tile(made: Made, machine: Machine, tile: str) -> Made:
+    """The kernel that loads for the next tile and stores the result of the previous one."""
     made = delay_stores(made, machine, tile)
     for name in loaded_buffers(made[1], machine):
         made = load_ahead(made, machine, name, tile)
-    made = unroll_products(made, machine, tile)
-    return first_place(_written_out(made, machine), machine, "pack")
+    return made
 
 
 def _written_out(made: Made, machine: Machine) -> Made:
