@@ -49,6 +49,7 @@ NAV: dict[str, list[str]] = {
     "Reference": ["reference/commands.md", "reference/api.md", "cli.md", "python.md"],
     "How it works": [
         *("architecture.md", "search.md", "trust.md", "timing.md", "rewriter.md", "tuner.md"),
+        "tests.md",
     ],
     "Results": ["results/*.md"],
     "Decisions": ["adr/*.md"],
