@@ -354,6 +354,17 @@ KERNELS |= {
         "    return (s >> 8).astype(np.int32)",
     ),
 }  # fmt: skip
+KERNELS["bilateral"] = (
+    "[src in 160 192] [dst out 160 192]", 160 * 192 * 25 * 8,
+    "total, weights = np.zeros((160, 192)), np.zeros((160, 192))\n"
+    "    p = np.pad(src, 2, constant_values=np.nan)\n"
+    "    for b in range(5):\n        for a in range(5):\n"
+    "            v = p[b : b + 160, a : a + 192]\n"
+    "            d = (a - 2) ** 2 + (b - 2) ** 2\n"
+    "            w = np.where(np.isnan(v), 0, np.exp(-d / 4.5 - (v - src) ** 2 / 0.32))\n"
+    "            total += w * np.nan_to_num(v)\n            weights += w\n"
+    "    return (total / weights).astype(np.float32)",
+)  # fmt: skip
 KERNELS["csr_spmv"] = (
     "[ptr in 4097 int32] [col in 65536 int32] [val in 65536] [x in 4096] [y out 4096]", 65536,
     "p = val.astype(np.float64) * x[col]\n    s = np.concatenate([[0], np.cumsum(p)])\n"
@@ -376,7 +387,7 @@ def written(name: str, folder: Path) -> Path:
     lines = [f'target = "host-c"\nname = "{name}"\noperations = {operations}\n']
     names, described = [], ""
     # Sums in another order and rounded places cannot be followed: docs/tolerance.md.
-    if "cumsum" in formula or name in ("bilinear", "deinterleave"):
+    if "cumsum" in formula or name in ("bilateral", "bilinear", "deinterleave"):
         lines.append("[tolerance]\nabsolute = 1e-2\nrelative = 1e-3\n")
         described = "inputs = { range = [-1, 1] }\n" if name != "deinterleave" else ""
     for text in arguments[1:-1].split("] ["):

@@ -208,3 +208,38 @@ def test_the_larger_of_two_is_a_maximum_on_vectors() -> None:
     assert "m_1 = v_max(" in emit(vectorise(kernel_of(body), 0, 4))
     least = body.replace("X[i] > m", "X[i] < m")
     assert "m_1 = v_min(" in emit(vectorise(kernel_of(least), 0, 4))
+
+
+def filtered(radius: int, width: int = 40) -> Kernel:
+    """A filter that leaves out what lies outside of a picture, in both directions."""
+    taps = (
+        f"for (int b = -{radius}; b <= {radius}; b++) for (int a = -{radius}; a <= {radius}; a++)"
+    )
+    inside = f"y + b >= 0 && y + b < 20 && x + a >= 0 && x + a < {width}"
+    return parse(
+        f"void kernel(const float X[20][{width}], float Y[20][{width}]) {{ "
+        f"for (int y = 0; y < 20; y++) for (int x = 0; x < {width}; x++) {{ "
+        "float s = 0.0f, t = 0.0f; "
+        f"{taps} if ({inside}) {{ s += X[y + b][x + a]; t += 1.0f; }} "
+        "Y[y][x] = s / t; } }"
+    )
+
+
+def test_wide_borders_with_many_statements_keep_conditions_and_the_rest_has_none() -> None:
+    kernel = filtered(2)
+    after = Whole(4, 16, frozenset({"split"})).split(kernel, [])
+    text = emit(after)
+    rows, columns = text.split("for (int y = 2; y < 18; y++)")[1], "for (int x = 2; x < 38; x++)"
+    middle = rows.split(columns)[1].split("for (int")[0]
+    assert "?" not in middle
+    assert "?" in text.split("for (int y = 2")[0]
+    assert text.count("for (int y") == 3  # the few rows above and below are not split further
+    rng = np.random.default_rng(1)
+    arrays = {"X": rng.standard_normal((20, 40)), "Y": np.zeros((20, 40))}
+    found = [Interpreter(k, arrays).run()["Y"] for k in (kernel, after)]
+    np.testing.assert_allclose(found[1], found[0])
+
+
+def test_loops_whose_longest_part_is_short_are_not_split() -> None:
+    after = Whole(4, 16, frozenset({"split"})).split(filtered(2, width=10), [])
+    assert emit(after).count("for (int x") == 3

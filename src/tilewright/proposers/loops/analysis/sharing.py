@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from itertools import product
 
@@ -206,6 +207,11 @@ def _value(subscript: Expr, known: Mapping[str, int]) -> int:
     raise NotApplicableError("a subscript contains more than loop variables")
 
 
+def uses_in(body: tuple[Statement, ...]) -> Counter[str | None]:
+    """How often expressions name each variable and array, including targets of assignments."""
+    return Counter(map(_name, expressions(body)))
+
+
 def uses_of(name: str, body: tuple[Statement, ...]) -> int:
-    """How often expressions name a variable or an array, including targets of assignments."""
+    """The same for one variable or array."""
     return sum(_name(e) == name for e in expressions(body))

@@ -107,8 +107,9 @@ class Whole:
         ways += [(partial(self.separate_tables, copies),) for copies in _TABLES]
         ways += [()] * bool(rolled)
         made: dict[Kernel, Steps] = {}
+        begun: dict[_Way, tuple[Steps, Kernel]] = {(): (rolled, kernel)}
         for place, way in enumerate(ways):
-            steps, after = self._carried_out(way, kernel, rolled)
+            steps, after = self._carried_out(way, begun)
             if steps:
                 made.setdefault(after, steps)
             if place == 0 and self._leaves_scalars(after):
@@ -116,12 +117,18 @@ class Whole:
         found = [(steps, after) for after, steps in made.items()]
         yield from sorted(found, key=lambda one: compiled_time(one[1], _FLOAT * self._lanes))
 
-    def _carried_out(self, way: _Way, kernel: Kernel, before: Steps) -> tuple[Steps, Kernel]:
-        """The steps of a way, after others, and the kernel after them."""
-        steps: Steps = [*before]
-        for part in way:
-            kernel = part(kernel, steps)
-        return steps, kernel
+    def _carried_out(
+        self, way: _Way, begun: dict[_Way, tuple[Steps, Kernel]]
+    ) -> tuple[Steps, Kernel]:
+        """The steps of a way and the kernel after them.
+
+        Ways that begin alike share this part, which is kept in `begun`.
+        """
+        if way not in begun:
+            before, kernel = self._carried_out(way[:-1], begun)
+            steps = [*before]
+            begun[way] = steps, way[-1](kernel, steps)
+        return begun[way]
 
     def _ways_in_lanes(self) -> list[_Way]:
         """Ways in which iterations run side by side, of which the last one makes tiles."""

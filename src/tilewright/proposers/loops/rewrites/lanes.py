@@ -42,7 +42,7 @@ from tilewright.proposers.loops.analysis.changes import (
     visible_types,
 )
 from tilewright.proposers.loops.analysis.independence import require_independent
-from tilewright.proposers.loops.analysis.sharing import uses_of
+from tilewright.proposers.loops.analysis.sharing import uses_in
 from tilewright.proposers.loops.c_types import BYTES
 from tilewright.proposers.loops.ir import (
     Assign,
@@ -222,6 +222,7 @@ class _Lanes:
         self._lane = Var(lane)
         self._varying = {loop.variable, *partial}
         self._arrays = {s.name for s in statements(loop.body) if isinstance(s, Declare) and s.sizes}
+        self._uses = uses_in(loop.body)
         self._whole: set[str] = {*partial}
         """Variables that became arrays."""
         while self._spread():
@@ -284,10 +285,9 @@ class _Lanes:
             return []
         arrays: list[Statement] = []
         inside: list[Statement] = []
+        within = uses_in(tuple(run))
         for s in run:
-            if isinstance(s, Declare) and uses_of(s.name, self._loop.body) > uses_of(
-                s.name, tuple(run)
-            ):
+            if isinstance(s, Declare) and self._uses[s.name] > within[s.name]:
                 self._whole.add(s.name)
                 arrays.append(replace(s, sizes=(self._count,), value=None))
                 if s.value is not None:

@@ -30,9 +30,10 @@ replaced by their values.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 
 from tilewright.proposers.loops.analysis.changes import NotApplicableError, fresh, names_in
 from tilewright.proposers.loops.analysis.independence import linear
@@ -51,6 +52,7 @@ from tilewright.proposers.loops.ir import (
     Select,
     Statement,
     Var,
+    around,
     changed_in,
     expressions,
     loops,
@@ -63,6 +65,8 @@ _MOST_PARTS = 4
 _MOST_WRITTEN_OUT = 7
 _MOST_STATEMENTS = 50
 """Maximum number of statements after a loop was written out."""
+_FEW = 8
+"""Loops with fewer iterations are not split if they have many statements, or many conditions."""
 _COMPARED: Mapping[str, Callable[[int, int], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
     "==": operator.eq, "!=": operator.ne,
@@ -88,8 +92,11 @@ def split(kernel: Kernel, number: int) -> Kernel:
     points = sorted({p for e in expressions(loop.body) for p in _points(e, loop)})
     if not points:
         raise NotApplicableError("no condition compares the variable of the loop with a number")
+    is_large = sum(1 for _ in statements(loop.body)) > _MOST_STATEMENTS
+    if is_large and min(outer.trips for outer in around(kernel, number)) < _FEW:
+        raise NotApplicableError("too few iterations run these statements")
     if len(points) >= _MOST_PARTS:
-        raise NotApplicableError(f"the loop has more than {_MOST_PARTS} parts")
+        points = _around_the_longest(points, loop, last)
     taken = names_in(kernel)
     parts: list[Statement] = []
     for first, end in zip([loop.first, *points], [*points, last], strict=True):
@@ -100,6 +107,16 @@ def split(kernel: Kernel, number: int) -> Kernel:
         if body:
             parts.append(replace(loop, first=first, last=end, body=body))
     return with_loop(kernel, number, tuple(parts))
+
+
+def _around_the_longest(points: Sequence[int], loop: For, last: int) -> list[int]:
+    """The one or two points around the longest part of a loop, in which no condition is left; the
+    parts before and after it keep their conditions."""
+    ends = [loop.first, *points, last]
+    length, begin, end = max((b - a, a, b) for a, b in pairwise(ends))
+    if length < _FEW * loop.step:
+        raise NotApplicableError(f"the loop has more than {_MOST_PARTS} parts")
+    return [point for point in points if point in (begin, end)]
 
 
 def _can_be_written_out(loop: For) -> bool:
