@@ -51,6 +51,11 @@ def listing_of(*code: str) -> str:
     return "\n".join(["\t.type\tkernel, @function", "kernel:", *lines, "\t.size\tkernel, 1", ""])
 
 
+KEEPS_DATA = ("movl (%rdi), %eax", "movl %eax, -8(%rbp)", "xorl %eax, %eax")
+COMPARES = ("cmpl $3, -8(%rbp)", "je .L1", ".L1:", "ret")
+ONLY_PART = ("movl $3, -8(%rbp)", "cmpq $3, -8(%rbp)", "je .L1", ".L1:", "ret")
+
+
 def names(*code: str) -> list[str]:
     """The mnemonics of the conditions on data in a function."""
     return [s.instruction.name for s in sites_on_data(read_listing(listing_of(*code), "kernel.c"))]
@@ -82,6 +87,35 @@ def names(*code: str) -> list[str]:
         ),
         # a number of the loop that is kept on the stack
         (("movl $3, -8(%rbp)", "cmpl $3, -8(%rbp)", "jne .L1", ".L1:", "ret"), []),
+        # a place on the stack that first holds data, and then a number of the loop
+        ((*KEEPS_DATA, "movl $3, -8(%rbp)", *COMPARES), []),
+        # of its eight bytes, four still hold data
+        (("movq (%rdi), %rax", "movq %rax, -8(%rbp)", *ONLY_PART), ["je"]),
+        ((*KEEPS_DATA, "movb $3, -8(%rbp)", *COMPARES), ["je"]),
+        # calls leave it as it is
+        ((*KEEPS_DATA, "call omp_get_thread_num@PLT", *COMPARES), ["je"]),
+        # it may also be written through an address
+        ((*KEEPS_DATA, "leaq -64(%rbp), %rdx", "movl $3, -8(%rbp)", *COMPARES), ["je"]),
+        ((*KEEPS_DATA, "movq %rbp, %rdx", "movl $3, -8(%rbp)", *COMPARES), ["je"]),
+        ((*KEEPS_DATA, "movl $3, -8(%rbp)", "movl -8(%rbp,%rcx,4), %edx", *COMPARES), ["je"]),
+        ((*KEEPS_DATA, "movq %rsp, %rdx", "movl $3, -8(%rbp)", *COMPARES), ["je"]),
+        # it is set under a condition on data
+        (
+            (
+                *("movl $3, -8(%rbp)", "cmpl $7, (%rdi)", "jne .L0", "movl $4, -8(%rbp)", ".L0:"),
+                *COMPARES,
+            ),
+            ["jne", "je"],
+        ),
+        # an instruction of unknown width may read neighbouring places
+        (
+            (
+                *KEEPS_DATA,
+                *("movl $3, -64(%rbp)", "cmovel -64(%rbp), %ecx", "testl %ecx, %ecx"),
+                *("je .L1", ".L1:", "ret"),
+            ),
+            ["je"],
+        ),
         # an element of an array on the stack
         (
             (

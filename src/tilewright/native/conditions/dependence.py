@@ -1,10 +1,11 @@
 """Finds the conditions of a kernel that depend on the values of its arguments.
 
 The analysis follows values through registers, through places on the stack, and through decisions: a
-variable that is set under a condition on data depends on data. The analysis is conservative:
-everything that is read through a pointer or returned by a function outside the kernel counts as
-data. It does not follow values that are passed through several local arrays at once. Of the results
-that are computed from data without a condition, it finds those of `values.py`.
+variable that is set under a condition on data depends on data. In a function that computes an
+address on its stack, a place there depends on data everywhere if it does anywhere. The analysis is
+conservative: everything that is read through a pointer or returned by a function outside the kernel
+counts as data. It does not follow values that are passed through several local arrays at once. Of
+the results that are computed from data without a condition, it finds those of `values.py`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tilewright.native.conditions.effects import (
     registers,
 )
 from tilewright.native.conditions.listing import Function, Instruction, Listing
+from tilewright.native.conditions.stack_cells import STACK, cells_of, is_followed
 from tilewright.native.conditions.values import nan_condition, value_of
 from tilewright.parts.machine_code.post_dominance import TooLargeError
 
@@ -68,6 +70,7 @@ class _Known:
     effects: list[Effects]
     blocks: list[Block]
     decided: dict[int, list[int]]
+    follows_stack: bool  # whether the states contain cells of the stack
     entry: set[str] = field(default_factory=set)
     results: set[str] = field(default_factory=set)
     undecided: bool = False
@@ -98,7 +101,8 @@ class _Analysis:
                 blocks = blocks_of(function)
                 effects = [effects_of(one) for one in function.code]
                 decided = decided_by(function, blocks)
-                self._known[name] = _Known(function, effects, blocks, decided)
+                follows = is_followed(function.code)
+                self._known[name] = _Known(function, effects, blocks, decided, follows)
         for known in self._known.values():
             for one, its_effects in zip(known.function.code, known.effects, strict=True):
                 self._note_stack(known, one, its_effects)
@@ -187,7 +191,7 @@ class _Analysis:
         if not operands:
             self._without_operands(name, state, known)
             return
-        data = uncertain or (not effects.is_constant and self._depends(known, effects, state))
+        data = uncertain or (not effects.is_constant and self._depends(known, at, state))
         if effects.only_compares:
             _put(state, [FLAGS], data=data)
             return
@@ -198,13 +202,14 @@ class _Analysis:
             _put(state, [FLAGS], data=data)
         self._write(known, at, state, data=data)
 
-    def _depends(self, known: _Known, effects: Effects, state: set[str]) -> bool:
+    def _depends(self, known: _Known, at: int, state: set[str]) -> bool:
         """Whether the result of an instruction depends on data."""
+        one, effects = known.function.code[at], known.effects[at]
         if effects.from_status or not effects.reads.isdisjoint(state):
             return True
-        return any(self._loads_data(known, operand, state) for operand in effects.loads)
+        return any(self._loads_data(known, one, operand, state) for operand in effects.loads)
 
-    def _loads_data(self, known: _Known, operand: str, state: set[str]) -> bool:
+    def _loads_data(self, known: _Known, one: Instruction, operand: str, state: set[str]) -> bool:
         if any(r in state for r in registers(operand)):
             return True
         named = _NAMED.fullmatch(operand)
@@ -219,6 +224,8 @@ class _Analysis:
         written = known.slots.get((base, offset))
         if written is None:  # an element of an array, or an argument, which is an address
             return not (base == "bp" and offset > 0)
+        if known.follows_stack:
+            return not state.isdisjoint(cells_of(one.name, one.operands, operand)[0])
         begins = known.arrays.get(base)
         return written or (known.arrays_hold_data and begins is not None and offset >= begins)
 
@@ -235,6 +242,10 @@ class _Analysis:
             slot, named = _SLOT.fullmatch(target), _NAMED.fullmatch(target)
             if named:
                 self._grow(self._static_data, {named[1]} if data else ())
+            elif slot and known.follows_stack:
+                cells, is_whole = cells_of(one.name, one.operands, target)
+                if data or is_whole:
+                    _put(state, cells, data=data)
             elif slot:
                 place = slot[2], int(slot[1] or 0)
                 if data and not known.slots.get(place, False):
@@ -274,7 +285,7 @@ class _Analysis:
             results = set() if _WITHOUT_DATA.fullmatch(_name(target)) else set(_RESULTS)
         if uncertain:
             results = set(_RESULTS)
-        kept = state & set(_KEPT)
+        kept = {name for name in state if name in _KEPT or name.startswith(STACK)}
         state.clear()
         state |= kept | results
 
