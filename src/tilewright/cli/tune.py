@@ -81,7 +81,7 @@ def tune(
             "--budget",
             metavar="TEXT",
             help='Stop after this number of measured candidates, such as "100 evaluations", after '
-            'a time, such as "120 s", or after the first of both. If no number of evaluations is '
+            'a time, such as "120 s", or whichever comes first. If no number of evaluations is '
             f"given, it is {EVALUATIONS}.",
         ),
     ] = f"{EVALUATIONS} evaluations",

@@ -1,4 +1,4 @@
-"""What becomes of the messages of a search: answers, and messages that will not be answered."""
+"""Receives the answers to the messages of a search, and reports messages without an answer."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A worker may hang, for instance because its disk does not answer, while another thread of it still
 reports to the scheduler. Other workers then answer its messages too, and a host that answers none
-is excluded. The stream from the scheduler to the search may be silent, for instance because the
+is excluded. The stream from the scheduler to the search may stop, for instance because the
 clock of the scheduler's machine was set back. The scheduler then no longer works on a message whose
 answer has not arrived, and the search connects again.
 """
@@ -79,7 +79,7 @@ class Silence:
         if self._reopened == MOST_REOPENED:
             raise ClusterError(
                 f"the scheduler at {self._hosts.shown} can be reached, but its answers do not "
-                f"arrive, also after {MOST_REOPENED} new connections. Start it again, then run the "
+                f"arrive, even after {MOST_REOPENED} new connections. Start it again, then run the "
                 "same command again, which continues the run."
             )
         self._reopened += 1

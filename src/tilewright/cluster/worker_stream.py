@@ -1,6 +1,6 @@
 """Notices that a worker no longer receives the messages of its scheduler.
 
-The stream from the scheduler to a worker may be silent although both are well, for instance because
+The stream from the scheduler to a worker may stop although both run normally, for instance because
 the clock of the scheduler's machine was set back. The worker then ends, and another one connects.
 """
 

@@ -36,7 +36,7 @@ comparison of such a task takes seconds, and gigabytes for its expected outputs.
 
 OF_LARGE = ("small", "shifted mean", "outliers", "shifted below")
 """Distributions on which large tasks are compared. Together, they detect rounded inputs, one-pass
-sums, omitted terms and maxima that were started at 0. Distributions that a task defines itself are
+sums, omitted terms and maxima initialised with 0. Distributions that a task defines itself are
 always compared.
 """
 

@@ -31,8 +31,7 @@ def keep_freed_memory() -> None:
 def without_collection() -> Iterator[None]:
     """A context manager that pauses the search for unused objects that refer to one another.
 
-    A trace has a million records and no such objects, so searching it again and again is wasted
-    time.
+    A trace has a million records and no such objects, so searching it repeatedly only takes time.
     """
     collects = gc.isenabled()
     gc.disable()

@@ -1,8 +1,8 @@
 """Facts about a kernel in CUDA C++ that show which optimisations can help it.
 
-They are found by searching its text. A fact that is not found certainly does not hold; one that is
-found may hold. The facts that begin with `no-` say what a kernel does not do yet, so that an option
-that needs one is not offered to a kernel that already does it.
+They are found by searching its text. If a fact is not found, it certainly does not hold; if it
+is found, it may hold. Facts whose names begin with `no-` state what a kernel does not do yet. An
+option that needs such a fact is not offered to a kernel that already does this.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ FACTS = {
     "shared-tiles": "it declares a shared array of two dimensions, or of a dynamic size",
     "slow-functions": "it divides, or calls a function that has a faster, less exact form",
     "unrolled": "it asks the compiler to unroll a loop, or has constant loop bounds",
-    "barriers": "threads of a block wait for one another",
+    "barriers": "threads of a block are synchronised",
     "tensor-cores": "it multiplies on tensor cores",
     "wmma": "it multiplies on tensor cores by nvcuda::wmma",
     "divisions": "it divides",
-    "loose-pointers": "a GPU function takes a pointer without __restrict__",
-    "no-vectors": "it names no vector type, such as float4",
-    "no-shuffles": "threads of a block wait for one another, and no warp exchanges values",
-    "no-exchange": "no warp exchanges values",
-    "no-votes": "it declares shared memory, and no warp votes",
+    "loose-pointers": "a GPU function has a pointer parameter without __restrict__",
+    "no-vectors": "it uses no vector type, such as float4",
+    "no-shuffles": "threads of a block are synchronised, and no warp shuffle is used",
+    "no-exchange": "no warp shuffle is used",
+    "no-votes": "it declares shared memory, and no warp vote is used",
     "no-async-copies": "it declares shared memory, and copies nothing asynchronously",
-    "no-padding": "it declares shared tiles, of which none is padded",
+    "no-padding": "it declares shared tiles, and none of them is padded",
     "no-tensor-cores": "it does not multiply on tensor cores",
-    "no-launch-bounds": "it declares no bounds of its launches",
-    "no-cache-hints": "it loads without a cache hint",
-    "no-streaming-stores": "it stores without a cache hint",
+    "no-launch-bounds": "it declares no launch bounds",
+    "no-cache-hints": "no load has a cache hint",
+    "no-streaming-stores": "no store has a cache hint",
     "no-large-shared": "it declares shared memory, and does not ask for more than 48 KB of it",
-    "no-carveout": "it does not divide a multiprocessor's fast memory",
+    "no-carveout": "it does not choose how much of the L1 cache is used as shared memory",
 }
 """All facts, as texts."""
 
@@ -69,7 +69,8 @@ _MISSING = {
     "no-large-shared": ("shared-memory", r"\bcudaFuncAttributeMaxDynamicSharedMemorySize\b"),
     "no-carveout": ("", r"\bcudaFuncAttributePreferredSharedMemoryCarveout\b"),
 }
-"""What a kernel does not do yet: the fact that must hold too, and the text of one that does it."""
+"""What a kernel does not do yet: another fact that must hold as well, or "", and a pattern that is
+found in kernels that do it already."""
 _FUNCTION = re.compile(r"\b__global__\b")
 _LAUNCH = re.compile(r"<<<|\bcudaLaunch\w+\s*\(")
 

@@ -1,4 +1,4 @@
-"""Loops whose limits only the data give, as in products with sparse matrices."""
+"""Loops whose bounds depend on data, as in products with sparse matrices."""
 
 from __future__ import annotations
 
@@ -103,10 +103,10 @@ def test_other_rewrites_leave_the_whole_nest_as_it_is() -> None:
     [
         (f"for (int j = p[i]; j <= p[i + 1]; j++) {SUM}", "count up with <"),
         (f"for (int j = p[i + 1]; j < p[i]; j--) {SUM}", "count up with <"),
-        (f"for (int j = p[i]; j < p[i + 1]; j++) {{ {SUM} j++; }}", "its body changes j"),
+        (f"for (int j = p[i]; j < p[i + 1]; j++) {{ {SUM} j++; }}", "the loop.s body changes j"),
         (f"int e = p[i]; for (int j = 0; j < e; j++) {{ {SUM} e--; }}", "changes its own limit"),
-        (f"for (unsigned j = p[i]; j < p[i + 1]; j++) {SUM}", "type is not int"),
-        (f"int64_t e = p[i]; for (int j = 0; j < e; j++) {SUM}", "type is not int"),
+        (f"for (unsigned j = p[i]; j < p[i + 1]; j++) {SUM}", "their type is not int"),
+        (f"int64_t e = p[i]; for (int j = 0; j < e; j++) {SUM}", "their type is not int"),
         (f"if (v[i] > 0.0f) for (int j = p[i]; j < p[i + 1]; j++) {SUM}", "under a condition"),
         ("const float *w = v; for (int j = p[i]; j < p[i + 1]; j++) s += *w++;", "w is changed"),
         (f"int j; for (j = p[i]; j < p[i + 1]; j++) {SUM} y[0] = j;", "value of j after"),
@@ -119,7 +119,7 @@ def test_other_loops_over_data_are_named(rows: str, says: str) -> None:
 
 def test_threads_do_not_share_loops_over_data() -> None:
     pragma = "\n#pragma omp parallel for num_threads(2)\n"
-    with pytest.raises(UnsupportedError, match="the data give the limits of a loop in it"):
+    with pytest.raises(UnsupportedError, match="it contains a loop whose bounds depend on data"):
         parse(f"{HEAD} {{ {pragma} {ROWS.format(STYLES[0])} }}")
 
 

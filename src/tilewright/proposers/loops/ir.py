@@ -149,7 +149,7 @@ class For:
     No iteration extends beyond `last`: the last one begins at `last - step` at most. The iterations
     are divided into contiguous parts for `threads` threads.
 
-    If only the data give the ends, these are the `limits`, each a number or a variable that the
+    If the bounds depend on data, `limits` contains them, each as a number or as a variable that the
     body does not change. `first` and `last` are then an example, which only estimates use.
     """
 

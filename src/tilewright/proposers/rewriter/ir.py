@@ -155,7 +155,8 @@ class Form:
 
 @dataclass(frozen=True, eq=False)
 class Words:
-    """How a target packs local blocks into words: the macro, and the form of each command."""
+    """How a target packs the address and size of a local block into one word: the macro for it, and
+    the form of each command that takes such words."""
 
     macro: str
     forms: Mapping[str, Form]

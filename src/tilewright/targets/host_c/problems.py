@@ -66,7 +66,7 @@ class AttentionProblem(FormulaProblem):
     )
     """`peaked`: one score of each row far above the others. `tiny values`: rows of V in float32's
     subnormal range. `far below`: scores near -200 or, in a quarter of the rows, near -12,000, where
-    a maximum that was started at 0 or at -1e4 is wrong."""
+    a maximum that was initialised with 0 or with -1e4 is wrong."""
 
     def __init__(self, shape: Shape) -> None:
         self.reduction = shape.reduction

@@ -121,7 +121,8 @@ def _first_of_gather(run: Execution, view: View, name: str) -> int:
     if any(size > 1 for size in view.gather.partition.shape[1:]):
         raise KernelError(
             "leading_dimension_of_tensor_must_be_partition",
-            f"{run.function}: {name} mixes partitions into its free axes",
+            f"{run.function}: {name} varies the partition along a free axis: only its first axis "
+            "can select partitions",
         )
     if view.gather.by is not None and not run.valued:
         return 0  # the indices are not known

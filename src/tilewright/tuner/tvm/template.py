@@ -26,8 +26,8 @@ class Template:
 
     There is one space for each depth at which the output's write cache (or the element-wise stage
     after it) is flushed, chosen by the knob `write_cache`. There is also one for each number of
-    versions of a shared tile in flight, chosen by `stages`. The other knobs become categorical
-    decisions and the position of a padded input's stage.
+    versions of a shared tile in flight, chosen by `stages`. All other knobs are
+    categorical decisions or the loop at which a padded input is computed.
     """
 
     def __init__(self, context: Any, anatomy: Anatomy, structure: Structure) -> None:

@@ -50,7 +50,7 @@ def require_shareable(loop: For, kernel: Kernel) -> None:
         if isinstance(statement, Command):
             raise NotApplicableError(f"{statement.name} uses registers, which threads do not share")
         if isinstance(statement, For) and statement.limits is not None:
-            raise NotApplicableError("the data give the limits of a loop in it")
+            raise NotApplicableError("it contains a loop whose bounds depend on data")
         if isinstance(statement, For) and statement.threads > 1:
             raise NotApplicableError("an inner loop is already shared among threads")
         if isinstance(statement, Declare):

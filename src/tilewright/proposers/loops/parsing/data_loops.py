@@ -1,4 +1,4 @@
-"""Reads loops whose ends only the data give.
+"""Reads loops whose bounds depend on data.
 
 Before::
 
@@ -9,7 +9,8 @@ Read as::
     int j_first = ptr[i], j_end = ptr[i + 1];
     for (int j = j_first; j < j_end; j++) sum = sum + val[j];
 
-The variables of such a loop are not followed. What the loop moves, such as pointers, is refused.
+The values of variables in such a loop are not tracked. A loop that changes tracked variables, such
+as pointers, is refused.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class DataLoops(Statements):
     """Reads `for` loops whose limits are elements of arrays, or are computed from them."""
 
     def _data_limits(self, node: Node, test: Test) -> tuple[Value, Value] | None:
-        """The first value of a loop's variable and its limit, if only the data give them."""
+        """The first value of a loop's variable and its limit, if they depend on data."""
         start = self.scope.find(text_of(test.variable))
         if isinstance(start, Variable) and start.type in _SMALL:
             start = Value(Var(start.name), start.type)
@@ -64,7 +65,7 @@ class DataLoops(Statements):
         return start, limit
 
     def _of_data(self, node: Node) -> Value | None:
-        """The value of an expression if only the data give it, and an int can hold it."""
+        """The value of an expression if it depends on data and has a type that an int can hold."""
         if has_effects(node):
             return None
         value = self.value(node)
@@ -100,7 +101,7 @@ class DataLoops(Statements):
         name, node = text_of(test.variable), head.node
         self._require_plain(head, test, limits, step)
         for other in sorted((changing & self.scope.followed()) - {name}):
-            what = f"{other} is changed in a loop whose limits the data give"
+            what = f"{other} is changed in a loop whose bounds depend on data"
             raise NotFollowedError(node, other, what)
         ends: list[Expr] = []
         before: list[Statement] = []
@@ -122,7 +123,7 @@ class DataLoops(Statements):
         if used & touched_by(tuple(read)):
             raise UnsupportedError(node, f"the loop over {name} changes its own limit")
         loop = For(here, 0, _EXAMPLE, step, tuple(read), limits=(ends[0], ends[1]))
-        why = f"only the data give {name} after its loop"
+        why = f"{name} depends on data after its loop"
         return [*before, loop], {name: Unknown(why, kind)}
 
     def _require_plain(
@@ -130,15 +131,15 @@ class DataLoops(Statements):
     ) -> None:
         """Raise unless a loop counts up to a limit that an int can hold."""
         name, node = text_of(test.variable), head.node
-        what = f"only the data give the limits of the loop over {name}"
+        what = f"the bounds of the loop over {name} depend on data"
         if step < 1 or test.sign != "<" or test.beside is not None or head.ends:
-            raise UnsupportedError(node, f"{what}, and it does not count up with <")
+            raise UnsupportedError(node, f"{what}, and the loop does not count up with <")
         if any(name in assigned(n, {}) for n in head.body):
-            raise UnsupportedError(node, f"{what}, and its body changes {name}")
+            raise UnsupportedError(node, f"{what}, and the loop's body changes {name}")
         if limits[0].type not in _SIGNED or limits[1].type not in _SMALL:
-            raise UnsupportedError(node, f"{what}, whose type is not int")
+            raise UnsupportedError(node, f"{what}, and their type is not int")
         if self._guards:
-            raise UnsupportedError(node, f"{what}, which runs under a condition")
+            raise UnsupportedError(node, f"{what}, and the loop runs under a condition")
 
 
 def has_effects(node: Node) -> bool:

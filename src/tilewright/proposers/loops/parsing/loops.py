@@ -105,7 +105,7 @@ class Loops(DataLoops):
     def _begin(self, node: Node, own: dict[str, Value]) -> set[str]:
         """Execute the first part of the head, and return the names that it declares.
 
-        A variable that is set here under a condition, or to a number that only the data give,
+        A variable that is set here under a condition, or to a number that depends on data,
         counts as declared here. If another declaration exists, the variable is added to `own` with
         its first value, because its value after the loop is not known.
         """
@@ -138,8 +138,8 @@ class Loops(DataLoops):
         return names
 
     def _set_for_loop(self, part: Node) -> tuple[str, Value | None]:
-        """The integer that an expression sets under a condition, or that only the data give, and
-        its value."""
+        """The integer that an expression sets under a condition, or that depends on data, and its
+        value."""
         if part.type != "assignment_expression" or operator_of(part) != "=":
             return "", None
         name, before = text_of(field_of(part, "left")), None

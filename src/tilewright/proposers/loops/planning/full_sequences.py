@@ -59,7 +59,7 @@ _FLOAT = 4
 _LANES = (32, 16)
 """Numbers of iterations that run side by side."""
 _LANES_OF_ROWS = 8
-"""The same for loops whose limits the data give, which often have few iterations."""
+"""The same for loops whose bounds depend on data, which often have few iterations."""
 _CHAINS = (32, 16, 8, 4)
 """Numbers of copies of such loops, of which the first is used for which a loop has enough
 iterations."""
@@ -211,7 +211,8 @@ class Whole:
         return kernel
 
     def _row_in_lanes(self, kernel: Kernel, number: int, steps: Steps) -> Kernel:
-        """Sums in a loop whose limits the data give in lanes, of which the last may be empty."""
+        """Sums of a loop whose bounds depend on data, computed in lanes; the last lanes may be
+        empty."""
         step = Step("lanes", number, _LANES_OF_ROWS)
         after = step.applied(kernel) if "lanes" in self._offered else None
         if after is None:

@@ -134,12 +134,13 @@ class Step:
 
 
 def _require_known_limits(kernel: Kernel, step: Step) -> None:
-    """Raise if the data give the limits of a loop in the same nest, unless the step supports it."""
+    """Raise if a loop in the same nest has bounds that depend on data, unless the step supports
+    this."""
     path = around(kernel, step.loop)
     unknown = (s for s in statements((path[0],)) if isinstance(s, For) and s.limits is not None)
     supported = step.technique in ("accumulators", "lanes") and path[-1].limits is not None
     if any(unknown) and not supported:
-        raise NotApplicableError("the data give the limits of a loop in this nest")
+        raise NotApplicableError("the bounds of a loop in this nest depend on data")
 
 
 def steps_of(

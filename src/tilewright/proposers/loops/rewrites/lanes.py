@@ -116,8 +116,8 @@ def lanes(kernel: Kernel, number: int, count: int) -> Kernel:
 
 
 def _until_limit(kernel: Kernel, number: int, count: int) -> list[Statement]:
-    """The loop in lanes if only the data give its limits: lanes beyond the end keep their values,
-    so that no iterations remain."""
+    """A loop whose bounds depend on data, in lanes: lanes beyond the end keep their values, so that
+    no iterations remain."""
     loop = loops(kernel)[number]
     assert loop.limits is not None
     end = loop.limits[1]

@@ -203,7 +203,8 @@ def _loop(run: Body, length: int, taken: set[str], kept: _Kept, depth: int) -> L
 def _general(first: Stmt, second: Stmt, left: list[int], name: str, unit: int) -> Stmt:
     """The command or loop for all repetitions, whose numbers grow with the loop's variable.
 
-    `left` are the increments of the remaining numbers. Those of this statement are removed from it.
+    `left` contains the increments of the numbers that have not been read yet. The increments of
+    this statement are removed from `left`.
     """
     if isinstance(first, Loop) and isinstance(second, Loop):
         later = at_value(second.body, second.var, var(first.var))

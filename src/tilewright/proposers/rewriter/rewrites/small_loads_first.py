@@ -29,8 +29,8 @@ def small_loads_first(kernel: Kernel, machine: Machine) -> Kernel:
     Before: `for j { load(B[j], SPAD(j)); } load(A[0], SPAD(512)); products;`
     After:  `load(A[0], SPAD(512)); for j { load(B[j], SPAD(j)); } products;`
 
-    Loads are carried out in order. If the small ones come first, the first products begin when the
-    first part of the large ones is there. Legal if no two of the loads fill the same rows.
+    Loads are executed in order. If the small ones come first, the first products begin as soon as
+    the first part of the large ones has arrived. Legal if no two of the loads fill the same rows.
     """
     free = with_own_settings(kernel, machine)
     buffers = list(buffers_of(free.body, machine))

@@ -44,7 +44,10 @@ _START_S = 120.0
 
 @cache
 def find_torch() -> FoundPython:
-    """The Python that the variable names, otherwise this one. Raises `ToolchainMissingError`."""
+    """The Python interpreter that the environment variable names, or else this one.
+
+    Raises `ToolchainMissingError` if it has no PyTorch.
+    """
     why = "problems in KernelBench's form are computed by PyTorch"
     return find_python("torch", PYTHON, why, HOW_TO_GET)
 

@@ -127,7 +127,8 @@ def _neighbours(
 
 
 def _mergeable(trace: Trace, bodies: Sequence[range]) -> bool:
-    """Whether the iterations do the same, on engines that accept any number of elements."""
+    """Whether the iterations can become one: they execute the same instructions, on engines that
+    accept any number of elements."""
     if len(bodies) < 2 or not _on_vector_engines(trace, bodies[0]):
         return False
     fits = len(bodies) * _widest(trace, bodies[0]) <= WIDEST

@@ -110,8 +110,8 @@ def _marking_tensors(method: Any) -> Any:
 
 
 def _promised(method: Any) -> Any:
-    """What a kernel says about numbers is checked, because the compiler reads memory as if it were
-    true."""
+    """Check what a kernel promises about numbers. The compiler relies on it when it combines memory
+    accesses."""
 
     def promised(handle: Any, key: str, values: Any) -> None:
         data = np.asarray(handle.data)
@@ -123,7 +123,7 @@ def _promised(method: Any) -> Any:
             for axis, value in enumerate(values):
                 size = int(getattr(value, "value", value))
                 if not holds(data.astype(np.int64), axis, size, step):
-                    raise AssertionError(f"{name}({size}) says what is not true of its argument")
+                    raise AssertionError(f"{name}({size}) is false for its argument")
         method(handle, key, values)
 
     return promised
