@@ -71,8 +71,11 @@ def _pasteable(epilog: str) -> str:
 
 
 _PLAIN = (
-    (re.compile(r"(?<=: )'.*' is not a valid int(?=\.)", re.DOTALL), "not a whole number"),
-    (re.compile(r"(?<=: )'.*' is not a valid float(?=\.)", re.DOTALL), "not a number"),
+    (
+        re.compile(r"(?<=: )'.*' is not a valid int(?: range)?(?=\.)", re.DOTALL),
+        "not a whole number",
+    ),
+    (re.compile(r"(?<=: )'.*' is not a valid float(?: range)?(?=\.)", re.DOTALL), "not a number"),
     (re.compile(r"\S+ is not in the range x>=(\S+)(?=\.$)"), r"give a number of at least \1"),
     (re.compile(r"\S+ is not in the range x<=(\S+)(?=\.$)"), r"give a number of at most \1"),
     (re.compile(r"\S+ is not in the range (\S+)<=x<=(\S+)(?=\.$)"), r"give a number from \1 to \2"),

@@ -4,6 +4,7 @@ steps of the winning schedule.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from tilewright.core.records import Baseline, History, LeftAlone, Measured, RunRecord, Trial
     from tilewright.search.summary import Summary
 
+LEFT_S = 1.0
+"""Seconds of a budget that remain at the end of a run from which on the summary explains them."""
+_OF_TIME = re.compile(r"the budget of ([0-9.]+) s is spent")
 SHOWN = 5
 """Maximum number of listed places in the code that were not rewritten, and of listed unconfirmed
 candidates.
@@ -69,9 +73,15 @@ def summary_lines(
 
 def _end(summary: Summary) -> str:
     """Why the search ended, or that it has not."""
-    if summary.stop_reason:
-        return f"The search ended because {summary.stop_reason}."
-    return f"The run is {summary.status}."
+    if not summary.stop_reason:
+        return f"The run is {summary.status}."
+    ended = f"The search ended because {summary.stop_reason}."
+    of_time = _OF_TIME.fullmatch(summary.stop_reason)
+    left_s = float(of_time.group(1)) - summary.wall_s if of_time else 0.0
+    if left_s < LEFT_S:
+        return ended
+    rest = f"The last {duration(left_s)}, reserved for confirming the best kernel,"
+    return f"{ended} {rest} were not needed."
 
 
 def failed_step_lines(logs: Sequence[str]) -> Iterator[RenderableType]:

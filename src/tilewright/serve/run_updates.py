@@ -86,7 +86,7 @@ def progress_text(site: Site, run: RunRecord, trials: LiveTrials) -> dict[str, s
     if trials.left_out:
         counts += f", {text.number(len(views))} are shown"
     else:
-        counts += f", {trials.failed} failed"
+        counts += f", {trials.stopped} stopped early, {trials.failed} failed"
     return {
         "status": site.project.status(run),
         "reason": run.stop_reason,

@@ -19,7 +19,7 @@ STATES: dict[str, TrialState] = {
 class LiveTrials:
     """Views of a run's trials without their texts, in the order of their indices. For a very long
     run, these are the `sample` and the trials recorded after it. `causes[i]` is the cause to which
-    `views[i]` lost most cycles. `generation` changes if earlier trials were amended or others were
+    `views[i]` lost most time. `generation` changes if earlier trials were amended or others were
     inserted between them.
     """
 
@@ -35,6 +35,8 @@ class LiveTrials:
         """The trials from the starting kernel to the best."""
         self.correct = 0
         """Number of trials with a latency, including those without a view."""
+        self.stopped = 0
+        """Number of views of trials that were stopped early, because they were slow."""
         self.failed = 0
         """Number of views of failed trials."""
         self._uncounted = sample
@@ -54,6 +56,7 @@ class LiveTrials:
                 measured = self._instances.setdefault(trial.instance_of, [])
                 measured.append((trial.values, trial.latency))
             self.correct += view.latency is not None
+            self.stopped += view.state == "stopped"
             self.failed += view.state == "failed"
             faster = self.best is None or (view.latency or 0) < (self.best.latency or 0)
             if view.latency is not None and faster:

@@ -90,6 +90,7 @@ def test_what_is_refused_points_to_the_help_of_its_command(cli: Cli) -> None:
         (("runs", "show"), "Missing argument 'RUN'. See tilewright runs show --help."),
         (("optimise",), "Did you mean 'optimize'? See tilewright --help."),
         (("demo", "--seed", "x"), "'--seed': not a whole number. See tilewright demo --help."),
+        (("demo", "--jobs", "two"), "'--jobs': not a whole number. See tilewright demo --help."),
         (
             ("serve", "--port", "99999"),
             "'--port': give a number from 0 to 65535. See tilewright serve --help.",

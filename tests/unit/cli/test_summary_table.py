@@ -220,3 +220,12 @@ def test_a_search_that_evaluated_only_the_start_says_what_took_the_time() -> Non
     told = " ".join(shown(summarize(run, history), history).split())
     assert "Of 25 s, the evaluation of the starting kernel took 19 s" in told
     assert "the other 5.8 s went to starting processes, the baselines, writing" in told
+
+
+def test_a_search_that_ends_before_its_budget_says_what_the_rest_was_reserved_for() -> None:
+    def told(wall_s: float) -> str:
+        run = run_record(wall_s=wall_s, stop_reason="the budget of 20 s is spent")
+        return " ".join(shown(summarize(run, TRIALS), TRIALS).split())
+
+    assert "The last 3 s, reserved for confirming the best kernel, were not" in told(17.0)
+    assert "reserved" not in told(19.5)

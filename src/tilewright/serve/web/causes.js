@@ -1,4 +1,4 @@
-// What costs most cycles, as colours of chart and tree: the causes that cost most candidates most
+// What costs most time, as colours of chart and tree: the causes that cost most candidates most
 // have one each, and all others share the last one.
 "use strict";
 
