@@ -209,7 +209,7 @@ def _argument(file: Path, name: str, value: Any, role: Any) -> Argument:
     if not isinstance(value, np.ndarray) or value.ndim == 0:
         raise WorkloadError(
             f"{file}: {name} is {type(value).__name__}, expected a numpy array with at least one "
-            "dimension: wrap numbers as np.array([x], np.float32), and leave out constants."
+            "dimension: wrap a number as np.array([x], np.float32), or write it into the function."
         )
     dtype = value.dtype.name
     if dtype not in {t for group in get_args(ElementType) for t in (get_args(group) or (group,))}:

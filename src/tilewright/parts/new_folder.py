@@ -94,12 +94,12 @@ def workload_toml(description: Description, arguments: Sequence[Argument]) -> st
             f'role = "{argument.role}"  # input, output or inout',
         ]
         if argument.name in d.inputs:
-            parts.append(f"inputs = {d.inputs[argument.name]}  # what its values look like")
+            parts.append(f"inputs = {d.inputs[argument.name]}  # how its values are drawn")
         parts.append("")
     if d.tolerance:
         parts += [
             "# A result is correct if |got - expected| <= absolute + relative * |expected|",
-            "# (docs/tolerance.md).",
+            "# (docs/tolerance.md explains how to choose these two numbers).",
             "[tolerance]",
             f"absolute = {d.tolerance[0]!r}",
             f"relative = {d.tolerance[1]!r}",
