@@ -211,17 +211,23 @@ def _client(address: str, shown: str) -> Client:
     from distributed import Client
 
     opened: Queue[Client | Exception] = Queue()
+    is_late = threading.Event()
 
     def open_client() -> None:
         try:
-            opened.put(Client(address, timeout=AWAY_S, security=security(), set_as_default=False))
+            client = Client(address, timeout=AWAY_S, security=security(), set_as_default=False)
         except Exception as error:
             opened.put(error)
+            return
+        opened.put(client)
+        if is_late.is_set():
+            client.close()
 
     threading.Thread(target=open_client, daemon=True).start()
     try:
         found = opened.get(timeout=OPEN_S)
     except Empty:
+        is_late.set()
         found = TimeoutError(f"no connection within {OPEN_S:g} s")
     if isinstance(found, OSError | ValueError | RuntimeError):
         raise ClusterError(

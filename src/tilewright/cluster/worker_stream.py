@@ -25,8 +25,8 @@ async def silence(worker: Worker) -> None:
     missing: set[str] = set()
     while True:
         await asyncio.sleep(ASK_EVERY_S)
-        question = worker.scheduler.processing(workers=[worker.address])
         try:
+            question = worker.scheduler.processing(workers=[worker.address])
             answer = await asyncio.wait_for(question, ANSWER_S)
         except Exception:  # dask itself notices when a scheduler ends
             missing = set()

@@ -41,7 +41,7 @@ def _changes(before: Sequence[str], after: Sequence[str]) -> Iterator[Change]:
         pairs = (last - first) * (end - begin)
         if 0 < pairs <= min(_AT_ONCE, left):
             left -= pairs
-            exact = SequenceMatcher(None, before[first:last], after[begin:end])
+            exact = SequenceMatcher(None, before[first:last], after[begin:end], autojunk=False)
             for what, i, j, k, m in exact.get_opcodes():
                 yield what, first + i, first + j, begin + k, begin + m
         elif pairs or last > first or end > begin:

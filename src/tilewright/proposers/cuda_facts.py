@@ -2,7 +2,7 @@
 
 They are found by searching its text. If a fact is not found, it certainly does not hold; if it
 is found, it may hold. Facts whose names begin with `no-` state what a kernel does not do yet. An
-option that needs such a fact is not offered to a kernel that already does this.
+option that needs such a fact is not offered to a kernel that already does this somewhere.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FACTS = {
     "no-exchange": "no warp shuffle is used",
     "no-votes": "it declares shared memory, and no warp vote is used",
     "no-async-copies": "it declares shared memory, and copies nothing asynchronously",
-    "no-padding": "it declares shared tiles, and none of them is padded",
+    "no-padding": "it declares a shared tile that is not padded",
     "no-tensor-cores": "it does not multiply on tensor cores",
     "no-launch-bounds": "it declares no launch bounds",
     "no-cache-hints": "no load has a cache hint",
@@ -39,6 +39,7 @@ FACTS = {
 
 _PATTERNS = {
     "shared-memory": re.compile(r"\b__shared__\b"),
+    "no-padding": re.compile(r"\b__shared__\b(?![^;]*\+\s*[1-9]\d*\s*\])[^;]*(?:\]\s*\[|\[\s*\])"),
     "shared-tiles": re.compile(r"\b__shared__\b[^;]*(?:\]\s*\[|\[\s*\])"),
     "slow-functions": re.compile(
         r"\b(?:expf?|exp2f?|exp10f?|logf?|log2f?|log10f?|powf?|sinf?|cosf?|sincosf?|tanf?|tanhf?|"
@@ -51,7 +52,7 @@ _PATTERNS = {
     "divisions": re.compile(r"/|\b__?f?divide?f?\w*\s*\("),
     "loose-pointers": re.compile(r"\b__global__\b[^({;]*\([^)]*\*(?!\s*(?:const\s*)?__restrict)"),
 }
-_EXCHANGE = r"\b__(?:shfl|reduce)_\w+\s*\(|\bshfl\w*\s*\(|\breduce\s*\("
+_EXCHANGE = r"\b__(?:shfl|reduce)_\w+\s*\(|\bshfl\w*\s*\(|\bcooperative_groups/reduce\.h\b"
 _MISSING = {
     "no-vectors": ("", r"\b(?:float|double|u?int|half|__half|u?short|__nv_bfloat16)[24]\b"),
     "no-shuffles": ("barriers", _EXCHANGE),
@@ -61,7 +62,6 @@ _MISSING = {
         "shared-memory",
         r"\bmemcpy_async|\b__pipeline_memcpy_async|\bcp\s*\.\s*async",
     ),
-    "no-padding": ("shared-tiles", r"\b__shared__\b[^;]*\+\s*[1-9]\d*\s*\]"),
     "no-tensor-cores": ("", _PATTERNS["tensor-cores"].pattern),
     "no-launch-bounds": ("", r"\b__launch_bounds__\b"),
     "no-cache-hints": ("", r"\b__ld(?:g|cs|cg|ca|lu|cv)\s*\("),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Iterable
 from types import SimpleNamespace
@@ -105,10 +106,17 @@ def test_a_client_of_dask_that_does_not_start_ends_the_search(
 ) -> None:
     import distributed
 
-    monkeypatch.setattr(distributed, "Client", lambda *_, **__: time.sleep(3))
+    is_closed = threading.Event()
+
+    def opened_late(*_: object, **__: object) -> object:
+        time.sleep(0.5)
+        return SimpleNamespace(close=is_closed.set)
+
+    monkeypatch.setattr(distributed, "Client", opened_late)
     monkeypatch.setattr(connection, "OPEN_S", 0.1)
     with pytest.raises(ClusterError, match=r"here:1 does not answer .*no connection within 0.1 s"):
         connection._client("tcp://127.0.0.1:1", "here:1")
+    assert is_closed.wait(10)
 
 
 def test_a_scheduler_that_does_not_answer_for_long_is_away(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,6 +54,13 @@ def test_a_change_in_a_long_text_is_only_that_line() -> None:
     ]
 
 
+def test_a_change_among_lines_that_occur_often_is_only_that_line() -> None:
+    before = [line for n in range(100) for line in (f"for (i{n % 7}) {{", "y += x;", "}")]
+    after = [*before[:151], "y += x[1];", *before[152:249], "barrier();", *before[249:]]
+    changed = [c for c in LineChanges(before, after).get_opcodes() if c[0] != "equal"]
+    assert changed == [("replace", 151, 152, 151, 152), ("insert", 249, 249, 249, 250)]
+
+
 def _between_unique_lines(gaps: int, lines: int, seed: int) -> list[str]:
     rng = random.Random(seed)
     return [

@@ -238,6 +238,21 @@ def test_an_option_is_not_offered_to_a_cuda_kernel_that_already_does_it(
     assert option not in of_cuda(without.replace(old, new))
 
 
+def test_a_function_named_reduce_is_no_warp_shuffle() -> None:
+    without = COPY.replace("B[", "__syncthreads(); B[", 1).replace("copy", "reduce")
+    assert "reduce(" in without or "reduce<<<" in without
+    assert "warp-shuffles" in of_cuda(without)
+    assert "warp-shuffles" not in of_cuda("#include <cooperative_groups/reduce.h>\n" + without)
+
+
+def test_padding_is_offered_until_every_tile_is_padded() -> None:
+    tiles = "__shared__ float t[16][16 + 1]; __shared__ float u[16][16]; B["
+    assert "padding" in of_cuda(COPY.replace("B[", tiles, 1))
+    assert "padding" not in of_cuda(
+        COPY.replace("B[", tiles, 1).replace("u[16][16]", "u[16][16 + 1]")
+    )
+
+
 def test_kernels_in_pytorch_files_and_in_triton_are_offered_everything() -> None:
     brief = load_target("kernelbench").brief()
     assert of_cuda(COPY, "kernelbench") == {option.id for option in brief.menu}

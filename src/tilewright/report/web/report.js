@@ -158,7 +158,7 @@ function letSelect() {
 }
 
 if (tree) {
-  readTrials().then(letSelect, () => {
+  readTrials().then(letSelect).catch(() => {
     detail.textContent = "Single trials cannot be shown: the browser is older than 2023, or the file is damaged.";
   });
 }
