@@ -23,6 +23,7 @@ HEAD = (
 )
 ROWS = "for (int i = 0; i < 8; i++) {{ float s = 0.0f; {0} y[i] = s; }}"
 SUM = "s += v[j] * v[c[j]];"
+ROW = "for (int j = p[i]; j < p[i + 1]; j++)"
 STYLES = [
     f"for (int j = p[i]; j < p[i + 1]; j++) {SUM}",
     f"int j; for (j = p[i]; j < p[i + 1]; j += 1) {SUM}",
@@ -32,6 +33,11 @@ STYLES = [
     "int n = p[i]; for (int j = 0; j < n; j++) { float w = v[j]; s = s + w; }",
     f"for (int j = p[i] + 1; j < p[i + 1] - 1; j++) {SUM}",
     "for (int j = p[i]; j < p[i + 1]; j++) { int n = 0; if (v[j] > 0.0f) n++; s += v[j] * n; }",
+    # several passes over one row, as in a softmax
+    f"float w = 0.0f; for (int j = p[i]; j < p[i + 1]; j++) w += v[j]; {ROW} s += (v[j] - w) * w;",
+    f"{ROW} s = s < v[j] ? v[j] : s; {ROW} s += v[j] * v[j]; {ROW} s += v[c[j]];",
+    "for (int j = p[i], e = p[i + 1]; j < e; j++) s += v[j]; "
+    "for (int j = p[i], e = p[i + 1]; j < e; j++) s += v[c[j]];",
 ]
 
 
@@ -52,15 +58,15 @@ def data() -> list[np.ndarray]:
 @pytest.mark.parametrize("rows", STYLES)
 def test_rows_of_any_length_are_summed(rows: str, tmp_path: Path) -> None:
     kernel = parse(kernel_of(rows))
-    number = next(n for n, loop in enumerate(loops(kernel)) if loop.limits is not None)
+    numbers = [n for n, loop in enumerate(loops(kernel)) if loop.limits is not None]
     ways = {"before": kernel_of(rows), "read": emit(kernel)}
-    for copies in (2, 4, 8):
-        after = Step("accumulators", number, copies).apply(kernel)
-        ways[f"after_{copies}"] = emit(after)
+    steps = [Step("accumulators", number, copies) for number in numbers for copies in (2, 4, 8)]
+    steps += [Step("lanes", number, lanes) for number in numbers for lanes in (8, 16)]
+    for step in steps:
+        after = step.apply(kernel)
+        ways[f"{step}".replace(" ", "_")] = emit(after)
         again = parse(emit(after))
         assert parse(emit(again)) == again
-    for lanes in (8, 16):
-        ways[f"lanes_{lanes}"] = emit(Step("lanes", number, lanes).apply(kernel))
     library = built(ways, tmp_path)
     expected = np.frombuffer(results(library, "before", data())[3], np.float32)
     assert expected.any()
@@ -108,6 +114,16 @@ def test_other_rewrites_leave_the_whole_nest_as_it_is() -> None:
         (f"for (unsigned j = p[i]; j < p[i + 1]; j++) {SUM}", "their type is not int"),
         (f"int64_t e = p[i]; for (int j = 0; j < e; j++) {SUM}", "their type is not int"),
         (f"if (v[i] > 0.0f) for (int j = p[i]; j < p[i + 1]; j++) {SUM}", "under a condition"),
+        ("int o[1]; o[0] = p[i]; for (int j = 0; j < o[0]; j++) { o[0] = o[0] - 1; s += v[j]; }",
+         "changes its own limit"),
+        ("int o[1]; o[0] = p[i]; int *q = o; for (int j = 0; j < *q + 1; j++) { o[0]--; s++; }",
+         "changes its own limit"),
+        ("int n = p[i]; for (int j = 0; j < n * 2; j++) { s += v[j]; n--; }",
+         "changes its own limit"),
+        ("int n = p[i]; for (int j = 0; j < n + 1; j++) { if (v[j] > 2.0f) n = n - 1; s += v[j]; }",
+         "changes its own limit"),
+        ("int n = p[i], j; for (j = n, n = 5; j < p[i + 1]; j++) s += v[j];",
+         "the first value of j depends on what the head changes after it"),
         ("const float *w = v; for (int j = p[i]; j < p[i + 1]; j++) s += *w++;", "w is changed"),
         (f"int j; for (j = p[i]; j < p[i + 1]; j++) {SUM} y[0] = j;", "value of j after"),
     ],
@@ -115,6 +131,21 @@ def test_other_rewrites_leave_the_whole_nest_as_it_is() -> None:
 def test_other_loops_over_data_are_named(rows: str, says: str) -> None:
     with pytest.raises(UnsupportedError, match=says):
         parse(kernel_of(rows))
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler for this machine")
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "int b = p[i]; for (int j = b; j < p[i + 1]; j++) { b += 2; s += v[j]; } s += b;",
+        "int o[1]; o[0] = p[i]; for (int j = o[0]; j < 64; j++) { o[0] = 3; s++; } s += o[0];",
+    ],
+)
+def test_the_first_value_is_computed_once(rows: str, tmp_path: Path) -> None:
+    read = emit(parse(kernel_of(rows)))
+    assert "for (int j = j_first; j < " in read
+    library = built({"before": kernel_of(rows), "read": read}, tmp_path)
+    assert results(library, "read", data()) == results(library, "before", data())
 
 
 def test_threads_do_not_share_loops_over_data() -> None:

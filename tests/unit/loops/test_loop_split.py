@@ -67,6 +67,21 @@ def test_each_part_has_no_condition_on_its_variable(before: str, after: str) -> 
 
 
 @pytest.mark.parametrize(
+    ("inner", "number"),
+    [("i == 0 || j + 3 < 3 ? X[j] : X[i]", 0), ("i + 2 >= 11 || j == 0 ? X[j] : X[i]", 1)],
+)
+def test_conditions_on_other_loops_that_always_hold_or_never_do_disappear(
+    inner: str, number: int
+) -> None:
+    """With the ranges of loops inside of the split one, and of those around it."""
+    start = kernel_of(f"for (int i = 0; i < 9; i++) for (int j = 0; j < 5; j++) Z[j] += {inner};")
+    kernel = split(start, number)
+    assert not any(sign in body_of(kernel) for sign in ("?", "||", ">="))
+    for one, other in zip(results(start), results(kernel), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
     "body",
     [
         "for (int i = 0; i < 9; i++) Y[i] = X[i] > 0.0f ? 1.0f : X[i];",  # data decides

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from tilewright.proposers.loops.ir import (
+    Address,
     Assign,
     Binary,
     Call,
@@ -140,6 +141,15 @@ def touched_by(body: tuple[Statement, ...]) -> set[str]:
     return set_by(body) | {s.target_name for s in statements(body) if isinstance(s, Assign)}
 
 
+def used_by(expr: Expr) -> set[str]:
+    """Variables and arrays in an expression."""
+    return {
+        e.name if isinstance(e, Var) else e.array
+        for e in walk(expr)
+        if isinstance(e, (Var, Element, Load, Address))
+    }
+
+
 def reductions(loop: For, types: Mapping[str, Type], but: Collection[str] = ()) -> list[Reduction]:
     """All reductions of a loop; `NotApplicableError` if it carries a variable that is not a
     reduction.
@@ -202,9 +212,7 @@ def scans(loop: For, types: Mapping[str, Type]) -> dict[str, str]:
 
 def _may_move(statement: Assign, over: tuple[Statement, ...]) -> bool:
     """Whether a value can be computed before other statements."""
-    used = {e.name if isinstance(e, Var) else e.array for e in walk(statement.value)
-            if isinstance(e, (Var, Element, Load))}  # fmt: skip
-    return not touched_by(over) & used
+    return not touched_by(over) & used_by(statement.value)
 
 
 def reduction_of(name: str, value: Expr) -> str | None:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from tilewright.proposers.loops.analysis.changes import NotApplicableError, array_types, changed_by
+from tilewright.proposers.loops.analysis.changes import (
+    NotApplicableError,
+    array_types,
+    changed_by,
+    used_by,
+)
 from tilewright.proposers.loops.ir import (
     Address,
     Assign,
@@ -41,7 +46,7 @@ def require_independent(
     Arrays in `private` are separate for each iteration. Variables in `changing` may also differ
     between two iterations. The loop must be part of the kernel.
     """
-    accesses = list(_accesses(loop.body, kernel, _Ranges(loop.body)))
+    accesses = list(_accesses(loop.body, kernel, Ranges(loop.body)))
     written = {access.array for access, is_write, _ in accesses if is_write}
     inside = (changed_by(loop) | {*changing}) - {loop.variable}
     written -= {*private}
@@ -57,13 +62,13 @@ def require_independent(
             raise NotApplicableError(f"iterations may touch the same elements of {array}")
 
 
-def _rank(accesses: Sequence[tuple[Access, _Ranges]]) -> int:
+def _rank(accesses: Sequence[tuple[Access, Ranges]]) -> int:
     return min(len(access.subscripts) for access, _ in accesses)
 
 
 def _separates(
     loop: For,
-    accesses: Sequence[tuple[Access, _Ranges]],
+    accesses: Sequence[tuple[Access, Ranges]],
     dimension: int,
     inside: set[str],
     kernel: Kernel,
@@ -79,7 +84,7 @@ def _separates(
                 del terms[term]
                 least, greatest = sorted(factor * end for end in ranges[term.name])
                 covered.append((abs(factor), least, greatest))
-            elif term != Var(loop.variable) and _names_of(term) & {*inside, loop.variable}:
+            elif term != Var(loop.variable) and used_by(term) & {*inside, loop.variable}:
                 return False
         if same is not None and terms != same:
             return False
@@ -118,15 +123,6 @@ def _apart(found: Sequence[_Covered], apart: int, trips: int, stride: int) -> bo
     return True
 
 
-def _names_of(expr: Expr) -> set[str]:
-    """Variables and arrays in an expression."""
-    return {
-        e.name if isinstance(e, Var) else e.array
-        for e in walk(expr)
-        if isinstance(e, (Var, Element, Load, Address))
-    }
-
-
 def linear(subscript: Expr) -> tuple[dict[Expr, int], int]:
     """A subscript as a sum of terms with whole non-zero factors, and a constant."""
     if isinstance(subscript, Number) and subscript.text.isdigit():
@@ -154,10 +150,11 @@ def _scaled(sum_of_terms: tuple[dict[Expr, int], int], by: int) -> tuple[dict[Ex
     return {term: factor * by for term, factor in terms.items() if by}, offset * by
 
 
-class _Ranges(dict[str, tuple[int, int]]):
+class Ranges(dict[str, tuple[int, int]]):
     """The smallest and largest value of the variable of each enclosing loop.
 
-    A variable that is also assigned in the body is not included.
+    Not included are variables that are also assigned in the body, and those of loops whose bounds
+    depend on data.
     """
 
     def __init__(self, body: tuple[Statement, ...]) -> None:
@@ -168,12 +165,12 @@ class _Ranges(dict[str, tuple[int, int]]):
             if isinstance(s, Assign) and isinstance(s.target, Var)
         } | {s.name for s in statements(body) if isinstance(s, Declare)}
 
-    def within(self, loop: For) -> _Ranges:
+    def within(self, loop: For) -> Ranges:
         """The ranges inside the body of a loop."""
-        found = _Ranges(())
+        found = Ranges(())
         found._others = self._others
         found.update(self)
-        if loop.variable not in self._others:
+        if loop.variable not in self._others and loop.limits is None:
             found[loop.variable] = loop.first, loop.first + max(0, loop.trips - 1) * loop.step
         return found
 
@@ -260,8 +257,8 @@ def element_bytes(array: str, kernel: Kernel) -> int:
 
 
 def _accesses(
-    body: tuple[Statement, ...], kernel: Kernel, ranges: _Ranges
-) -> Iterator[tuple[Access, bool, _Ranges]]:
+    body: tuple[Statement, ...], kernel: Kernel, ranges: Ranges
+) -> Iterator[tuple[Access, bool, Ranges]]:
     """The accesses of statements: each with whether it is a write, and with the ranges at this
     place."""
     for statement in body:

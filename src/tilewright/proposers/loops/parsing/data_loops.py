@@ -18,7 +18,7 @@ from __future__ import annotations
 from tree_sitter import Node
 
 from tilewright.proposers.c.syntax import assigned, descendants, text_of
-from tilewright.proposers.loops.analysis.changes import touched_by
+from tilewright.proposers.loops.analysis.changes import touched_by, used_by
 from tilewright.proposers.loops.ir import (
     Declare,
     Element,
@@ -103,14 +103,15 @@ class DataLoops(Statements):
         for other in sorted((changing & self.scope.followed()) - {name}):
             what = f"{other} is changed in a loop whose bounds depend on data"
             raise NotFollowedError(node, other, what)
+        variables = map(self.scope.find, changing - {name})
+        moving = {Var(found.name) for found in variables if isinstance(found, Variable)}
+        first, end = limits[0].expr, printed(limits[1])
         ends: list[Expr] = []
         before: list[Statement] = []
-        for value, word in zip(limits, ("first", "end"), strict=True):
-            expr = value.expr if word == "first" else printed(value)
-            if not isinstance(expr, (Number, Var)):
+        for expr, word in ((first, "first"), (end, "end")):
+            if not isinstance(expr, (Number, Var)) or expr in moving:
                 kept = self.printed_name(f"{name}_{word}")
                 before.append(Declare("int", kept, (), expr))
-                self.origins[kept] = [expr]
                 expr = Var(kept)
             ends.append(expr)
         here = self.printed_name(name)
@@ -119,8 +120,7 @@ class DataLoops(Statements):
         self.scope.declare(name, Value(Var(here), kind, retyped=kind != "int"))
         with self._collected() as read, self._inner():
             self.statements(head.body)
-        used = {e.name for end in ends for e in walk(end) if isinstance(e, Var)}
-        if used & touched_by(tuple(read)):
+        if (used_by(end) | used_by(ends[0])) & touched_by(tuple(read)):
             raise UnsupportedError(node, f"the loop over {name} changes its own limit")
         loop = For(here, 0, _EXAMPLE, step, tuple(read), limits=(ends[0], ends[1]))
         why = f"{name} depends on data after its loop"

@@ -66,6 +66,13 @@ class Test:
     beside: Node | None = None
     operator: str = "+"
 
+    @property
+    def limiting(self) -> set[str]:
+        """The variables that decide where the loop ends, other than its own."""
+        nodes = [n for n in (self.limit, self.beside) if n is not None]
+        inside = (i for n in nodes for i in (n, *descendants(n)) if i.type == "identifier")
+        return {text_of(i) for i in inside} - {text_of(self.variable)}
+
 
 def head_of(node: Node) -> Head:
     """The head of a loop. Raises `UnsupportedError`."""

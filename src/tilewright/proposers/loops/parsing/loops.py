@@ -25,9 +25,10 @@ from tilewright.proposers.c.syntax import (
     pointer_levels,
     text_of,
 )
+from tilewright.proposers.loops.analysis.changes import touched_by, used_by
 from tilewright.proposers.loops.analysis.independence import linear
 from tilewright.proposers.loops.c_types import NAMES, RANGES
-from tilewright.proposers.loops.ir import Binary, Expr, For, Statement, Var, walk
+from tilewright.proposers.loops.ir import Binary, Declare, Expr, For, Statement, Var, walk
 from tilewright.proposers.loops.parsing.arithmetic import SYMBOL, fits
 from tilewright.proposers.loops.parsing.carried import (
     moved_by,
@@ -92,6 +93,8 @@ class Loops(DataLoops):
             declared = self._begin(node, own)
             loop, later = self._iterations(node)
             self._printed.pop()
+        outside = (s.name for s in (*head, *loop) if isinstance(s, Declare))
+        self._printed[-1].update(outside)
         for name, before in own.items():
             unknown = Unknown(f"the value of {name} after a loop is not known", before.type)
             self.scope.rebind(name, unknown)
@@ -120,6 +123,10 @@ class Loops(DataLoops):
                 else:
                     own[name] = value
                     self.scope.declare(name, value)
+            for name, value in own.items():
+                if used_by(value.expr) & touched_by(tuple(self._done)):
+                    what = f"the first value of {name} depends on what the head changes after it"
+                    raise UnsupportedError(node, what)
             return {*own}
         declarators = first.children_by_field_name("declarator")
         names = {pointer_levels(d)[0] for d in declarators}
@@ -216,6 +223,8 @@ class Loops(DataLoops):
         if others or within:
             amounts, turns = self._rehearsed(body, rest, [*others, name], known)
         self._open.pop()
+        if test.limiting & {*counters, *(other for other in others if amounts[other] != 0)}:
+            raise UnsupportedError(node, f"the loop over {name} changes its own limit")
         step = amounts.get(name) if within else step
         if not step:
             raise UnsupportedError(node, NO_STEP if within else f"{name} has no constant step")

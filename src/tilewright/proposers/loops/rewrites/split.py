@@ -30,13 +30,13 @@ replaced by their values.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
 from tilewright.proposers.loops.analysis.changes import NotApplicableError, fresh, names_in
-from tilewright.proposers.loops.analysis.independence import linear
+from tilewright.proposers.loops.analysis.independence import Ranges, linear
 from tilewright.proposers.loops.ir import (
     Assign,
     Binary,
@@ -74,7 +74,6 @@ _COMPARED: Mapping[str, Callable[[int, int], bool]] = {
 _COMPUTED: Mapping[str, Callable[[int, int], int]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul,
 }  # fmt: skip
-_Ranges = dict[str, tuple[int, int]]
 
 
 def split(kernel: Kernel, number: int) -> Kernel:
@@ -99,13 +98,16 @@ def split(kernel: Kernel, number: int) -> Kernel:
         points = _around_the_longest(points, loop, last)
     taken = names_in(kernel)
     parts: list[Statement] = []
+    outside = Ranges(loop.body)
+    for outer in around(kernel, number)[:-1]:
+        outside = outside.within(outer)
     for first, end in zip([loop.first, *points], [*points, last], strict=True):
-        ranges = {loop.variable: (first, end - loop.step)}
-        body = _decided(loop.body, ranges)
+        part = replace(loop, first=first, last=end)
+        body = _decided(part, outside.within(part))
         if parts:
             body = _renamed(body, taken)
         if body:
-            parts.append(replace(loop, first=first, last=end, body=body))
+            parts.append(replace(part, body=body))
     return with_loop(kernel, number, tuple(parts))
 
 
@@ -188,25 +190,35 @@ def _points(expr: Expr, loop: For) -> Iterator[int]:
                 yield begin
 
 
-def _decided(body: tuple[Statement, ...], ranges: _Ranges) -> tuple[Statement, ...]:
-    """The statements for variables in the given ranges, without conditions that are decided."""
-    assigned = {s.target for s in statements(body) if isinstance(s, Assign)}
+def _decided(loop: For, ranges: Ranges) -> tuple[Statement, ...]:
+    """The body of a loop for variables in the given ranges, without conditions that are decided."""
+    assigned = {s.target for s in statements(loop.body) if isinstance(s, Assign)}
     known: dict[Expr, Expr] = {}
     found: list[Statement] = []
-    for statement in body:
-        new = changed_in(statement, lambda e: _folded(known.get(e, e), ranges))
+    for statement in loop.body:
+        new = _within(statement, known, ranges)
         if isinstance(new, For):
             new = replace(new, body=tuple(_without_idle(new.body)))
             if not new.body:
                 continue
         if isinstance(new, Assign) and new.target == new.value:
             continue  # the condition for this assignment is false
-        value = _inlined(new, ranges)
+        value = _inlined(new, {loop.variable})
         if isinstance(new, Declare) and value is not None and Var(new.name) not in assigned:
             known[Var(new.name)] = value
             continue
         found.append(new)
     return tuple(found)
+
+
+def _within(statement: Statement, known: Mapping[Expr, Expr], ranges: Ranges) -> Statement:
+    """The statement without conditions that the ranges of all enclosing loops decide."""
+    if isinstance(statement, For):
+        inner = ranges.within(statement)
+        body = tuple(_within(s, known, inner) for s in statement.body)
+        statement = replace(statement, body=())
+    new = changed_in(statement, lambda e: _folded(known.get(e, e), ranges))
+    return replace(new, body=body) if isinstance(new, For) else new
 
 
 def _without_idle(body: tuple[Statement, ...]) -> Iterator[Statement]:
@@ -221,20 +233,20 @@ def _without_idle(body: tuple[Statement, ...]) -> Iterator[Statement]:
             yield statement
 
 
-def _inlined(statement: Statement, ranges: _Ranges) -> Expr | None:
+def _inlined(statement: Statement, variables: Collection[str]) -> Expr | None:
     """The value of an integer declaration, if the variable can be replaced by it."""
     if not isinstance(statement, Declare) or statement.type != "int" or statement.value is None:
         return None
-    return statement.value if _is_followed(statement.value, ranges) else None
+    return statement.value if _is_followed(statement.value, variables) else None
 
 
-def _is_followed(value: Expr, ranges: _Ranges) -> bool:
-    """Whether a value is an integer computed from the loop's variable and numbers."""
+def _is_followed(value: Expr, variables: Collection[str]) -> bool:
+    """Whether a value is an integer computed from such variables and numbers."""
     terms, _ = linear(value)
-    return all(isinstance(t, Var) and t.name in ranges for t in terms)
+    return all(isinstance(t, Var) and t.name in variables for t in terms)
 
 
-def _folded(expr: Expr, ranges: _Ranges) -> Expr:
+def _folded(expr: Expr, ranges: Ranges) -> Expr:
     """A simplified expression, whose parts have already been simplified."""
     if isinstance(expr, Select) and isinstance(expr.condition, Number):
         return expr.other if expr.condition.text == "0" else expr.value
