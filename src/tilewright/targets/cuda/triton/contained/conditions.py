@@ -9,12 +9,16 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
+import types
 from typing import Any
 
 import numpy as np
 
 interpreter: Any = importlib.import_module("triton.runtime.interpreter")
-_LOADS = ("create_load", "create_masked_load", "create_descriptor_load", "create_descriptor_gather")
+_LOADS = (
+    "create_load", "create_masked_load", "create_descriptor_load", "create_descriptor_gather",
+    "create_atomic_rmw", "create_atomic_cas", "create_atomic_poll",
+)  # fmt: skip
 
 
 class Conditions:
@@ -22,12 +26,12 @@ class Conditions:
 
     def __init__(self, file: str) -> None:
         self._file = file
-        self.results: dict[tuple[int, str], list[Any]] = {}
+        self.results: dict[tuple[int, int, str], list[Any]] = {}
 
     def report(self) -> list[Any]:
         """For each condition, its place as a text, its line, and whether it was false and true."""
         return [
-            [f"{at} {name}", line, no, yes] for (at, name), (line, no, yes) in self.results.items()
+            [f"{line} {at} {name}", line, *both] for (line, at, name), both in self.results.items()
         ]
 
     def install(self) -> None:
@@ -38,7 +42,7 @@ class Conditions:
             if name.startswith("create_") or name == "cast_impl":
                 setattr(builder, name, self._marking(name, method))
         for kind in (interpreter.ReduceOps, interpreter.ScanOps):
-            kind.apply_impl = _marking_tensors(kind.apply_impl)
+            kind.apply_impl = self._marking_tensors(kind.apply_impl)
         patch = interpreter._patch_lang_tensor
 
         def patched(tensor: Any, scope: Any) -> None:
@@ -66,17 +70,43 @@ class Conditions:
 
         def marked(builder: Any, *given: Any, **words: Any) -> Any:
             found = method(builder, *given, **words)
-            if not isinstance(found, interpreter.TensorHandle):
-                return found
-            if loads or any(_is_loaded(value) for value in given):
-                found.is_loaded = True
+            if loads or any(_is_loaded(value) for value in (*given, *words.values())):
+                _mark(found)
                 if is_condition:
                     self._record(name, found.data)
             if name == "create_select" and _is_loaded(given[0]):
                 self._record(name, given[0].data)
+            elif name == "create_atomic_cas":
+                self._record(name, _bits(found) == _bits(given[1]))
             return found
 
         return marked
+
+    def _marking_tensors(self, method: Any) -> Any:
+        """Reductions and scans take the arguments of their function from arrays without marks."""
+
+        def applied(reduction: Any, given: Any) -> Any:
+            tensors = given if isinstance(given, (list, tuple)) else [given]
+            marks = [_is_loaded(tensor.handle) for tensor in tensors]
+            combine = reduction.combine_fn
+
+            def combined(*values: Any) -> Any:
+                for value, is_loaded in zip(values, marks * 2, strict=True):
+                    value.handle.is_loaded = is_loaded
+                made = combine.fn(*values)
+                for at, one in enumerate(made if isinstance(made, tuple) else [made]):
+                    marks[at] = marks[at] or _is_loaded(getattr(one, "handle", None))
+                return made
+
+            if combine.fn.__code__.co_filename == self._file:
+                reduction.combine_fn = types.SimpleNamespace(fn=combined)
+            found = method(reduction, given)
+            if any(marks):
+                for one in found if isinstance(found, (list, tuple)) else [found]:
+                    _mark(one.handle)
+            return found
+
+        return applied
 
     def _record(self, name: str, values: Any) -> None:
         frame = sys._getframe(2)
@@ -86,9 +116,9 @@ class Conditions:
             frame = frame.f_back  # type: ignore[assignment]
         if frame is None:
             return
-        known = self.results.setdefault((frame.f_lasti, name), [frame.f_lineno, False, False])
-        some, every = bool(np.any(values)), bool(np.all(values))
-        known[1], known[2] = known[1] or not every, known[2] or some
+        known = self.results.setdefault((frame.f_lineno, frame.f_lasti, name), [False, False])
+        known[0] = known[0] or not bool(np.all(values))
+        known[1] = known[1] or bool(np.any(values))
 
 
 def _is_loaded(value: Any) -> bool:
@@ -97,16 +127,18 @@ def _is_loaded(value: Any) -> bool:
     return bool(getattr(value, "is_loaded", False))
 
 
-def _marking_tensors(method: Any) -> Any:
-    def applied(self: Any, given: Any) -> Any:
-        found = method(self, given)
-        tensors = given if isinstance(given, (list, tuple)) else [given]
-        if any(_is_loaded(tensor.handle) for tensor in tensors):
-            for one in found if isinstance(found, (list, tuple)) else [found]:
-                one.handle.is_loaded = True
-        return found
+def _mark(made: Any) -> None:
+    if isinstance(made, (list, tuple)):
+        for one in made:
+            _mark(one)
+    elif isinstance(made, interpreter.TensorHandle):
+        made.is_loaded = True
 
-    return applied
+
+def _bits(handle: Any) -> Any:
+    """Elements as whole numbers, as atomic operations compare them."""
+    data = np.asarray(handle.data)
+    return data.view(f"u{data.itemsize}")
 
 
 def _promised(method: Any) -> Any:
