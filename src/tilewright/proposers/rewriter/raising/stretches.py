@@ -49,6 +49,8 @@ def parts(kernel: Kernel, machine: Machine) -> list[Body | Stretch]:
     ]
     if not any(has_opaque(body) for is_core, body in groups if is_core):
         raise NotRaised("the kernel has no statements of the core outside of loops of commands")
+    if all(is_core for is_core, _ in groups):
+        raise NotRaised("the kernel issues no commands")
     found: list[Body | Stretch] = []
     settings: list[tuple[str, Event]] = []
     for number, (is_core, body) in enumerate(groups):
