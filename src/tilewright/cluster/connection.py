@@ -78,9 +78,8 @@ class Connection:
     def _begin(self) -> None:
         self._client = _client(self._address, self._shown)
         self._loop = self._client.loop.asyncio_loop
-        self._asked_s: float | None = (
-            None  # when the list of workers was requested, if no answer has come
-        )
+        # When the list of workers was requested, if no answer has come since.
+        self._asked_s: float | None = None
         self._looking = asyncio.run_coroutine_threadsafe(self._look(), self._loop)
 
     @property

@@ -13,7 +13,7 @@ STACK = "stack "
 """What the names of cells begin with."""
 _CELL = 4
 _PLACE = re.compile(r"(-?\d*)\(%rbp\)")
-_WIDTHS = {"b": 1, "w": 2, "l": 4, "q": 8, "s": 4, "d": 8}
+_WIDTHS = {"b": 1, "w": 2, "l": 4, "d": 4, "q": 8, "ss": 4, "sd": 8}
 _VECTORS = {"x": 16, "y": 32, "z": 64}
 _WIDEST = 64
 _EXTENDS = re.compile(r"mov[sz]([bwl])[wlq]")
@@ -21,7 +21,7 @@ _WHOLE = re.compile(
     r"(?:mov|add|sub|cmp|test|and|or|xor|imul|inc|dec|neg|not|sh[lr]|sa[lr])([bwlq])"
 )
 _MOVED = re.compile(r"v?mov([dq])")
-_SCALAR = re.compile(r"v?(?:mov|add|sub|mul|div|min|max|sqrt|u?comi|fn?m(?:add|sub)\d{3})s([sd])")
+_SCALAR = re.compile(r"v?(?:mov|add|sub|mul|div|min|max|sqrt|u?comi|fn?m(?:add|sub)\d{3})(s[sd])")
 _PACKED = re.compile(
     r"v?(?:(?:mov[au]|add|sub|mul|div|min|max|and|or|xor|fn?m(?:add|sub)\d{3})p[sd]|movdq[au]\d*"
     r"|p(?:add|sub|and|or|xor)[bwdq]?)"
@@ -68,7 +68,7 @@ def _width(name: str, operands: tuple[str, ...]) -> int | None:
     """The bytes that an instruction reads or writes in memory; None if they are not known."""
     for form in (_EXTENDS, _WHOLE, _MOVED, _SCALAR):
         if found := form.fullmatch(name):
-            return 4 if form is _MOVED and found[1] == "d" else _WIDTHS[found[1]]
+            return _WIDTHS[found[1]]
     vectors = {operand[1] for operand in operands if re.fullmatch(r"%[xyz]mm\d+", operand)}
     if _PACKED.fullmatch(name) and len(vectors) == 1:
         return _VECTORS[vectors.pop()]
