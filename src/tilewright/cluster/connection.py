@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.cluster.arrivals import Answered, Lost, fetch_all
 from tilewright.cluster.identity import read_identity
 from tilewright.cluster.remote import evaluate
-from tilewright.cluster.settings import require_distributed, security
+from tilewright.cluster.settings import require_distributed, security, unavailable
 from tilewright.core.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -171,10 +171,7 @@ class Connection:
         try:
             self._begin()
         except ClusterError as error:
-            raise ClusterError(
-                f"the scheduler at {self._shown} no longer answers. Start it again, then run the "
-                "same command again, which continues the run."
-            ) from error
+            raise ClusterError(unavailable(self._shown)) from error
         finally:
             self._lose(list(self._futures))
 

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from tilewright.cluster.connection import Connection, WorkerInfo
 from tilewright.cluster.host_outcomes import Job
+from tilewright.cluster.settings import AGAIN, unavailable
 
 MOST_ASKED = 64
 """Number of workers from which the scheduler chooses, because its time per message grows with this
@@ -164,31 +165,30 @@ class Hosts:
 
     def why_alone(self) -> str:
         """The message for the user if no host can evaluate."""
-        again = "run the same command again, which continues the run"
         workers, resource = self._connection.workers, next(iter(self.needs))
         start = f"start some with `tilewright cluster worker {self.shown}`"
         if self._connection.is_lost:
-            return f"the scheduler at {self.shown} no longer answers. Start it again, then {again}."
+            return unavailable(self.shown)
         if self._left_out:
             host, why = next(iter(self._left_out.items()))
-            return f"the worker on {host} {why}. Correct this problem, and {again}."
+            return f"the worker on {host} {why}. Correct this problem, and {AGAIN}."
         if not workers:
-            return f"the scheduler at {self.shown} has no workers: {start}, and {again}."
+            return f"the scheduler at {self.shown} has no workers: {start}, and {AGAIN}."
         if not any(resource in worker.offers for worker in workers):
             hosts = ", ".join(sorted({worker.host for worker in workers}))
             return (
                 f"no worker of {self.shown} offers {resource} (there are workers on {hosts}): "
-                f"{start} on a machine that has it, and {again}."
+                f"{start} on a machine that has it, and {AGAIN}."
             )
         if self._offering():
             return (
                 f"this run is measured on {self._home}, which has no workers now: {start} there, "
-                f"and {again}; latencies of different machines are not compared."
+                f"and {AGAIN}; latencies of different machines are not compared."
             )
         return (
             f"every worker of {self.shown} with {resource} has different versions than this run: "
             f"`tilewright cluster status {self.shown}` lists them. Install the same versions, and "
-            f"{again}."
+            f"{AGAIN}."
         )
 
     def _offering(self) -> list[WorkerInfo]:

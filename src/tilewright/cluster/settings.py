@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 CONNECT_S = 10.0
 """Seconds within which a connection to the scheduler's machine must be established."""
 INSTALL = "install it with: pip install 'tilewright[cluster]'"
+AGAIN = "run the same command again, which continues the run"
+
+
+def unavailable(shown: str) -> str:
+    """The message for the user if a scheduler has ended or does not answer."""
+    return f"the scheduler at {shown} no longer answers. Start it again, then {AGAIN}."
 
 
 def require_distributed() -> None:

@@ -16,6 +16,7 @@ from tilewright.cluster.connection import Connection
 from tilewright.cluster.host_outcomes import Job
 from tilewright.cluster.hosts import Hosts
 from tilewright.cluster.pending_messages import UnderWay
+from tilewright.cluster.settings import AGAIN
 from tilewright.core.errors import ClusterError
 
 QUIET_S = 30.0
@@ -79,8 +80,8 @@ class Silence:
         if self._reopened == MOST_REOPENED:
             raise ClusterError(
                 f"the scheduler at {self._hosts.shown} can be reached, but its answers do not "
-                f"arrive, even after {MOST_REOPENED} new connections. Start it again, then run the "
-                "same command again, which continues the run."
+                f"arrive, even after {MOST_REOPENED} new connections. Start it again, then "
+                f"{AGAIN}."
             )
         self._reopened += 1
         self._gone = frozenset()

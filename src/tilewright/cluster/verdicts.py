@@ -20,6 +20,7 @@ from tilewright.cluster.messages import (
     Unwanted,
     read_answer,
 )
+from tilewright.cluster.settings import AGAIN
 from tilewright.core.errors import ClusterError, DiskFullError, InternalError, TilewrightError
 from tilewright.core.records import Failed, Measured, Outcome
 from tilewright.evaluation.replies import is_tilewright_error, raised
@@ -104,8 +105,8 @@ class Verdicts:
         where = f" from {', '.join(hosts)}" if hosts else ""
         raise ClusterError(
             f"the scheduler at {self._hosts.shown} lost the answers{where} to a kernel "
-            f"{job.unheard} times. Find out whether it can connect to its workers; then run the "
-            "same command again, which continues the run."
+            f"{job.unheard} times. Find out whether it can connect to its workers; then "
+            f"{AGAIN}."
         )
 
     def _leave_out(self, job: Job, hosts: Sequence[str], why: str) -> bool:
@@ -174,7 +175,7 @@ class Verdicts:
         if max(job.breaks for job in jobs) > MOST_BREAKS:
             raise ClusterError(
                 f"the worker on {host or 'this machine'} {problem}. Correct this problem, or stop "
-                "the worker; then run the same command again, which continues the run."
+                f"the worker; then {AGAIN}."
             )
         self._again(jobs)
 
@@ -193,8 +194,8 @@ class Verdicts:
                 return
             raise ClusterError(
                 f"the workers on {' and '.join(job.heard_on)} disagree on a kernel "
-                f"({job.difference()}): one of them is wrong, so find out which, stop it, and run "
-                "the same command again, which continues the run."
+                f"({job.difference()}): one of them is wrong, so find out which, stop it, and "
+                f"{AGAIN}."
             )
         for host in job.alone():
             self._hosts.leave_out(host, "gave a different outcome than two other workers")
