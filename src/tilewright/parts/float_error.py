@@ -34,6 +34,9 @@ digits that could be compared.
 _LEAST_RMS, _LEAST_LARGEST = 0.5, 1.0  # of one rounding
 _BLOCK = 1 << 17  # elements; float64 blocks of this size stay in a processor's cache
 _FEW = 256  # elements of an output, from which on one draw says how large honest errors are
+_MOST_DRAWS = 16
+_ALIKE = 0.25  # mean of an output's errors, divided by their root mean square
+_MOST_ALIKE, _LEAST_ALIKE, _MOST_DRAWN = 8, 4, 1 << 20  # draws, and elements of all draws
 
 Formula = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 Outputs = Mapping[str, TrackedArray]
@@ -172,18 +175,39 @@ def honest_errors(
     """The errors of honest arithmetic for each output, on operands that `draw` returns.
 
     For outputs with few elements, operands are drawn several times, because the error of one draw
-    may be 0 by chance. With `only_different`, elements with equal values are used once, because a
-    value that is representable with few digits has no error in any of its copies. Raises
+    may be 0 by chance. The same is done if the elements of an output have similar errors, as sums
+    of the same terms have. With `only_different`, elements with equal values are used once, because
+    a value that is representable with few digits has no error in any of its copies. Raises
     `HopelessError` if honest results overflow or have no correct digits.
     """
     honest, coarser = honest_ways(numbers), coarser_ways(numbers)
     ways = (*honest, *coarser)
-    draws = [follow(formula, draw(), ways, numbers)]
+    operands = draw()
+    first = follow(formula, operands, ways, numbers)
     counted = np.unique if only_different else np.ravel
-    fewest = min(counted(found.exact).size for found in draws[0].values())
-    draws += [follow(formula, draw(), ways, numbers) for _ in range(min(15, (_FEW - 1) // fewest))]
+    fewest = min(counted(found.exact).size for found in first.values())
+    wanted = 1 + (_FEW - 1) // fewest
+    if any(_are_alike(found, len(honest)) for found in first.values()):
+        size = sum(np.size(operand) for operand in operands.values())
+        alike = min(_MOST_ALIKE, max(_LEAST_ALIKE, _MOST_DRAWN // max(1, size)))
+        wanted = max(wanted, alike)
+    more = min(wanted, _MOST_DRAWS) - 1
+    draws = [first, *(follow(formula, draw(), ways, numbers) for _ in range(more))]
     names = [way.name for way in honest], [way.name for way in coarser]
     return {name: errors_of(name, [d[name] for d in draws], *names) for name in draws[0]}
+
+
+def _are_alike(output: TrackedArray, honest: int) -> bool:
+    """Whether the elements of an output have similar errors in an honest way, so that all of them
+    show no more than one of them.
+    """
+    for result in output.results[:honest]:
+        with np.errstate(all="ignore"):
+            off = (result.astype(output.exact.dtype) - output.exact) / output.deviation
+            mean, size = float(np.abs(np.mean(off))), float(np.sqrt(np.mean(np.square(off))))
+        if mean > _ALIKE * size:
+            return True
+    return False
 
 
 def errors_of(

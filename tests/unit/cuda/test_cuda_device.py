@@ -141,6 +141,10 @@ def object_file(tmp_path: Path, text: str) -> bytes:
     [
         ('extern "C" void write(int); void kernel() { write(1); }', "calls write"),
         ('extern "C" int cudaDeviceSynchronize() { return 0; }', "defines cudaDeviceSynchronize"),
+        ("void *operator new(unsigned long) { return nullptr; }", "defines _Znwm"),
+        ("void operator delete[](void *) noexcept {}", "defines _ZdaPv"),
+        ("namespace std { void terminate() {} }", "defines _ZSt9terminatev"),
+        ("#include <algorithm>\nint kernel(int a) { return *std::max_element(&a, &a + 1); }", None),
         ('extern "C" void cudaHostAlloc(); void kernel() { cudaHostAlloc(); }', "cudaHostAlloc"),
         ('extern "C" void clock_gettime(); void kernel() { clock_gettime(); }', "clock_gettime"),
         ('extern "C" void cudaMalloc(); void kernel() { cudaMalloc(); }', None),

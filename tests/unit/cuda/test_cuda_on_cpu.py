@@ -276,3 +276,37 @@ def test_a_report_names_thread_block_and_array() -> None:
     assert "C, " in failed.log
     assert "bytes after its end" in failed.log
     assert "thread (" in failed.log or "thread 0, 0, 0" in failed.log
+
+
+NO_CALL = 'extern "C" void tw_call(void **, const long long *) {}'
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("main", 'extern "C" int main() { return 0; }'),
+        ("malloc", 'extern "C" void *malloc(unsigned long) { return nullptr; }'),
+        ("write", 'extern "C" { int write; }'),
+        ("tw_barrier", 'extern "C" void tw_barrier(int) {}'),
+        ("_Znwm", 'extern "C" __attribute__((weak)) void *_Znwm(unsigned long) { return 0; }'),
+        ("_mine", 'extern "C" void __asan_mine() {}'),
+    ],
+)
+def test_a_kernel_defines_no_name_of_the_rest_of_its_program(name: str, text: str) -> None:
+    refused = find_cpu_compiler().compile(text, NO_CALL, 60.0)
+    assert isinstance(refused, Failed)
+    assert refused.kind == "forbidden_call"
+    assert f"{name} with C linkage" in refused.log
+    assert "ld" not in refused.log.split(), "no output of the linker"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'extern "C" __global__ void sums() {}',
+        "int main() { return 0; }\nvoid write() {}",
+        "void *malloc(unsigned long) { return nullptr; }",
+    ],
+)
+def test_a_kernel_may_define_other_names_with_c_linkage_and_any_without(text: str) -> None:
+    assert isinstance(find_cpu_compiler().compile(text, NO_CALL, 60.0), bytes)

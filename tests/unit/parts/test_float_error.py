@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tilewright.core.records import Argument
 from tilewright.core.tasks import open_task
 from tilewright.parts import float_error, inputs
-from tilewright.parts.arithmetic import CARELESS, HONEST
+from tilewright.parts.arithmetic import CARELESS, DOUBLE, HAS_LONGER, HONEST
 from tilewright.parts.error_tracking import narrowed
 from tilewright.parts.float_error import (
     FACTOR,
@@ -116,6 +116,57 @@ def test_outputs_of_few_elements_are_drawn_often() -> None:
     calls = 0
     honest_errors(product, lambda: {**draw(), **operands(calls, 32, 32, 3)})
     assert calls == 1
+
+
+def rows_of_one_value(rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """The operands of a product with a column-major matrix, whose outputs are all equal."""
+    columns = rng.standard_normal((128, 1)), rng.standard_normal(1), rng.standard_normal(1)
+    a, x, y = columns
+    shapes = (128, 128), (128,), (128,)
+    return {
+        n: np.broadcast_to(v, shape) for n, v, shape in zip("axy", (a, x, y), shapes, strict=True)
+    }
+
+
+def scaled_product(operands: Mapping[str, Any]) -> dict[str, Any]:
+    return {"y": 1.5 * (operands["a"].T @ operands["x"]) + 1.2 * operands["y"]}
+
+
+def as_in_reference_blas(operands: Mapping[str, np.ndarray]) -> np.ndarray:
+    total = 1.2 * operands["y"]
+    for a, x in zip(operands["a"], operands["x"], strict=True):
+        total = total + (1.5 * x) * a
+    return total
+
+
+@pytest.mark.skipif(not HAS_LONGER, reason="long double is no longer than double")
+def test_equal_elements_are_drawn_often() -> None:
+    worst = 0.0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        drawn = [rows_of_one_value(rng)]
+        first = drawn[0]
+
+        def draw(drawn: list[Any] = drawn, rng: np.random.Generator = rng) -> Mapping[str, Any]:
+            return drawn.pop() if drawn else rows_of_one_value(rng)
+
+        allowed = honest_errors(scaled_product, draw, DOUBLE)["y"].allowed
+        exact = follow(scaled_product, first, (), DOUBLE)["y"]
+        got = error_of(deviations(as_in_reference_blas(first), exact))
+        worst = max(worst, got.over(allowed))
+    assert worst < 1
+
+
+def test_similar_elements_of_large_outputs_are_drawn_a_few_times() -> None:
+    calls = 0
+
+    def draw() -> dict[str, np.ndarray]:
+        nonlocal calls
+        calls += 1
+        return {"a": np.full((512, 1024), np.float32(calls) / 3), "x": data(calls, 1024)}
+
+    honest_errors(lambda o: {"y": o["a"] @ o["x"]}, draw)
+    assert calls == 4
 
 
 def test_a_value_that_needs_few_digits_does_not_set_the_error_of_lower_classes() -> None:

@@ -5,31 +5,28 @@ runtime that finds data races. There are two programs because no compiler can do
 differ in what CUDA leaves open: fused multiply-adds, the contents of local variables that were
 never set, and the properties of the device. A kernel has to be right in both.
 
-The external functions that the object file may call are listed. A kernel that calls any other
-function is refused before it is linked.
+The names that the object file may call and define are restricted (`cpu_symbols.py`), and a kernel
+that breaks these rules is refused before it is linked.
 """
 
 from __future__ import annotations
 
-import io
 import os
 import platform
 import re
 import shutil
 import subprocess
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from elftools.common.exceptions import ELFError
-from elftools.elf.constants import SH_FLAGS
-from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
 
 from tilewright.core.errors import ToolchainMissingError
 from tilewright.core.records import Failed, content_id
-from tilewright.native.allowed_calls import refused_call
 from tilewright.sandbox import Limits, Sandbox, find_sandbox, open_folder, read_output
+from tilewright.targets.cuda.cpu_symbols import LIBRARIES, defined_names, refused_symbol
 from tilewright.targets.cuda.launches import NotReadError, for_the_cpu
 from tilewright.targets.cuda.messages import without_messages
 from tilewright.targets.cuda.nvcc import OWN_HEADERS
@@ -75,13 +72,6 @@ _HEADERS = {
     "cooperative_groups/reduce.h": "cooperative_groups.h",
 }  # fmt: skip
 """Headers of the toolkit, with the headers that replace them."""
-_OWN_CALLS = re.compile(
-    r"tw_(?!call)\w+|threadIdx|blockIdx|blockDim|gridDim|__[at]san_\w+|__(?:start|stop)_tw_shared|"
-    r"_GLOBAL_OFFSET_TABLE_|exp10f?|erfc?f|nearbyint|__cxa_atexit|__dso_handle|__(?:eq|ne)hf2"
-)
-_VARIABLES = re.compile(r"(\.data|\.bss)(\..*)?|tw_shared|\.(init|fini)_array(\..*)?", re.DOTALL)
-"""Sections of changeable data that an object file may have. Those of variables are collected by
-`_SHARED`; compilers make others for variables of a thread of the host."""
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b[^\n]*", re.MULTILINE)
 _ERROR = re.compile(r"^(?:\./)?kernel\.cu:(\d+):(?:\d+:)? (?:fatal )?error: (.*)", re.MULTILINE)
 _MOST_BYTES, _MOST_LOG, _MOST_HEADER = 16 << 20, 4000, 64 << 20
@@ -129,7 +119,8 @@ class CpuCompiler:
             log = self._run(folder, [*flags, "-c", "program.cpp", "-o", "kernel.o"], timeout_s)
             if log is not None:
                 return _failed(log.replace(name, "."))
-            refused = refused_symbol(read_output(folder / "kernel.o", _MOST_BYTES))
+            data = read_output(folder / "kernel.o", _MOST_BYTES)
+            refused = refused_symbol(data, partial(_names_in_use, self))
             if refused is not None:
                 return refused
             (folder / "runtime.o").write_bytes(_runtime(self, races))
@@ -203,6 +194,20 @@ def _runtime(compiler: CpuCompiler, races: bool) -> bytes:
         return read_output(folder / "runtime.o", _MOST_BYTES)
 
 
+@cache
+def _names_in_use(compiler: CpuCompiler) -> frozenset[str]:
+    """The names that the emulator and the libraries of a kernel's program define."""
+    names = {name for races in (False, True) for name in defined_names(_runtime(compiler, races))}
+    for library in LIBRARIES:
+        words = [compiler.path, f"-print-file-name={library}"]
+        found = subprocess.run(
+            words, capture_output=True, text=True, timeout=30, stdin=subprocess.DEVNULL
+        )
+        with suppress(OSError, ELFError):  # a compiler may lack a library, or have a script for it
+            names |= defined_names(Path(found.stdout.strip()).read_bytes())
+    return frozenset(names)
+
+
 def _kernel_flags(races: bool) -> tuple[str, ...]:
     return (*_COMMON, *_KERNEL, *((*_RACES, *_fused()) if races else _SANITIZER))
 
@@ -240,35 +245,6 @@ def _write_headers(folder: Path) -> None:
     for name, stands_for in _HEADERS.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(f'#include "{stands_for}"\n')
-
-
-def refused_symbol(data: bytes) -> Failed | None:
-    """The reason why an object file may not be linked, because it calls a function that kernels may
-    not call.
-    """
-    try:
-        file = ELFFile(io.BytesIO(data))
-        table = file.get_section_by_name(".symtab")
-        symbols = list(table.iter_symbols()) if isinstance(table, SymbolTableSection) else []
-        changeable = [s.name for s in file.iter_sections() if s["sh_flags"] & SH_FLAGS.SHF_WRITE]
-        names = [s.name for s in symbols if s["st_shndx"] == "SHN_UNDEF" and s.name]
-    except (ELFError, UnicodeDecodeError, ValueError):
-        return Failed("check", "forbidden_call", "the kernel's object file cannot be read.")
-    elsewhere = next((name for name in changeable if not _VARIABLES.fullmatch(name)), None)
-    if elsewhere is not None:
-        log = (
-            f"the kernel has variables in the section {elsewhere}: declare them without "
-            "`thread_local` and without a section."
-        )
-        return Failed("check", "keeps_state", log)
-    for name in names:
-        if _OWN_CALLS.fullmatch(name) is None and refused_call(name, 1) is not None:
-            log = (
-                f"the kernel calls {name}, which it does not define: in addition to its own "
-                "functions, it may call those of CUDA and of math.h."
-            )
-            return Failed("check", "forbidden_call", log)
-    return None
 
 
 def _failed(log: str) -> Failed:

@@ -50,7 +50,10 @@ _OF_THE_COMPILER = re.compile(
 )
 """Functions that a kernel may refer to because nvcc writes a host version of each device function,
 which ends the process with `exit`."""
-_MAY_DEFINE = re.compile(r"tw_call|_Z\w+|DW\.ref\.\w+|\.L\w*")
+_MAY_DEFINE = re.compile(r"tw_call|_Z(?!n[aw]|d[al])\w+|DW\.ref\.\w+|\.L\w*")
+"""Names of C++ other than `new` and `delete`, which a kernel would replace in the whole program."""
+_OF_STD = re.compile(r"_ZN?K?S\w+")
+"""Names of the namespace std. Headers define them as templates, whose symbols are weak."""
 
 
 @dataclass
@@ -112,7 +115,9 @@ def refused_object(data: bytes, also: frozenset[str] = frozenset()) -> Failed | 
         if not name or symbol["st_info"]["bind"] == "STB_LOCAL":
             continue
         if symbol["st_shndx"] != "SHN_UNDEF":
-            if _MAY_DEFINE.fullmatch(name) is None:
+            is_template = symbol["st_info"]["bind"] == "STB_WEAK"
+            replaces = _OF_STD.fullmatch(name) is not None and not is_template
+            if _MAY_DEFINE.fullmatch(name) is None or replaces:
                 log = f"the kernel defines {name} for other programs too. Declare it `static`."
                 return Failed("build", "forbidden_call", log)
         elif name not in also and not (
