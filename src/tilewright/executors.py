@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from tilewright.cluster.address import Place
 from tilewright.core.records import Baseline, Candidate, EvaluationRequest
@@ -78,11 +78,13 @@ def create_cluster_executor(
     storage: Storage,
     place: Place,
     run_id: str,
+    on_note: Callable[[str], None],
 ) -> Executor:
     """The executor on a cluster; `workers` is the number of workers of a cluster that is started on
     this machine.
 
     The host on which a run's kernels are measured is stored with the run and does not change.
+    `on_note` receives sentences for the user, from any thread.
     """
     from tilewright.cluster.opening import open_executor
 
@@ -95,6 +97,7 @@ def create_cluster_executor(
         store=storage.store_outcome,
         home=next((note.host for note in storage.kept(run_id, MeasuredOn)), None),
         on_home=lambda host: storage.keep(run_id, MeasuredOn(host)),
+        on_note=on_note,
     )
     return _screened(executor, opened, settings)
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import os
 
-from tilewright.search.events import Event, IterationFinished, ProposalFailed, RunStarted, Stopped
+from tilewright.search.events import (
+    Event,
+    IterationFinished,
+    Noted,
+    ProposalFailed,
+    RunStarted,
+    Stopped,
+)
 
 
 def log_line(event: Event) -> dict[str, object] | None:
@@ -17,6 +24,8 @@ def log_line(event: Event) -> dict[str, object] | None:
             return {"iteration": event.iteration, "trials": event.evaluated, "best": best}
         case ProposalFailed():
             return {"iteration": event.iteration, "parent": event.parent_id, "log": event.log}
+        case Noted():
+            return {"text": event.text}
         case Stopped():
             return {"reason": event.reason}
         case _:

@@ -50,6 +50,7 @@ from tilewright.search.events import (
     EvaluationStarted,
     Event,
     ModelsForecast,
+    Noted,
     OnEvent,
     Relay,
     RunStarted,
@@ -266,7 +267,13 @@ class Session:
         if self._place is None:
             return create_executor(self._opened, evaluated, workers, self._storage)
         return create_cluster_executor(
-            self._opened, evaluated, workers, self._storage, self._place, self._run.id
+            self._opened,
+            evaluated,
+            workers,
+            self._storage,
+            self._place,
+            self._run.id,
+            lambda sentence: self._hear(Noted(sentence)),
         )
 
     def _reserve(self, confirming_s: float) -> None:

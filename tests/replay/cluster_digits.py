@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tilewright.core.records import Artifact, Candidate, Check, Failed, Measured, Verdict
@@ -36,9 +36,10 @@ def evaluated(folder: Path) -> list[str]:
     return log.read_text().splitlines() if log.exists() else []
 
 
-def _log() -> Path:
-    found = next(Path(p) / _PACKAGE for p in sys.path if (Path(p) / _PACKAGE).is_dir())
-    return found / "evaluated"
+def package(folders: Sequence[str] | None = None) -> Path:
+    """The package in the first folder on the import path that has one."""
+    found = (Path(folder) / _PACKAGE for folder in folders or sys.path)
+    return next(path for path in found if path.is_dir())
 
 
 class DigitsEvaluator:
@@ -53,7 +54,7 @@ class DigitsEvaluator:
     def check(self, artifact: Artifact, passed: Verdict = NOTHING_CHECKED) -> Verdict | Failed:
         if passed.checks:
             return passed
-        with _log().open("a") as log:  # one write: processes append in turns
+        with (package() / "evaluated").open("a") as log:  # one write: processes append in turns
             log.write(artifact.binary.decode().replace("\n", " ") + "\n")
         time.sleep(TAKES_S)
         found = toy_outcome(artifact.binary.decode())
@@ -90,11 +91,16 @@ def create_proposer(*_: object) -> ToyProposer:
 
 
 def write_entry_points(folder: Path) -> None:
-    package = folder / _PACKAGE
-    package.mkdir(parents=True)
-    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: tilewright-digits\nVersion: 1")
-    (package / "entry_points.txt").write_text(
-        f"[tilewright.targets]\ntoy = {__name__}:create_target\n"
+    write_package(folder, __name__)
+
+
+def write_package(folder: Path, target: str) -> None:
+    """Install the target of this module, and the toy proposer."""
+    made = folder / _PACKAGE
+    made.mkdir(parents=True)
+    (made / "METADATA").write_text("Metadata-Version: 2.1\nName: tilewright-digits\nVersion: 1")
+    (made / "entry_points.txt").write_text(
+        f"[tilewright.targets]\ntoy = {target}:create_target\n"
         f"[tilewright.proposers]\ntoy = {__name__}:create_proposer\n"
     )
 

@@ -18,6 +18,7 @@ from tilewright.search.events import (
     Event,
     IterationFinished,
     ModelsForecast,
+    Noted,
     ProposalFailed,
     RunStarted,
     SchedulesReused,
@@ -70,6 +71,8 @@ def plain_line(state: ProgressState, event: Event, improvement: Improvement | No
         return f"forecast: {forecast_words(state)}"
     if isinstance(event, SchedulesReused):
         return _reuse(event)
+    if isinstance(event, Noted):
+        return f"note: {event.text}"
     if improvement is not None:
         trial = improvement.trial
         return (
@@ -112,6 +115,8 @@ def live_panel(state: ProgressState) -> Group:
     grid.add_row("run", Text(f"{state.task}  ({state.run_id})"))
     if state.reused is not None:
         grid.add_row("reuse", Text(_reuse(state.reused)))
+    for note in state.notes:
+        grid.add_row("note", Text(note))
     grid.add_row("iteration", Text(_where(state)))
     grid.add_row("evaluating", _bar(state.batch_done, state.batch) if state.batch else "-")
     grid.add_row("so far", Text(_counts(state)))

@@ -16,6 +16,7 @@ from tilewright.search.events import (
     Implemented,
     IterationStarted,
     ModelsForecast,
+    Noted,
     Planned,
     ProposalFailed,
     RunStarted,
@@ -73,6 +74,7 @@ class ProgressState:
     has_reserved_tokens: bool = False  # of calls whose tokens nobody counted
     forecast: ModelsForecast | None = None
     reused: SchedulesReused | None = None
+    notes: list[str] = field(default_factory=list)
     _started: float = 0.0
     _earlier_s: float = 0.0
     _evaluations_at_start: int = 0
@@ -126,6 +128,8 @@ class ProgressState:
                 self.forecast = event
             case SchedulesReused():
                 self.reused = event
+            case Noted(text=text):
+                self.notes.append(text)
             case Stopped(reason=reason):
                 self.stop_reason = reason
         return None

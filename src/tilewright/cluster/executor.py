@@ -17,12 +17,14 @@ from tilewright.cluster.hosts import Hosts
 from tilewright.cluster.message_sizes import Pace
 from tilewright.cluster.messages import TaskDescription, request_bytes
 from tilewright.cluster.pending_messages import UnderWay, apart
+from tilewright.cluster.second_machine import SecondMachine
 from tilewright.cluster.silence import Silence
 from tilewright.cluster.verdicts import Verdicts
 from tilewright.core.errors import ClusterError
-from tilewright.core.records import EvaluationRequest, Outcome
+from tilewright.core.records import EvaluationRequest, Failed, Measured, Outcome
 from tilewright.core.roles import Checkpoint, More, OnOutcome
 from tilewright.evaluation.batch import Batch
+from tilewright.evaluation.local import START_TIMEOUT_S
 from tilewright.evaluation.outcome_cache import Lookup, OutcomeCache, Store
 
 CHECKPOINT_EVERY_S = 0.1
@@ -52,6 +54,9 @@ class DaskExecutor:
         hosts: the workers that take part.
         lookup, store: functions of the outcome cache; without them, no outcome is cached.
         on_close: ends everything that was started only for this executor, including the connection.
+        second: evaluates kernels again that were measured on one machine.
+        on_finish: called with a job and its outcome, before the batch's callback.
+        on_note: called with sentences for the user.
 
     `Verdicts` decides which answers are believed.
     """
@@ -65,10 +70,15 @@ class DaskExecutor:
         lookup: Lookup | None = None,
         store: Store | None = None,
         on_close: Callable[[], None] | None = None,
+        second: SecondMachine | None = None,
+        on_finish: Callable[[Job, Outcome], None] = lambda job, outcome: None,
+        on_note: Callable[[str], None] = lambda sentence: None,
     ) -> None:
         self._connection = connection
         self._hosts = hosts
         self._on_close = on_close or connection.close
+        self._second = second
+        self._on_finish = on_finish
         self._description = description
         self._digest = description.digest
         self._cache = OutcomeCache(
@@ -83,7 +93,8 @@ class DaskExecutor:
         self._finished = 0  # the requests of this batch
         self._names = hosts.names  # of the workers that requests under way may be at
         self._pace = Pace()
-        self._silence = Silence(connection, hosts)
+        longest_s = START_TIMEOUT_S + sum(description.timeouts.values())
+        self._silence = Silence(connection, hosts, longest_s, on_note)
         self._batch = Batch(None)
         self._verdicts = Verdicts(
             description, hosts, self._pace, again=self._again, finish=self._finish
@@ -107,7 +118,7 @@ class DaskExecutor:
         self._alone_since, self._finished = None, 0
         try:
             waiting.extend(map(Job, batch.admit(requests, self._cache)))
-            while waiting or sent or more is not None:
+            while waiting or sent or more is not None or self._is_verifying:
                 if checkpoint is not None:
                     checkpoint()
                 threads = self._threads()
@@ -130,7 +141,10 @@ class DaskExecutor:
                     wait = False
                 if sent or waiting:
                     self._receive(CHECKPOINT_EVERY_S * wait)
+                self._hear_second(CHECKPOINT_EVERY_S * (wait and not (sent or waiting)))
         finally:
+            if self._second is not None:
+                self._second.stop()
             self._connection.give_up(sent)
             waiting.clear()
             sent.clear()
@@ -251,7 +265,25 @@ class DaskExecutor:
         """Let requests wait again, before all others."""
         self._waiting.extendleft(reversed(jobs))
 
+    @property
+    def _is_verifying(self) -> bool:
+        return self._second is not None and self._second.is_busy
+
+    def _hear_second(self, wait_s: float) -> None:
+        """Report the outcomes that the second machine has verified."""
+        if self._second is not None:
+            for job, outcome in self._second.decided(wait_s):
+                self._report(job, outcome)
+
     def _finish(self, job: Job, outcome: Outcome) -> None:
         self._finished += 1
-        self._cache.keep(job.pending.request, outcome)
+        if self._second is not None and isinstance(outcome, Measured):
+            self._second.verify(job, outcome)
+        else:
+            self._report(job, outcome)
+
+    def _report(self, job: Job, outcome: Outcome) -> None:
+        if not (isinstance(outcome, Failed) and outcome.kind == "unconfirmed"):  # may be by chance
+            self._cache.keep(job.pending.request, outcome)
+        self._on_finish(job, outcome)
         self._batch.finish(job.pending, outcome, job.took_s)

@@ -46,6 +46,8 @@ class Hosts:
         self.shown = shown
         self._repeats = repeats and not stays
         self.stays = stays
+        # Whether workers that offer what is needed exist on hosts that do not take part.
+        self._names_hosts = stays
         self._home = home
         self._on_home = on_home
         self._left_out: dict[str, str] = {}
@@ -79,11 +81,20 @@ class Hosts:
                 found, key=lambda w: (-sum(w.host == o.host for o in found), w.host)
             ).host
             self._on_home(self._home)
-        self._fit = [w for w in found if not self.stays or w.host == self._home]
+        self._fit = self._chosen(found)
         self._threads = sum(worker.threads for worker in self._fit)
         names = frozenset(name for w in self._fit for name in (w.host, w.address))
         if names != self._names:
             self._names = names
+
+    def _chosen(self, found: list[WorkerInfo]) -> list[WorkerInfo]:
+        """Those of the suitable workers that may take part."""
+        return [w for w in found if not self.stays or w.host == self._home]
+
+    @property
+    def home(self) -> str | None:
+        """The host on which everything is evaluated, if there is one and it has been chosen."""
+        return self._home if self.stays else None
 
     def among(self, jobs: Sequence[Job], slow_worker: str = "") -> tuple[str, ...] | None:
         """The hosts or workers that may evaluate these requests; None for any suitable one, and
@@ -95,7 +106,7 @@ class Hosts:
         """
         heard_on = {host for job in jobs for host in job.heard_on}
         avoided = {host for job in jobs for host in (*job.ended_on, *job.unheard_on)}
-        if not (heard_on or avoided or slow_worker or self._left_out or self.stays):
+        if not (heard_on or avoided or slow_worker or self._left_out or self._names_hosts):
             return None
         hosts = {worker.host for worker in self.fitting()} - heard_on
         if others := hosts - avoided - {self.of_worker(slow_worker)}:

@@ -19,7 +19,7 @@ from tilewright.cluster.folders import unpacked
 from tilewright.cluster.messages import TaskDescription, read_request
 from tilewright.core.plugins import load_target
 from tilewright.core.records import EvaluationRequest, Measured, Outcome
-from tilewright.core.tasks import target_versions
+from tilewright.core.tasks import target_versions, without
 from tilewright.evaluation.local import LocalExecutor
 from tilewright.evaluation.replies import error_reply, outcome_reply, ready_reply
 from tilewright.evaluation.timeouts import StageTimeouts
@@ -111,11 +111,12 @@ def _opened(
     tasks: OrderedDict[str, LocalExecutor] = _of_thread.__dict__.setdefault("tasks", OrderedDict())
     if digest not in tasks:
         name, settings = _as_here(description)
-        versions = target_versions(load_target(str(settings.get("target") or description.target)))
+        target = load_target(str(settings.get("target") or description.target))
+        versions = without(target_versions(target), description.but)
         if versions != description.versions:
             return None, versions
         timeouts = StageTimeouts(**description.timeouts)
-        tasks[digest] = LocalExecutor(name, settings, 1, timeouts=timeouts)
+        tasks[digest] = LocalExecutor(name, settings, 1, timeouts=timeouts, but=description.but)
         while len(tasks) > MOST_OPEN:
             tasks.popitem(last=False)[1].close()
     tasks.move_to_end(digest)

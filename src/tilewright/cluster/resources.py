@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from tilewright.core.errors import TilewrightError
 from tilewright.core.plugins import is_target, load_target, target_names
 from tilewright.core.records import content_id
-from tilewright.core.roles import NeedsResource, Target
-from tilewright.core.tasks import target_versions
+from tilewright.core.roles import NeedsResource, RunsOnModels, Target
+from tilewright.core.tasks import target_versions, without
 
 ANY_MACHINE = "cpu"
 
@@ -26,6 +26,15 @@ def resource_of(target: Target) -> str:
 def stamp(target: Target, versions: Mapping[str, str]) -> str:
     """A name that is the same for workers with equal versions."""
     return f"{target.name}@{content_id(json.dumps(dict(versions), sort_keys=True))}"
+
+
+def stamp_of_any_model(target: Target, versions: Mapping[str, str]) -> str | None:
+    """A name that is the same for workers whose versions differ only in the model of the device.
+    None if the target's kernels need one model.
+    """
+    if not isinstance(target, RunsOnModels):
+        return None
+    return stamp(target, {**without(versions, target.model_versions), "model": "any"})
 
 
 def offered() -> dict[str, Mapping[str, str]]:
@@ -42,6 +51,8 @@ def offered() -> dict[str, Mapping[str, str]]:
             continue
         found.setdefault(resource_of(target), {})
         found[stamp(target, versions)] = versions
+        if (any_model := stamp_of_any_model(target, versions)) is not None:
+            found[any_model] = {}
     return found
 
 

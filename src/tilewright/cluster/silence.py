@@ -2,15 +2,17 @@
 
 A worker may hang, for instance because its disk does not answer, while another thread of it still
 reports to the scheduler. Other workers then answer its messages too, and a host that answers none
-is excluded. The stream from the scheduler to the search may stop, for instance because the
-clock of the scheduler's machine was set back. The scheduler then no longer works on a message whose
-answer has not arrived, and the search connects again.
+is excluded. If no worker answers for longer than an evaluation may take, the run ends. The stream
+from the scheduler to the search may stop, for instance because the clock of the scheduler's machine
+was set back. The scheduler then no longer works on a message whose answer has not arrived, and the
+search connects again.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tilewright.cluster.connection import Connection
 from tilewright.cluster.host_outcomes import Job
@@ -27,14 +29,35 @@ MOST_UNANSWERED = 3
 """Number of messages that a host may leave unanswered, without any answer in between, before it is
 excluded.
 """
+MOST_STEP_S = 30.0
+"""Maximum number of seconds of silence that count between two questions to the scheduler, because
+the search may have been stopped in between.
+"""
+NOTE_S = 120.0
+"""Seconds without any answer after which the user is told."""
 MOST_REOPENED = 3
 """Number of times that a search connects again, without any answer in between, before it ends."""
 
 
 class Silence:
-    """Messages without an answer, for one executor."""
+    """Messages without an answer, for one executor.
 
-    def __init__(self, connection: Connection, hosts: Hosts) -> None:
+    Args:
+        ends_after_s: the seconds without any answer after which the run ends.
+        on_note: called with a sentence for the user, once, when the silence is long.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        hosts: Hosts,
+        ends_after_s: float = math.inf,
+        on_note: Callable[[str], None] = lambda sentence: None,
+    ) -> None:
+        self._ends_after_s = ends_after_s
+        self._on_note = on_note
+        self._is_told = False
+        self._silent_s = 0.0  # since the last answer
         self._connection = connection
         self._hosts = hosts
         self._asked_s = -ASK_EVERY_S
@@ -50,18 +73,20 @@ class Silence:
         so for `after_s` seconds, each with this worker.
 
         `now_s` is the time on the clock of `Job.sent_s`. Connects again if the scheduler sends no
-        answers, and raises `ClusterError` if that does not help.
+        answers, and raises `ClusterError` if that does not help, or if no worker answers.
         """
         if now_s < self._asked_s + ASK_EVERY_S:
             return []
         quiet = [(k, jobs) for k, jobs in sent.messages() if jobs[0].sent_s < now_s - QUIET_S]
         if not quiet:
             return []
+        self._silent_s += min(now_s - self._asked_s, MOST_STEP_S)
         self._asked_s = now_s
         held = self._connection.held([key for key, _ in quiet])
         if held is None:
             return []
         self._note_gone(frozenset(key for key, _ in quiet if key not in held))
+        self._end_if_all_are_silent(sorted({self._hosts.of_worker(w) for w in held.values() if w}))
         found = []
         for key, jobs in quiet:
             is_late = jobs[0].sent_s < now_s - after_s and sent.copy_of(key) is None
@@ -87,9 +112,30 @@ class Silence:
         self._gone = frozenset()
         self._connection.reopen()
 
+    def _end_if_all_are_silent(self, silent: Sequence[str]) -> None:
+        """Tell the user that no worker answers, and later end the run. `silent` are the hosts with
+        messages.
+        """
+        where = " and ".join(silent) or "this cluster"
+        answers = f"no worker of {self._hosts.shown} has answered for"
+        if self._silent_s >= self._ends_after_s:
+            raise ClusterError(
+                f"{answers} {_minutes(self._silent_s)}, which is longer than an evaluation may "
+                f"take. The workers on {where} have kernels and do not answer: stop them, start "
+                f"new ones, and {AGAIN}."
+            )
+        if self._silent_s >= NOTE_S and not self._is_told:
+            self._is_told = True
+            self._on_note(
+                f"{answers} {_minutes(self._silent_s)}; the workers on {where} have kernels. If "
+                f"none answers for {_minutes(self._ends_after_s)}, the run ends and can be "
+                "continued"
+            )
+
     def note_heard(self, host: str) -> None:
         """Record that a host has answered a message, so it does not hang."""
         self._unanswered.pop(host, None)
+        self._silent_s = 0.0
         self._reopened = 0
 
     def note_answer(self, key: str, other: str) -> None:
@@ -105,4 +151,9 @@ class Silence:
     def clear(self) -> None:
         """Forget the messages, but not the hosts that did not answer."""
         self._silent_host.clear()
+        self._silent_s = 0.0
         self._gone = frozenset()
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} minutes"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -54,6 +54,11 @@ def target_versions(target: Target) -> dict[str, str]:
     Raises `ToolchainMissingError` if tools are missing on this machine.
     """
     return {"tilewright": version("tilewright"), **target.versions()}
+
+
+def without(versions: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
+    """The versions except those of these names."""
+    return {name: version for name, version in versions.items() if name not in names}
 
 
 def target_for(name: str, settings: Mapping[str, object]) -> Target:

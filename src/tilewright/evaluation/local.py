@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import select
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from time import monotonic
@@ -60,7 +60,8 @@ class LocalExecutor:
         settings: the run's recorded settings, which every worker passes to the target. If they name
         a `host`, the workers run there. workers: maximum number of processes. lookup, store:
         functions of the outcome cache; without them, no outcome is cached. timeouts: the times
-        after which a worker is killed; by default computed from `settings`.
+        after which a worker is killed; by default computed from `settings`. but: names of versions
+        that are not part of `context`.
 
     Workers end with the thread that started them, so use an executor only from one thread.
     """
@@ -74,8 +75,12 @@ class LocalExecutor:
         lookup: Lookup | None = None,
         store: Store | None = None,
         timeouts: StageTimeouts | None = None,
+        but: Collection[str] = (),
     ) -> None:
-        self._open_message: dict[str, Any] = {"open": {"task": task, "settings": dict(settings)}}
+        opening: dict[str, object] = {"task": task, "settings": dict(settings)}
+        if but:
+            opening["but"] = sorted(but)
+        self._open_message: dict[str, Any] = {"open": opening}
         self._host = str(settings.get("host", ""))
         self._workers = workers
         self._lookup: Lookup = lookup or (lambda key: None)

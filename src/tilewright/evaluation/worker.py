@@ -8,6 +8,7 @@ ends too.
 Messages to the worker::
 
     {"open": {"task": ..., "settings": {...}}}      -> {"ready": context key, "versions": {...}}
+             with "but": the versions of these names are not part of the context key
     {"evaluate": EvaluationRequest}      -> {"stage": ...} per stage, then
                                             {"outcome": Outcome, "request": id of the request}
     {"build": Candidate}                                            -> {"problem": Failed or null}
@@ -30,7 +31,7 @@ import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -48,7 +49,7 @@ from tilewright.core.records import (
     Stage,
 )
 from tilewright.core.roles import Containable, ModelsLatency, ShowsCode, Task
-from tilewright.core.tasks import open_task, target_versions
+from tilewright.core.tasks import open_task, target_versions, without
 from tilewright.evaluation.disk import require_room
 from tilewright.evaluation.pipeline import context_key, evaluate, problem
 from tilewright.evaluation.replies import error_reply, outcome_reply, ready_reply
@@ -95,9 +96,10 @@ def _record(value: object, kind: type[Record]) -> Record:
 
 
 def _opened(value: object) -> dict[str, Any]:
-    if not isinstance(value, dict) or set(value) != {"task", "settings"}:
+    if not isinstance(value, dict) or set(value) - {"but"} != {"task", "settings"}:
         raise InputError(
-            "a request to open a task must contain the task and its settings, and nothing else."
+            "a request to open a task must contain the task and its settings, and may contain "
+            "names of versions that are not compared (but), and nothing else."
         )
     return value
 
@@ -134,11 +136,13 @@ class _Server:
         except TilewrightError as error:
             self._reply(error_reply(error))
 
-    def _open(self, task: str, settings: Mapping[str, object]) -> tuple[str, Mapping[str, str]]:
+    def _open(
+        self, task: str, settings: Mapping[str, object], but: Collection[str] = ()
+    ) -> tuple[str, Mapping[str, str]]:
         opened = open_task(task, settings)
         self._task, self._kinds = opened.task, opened.target.brief().failure_kinds
         versions = target_versions(opened.target)
-        key = context_key(opened.task, opened.target.versions())
+        key = context_key(opened.task, without(opened.target.versions(), but))
         if isinstance(opened.task, Containable) and self._contained_by is None:
             self._contained_by = contain_this_process(Path(tempfile.gettempdir()))
         return key, versions

@@ -62,6 +62,11 @@ class NativeTarget(ABC):
         """The model of the processor, because latencies of different models are not comparable."""
         return f"{self.name}:{processor().name}"
 
+    @property
+    def model_versions(self) -> frozenset[str]:
+        """The processor; a kernel is compiled for the one on which it runs."""
+        return frozenset({"machine"})
+
     def versions(self) -> Mapping[str, str]:
         """The compiler, its flags, the processor and the number of threads."""
         toolchain = find_toolchain(self.threads)

@@ -23,6 +23,7 @@ from tilewright.search.events import (
     IterationFinished,
     IterationStarted,
     ModelsForecast,
+    Noted,
     Planned,
     ProposalFailed,
     RunStarted,
@@ -154,6 +155,8 @@ def _fields(event: Event) -> dict[str, object]:
                 "calls": work.calls,
                 "wall_s": work.wall_s,
             }
+        case Noted(text):
+            return {"text": text}
         case Stopped(reason):
             return {"reason": reason}
 

@@ -141,6 +141,13 @@ class AgentEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class Noted:
+    """A sentence about the run that the user should know, without its full stop."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Stopped:
     """The search has ended, for this reason."""
 
@@ -160,6 +167,7 @@ Event: TypeAlias = (
     | ModelsForecast
     | SchedulesReused
     | AgentEnded
+    | Noted
     | Stopped
 )
 OnEvent: TypeAlias = Callable[[Event], None]

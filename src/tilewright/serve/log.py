@@ -31,6 +31,10 @@ def _failed(data: Mapping[str, object]) -> str:
     return f"A step of the proposer failed: {_quoted(data.get('log'))}"
 
 
+def _noted(data: Mapping[str, object]) -> str:
+    return f"Note: {_quoted(data.get('text'))}."
+
+
 def _stopped(data: Mapping[str, object]) -> str:
     return f"The search ended because {_quoted(data.get('reason'))}."
 
@@ -51,6 +55,7 @@ _SENTENCES: Mapping[str, Callable[[Mapping[str, object]], str]] = {
     "RunStarted": _started,
     "IterationFinished": _iteration,
     "ProposalFailed": _failed,
+    "Noted": _noted,
     "Stopped": _stopped,
     "Rechecked": _rechecked,
     "AgentWork": _agent,

@@ -17,6 +17,7 @@ from tilewright.search.events import (
     IterationFinished,
     IterationStarted,
     ModelsForecast,
+    Noted,
     Planned,
     ProposalFailed,
     RunStarted,
@@ -149,6 +150,16 @@ def test_what_a_run_begins_with_is_told_with_the_way_out() -> None:
         assert "were found for toy:other" in panel.file.getvalue()  # type: ignore[attr-defined]
     begins = "the run first tries the steps that were found for toy:other (run 3fa94c10)"
     assert stream.getvalue() == f"{begins}; --no-reuse leaves this out\n{begins}\n"
+
+
+def test_a_note_is_told() -> None:
+    stream = io.StringIO()
+    with Progress(Budget(), Console(file=stream, width=200)) as progress:
+        progress.on_event(Noted("no other machine verifies the kernels"))
+        panel = Console(file=io.StringIO(), width=200)
+        panel.print(live_panel(replace(progress.state, run_id="3fa94c10")))
+        assert "no other machine verifies" in panel.file.getvalue()  # type: ignore[attr-defined]
+    assert stream.getvalue() == "note: no other machine verifies the kernels\n"
 
 
 def test_the_panel_survives_every_state_and_hostile_names() -> None:

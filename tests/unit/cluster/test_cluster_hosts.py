@@ -133,10 +133,13 @@ class Idle(Machines):
 
 
 def evaluated(
-    machines: Machines, sources: Iterable[int] = range(1, 9), **options: object
+    machines: Machines,
+    sources: Iterable[int] = range(1, 9),
+    on_note: Callable[[str], None] = lambda sentence: None,
+    **options: object,
 ) -> list[Outcome]:
     hosts = Hosts(machines, ["cpu"], "here:1", **{"repeats": True, **options})  # type: ignore[arg-type]
-    executor = DaskExecutor(machines, DESCRIPTION, hosts)  # type: ignore[arg-type]
+    executor = DaskExecutor(machines, DESCRIPTION, hosts, on_note=on_note)  # type: ignore[arg-type]
     return executor.evaluate([EvaluationRequest(Candidate(str(n))) for n in sources])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 from collections.abc import Iterable
@@ -14,10 +15,22 @@ from test_cluster_hosts import EXPECTED, Machines, evaluated, right
 
 pytest.importorskip("distributed", reason="needs dask.distributed: install the extra cluster")
 
-from tilewright.cluster import connection, silence, verdicts, worker_stream
+from tilewright.cluster import (
+    connection,
+    executor,
+    message_sizes,
+    silence,
+    verdicts,
+    worker_stream,
+)
 from tilewright.cluster.arrivals import Answered, Lost
 from tilewright.cluster.connection import Connection
+from tilewright.cluster.host_outcomes import Job
+from tilewright.cluster.hosts import Hosts
+from tilewright.cluster.pending_messages import UnderWay
 from tilewright.core.errors import ClusterError
+from tilewright.core.records import Candidate, EvaluationRequest
+from tilewright.evaluation.batch import Pending
 
 
 class Muted(Machines):
@@ -77,6 +90,47 @@ def test_a_scheduler_that_still_works_on_messages_is_waited_for() -> None:
             return dict.fromkeys(keys, "")
 
     assert evaluated(Slow({"a": right, "b": right})) == EXPECTED
+
+
+@pytest.mark.usefixtures("asks_at_once")
+def test_a_cluster_in_which_all_workers_hang_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The copies of their messages were sent to other workers that hang, so the run waited without
+    end.
+    """
+    monkeypatch.setattr(message_sizes, "OVERDUE_S", 0.01)
+    monkeypatch.setattr(executor, "START_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(silence, "NOTE_S", 0.1)
+    monkeypatch.setattr(silence, "MOST_STEP_S", 0.05)
+
+    class Hanging(Machines):
+        """Machines that never answer, although the scheduler hears from them."""
+
+        def receive(self, timeout_s: float) -> list[Answered | Lost]:
+            time.sleep(0.01)
+            return []
+
+        def held(self, keys: Iterable[str]) -> dict[str, str]:
+            return {key: f"tcp://{'ab'[int(key[1:]) % 2]}:1" for key in keys}
+
+    for stays in (False, True):  # whether measurements of other machines can be compared
+        notes = list[str]()
+        with pytest.raises(ClusterError, match=r"answered for \d s, .* workers on a( and b)? have"):
+            evaluated(Hanging({"a": right, "b": right}), stays=stays, on_note=notes.append)
+        assert [note[:35] for note in notes] == ["no worker of here:1 has answered fo"]
+
+
+def test_a_search_that_was_stopped_itself_does_not_blame_the_workers() -> None:
+    machines = Machines({"a": right})
+    machines.held = lambda keys: dict.fromkeys(keys, "tcp://a:1")  # type: ignore[attr-defined]
+    hosts = Hosts(machines, ["cpu"], "here:1")  # type: ignore[arg-type]
+    watched = silence.Silence(machines, hosts, ends_after_s=100.0)  # type: ignore[arg-type]
+    sent = UnderWay()
+    sent.add(["k0"], [[Job(Pending(EvaluationRequest(Candidate("1")), [0]))]])
+    for now_s in (100.0, 200.0, 100_000.0):  # a step of hours
+        watched.overdue(sent, now_s, math.inf)
+    watched.overdue(sent, 100_005.0, math.inf)
+    with pytest.raises(ClusterError, match="no worker of here:1 has answered for"):
+        watched.overdue(sent, 100_035.0, math.inf)
 
 
 def test_a_request_whose_answers_are_lost_again_and_again_ends_the_run() -> None:

@@ -44,6 +44,7 @@ EVENTS: list[events.Event] = [
     events.Evaluated(TRIAL),
     events.IterationFinished(1, 2, TRIAL),
     events.Called(CallRecord("r", "k", "mailbox:box", "plan", "replied")),
+    events.Noted("no other machine can evaluate"),
     events.Stopped("all 3 iterations are done"),
 ]
 

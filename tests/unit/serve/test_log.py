@@ -21,6 +21,7 @@ from tilewright.serve.log import LOGGED, sentence
             "Iteration 1 ended after 9 evaluations.",
         ),
         ("ProposalFailed", {"log": "too slow"}, "A step of the proposer failed: too slow"),
+        ("Noted", {"text": "no worker answers"}, "Note: no worker answers."),
         ("Stopped", {"reason": "it is done"}, "The search ended because it is done."),
         (
             "Rechecked",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
@@ -40,6 +41,8 @@ class Artifact:
 
 BOUND_ERROR = 0.01
 """The share by which a latency may be below a bound because of the model's error."""
+_QUANTILE = 2.326
+"""99 % of a normal distribution are below this number of standard deviations above its mean."""
 PRECISIONS = ("exact", "float64", "float32", "tf32-like", "bf16-like", "coarser than bf16")
 """Classes of precision, the finest first, found by comparison with a wider type."""
 
@@ -131,6 +134,25 @@ class Measured:
     by_line: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     phases: tuple[Mapping[str, float], ...] = ()
     gaps: tuple[Gap, ...] = ()
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The ends of a confidence interval (98 %) of the median latency.
+
+        Without samples, it is the latency with its noise. Otherwise, its ends are two samples of
+        the candidate, by the ranks between which the median lies with this probability (Hollander
+        and Wolfe, Nonparametric Statistical Methods, section 3.6).
+        """
+        pooled = sorted(
+            sample
+            for name, series in self.samples.items()
+            if name.endswith("candidate")
+            for sample in series
+        )
+        if not pooled:
+            return self.latency * (1 - self.noise), self.latency * (1 + self.noise)
+        rank = max(0, int((len(pooled) - _QUANTILE * math.sqrt(len(pooled))) / 2))
+        return min(self.latency, pooled[rank]), max(self.latency, pooled[-1 - rank])
 
     def is_of(self, kind: LatencyKind) -> bool:
         """Whether the latency was obtained as `kind` says, and has its unit."""

@@ -35,6 +35,7 @@ from tilewright.core.roles.targets import (
     NeedsResource,
     OpensFiles,
     ProvidesFolderTemplate,
+    RunsOnModels,
     Target,
 )
 from tilewright.core.roles.tasks import (
@@ -93,6 +94,7 @@ __all__ = [
     "PublishedRules",
     "Responder",
     "Runner",
+    "RunsOnModels",
     "Sandboxed",
     "SearchStrategy",
     "ShowsCode",

@@ -24,6 +24,18 @@ class NeedsResource(Protocol):
 
 
 @runtime_checkable
+class RunsOnModels(Protocol):
+    """A target whose kernels other models of a device can also run, with other latencies."""
+
+    @property
+    def model_versions(self) -> frozenset[str]:
+        """The names of those `versions` that say which model of the device a machine has. Machines
+        on which only these differ must give the same verdicts.
+        """
+        ...
+
+
+@runtime_checkable
 class Configurable(Protocol):
     """A target of which users can describe further instances."""
 

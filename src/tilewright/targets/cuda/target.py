@@ -162,6 +162,11 @@ class CudaTarget:
         gpu = find_gpu()
         return f"gpu:{gpu.name}" if gpu else "cpu"
 
+    @property
+    def model_versions(self) -> frozenset[str]:
+        """The GPU; a kernel is compiled for the one on which it runs."""
+        return frozenset({"gpu"})
+
     def versions(self) -> Mapping[str, str]:
         """Both compilers and their options."""
         cpu, gpu = find_cpu_compiler(), find_gpu()
