@@ -58,3 +58,36 @@ def test_failed_calls_give_their_reservation_back() -> None:
     ledger.release("a")
     assert ledger.reserve("b", Spent(tokens=10))
     assert ledger.spent == Spent()
+
+
+def test_no_plan_is_asked_for_that_cannot_be_implemented() -> None:
+    """The last calls of a budget were spent on plans that nobody implemented."""
+    one, ledger = Spent(calls=1), Ledger(Budget(calls=5), Spent())
+    for n in range(2):
+        assert ledger.reserve(f"plan {n}", one, keep=one)
+        ledger.settle(f"plan {n}", None, None)
+    assert not ledger.reserve("plan 2", one, keep=one)
+    assert not ledger.reserve("a second implementation", one)
+    for n in range(2):
+        assert ledger.reserve(f"implementation {n}", one, plan=f"plan {n}")
+        ledger.settle(f"implementation {n}", None, None)
+    assert ledger.spent.calls == 4
+    assert not ledger.reserve("another one of plan 1", one, plan="plan 1")
+
+
+def test_what_is_kept_for_a_plan_that_is_dropped_is_used_for_others() -> None:
+    one, ledger = Spent(calls=1), Ledger(Budget(calls=4), Spent())
+    assert ledger.reserve("unusable", one, keep=one)
+    ledger.settle("unusable", None, None)
+    ledger.drop("unusable")
+    assert ledger.reserve("failed", one, keep=one)
+    ledger.release("failed")
+    assert ledger.reserve("plan", one, keep=one)
+    ledger.keep("recorded", one)
+    assert ledger.reserve("implementation", one, plan="recorded")
+    ledger.settle("implementation", None, None)
+    ledger.settle("plan", None, None)
+    ledger.drop("plan")
+    assert ledger.reserve("repair", one)
+    ledger.settle("repair", None, None)
+    assert not ledger.reserve("one too many", one)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from world import BRIEF, HISTORY, PARENT, PLAN, START, MemoryCalls, caller, failed
 
+from tilewright.core.budget import Budget
 from tilewright.proposers.llm.messages import Reply, Request
 from tilewright.proposers.llm.prompts.render import Prompts
 from tilewright.proposers.llm.proposer import LLMProposer
@@ -142,3 +143,20 @@ def test_json_models_are_asked_for_json() -> None:
     asked: Request = transport.sent[0]
     assert asked.as_json
     assert "JSON" in asked.messages[-1].text
+
+
+def test_every_plan_that_a_budget_pays_for_is_implemented() -> None:
+    """With five calls, five plans were made, and no call was left to implement one."""
+
+    def answer(request: Request) -> Reply:
+        if request.phase == "plan":
+            return Reply(f"OPTION: tile\nTile by {request.sample}.")
+        return code(START.replace("fence", f"fence{len(transport.sent)}"))
+
+    made_calls, transport = caller(answer, budget=Budget(calls=5))
+    made = LLMProposer(MODELS, Prompts(), made_calls)
+    plans = made.plan(BRIEF, PARENT, HISTORY, 6, seed=1)
+    kernels = [made.implement(BRIEF, PARENT, plan, 1, seed=1) for plan in plans]
+    assert len(plans) == 2
+    assert all(kernels)
+    assert [request.phase for request in transport.sent] == ["plan"] * 2 + ["implement"] * 2

@@ -41,6 +41,12 @@ GO_ON = (
 )
 
 
+_IMPLEMENTATION = Spent(calls=1)
+"""The cost that is kept for the implementation of a plan. No tokens and dollars are kept, because
+their upper bounds are many times what calls cost, so much of a budget would remain unused.
+"""
+
+
 class Caller:
     """The calls of one run. Thread-safe.
 
@@ -75,17 +81,28 @@ class Caller:
             # A session killed right after recording a reply has left the call in the spool.
             transport.settled(key)
 
-    def begin(self, requests: Sequence[Request]) -> list[Pending]:
-        """Start all of these calls. Each reply can be waited for separately."""
-        return [Pending(self, request, self._submit(request)) for request in requests]
+    def begin(self, requests: Sequence[Request], plan: str = "") -> list[Pending]:
+        """Start all of these calls. Each reply can be waited for separately.
 
-    def ask(self, requests: Sequence[Request]) -> list[Reply | None]:
+        If the calls implement a plan, `plan` is the key of the request for it.
+        """
+        begun = []
+        for request in requests:
+            begun.append(Pending(self, request, self._submit(request, plan)))
+            plan = ""  # the budget keeps the cost of one implementation
+        return begun
+
+    def drop(self, request: Request) -> None:
+        """Record that no plan is implemented that this request asked for."""
+        self._ledger.drop(request.key)
+
+    def ask(self, requests: Sequence[Request], plan: str = "") -> list[Reply | None]:
         """Replies to concurrent calls, in the order of the requests; None for a call that the
-        budget does not allow.
+        budget does not allow. `plan` is that of `begin`.
 
         A `ModelError` is raised only after all other calls have been finished and recorded.
         """
-        calls = self.begin(requests)
+        calls = self.begin(requests, plan)
         for call in calls:
             call.wait()
         return [call.reply() for call in calls]
@@ -114,13 +131,17 @@ class Caller:
             reply = replace(more, text=_spliced(reply.text, more.text), usage=usage)
         return reply
 
-    def _submit(self, request: Request) -> Future[Reply] | None:
+    def _submit(self, request: Request, plan: str = "") -> Future[Reply] | None:
         """A future of the reply, which is recorded before the future is done; None if the budget
         does not allow the call.
         """
         key = request.key
+        is_plan = request.phase == "plan"
         recorded = self._store.reply(key)
         if recorded is not None:
+            self._ledger.drop(plan)
+            if is_plan:
+                self._ledger.keep(key, _IMPLEMENTATION)
             done = Future[Reply]()
             done.set_result(_stored(recorded))
             self._note_cached(request, done.result())
@@ -129,8 +150,8 @@ class Caller:
             stopped = Future[Reply]()
             stopped.set_exception(CallAbandonedError(f"the run was stopped; {RESUME}."))
             return stopped
-        cost = self._cost(request)
-        if not self._ledger.reserve(key, cost):
+        cost, keep = self._cost(request), _IMPLEMENTATION if is_plan else None
+        if not self._ledger.reserve(key, cost, keep=keep, plan=plan):
             return None
         call = CallRecord(
             self._run_id,

@@ -19,26 +19,47 @@ class Ledger:
         self._budget = budget
         self._spent = spent
         self._reserved: dict[str, Spent] = {}
+        self._kept: dict[str, Spent] = {}  # for the implementation of each plan that is asked for
         self._changed = threading.Condition()
         self._refused = False
 
-    def reserve(self, key: str, cost: Spent) -> bool:
+    def reserve(self, key: str, cost: Spent, *, keep: Spent | None = None, plan: str = "") -> bool:
         """Whether a call of at most this cost may be made.
 
         Waits for calls in progress, which may cost less than reserved. After a call was refused,
-        all further calls are refused.
+        further calls are refused, except the implementations of plans that were asked for.
+
+        Args:
+            keep: for a call that asks for a plan, the cost of the call that implements the plan. It
+            is kept for that call, so that no plan is paid for that cannot be implemented.
+            plan: for a call that implements a plan, the key of the call that asked for the plan.
         """
         with self._changed:
-            while not self._refused and not self._budget.affords(self._committed() + cost):
+            is_kept = self._kept.pop(plan, None) is not None
+            needed = cost if keep is None else cost + keep
+            while (is_kept or not self._refused) and not self._affords(needed):
                 if not self._reserved:
-                    self._refused = True
+                    self._refused, is_kept = True, False
                 else:
                     self._changed.wait()
-            if self._refused:
+            if self._refused and not is_kept:
                 self._changed.notify_all()
                 return False
             self._reserved[key] = cost
+            if keep is not None:
+                self._kept[key] = keep
             return True
+
+    def keep(self, key: str, cost: Spent) -> None:
+        """Keep the cost of the implementation of a plan that was asked for earlier."""
+        with self._changed:
+            self._kept[key] = cost
+
+    def drop(self, key: str) -> None:
+        """Keep nothing for a plan that will not be implemented."""
+        with self._changed:
+            if self._kept.pop(key, None) is not None:
+                self._changed.notify_all()
 
     def settle(self, key: str, usd: float | None, tokens: int | None) -> Spent:
         """Replace a reservation by the real cost of the call, and return the charged amounts."""
@@ -57,6 +78,7 @@ class Ledger:
         """Cancel a reservation, because the call failed without a reply."""
         with self._changed:
             self._reserved.pop(key, None)
+            self._kept.pop(key, None)
             self._changed.notify_all()
 
     @property
@@ -78,5 +100,7 @@ class Ledger:
                 f"USD, {spent.tokens} tokens and {spent.calls} calls are spent)"
             )
 
-    def _committed(self) -> Spent:
-        return sum(self._reserved.values(), self._spent)
+    def _affords(self, cost: Spent) -> bool:
+        """Whether the budget allows this cost in addition to all reserved and kept amounts."""
+        reserved = sum(self._reserved.values(), self._spent)
+        return self._budget.affords(sum(self._kept.values(), reserved) + cost)

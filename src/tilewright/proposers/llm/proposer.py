@@ -87,6 +87,7 @@ class LLMProposer:
         self._shares = shares
         self.branches = branches or Branches()
         self._turns = turns
+        self._planned_by: dict[str, str] = {}  # the key of the request, by plan id
         self._mistakes: dict[int, list[str]] = {}  # by iteration, those of earlier iterations
         # By plan id: the question for the model, and the history on which it is based.
         self._unplanned: dict[str, tuple[Callable[[str], tuple[Message, ...]], History]] = {}
@@ -152,7 +153,7 @@ class LLMProposer:
                 self._caller.reject(call.request, f"{NOTHING_WORTHWHILE} ({read.reason})")
             elif (read.option, read.text) not in seen:
                 seen.add((read.option, read.text))
-                yield Plan(
+                plan = Plan(
                     parent_id=parent.candidate.id,
                     option=read.option,
                     text=read.text,
@@ -161,6 +162,10 @@ class LLMProposer:
                     expected=read.expected,
                     expected_gain=expected_gain(read.expected, parent),
                 )
+                self._planned_by[plan.id] = call.request.key
+                yield plan
+                continue
+            self._caller.drop(call.request)
         if done and not seen:
             self.branches.close(parent.candidate.id, brief.iteration)
 
@@ -214,7 +219,8 @@ class LLMProposer:
             said = read_headings(reply, brief.menu)
             return replace(plan, option=said.option, text=said.text, expected=said.expected)
 
-        return self._candidates(requests, brief, parent, parent.candidate.source, plan_in)
+        by = self._planned_by.pop(plan.id, "")
+        return self._candidates(requests, brief, parent, parent.candidate.source, plan_in, by)
 
     def respond(
         self, brief: Brief, parent: Trial, trials: Sequence[Trial], history: History, seed: int
@@ -261,10 +267,13 @@ class LLMProposer:
         parent: Trial,
         base: str,
         plan_in: Callable[[Reply], Plan | None],
+        planned_by: str = "",
     ) -> list[Candidate]:
-        """Candidates in the replies, each with its plan; edits are applied to `base`."""
+        """Candidates in the replies, each with its plan; edits are applied to `base`. `planned_by`
+        is the key of the request for the plan, if there was one.
+        """
         found: list[Candidate] = []
-        for request, reply in zip(requests, self._caller.ask(requests), strict=True):
+        for request, reply in zip(requests, self._caller.ask(requests, planned_by), strict=True):
             if reply is None:
                 continue
             language, plan = brief.target.language, None
