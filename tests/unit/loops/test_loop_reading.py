@@ -187,6 +187,20 @@ def test_kernels_of_many_styles_are_read(file: Path) -> None:
         ("if (X[0] > 1.0f) { X[1] = 1.0f; return; } else X[2] = 1.0f; X[3] = 1.0f;",
          "int holds = X[0] > 1.0f; X[1] = holds ? 1.0f : X[1]; "
          "X[2] = holds == 0 ? 1.0f : X[2]; X[3] = holds == 0 ? 1.0f : X[3];"),
+        ("float v = 3.0f; if (X[0] > 1.0f) { float v = X[1]; X[2] = v; } "
+         "else { X[3] = 1.0f; return; } X[4] = v;",
+         "float v = 3.0f; int holds = X[0] > 1.0f; float v_2 = holds ? X[1] : 0; "
+         "X[2] = holds ? v_2 : X[2]; X[4] = holds ? v : X[4]; X[3] = holds == 0 ? 1.0f : X[3];"),
+        ("if (0.5f == 0.0 || 0.1f > 0.5f) return; if (1.0 < 0.5f) { X[1] = 2.0f; return; } "
+         "{ X[0] = 1.0f; }", "X[0] = 1.0f;"),
+        ("if (0.1f == 0.1) X[0] = 1.0f; else X[1] = 1.0f;", "X[1] = 1.0f;"),
+        ("float w[3] = {0.5f, X[2]}; float s[1][2] = {{0}}; X[0] = w[1] + s[0][1];",
+         "float w[3]; for (int at = 0; at < 3; at++) { w[at] = 0.0f; } w[0] = 0.5f; w[1] = X[2]; "
+         "float s[1][2]; for (int at_1 = 0; at_1 < 1; at_1++) "
+         "{ for (int at_2 = 0; at_2 < 2; at_2++) { s[at_1][at_2] = 0.0f; } } "
+         "X[0] = w[1] + s[0][1];"),
+        ('const char t[] = "Az"; X[0] = t[(int)X[1]];',
+         "int8_t t_1[3]; t_1[0] = 65; t_1[1] = 122; t_1[2] = 0; X[0] = t_1[(int)X[1]];"),
         ("float t[2][4]; float *p = &t[0][0]; for (int i = 0; i < 2; i++) "
          "for (int j = 0; j < 4; j++) p[i * 4 + j] = X[p[5] > 0.0f];",
          "float t[2][4]; for (int i = 0; i < 2; i++) { for (int j = 0; j < 4; j++) "
@@ -278,6 +292,19 @@ def test_functions_return_values_where_pointers_to_variables_say() -> None:
         "float s; int at; s = 0.0f; for (int i = 0; i < 4; i++) { float by = X[i]; s = s + by; } "
         "at = 3; X[5] = s; X[at] = 0.0f;"
     )
+
+
+def test_functions_may_return_from_blocks_under_several_conditions() -> None:
+    function = (
+        "static int clipped(int v, int bits) { if (bits > 0 && bits < 32) "
+        "{ const int most = (1 << (bits - 1)) - 1; const int least = -1 - most; "
+        "if (v > most) { return most; } else if (v < least) { return least; } } return v; }\n"
+    )
+    call = "void kernel(int *X) { X[0] = clipped(X[1], 8); }"
+    assert body_of(function + call) == "int v = X[1]; X[0] = v > 127 ? 127 : v < -128 ? -128 : v;"
+    hidden = function.replace("} } return v", "} } int most = 1; return v + most")
+    with pytest.raises(UnsupportedError, match="a block that returns declares the name of another"):
+        parse(hidden + call)
 
 
 def test_functions_may_return_from_an_endless_loop() -> None:
@@ -431,8 +458,12 @@ def test_limits_of_the_standard_headers_are_read_where_they_are_included() -> No
     ("source", "line", "says"),
     [
         ("KERNEL {\n  while (X[0] > 1.0f) X[0] *= 0.5f;\n}", 2, "compares a variable"),
-        ("void kernel(float *X, int *n) {\n  for (int i = 0; i <= *n; i++) X[i] = 0;\n}", 2, "<"),
+        ("void kernel(float *X, int *n) {\n  for (int i = 0; i != *n; i++) X[i] = 0;\n}", 2, "<"),
         ("KERNEL {\n  for (int i = 0; i < 9; i++) { X[i] = 0; i++; }\n}", 2, "changes"),
+        ("const char t[2] = \"abc\";\nKERNEL {\n  X[0] = t[1];\n}", 1, "longer than its array"),
+        ('const char t[] = "\\n";\nKERNEL {\n  X[0] = t[0];\n}', 1, "with a backslash"),
+        ("KERNEL {\n  float w[2] = {[1] = 2.0f};\n  X[0] = w[0];\n}", 2, "unsupported form"),
+        ("KERNEL {\n  float w[2] = {1, 2, 3};\n  X[0] = w[0];\n}", 2, "more values than elements"),
         ("KERNEL {\n  for (unsigned i = 8; i >= 0; i--) X[i] = 0;\n}", 2, "always"),
         ("KERNEL {\n  for (int i = 0; i != 9; i += 2) X[i] = 0;\n}", 2, "skips the end"),
         ("KERNEL {\n  int i = 0;\n  while (i < 8) { X[i] = 0; }\n}", 3, "end with a step"),

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Mapping
 
 from tilewright.proposers.loops.ir import Type
 
+_CHAR: Type = "int8_t" if platform.machine() in ("x86_64", "AMD64", "i686") else "uint8_t"
+"""The type char, which is signed on some processors."""
+
 NAMES: Mapping[str, Type] = {
     "int": "int", "signed int": "int", "signed": "int", "float": "float", "double": "double",
     "short": "int16_t", "unsigned short": "uint16_t",
-    "signed char": "int8_t", "unsigned char": "uint8_t",
+    "char": _CHAR, "signed char": "int8_t", "unsigned char": "uint8_t",
     "unsigned": "uint32_t", "unsigned int": "uint32_t", "uint": "uint32_t",
     "long": "int64_t", "long int": "int64_t", "long long": "int64_t", "ssize_t": "int64_t",
     "long long int": "int64_t", "ptrdiff_t": "int64_t", "intptr_t": "int64_t",

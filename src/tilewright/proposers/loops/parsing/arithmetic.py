@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -28,6 +29,8 @@ from tilewright.proposers.loops.parsing.syntax import UnsupportedError
 
 _FLOAT = re.compile(r"(?:(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)[fF]?")
 _WHOLE = re.compile(r"(0[xX][0-9a-fA-F]+|0|[1-9]\d*)([uU]?[lL]{0,2}|[lL]{1,2}[uU])")
+_EXACT = 7
+"""Whole numbers with fewer digits are exact as floats."""
 _LONGEST = 80
 """Maximum number of characters of an integer literal; C has none of more than 64 bits."""
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
@@ -35,7 +38,7 @@ _WHOLE_ONLY = ("%", "<<", ">>", "&", "|", "^")
 OPERATORS = ("+", "-", "*", "/", "&&", "||", *_COMPARISONS, *_WHOLE_ONLY)
 
 
-_CONSTANT: Mapping[str, Callable[[int, int], int]] = {
+_CONSTANT: Mapping[str, Callable[..., int]] = {
     "/": operator.floordiv, "%": operator.mod, "<<": operator.lshift, ">>": operator.rshift,
     "&": operator.and_, "|": operator.or_, "^": operator.xor, "<": operator.lt,
     "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq,
@@ -81,6 +84,10 @@ def truth(expr: Expr) -> Expr:
 def combined(node: Node, sign: str, left: Value, right: Value) -> Value:
     """The value of an operation. It is an int if all its parts have known ranges."""
     kind = common(left.type, right.type)
+    if sign in _COMPARISONS and not is_whole(kind):
+        ends = _number_of(left.expr), _number_of(right.expr)
+        if ends[0] is not None and ends[1] is not None:
+            return number(int(_CONSTANT[sign](*ends)))
     if sign in _WHOLE_ONLY and not is_whole(kind):
         raise UnsupportedError(node, f"the operator {sign} is for whole numbers")
     if sign in ("<<", ">>"):
@@ -98,6 +105,23 @@ def combined(node: Node, sign: str, left: Value, right: Value) -> Value:
             return replace(number(known[0]), type=kind, retyped=retyped)
         return Value(Binary(sign, left.expr, right.expr), kind, known, retyped)
     return Value(Binary(sign, printed(left), printed(right)), kind)
+
+
+def _number_of(expr: Expr) -> float | None:
+    """The value of a literal; None if it is too large for a float, or not a literal."""
+    if isinstance(expr, Negative):
+        value = _number_of(expr.value)
+        return None if value is None else -value
+    if not isinstance(expr, Number):
+        return None
+    if not _FLOAT.fullmatch(expr.text):
+        return float(expr.text) if expr.text.isdigit() and len(expr.text) < _EXACT else None
+    if expr.text[-1] not in "fF":
+        return float(expr.text)
+    try:
+        return float(struct.unpack("f", struct.pack("f", float(expr.text[:-1])))[0])
+    except OverflowError:
+        return None
 
 
 def computed(sign: str, left: Interval | None, right: Interval | None) -> Interval | None:

@@ -3,6 +3,7 @@ kernel."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -44,7 +45,11 @@ from tilewright.proposers.loops.parsing.syntax import (
     is_constant,
     named_type,
 )
-from tilewright.proposers.loops.parsing.tables import Tables, is_table
+from tilewright.proposers.loops.parsing.tables import Tables, initial, is_table
+
+_ZEROS = ("0", "0.0f", "0.0", "0.f", "0.", "false")
+_MOST_GIVEN = 64
+"""Maximum number of values other than zero that a declaration of an array contains."""
 
 
 class Declarations(Tables):
@@ -164,11 +169,19 @@ class Declarations(Tables):
         self._done.append(Declare(kind, printed_name, sizes))
         if value is None:
             return
-        if value.type != "initializer_list" or any(
-            text_of(c) not in ("0", "0.0f", "0.0", "0.f") for c in value.named_children
-        ):
+        items = None if value.type != "initializer_list" else initial(node, value, sizes)
+        if items is None:
             raise UnsupportedError(node, f"the initial values of {name} are not supported")
-        self._done += self.filled(printed_name, sizes, kind)
+        given = {place: item for place, item in items.items() if text_of(item) not in _ZEROS}
+        if len(given) > _MOST_GIVEN:
+            what = f"{name} has more than {_MOST_GIVEN} initial values other than zero"
+            raise UnsupportedError(node, what)
+        if len(given) < math.prod(sizes):
+            self._done += self.filled(printed_name, sizes, kind)
+        for place, item in given.items():
+            target = Element(printed_name, tuple(Number(str(at)) for at in place))
+            found = printed(converted(item, self.value(item), kind))
+            self._done.append(Assign(target, found))
 
     def filled(self, array: str, sizes: tuple[int, ...], kind: Type) -> list[Statement]:
         """Loops that set each element to zero."""

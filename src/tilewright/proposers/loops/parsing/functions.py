@@ -32,6 +32,7 @@ from tilewright.proposers.loops.ir import (
     expressions,
 )
 from tilewright.proposers.loops.parsing.arithmetic import converted, printed
+from tilewright.proposers.loops.parsing.data_loops import has_effects
 from tilewright.proposers.loops.parsing.heads import return_of
 from tilewright.proposers.loops.parsing.loops import Loops
 from tilewright.proposers.loops.parsing.records import type_name
@@ -43,7 +44,13 @@ from tilewright.proposers.loops.parsing.scope import (
     Value,
     Variable,
 )
-from tilewright.proposers.loops.parsing.statements import condition_of, inside, otherwise, returns
+from tilewright.proposers.loops.parsing.statements import (
+    condition_of,
+    followed,
+    inside,
+    otherwise,
+    returns,
+)
 from tilewright.proposers.loops.parsing.syntax import (
     NotFollowedError,
     UnsupportedError,
@@ -213,6 +220,12 @@ class Functions(Loops):
             if (end := return_of(node)) is not None:
                 self._done += self.loop(node)
                 return self.returned([end], kind)
+            if node.type == "compound_statement" and returns(node):
+                within = followed(node, nodes[place + 1 :])
+                if node in within:
+                    what = "a block that returns declares the name of another variable"
+                    raise UnsupportedError(node, what)
+                return self.returned(within, kind)
             if node.type == "if_statement" and returns(node) and kind is None:
                 self._left_by_return(node, nodes[place + 1 :])
                 return None
@@ -226,11 +239,17 @@ class Functions(Loops):
     def _left_by_return(self, node: Node, rest: Sequence[Node]) -> None:
         """if (condition) return; in a function that returns nothing."""
         other = otherwise(node)
+        places = field_of(node, "consequence"), other
+        test = condition_of(node)
+        known = None if has_effects(test) else self.value(test).interval
+        if known in ((0, 0), (1, 1)):
+            self.returned(followed(places[known == (0, 0)], rest), None)
+            return
         branches = [inside(field_of(node, "consequence")), inside(other) if other else []]
         ends = [bool(b) and b[-1].type == "return_statement" for b in branches]
         first, second = (
-            branch[:-1] if end else [*branch, *rest]
-            for branch, end in zip(branches, ends, strict=True)
+            branch[:-1] if end else followed(place, rest)
+            for place, branch, end in zip(places, branches, ends, strict=True)
         )
         if any(returns(n) for n in (*first, *second)):
             what = "a `return` in an inner statement leaves this function"
@@ -253,8 +272,8 @@ class Functions(Loops):
             return found
 
         test = printed(condition)
-        chosen = inside(field_of(node, "consequence"))
-        left = [*(inside(other) if other is not None else ()), *rest]
+        chosen = followed(field_of(node, "consequence"), rest)
+        left = followed(other, rest)
         if condition.interval in ((0, 0), (1, 1)):
             return returned(chosen if condition.interval[0] else left)
         first = self.computed_under(test, lambda: returned(chosen))

@@ -28,8 +28,8 @@ from tilewright.proposers.c.syntax import (
 from tilewright.proposers.loops.analysis.changes import touched_by, used_by
 from tilewright.proposers.loops.analysis.independence import linear
 from tilewright.proposers.loops.c_types import NAMES, RANGES
-from tilewright.proposers.loops.ir import Binary, Declare, Expr, For, Statement, Var, walk
-from tilewright.proposers.loops.parsing.arithmetic import SYMBOL, fits
+from tilewright.proposers.loops.ir import Binary, Cast, Declare, Expr, For, Statement, Var, walk
+from tilewright.proposers.loops.parsing.arithmetic import SYMBOL, fits, printed
 from tilewright.proposers.loops.parsing.carried import (
     moved_by,
     period_of,
@@ -136,7 +136,9 @@ class Loops(DataLoops):
         if single and kind is not None and kind in RANGES:
             value = self._of_data(field_of(declarators[0], "value"))
             if value is not None:
-                here = replace(value, type=kind, retyped=kind != "int")
+                narrow = not fits(RANGES[value.type], kind)
+                first_value = Cast(kind, printed(value)) if narrow else value.expr
+                here = Value(first_value, kind, retyped=kind != "int")
                 self.scope.declare(declared_name(declarators[0]), here)
                 return names
         kept, self.kept = self.kept, self.kept - names

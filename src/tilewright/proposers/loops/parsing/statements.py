@@ -23,6 +23,7 @@ from tree_sitter import Node
 
 from tilewright.proposers.c.syntax import (
     comma_separated,
+    declared_names,
     descendants,
     is_skip,
     leaves_early,
@@ -88,9 +89,10 @@ class Statements(Assignments):
         ends = [bool(b) and b[-1].type == "continue_statement" for b in branches]
         if rest and not any(ends):
             raise UnsupportedError(node, LEAVES)
+        places = field_of(node, "consequence"), other
         first, second = (
-            branch[:-1] if end else [*branch, *rest]
-            for branch, end in zip(branches, ends, strict=True)
+            branch[:-1] if end else followed(place, rest)
+            for place, branch, end in zip(places, branches, ends, strict=True)
         )
         self._if(node, first, second)
 
@@ -289,6 +291,18 @@ def inside(node: Node) -> list[Node]:
     """The statements of a block, or the single statement in its place."""
     inner = node.named_children if node.type == "compound_statement" else [node]
     return [n for n in inner if n.type not in ("comment", ";")]
+
+
+def followed(branch: Node | None, rest: Sequence[Node]) -> list[Node]:
+    """The statements of a branch of an `if` and those after the `if`. The latter do not see the
+    names that the branch declares."""
+    if branch is None:
+        return [*rest]
+    found = inside(branch)
+    named = {text_of(n) for r in rest for n in (r, *descendants(r)) if n.type == "identifier"}
+    if named & {name for n in found for name in declared_names(n)}:
+        found = [branch]  # a block, which has a scope of its own
+    return [*found, *rest]
 
 
 def _written(found: Sequence[Statement], condition: Expr) -> frozenset[Element]:

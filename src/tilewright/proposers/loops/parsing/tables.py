@@ -22,11 +22,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tree_sitter import Node
 
-from tilewright.proposers.c.syntax import pointer_levels
+from tilewright.proposers.c.syntax import pointer_levels, text_of
 from tilewright.proposers.loops.analysis.changes import fresh
 from tilewright.proposers.loops.c_types import is_whole
 from tilewright.proposers.loops.ir import (
@@ -47,6 +47,7 @@ from tilewright.proposers.loops.parsing.expressions import Expressions
 from tilewright.proposers.loops.parsing.scope import Place
 from tilewright.proposers.loops.parsing.syntax import UnsupportedError, field_of
 
+_STRINGS = ("string_literal", "concatenated_string")
 _MOST_STATEMENTS = 64
 """Maximum number of values of one array that become statements of the kernel."""
 _MOST_VALUES = 4096
@@ -74,7 +75,7 @@ class Tables(Expressions):
         name, levels = pointer_levels(field_of(declarator, "declarator"))
         if declarator.start_byte not in self._known:  # a function is read again for each call
             value = field_of(declarator, "value")
-            first = len(_items(value)) if levels[0] is None else self.constant(levels[0])
+            first = _length(value) if levels[0] is None else self.constant(levels[0])
             sizes = (first, *(self.constant(s) for s in levels[1:] if s is not None))
             if len(sizes) != len(levels) or math.prod(sizes) > _MOST_VALUES:
                 message = f"{name} has unknown sizes or more than {_MOST_VALUES} values"
@@ -97,18 +98,25 @@ class Tables(Expressions):
         new = name if large and alone else fresh(name, self.names)
         self._printed[0].add(new)
         self._sizes[new] = sizes
+        places = [*itertools.product(*map(range, sizes))]
+        items: Mapping[tuple[int, ...], Node | int] = (
+            _characters(node, value, sizes)
+            if value.type in _STRINGS
+            else initial(node, value, sizes)
+        )
         if large:
-            values = tuple(self._number(item, kind) for item in _values(node, value, sizes))
+            values = tuple(self._number(items.get(place), kind) for place in places)
             self.constant_arrays.append(Parameter(new, sizes, True, kind, values=values))
             return Place(new, kind, len(sizes), constant=True)
         self.tables.append(Declare(kind, new, sizes))
-        places = itertools.product(*map(range, sizes))
-        for place, item in zip(places, _values(node, value, sizes), strict=True):
+        for place in places:
             at = tuple(Number(str(index)) for index in place)
-            self.tables.append(Assign(Element(new, at), self._number(item, kind)))
+            self.tables.append(Assign(Element(new, at), self._number(items.get(place), kind)))
         return Place(new, kind, len(sizes))
 
-    def _number(self, item: Node | None, kind: Type) -> Expr:
+    def _number(self, item: Node | int | None, kind: Type) -> Expr:
+        if isinstance(item, int):
+            return Number(str(item))
         if item is None:  # C sets missing values to zero
             return Number("0" if is_whole(kind) else "0.0f")
         found = printed(converted(item, self.value(item), kind))
@@ -121,7 +129,7 @@ def is_table(declarator: Node) -> bool:
     """Whether a declarator is an array with a list of its values."""
     value = declarator.child_by_field_name("value")
     array = declarator.child_by_field_name("declarator")
-    listed = value is not None and value.type == "initializer_list"
+    listed = value is not None and value.type in ("initializer_list", *_STRINGS)
     return listed and array is not None and array.type == "array_declarator"
 
 
@@ -129,16 +137,47 @@ def _items(listed: Node) -> list[Node]:
     return [c for c in listed.named_children if c.type != "comment"]
 
 
-def _values(node: Node, listed: Node, sizes: Sequence[int]) -> list[Node | None]:
-    """The values of an array in memory order; None for values that are not given."""
-    items, count = _items(listed), math.prod(sizes)
+def _length(value: Node) -> int:
+    """Number of values that a list or a string gives. A string ends with a zero."""
+    if value.type == "initializer_list":
+        return len(_items(value))
+    return len(_text(value)) + 1
+
+
+def _text(value: Node) -> bytes:
+    """The characters of a string. Raises `UnsupportedError`."""
+    parts = value.named_children if value.type == "concatenated_string" else [value]
+    found = "".join(text_of(part)[1:-1] for part in parts if text_of(part).startswith('"'))
+    if len(parts) != sum(text_of(p).startswith('"') for p in parts) or not found.isascii():
+        raise UnsupportedError(value, "only strings of ASCII characters are supported")
+    if "\\" in found:
+        raise UnsupportedError(value, "strings with a backslash are not supported")
+    return found.encode()
+
+
+def _characters(node: Node, value: Node, sizes: Sequence[int]) -> dict[tuple[int, ...], int]:
+    found = _text(value)
+    if len(sizes) != 1 or len(found) > sizes[0]:
+        raise UnsupportedError(node, "a string is longer than its array")
+    return {(place,): character for place, character in enumerate(found)}
+
+
+def initial(node: Node, listed: Node, sizes: Sequence[int]) -> dict[tuple[int, ...], Node]:
+    """The values that a list gives to elements of an array, by subscripts. Those that are missing
+    are zero. Raises `UnsupportedError`."""
+    items = _items(listed)
     nested = {item.type == "initializer_list" for item in items}
     paired = any(item.type == "initializer_pair" for item in items)
     if paired or len(nested) > 1 or (nested == {True} and len(sizes) == 1):
-        raise UnsupportedError(node, "the values of a constant array have an unsupported form")
-    found: list[Node | None] = []
-    for item in items:
-        found += _values(node, item, sizes[1:]) if nested == {True} else [item]
-    if len(found) > count:
-        raise UnsupportedError(node, "a constant array has more values than elements")
-    return found + [None] * (count - len(found))
+        raise UnsupportedError(node, "the initial values of an array have an unsupported form")
+    places = [*itertools.product(*map(range, sizes[:1] if nested == {True} else sizes))]
+    if len(items) > len(places):
+        raise UnsupportedError(node, "an array has more values than elements")
+    found: dict[tuple[int, ...], Node] = {}
+    for place, item in zip(places, items, strict=False):
+        if nested == {True}:
+            inner = initial(node, item, sizes[1:])
+            found |= {(*place, *at): value for at, value in inner.items()}
+        else:
+            found[place] = item
+    return found
