@@ -89,7 +89,11 @@ def mcp(
     ending, main = Ending(), MainThread()
 
     def work(server: Any) -> None:
-        serving = serve(server, ending) if http is None else _over_http(http, server, ending)
+        serving = (
+            serve(server, ending, main.give_up)
+            if http is None
+            else _over_http(http, server, ending)
+        )
         main.serve_from_main_thread(lambda: asyncio.run(serving))
 
     if task is None:

@@ -13,8 +13,8 @@ from typing import Any
 from tilewright.core.errors import InputError, TilewrightError
 
 ENDING_S = 5.0
-"""Seconds after `interrupt` in which a server must end. It cannot end while it writes to a client
-that does not read.
+"""Seconds after `interrupt` or `give_up` in which a server must end. It cannot end while it writes
+to a client that does not read.
 """
 _LOOK_S = 0.5
 
@@ -30,7 +30,8 @@ class MainThread(Executor):
     def __init__(self) -> None:
         self._calls: Queue[tuple[Future[Any], Callable[[], Any]] | None] = Queue()
         self._is_busy = False
-        self._over_s: float | None = None  # when it was interrupted
+        self._over_s: float | None = None  # when it was interrupted or given up
+        self._failed: list[BaseException] = []
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Have a call carried out."""
@@ -40,15 +41,15 @@ class MainThread(Executor):
 
     def serve_from_main_thread(self, serve: Callable[[], None]) -> None:
         """Carry out calls until `serve`, which runs in a thread, has ended, or should have ended
-        after `interrupt`. Raises the exception of `serve` if there is one.
+        after `interrupt` or `give_up`. Raises the exception that `give_up` was given or that
+        ended `serve`, if there is one.
         """
-        failed: list[BaseException] = []
 
         def served() -> None:
             try:
                 serve()
             except BaseException as error:
-                failed.append(error)
+                self._failed.append(error)
             finally:
                 self._calls.put(None)
 
@@ -61,14 +62,21 @@ class MainThread(Executor):
             if asked is None:
                 break
             self._carry_out(*asked)
-        if failed:
-            raise failed[0]
+        if self._failed:
+            raise self._failed[0]
 
     def interrupt(self) -> None:
         """End the present call, and refuse later ones. Call this in the same thread."""
         self._over_s = monotonic()
         if self._is_busy:
             raise KeyboardInterrupt
+
+    def give_up(self, error: Exception) -> None:
+        """Raise an error in the main thread as soon as the present call is completed and the server
+        has ended or should have. Call this in any thread.
+        """
+        self._failed.append(error)
+        self._over_s = monotonic()
 
     def _carry_out(self, future: Future[Any], call: Callable[[], Any]) -> None:
         if not future.set_running_or_notify_cancel():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from threading import Thread
 
@@ -20,12 +21,12 @@ class StandardInput:
     woken either.
 
     Args:
+        refuse: called, in another thread, before the input ends because a line is too long.
         most_bytes: maximum number of bytes of a line.
     """
 
-    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
-        self.is_too_long = False
-        """Whether the input ended because a line was too long."""
+    def __init__(self, refuse: Callable[[], None], most_bytes: int = MOST_BYTES) -> None:
+        self._refuse = refuse
         self._most = most_bytes
         self._original = os.dup(0)
         reading, self._writing = os.pipe()
@@ -42,14 +43,15 @@ class StandardInput:
     def _copy(self) -> None:
         line = bytearray()
         with suppress(OSError):
-            while not self.is_too_long and (part := os.read(self._original, _COPIED)):
+            while len(line) <= self._most and (part := os.read(self._original, _COPIED)):
                 after = part.rfind(b"\n") + 1
                 if after:
                     self._write(line + part[:after])
                     line.clear()
                 line += part[after:]
-                self.is_too_long = len(line) > self._most
-            if not self.is_too_long:
+            if len(line) > self._most:
+                self._refuse()
+            else:
                 self._write(line)
         self.end()
 

@@ -152,13 +152,17 @@ async def _known_version(context: Any, call_next: Callable[[Any], Awaitable[Any]
     return await call_next(context)
 
 
-async def serve(server: Any, ending: Ending, most_bytes: int = MOST_BYTES) -> None:
+async def serve(server: Any, ending: Ending, give_up: Callable[[InputError], None]) -> None:
     """Serve on standard input and output until the client closes them, or `Ending` ends the
     server.
 
-    A message of more than `most_bytes` ends the server with an `InputError`.
+    A message of more than `MOST_BYTES` ends the server; `give_up` is called with the reason.
     """
-    given = StandardInput(most_bytes)
+    refusal = InputError(
+        f"the client sent a line of more than {MOST_BYTES >> 10} KiB, so the server has ended; the "
+        "same command continues the run."
+    )
+    given = StandardInput(lambda: give_up(refusal))
     ending.ends(given.end)
     # Its only warning: a client that does not read will not get its last answers either.
     logging.getLogger("mcp.shared.jsonrpc_dispatcher").setLevel(logging.ERROR)
@@ -167,11 +171,6 @@ async def serve(server: Any, ending: Ending, most_bytes: int = MOST_BYTES) -> No
             await server.run(reading, writing, server.create_initialization_options())
     except* BrokenPipeError:  # the client ended before it read its answers
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # unsent answers are discarded
-    if given.is_too_long:
-        raise InputError(
-            f"the client sent a line of more than {most_bytes >> 10} KiB, so the server has ended; "
-            "the same command continues the run."
-        )
 
 
 def target_texts(target: TargetBrief) -> dict[str, str]:

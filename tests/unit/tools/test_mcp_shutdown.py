@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -32,7 +33,7 @@ def call(name, arguments):
     if name == "evaluate":
         print("evaluates", file=sys.stderr, flush=True)
     try:
-        # As evaluations wait. A signal that arrives just before a single long sleep does not end it.
+        # Short waits, as in evaluations: a signal just before one long sleep would not end it.
         for _ in range(6000 if name == "evaluate" else 3):
             time.sleep(0.1)
     except KeyboardInterrupt:
@@ -48,7 +49,7 @@ with ending.on_signals(main.interrupt):
         print(listener.getsockname()[1], flush=True)
         serving = serve_http(server, listener, "t" * 20, ending)
     else:
-        serving = serve(server, ending)
+        serving = serve(server, ending, main.give_up)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:
         main.serve_from_main_thread(lambda: asyncio.run(serving))
@@ -108,10 +109,12 @@ def test_a_client_that_leaves_before_it_has_its_answer_is_no_error() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is counted in other units")
-def test_a_line_of_200_mb_is_refused_in_little_memory() -> None:
+@pytest.mark.parametrize("waits_s", [0, 1])  # after a second, an answer waits to be read
+def test_a_line_of_200_mb_is_refused_in_little_memory(waits_s: int) -> None:
     with served("stdio") as process:
         begin(process)
         assert process.stdin is not None
+        time.sleep(waits_s)
         with pytest.raises(BrokenPipeError):
             process.stdin.write(b"x" * 200_000_000)
         assert process.stderr is not None
