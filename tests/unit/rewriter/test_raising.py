@@ -16,7 +16,7 @@ from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.ir import Loop, Opaque, walk
 from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.raising.execute import NotRaised
+from tilewright.proposers.rewriter.raising.execute import NotRaised, executed
 from tilewright.proposers.rewriter.raising.raised import raised
 from tilewright.proposers.rewriter.reading import read
 
@@ -243,3 +243,13 @@ def test_what_was_kept_transposed_is_not_used_as_it_lies(machine: Machine) -> No
     source = product(16, 16, 16, "b").replace("      }\n", f"  {plain} {again}\n      }}\n", 1)
     with pytest.raises(NotRaised, match="under another setting than the one"):
         raised(source, machine)
+
+
+def test_a_kernel_is_executed_once_to_be_read_and_raised(machine: Machine) -> None:
+    folder = Path(__file__).parents[2] / "fixtures" / "foreign_folders" / "rocc_ws_outer"
+    source = "// read and raised\n" + (folder / "kernel.c").read_text()
+    lift.cache_clear()
+    executed.cache_clear()
+    read(source, machine)
+    raised(source, machine)
+    assert lift.cache_info().misses == executed.cache_info().misses == 1

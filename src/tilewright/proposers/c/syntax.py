@@ -109,9 +109,11 @@ def parameters(function: Node) -> Iterator[tuple[str, list[Node | None], str]]:
 
 def descendants(node: Node) -> Iterator[Node]:
     """A node and all named nodes below it, in textual order."""
-    yield node
-    for child in node.named_children:
-        yield from descendants(child)
+    waiting = [node]  # no recursion: each level of it would pass on every node
+    while waiting:
+        following = waiting.pop()
+        yield following
+        waiting.extend(reversed(following.named_children))
 
 
 def calls(node: Node) -> Iterator[Node]:
@@ -232,10 +234,7 @@ def comment_lines(node: Node) -> list[str]:
 
 def identifiers(node: Node) -> Iterator[str]:
     """Every identifier a node mentions."""
-    if node.type == "identifier":
-        yield text_of(node)
-    for child in node.named_children:
-        yield from identifiers(child)
+    return (text_of(n) for n in descendants(node) if n.type == "identifier")
 
 
 def text_of(node: Node) -> str:

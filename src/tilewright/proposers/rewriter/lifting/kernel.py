@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 
 from tree_sitter import Node
 
@@ -34,8 +35,12 @@ from tilewright.proposers.rewriter.machine import Machine
 ENTRY = "kernel"
 
 
+@lru_cache(maxsize=4)
 def lift(source: str, machine: Machine) -> Kernel:
-    """The kernel function of a C file as IR; `InputError` if there is none or it does not parse."""
+    """The kernel function of a C file as IR; `InputError` if there is none or it does not parse.
+
+    Cached, because reading a kernel and raising it both need the result.
+    """
     plain = expanded(source, machine.known, machine.macros)
     root = parse(plain)
     _check_depth(root)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from tilewright.core.errors import InputError
@@ -149,10 +150,13 @@ def _require_few(size: int) -> None:
         raise NotRaised(f"the core clears or copies more than {MOST_BYTES >> 20} MiB")
 
 
+@lru_cache(maxsize=1)
 def executed(source: str, machine: Machine, *, data: bool = False) -> Run:
     """The commands that a kernel issues; `NotRaised` if they depend on data, or if the C is not
     supported. With `data`, the core may compute on elements of arrays, and its stores are events
     too.
+
+    The last run is cached, because reading a kernel and raising it both need it.
     """
     root = parse(expanded(source, machine.known, (*machine.macros, *machine.unpacked)))
     if root.has_error or nested_beyond(root, DEEPEST) is not None:

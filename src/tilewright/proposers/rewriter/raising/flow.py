@@ -37,8 +37,12 @@ class _Flow:
     local: LocalRows
     stored: list[Stored] = field(default_factory=list)
     kinds: dict[Kind, int] = field(default_factory=dict)
+    numbers: dict[tuple[Any, ...], int] = field(default_factory=dict)
     load_settings: dict[str, Operands] = field(default_factory=dict)
     settings: dict[str, Operands] = field(default_factory=dict)
+    read_settings: dict[tuple[str, Operands], tuple[int, tuple[bool, bool]]] = field(
+        default_factory=dict
+    )
     latched: tuple[int, int, int] | None = None
     active: tuple[Any, ...] | None = None
     target: tuple[int, int, int] | None = None
@@ -171,10 +175,12 @@ class _Flow:
         settings = self.settings.get(configured)
         if not settings:
             raise NotRaised(f"no command configured the array before {name}", self.line)
-        given_by = dict(zip(self.machine.effects[configured].operands, settings, strict=False))
-        if given_by.get("a_stride", 1) != 1:
+        known = (configured, settings)
+        if known not in self.read_settings:
+            self.read_settings[known] = self._read_settings(configured, settings)
+        a_stride, transposed = self.read_settings[known]
+        if a_stride != 1:
             raise NotRaised(f"{name} is called with a setting a_stride other than 1", self.line)
-        transposed = tuple(bool(given_by.get(f"{one}_transpose", 0)) for one in "ab")
         keeps = bool(self.machine.attribute(name, "keeps"))
         target = self.local.located(self.target[0]) if self.target is not None else None
         place = self.local.located(first)
@@ -204,9 +210,14 @@ class _Flow:
             raise NotRaised(f"the result of {name} stays in {space}", self.line)
         self.used["factors"], self.used["sums"] = place[0], space
         self._add_products(
-            space, at, flags, place, rows, depth, settings, (transposed[0], transposed[1]),
-            configured,
+            space, at, flags, place, rows, depth, settings, transposed, configured
         )  # fmt: skip
+
+    def _read_settings(self, configured: str, settings: Operands) -> tuple[int, tuple[bool, bool]]:
+        """The row distance of the first operand, and which operands the array transposes."""
+        given = dict(zip(self.machine.effects[configured].operands, settings, strict=False))
+        first, second = (bool(given.get(f"{one}_transpose", 0)) for one in "ab")
+        return given.get("a_stride", 1), (first, second)
 
     def _leave_array(self, target: Place, rows: int) -> None:
         """The sums in the array as those of a local memory: on the way they may be narrowed."""
@@ -296,10 +307,9 @@ class _Flow:
         for first, step, width, factor, earlier, count in parts:
             if first and address and width < depth and not transposed[0]:
                 raise NotRaised("a product uses more columns than were loaded", self.line)
-            described = Kind(
+            kind = self._number_of(
                 settings, (factor, scale), depth, columns, apart, stride, across, transposed
             )
-            kind = self.kinds.setdefault(described, len(self.kinds))
             later = max(phase, earlier)
             for sums in self.local.held(space, at, count):
                 if sums.columns != columns:
@@ -310,6 +320,12 @@ class _Flow:
                     if later > sums.phase:
                         sums.phase = later
             at += count
+
+    def _number_of(self, *described: Any) -> int:
+        """The number of a kind of products, given by the fields of `Kind`."""
+        if described not in self.numbers:  # comparing tuples takes less time than making a `Kind`
+            self.numbers[described] = self.kinds.setdefault(Kind(*described), len(self.kinds))
+        return self.numbers[described]
 
     def _store(self, name: str, given: Operands) -> None:
         address, local, columns, rows = given

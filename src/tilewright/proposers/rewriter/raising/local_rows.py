@@ -162,6 +162,9 @@ class LocalRows:
 
     def across(self, place: Place, rows: int) -> int:
         """Bytes from column to column of some rows in memory."""
+        whole = self._block_of_all(place, rows)
+        if whole is not None:
+            return whole.across
         self.check_rows(place[0], place[1], rows)
         held = self.moved[place[0]][place[1] : place[1] + rows]
         found = {block.across for block in held if block is not None}
@@ -171,8 +174,18 @@ class LocalRows:
             )
         return next(iter(found), self.bytes_of(place[0]))
 
+    def _block_of_all(self, place: Place, rows: int) -> Block | None:
+        """The block that contains all of some rows; None if there are several or none."""
+        block = self.moved[place[0]][place[1]]
+        inside = block is not None and place[1] + rows <= block.start + block.count
+        return block if block is not None and inside and block.whole else None
+
     def even_rows(self, place: Place, rows: int, columns: int) -> tuple[int, int, float, int]:
         """Address, stride, scale and phase of a block of evenly spaced rows in memory."""
+        whole = self._block_of_all(place, rows)
+        if whole is not None and whole.columns >= columns:
+            address = whole.address and whole.address + (place[1] - whole.start) * whole.stride
+            return address, whole.stride, whole.scale, whole.phase
         parts = list(self.blocks(place[0], place[1], rows))
         address, stride, _, scale, _, count = parts[0]
         if len(parts) > 1 and count == 1:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tilewright.proposers.rewriter.raising.computation import Computation, Store
+from tilewright.proposers.rewriter.raising.computation import Computation, Store, relative
 from tilewright.proposers.rewriter.raising.execute import NotRaised
 from tilewright.proposers.rewriter.raising.translation.parts import SPACING
 
@@ -53,32 +53,55 @@ class Nest:
     scales: tuple[float, ...]
 
 
+class _Form:
+    """The products of a sum as `relative` gives them: sorted by first operand, second operand,
+    kind and step, which are the columns.
+
+    `steps` are the bytes from row to row, `first` are the operands of the first product after
+    sorting, and `apart` are the products relative to it.
+    """
+
+    def __init__(self, products: np.ndarray) -> None:
+        columns = products[:, [0, 2, 3, 1]]
+        self.products = columns[np.lexsort(columns.T[::-1])]
+        self.steps: list[int] = sorted(set(self.products[:, 3].tolist()))
+        self.first = _first(self.products)
+        self.apart = _apart(self.products)
+
+
 def nests(computation: Computation) -> list[Nest]:
     """The computation's rows as nests, earlier phases first."""
     groups: dict[_Key, list[np.ndarray]] = {}
+    forms: dict[bytes, _Form] = {}
     for stored in computation.stored:
-        products = np.array(sorted((a, b, k, s) for a, s, b, k in stored.products), dtype=np.int64)
-        products = products.reshape(-1, 4)
+        apart = relative(stored.products)
+        written = apart.tobytes()
+        if written not in forms:
+            forms[written] = _Form(apart)
+        form = forms[written]
+        origin = stored.products[0][0::2] if stored.products else (0, 0)
         added = sorted(stored.rows)
         scales = tuple(f for _, _, f in added)
-        steps: list[int] = sorted(set(products[:, 3].tolist()))
-        if len(steps) > 1 and stored.count > 1:
+        if len(form.steps) > 1 and stored.count > 1:
             for r in range(stored.count):
-                one = products.copy()
+                one = form.products.copy()
+                one[:, :2] += origin
                 one[:, 0] += r * one[:, 3]
                 one = one[np.lexsort((one[:, 1], one[:, 0]))]
-                _into(groups, stored.phase, stored.how, one, scales,
-                      [[stored.address + r * stored.stride, *_first(one),
-                        *(a + r * s for a, s, _ in added)]])  # fmt: skip
+                key = (stored.phase, stored.how, _apart(one), scales)
+                row = [stored.address + r * stored.stride, *_first(one),
+                       *(a + r * s for a, s, _ in added)]  # fmt: skip
+                groups.setdefault(key, []).append(np.array([row], dtype=np.int64))
             continue
-        step = steps[0] if steps else 0
-        first = _first(products)
+        step = form.steps[0] if form.steps else 0
+        first = [o + f for o, f in zip(origin, form.first, strict=True)]
         rows = [
             [stored.address + r * stored.stride, first[0] + r * step, first[1],
              *(a + r * s for a, s, _ in added)]
             for r in range(stored.count)
         ]  # fmt: skip
-        _into(groups, stored.phase, stored.how, products, scales, rows)
+        key = (stored.phase, stored.how, form.apart, scales)
+        groups.setdefault(key, []).append(np.array(rows, dtype=np.int64))
     found: list[Nest] = []
     for (phase, how, terms, scales), parts in groups.items():
         points = np.concatenate(parts)
@@ -105,15 +128,12 @@ def _first(products: np.ndarray) -> list[int]:
     return [int(v) for v in products[0, :2]] if len(products) else [0, 0]
 
 
-def _into(
-    groups: dict[_Key, list[np.ndarray]], phase: int, how: Store,
-    products: np.ndarray, scales: tuple[float, ...], rows: list[list[int]],
-) -> None:  # fmt: skip
+def _apart(products: np.ndarray) -> bytes:
+    """The operands and kinds of products, relative to the first product."""
     apart = products[:, :3].copy()
     if len(apart):
         apart[:, :2] -= apart[0, :2].copy()
-    key = (phase, how, apart.tobytes(), scales)
-    groups.setdefault(key, []).append(np.array(rows, dtype=np.int64))
+    return apart.tobytes()
 
 
 def _terms(apart: np.ndarray) -> tuple[Terms, ...]:

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeAlias
 
-from tilewright.proposers.rewriter.raising.computation import Computation, Kind, Stored
-
-_Product: TypeAlias = tuple[int, int, int, int]
-"""First operand, its bytes from row to row, second operand, number of the kind."""
+from tilewright.proposers.rewriter.raising.computation import (
+    Computation,
+    Kind,
+    Product,
+    Stored,
+    relative,
+)
 
 
 def deepened(computation: Computation, deepest: int) -> Computation:
@@ -34,20 +36,23 @@ def deepened(computation: Computation, deepest: int) -> Computation:
             kinds.append(kind)
         return numbers[kind]
 
-    known: dict[tuple[_Product, ...], tuple[_Product, ...]] = {}
+    known: dict[bytes, tuple[Product, ...] | None] = {}
     stored: list[Stored] = []
     for one in computation.stored:
         if len(one.products) < 2:
             stored.append(one)
             continue
         first, _, second, _ = one.products[0]
-        apart = tuple((a - first, s, b - second, k) for a, s, b, k in one.products)
-        if apart not in known:
-            known[apart] = _divided(apart, kinds, numbered, deepest)
-        if known[apart] is apart:
+        form = relative(one.products).tobytes()
+        if form not in known:
+            apart = tuple((a - first, s, b - second, k) for a, s, b, k in one.products)
+            divided = _divided(apart, kinds, numbered, deepest)
+            known[form] = None if divided is apart else divided
+        found = known[form]
+        if found is None:
             stored.append(one)
             continue
-        products = tuple((a + first, s, b + second, k) for a, s, b, k in known[apart])
+        products = tuple((a + first, s, b + second, k) for a, s, b, k in found)
         stored.append(replace(one, products=products))
     if len(kinds) == len(computation.kinds) and stored == computation.stored:
         return computation
@@ -67,13 +72,13 @@ def _ordered(computation: Computation) -> Computation:
 
 
 def _divided(
-    products: tuple[_Product, ...],
+    products: tuple[Product, ...],
     kinds: Sequence[Kind],
     numbered: Callable[[Kind], int],
     deepest: int,
-) -> tuple[_Product, ...]:
+) -> tuple[Product, ...]:
     """Products with the same pairs of elements; the same products if fewer are impossible."""
-    begins: dict[tuple[object, ...], _Product] = {}
+    begins: dict[tuple[object, ...], Product] = {}
     for product in products:
         begins[_place(product, kinds)] = product
     if len(begins) < len(products):  # two products use the same elements, so the order is ambiguous
@@ -82,7 +87,7 @@ def _divided(
     later = {p for p in follows.values() if p is not None}
     if any(p is q for p, q in follows.items()):  # all rows are at the same address
         return products
-    result: list[_Product] = []
+    result: list[Product] = []
     for head in (p for p in products if p not in later):
         chain, last = [head], follows[head]
         while last is not None:
@@ -101,7 +106,7 @@ def _divided(
     return products if len(result) >= len(products) else tuple(result)
 
 
-def _place(product: _Product, kinds: Sequence[Kind], *, at_end: bool = False) -> tuple[object, ...]:
+def _place(product: Product, kinds: Sequence[Kind], *, at_end: bool = False) -> tuple[object, ...]:
     """The beginning or end of a product, and all properties that joined products must share."""
     first, step, second, number = product
     kind = kinds[number]

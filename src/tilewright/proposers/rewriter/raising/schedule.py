@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import TypeAlias
 
 from tilewright.proposers.rewriter.analysis.ranges import simplify
 from tilewright.proposers.rewriter.c_types import SIZES
@@ -32,7 +33,7 @@ from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.raising.execute import NotRaised, Run, executed
 from tilewright.proposers.rewriter.raising.operands import setting, strides
 from tilewright.proposers.rewriter.raising.own_arrays import declared, names_in, numbered
-from tilewright.proposers.rewriter.raising.repeats import Repeat, Single, Term, loops_of
+from tilewright.proposers.rewriter.raising.repeats import Repeat, Shape, Single, Term, loops_of
 from tilewright.proposers.rewriter.raising.translation.parts import SPACING
 from tilewright.proposers.rewriter.rewrites.unpeel_first import joined
 
@@ -41,6 +42,8 @@ MOST_COMMANDS = 1_000_000
 MOST_STATEMENTS = 480
 """Maximum number of commands and loops of a schedule; with more, the commands are not regarded as
 loops."""
+_Command: TypeAlias = tuple[Shape, tuple[int, ...]]
+"""The shape of a command, and its numbers."""
 _NAMES = ("i", "j", "k", "p", "q", "r", "s", "t", "u", "v", "w", "x", "y", "z")
 
 
@@ -69,7 +72,7 @@ def scheduled(source: str, machine: Machine) -> Kernel:
     return found
 
 
-def _singles(run: Run, machine: Machine) -> Iterator[Single]:
+def _singles(run: Run, machine: Machine) -> Iterator[_Command]:
     """The commands with addresses as numbers. Memory, flags and other operands are their shape."""
     kinds = [_kinds(name, machine) for name in run.commands]
     high = _high(machine)
@@ -77,7 +80,7 @@ def _singles(run: Run, machine: Machine) -> Iterator[Single]:
     shapes: dict[tuple[object, ...], tuple[object, ...]] = {}
     for event in run.events:
         fixed: list[object] = [event[0]]
-        numbers = []
+        numbers: list[int] = []
         for kind, value in zip(kinds[event[0]], event[2:], strict=False):
             if kind == "dram" and value:
                 array, offset = divmod(value, SPACING)
@@ -89,20 +92,20 @@ def _singles(run: Run, machine: Machine) -> Iterator[Single]:
             else:
                 fixed.append(value)
         shape = tuple(fixed)
-        yield Single(shapes.setdefault(shape, shape), tuple(numbers))
+        yield shapes.setdefault(shape, shape), tuple(numbers)
 
 
-def _products(singles: Iterator[Single], run: Run, machine: Machine) -> Iterator[Single]:
+def _products(singles: Iterator[_Command], run: Run, machine: Machine) -> Iterator[Single]:
     """The elements, with each command that latches an operand joined to the next command."""
     latches = {n for n, c in enumerate(run.commands) if machine.attribute(c, "latches")}
     shapes: dict[tuple[object, ...], tuple[object, ...]] = {}
-    for single in singles:
-        following = next(singles, None) if single.shape[0] in latches else None
+    for own, numbers in singles:
+        following = next(singles, None) if own[0] in latches else None
         if following is None:
-            yield single
+            yield Single(own, numbers)
             continue
-        shape = (single.shape, following.shape)
-        yield Single(shapes.setdefault(shape, shape), single.numbers + following.numbers)
+        shape = (own, following[0])
+        yield Single(shapes.setdefault(shape, shape), numbers + following[1])
 
 
 def _kinds(name: str, machine: Machine) -> list[str]:
