@@ -28,6 +28,9 @@ def is_independent(body: str) -> bool:
     [
         # Transposed: what the loop inside moves are multiples of a row.
         "for (int i = 0; i < 32; i++) for (int j = 0; j < 9; j++) y[j * 32 + i] = x[i * 9 + j];",
+        # Rows in the other order.
+        "for (int i = 0; i < 32; i++) for (int j = 0; j < 9; j++) "
+        "y[(8 - j) * 32 + i] += y[j * 32 + i];",
         # The two halves of a row.
         "for (int i = 0; i < 8; i++) { y[i] = x[i]; y[i + 8] = x[i]; }",
         "for (int i = 0; i < 8; i++) { y[2 * i] = x[i]; y[2 * i + 1] = x[i + 8]; }",
@@ -42,6 +45,8 @@ def test_loops_whose_iterations_never_meet(body: str) -> None:
     "body",
     [
         "for (int i = 0; i < 33; i++) for (int j = 0; j < 9; j++) y[j * 32 + i] = x[i * 9 + j];",
+        "for (int i = 0; i < 31; i++) for (int j = 0; j < 9; j++) "
+        "y[(8 - j) * 32 + i] += y[j * 32 + i + 1];",
         "for (int i = 0; i < 9; i++) { y[i] = x[i]; y[i + 8] = x[i]; }",
         "for (int i = 0; i < 9; i++) { y[i + 8] = x[i]; y[i] = x[i]; }",
         "for (int i = 0; i < 8; i++) { y[2 * i] = x[i]; y[2 * i + 2] = x[i + 8]; }",

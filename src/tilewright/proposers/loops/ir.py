@@ -149,8 +149,9 @@ class For:
     No iteration extends beyond `last`: the last one begins at `last - step` at most. The iterations
     are divided into contiguous parts for `threads` threads.
 
-    If the bounds depend on data, `limits` contains them, each as a number or as a variable that the
-    body does not change. `first` and `last` are then an example, which only estimates use.
+    If the bounds depend on data or on loops around, `limits` contains them, as expressions of
+    variables that the body does not change. `first` and `last` are then an example, which only
+    estimates use. If the loop is `bounded`, all values of its variable are between them.
     """
 
     variable: str
@@ -160,11 +161,20 @@ class For:
     body: tuple[Statement, ...]
     threads: int = 1
     limits: tuple[Expr, Expr] | None = None
+    bounded: bool = False
 
     @property
     def trips(self) -> int:
         """Number of iterations."""
         return max(0, -(-(self.last - self.first) // self.step))
+
+    @property
+    def range(self) -> tuple[int, int]:
+        """The smallest and largest value of the variable of a loop with iterations, or bounds for
+        them if the loop is `bounded`."""
+        if self.limits is not None:
+            return self.first, self.last - 1
+        return self.first, self.first + max(0, self.trips - 1) * self.step
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,14 +103,16 @@ def _apart(found: Sequence[_Covered], apart: int, trips: int, stride: int) -> bo
     """Whether accesses of two iterations, which are `apart` each from the next, never meet.
 
     Moves by multiples of a `stride`, if that is not 0, are left out: they never lead from one
-    iteration to another if all others together are shorter.
+    iteration to another if all others together are shorter. Rows of this length also differ by
+    such a multiple, so only places within a row are compared.
     """
     covered = {
         (
-            low + sum(least for step, least, _ in steps if not stride or step % stride),
-            high + sum(most for step, _, most in steps if not stride or step % stride),
+            low - row + sum(least for step, least, _ in steps if not stride or step % stride),
+            high - row + sum(most for step, _, most in steps if not stride or step % stride),
         )
         for low, high, steps in found
+        for row in [low // stride * stride if stride else 0]
     }
     furthest = apart * (trips - 1)
     for low, high in covered:
@@ -154,7 +156,7 @@ class Ranges(dict[str, tuple[int, int]]):
     """The smallest and largest value of the variable of each enclosing loop.
 
     Not included are variables that are also assigned in the body, and those of loops whose bounds
-    depend on data.
+    depend on data and are not known.
     """
 
     def __init__(self, body: tuple[Statement, ...]) -> None:
@@ -170,8 +172,8 @@ class Ranges(dict[str, tuple[int, int]]):
         found = Ranges(())
         found._others = self._others
         found.update(self)
-        if loop.variable not in self._others and loop.limits is None:
-            found[loop.variable] = loop.first, loop.first + max(0, loop.trips - 1) * loop.step
+        if loop.variable not in self._others and (loop.limits is None or loop.bounded):
+            found[loop.variable] = loop.range
         return found
 
 
@@ -205,7 +207,7 @@ def _loads(body: tuple[Statement, ...], around: list[For]) -> Iterator[tuple[Loa
 def _greatest(subscript: Expr, around: list[For]) -> int | None:
     """The largest value of a subscript; None if it contains anything other than variables of
     loops."""
-    last = {o.variable: (o.first, o.first + (o.trips - 1) * o.step) for o in around}
+    last = {o.variable: o.range for o in around if o.limits is None or o.bounded}
     terms, found = linear(subscript)
     for term, factor in terms.items():
         if not isinstance(term, Var) or term.name not in last:

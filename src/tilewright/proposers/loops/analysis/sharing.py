@@ -138,16 +138,23 @@ class _Rewriting:
             raise NotApplicableError(f"{self._name} is not accessed element by element")
         used = _variables(place)
         over = [loop for loop in path if loop.variable in used]
+        if any(loop.limits is not None and not loop.bounded for loop in over):
+            raise NotApplicableError(f"it is not known which elements of {self._name} are accessed")
         if math.prod(loop.trips for loop in over) > _MOST_ELEMENTS:
             raise NotApplicableError(f"too many elements of {self._name} are accessed")
         found: set[tuple[int, ...]] = set()
-        for values in product(*(range(o.first, o.last, o.step) for o in over)):
+        for values in product(*(range(o.first, o.last, _steps(o)) for o in over)):
             known = dict(zip((o.variable for o in over), values, strict=True))
             first = tuple(_value(s, known) for s in subscripts)
             found.add(first)
             if isinstance(place, Load):
                 found |= {(*first[:-1], first[-1] + lane) for lane in range(self._lanes)}
         return found
+
+
+def _steps(loop: For) -> int:
+    """The distance of values that a loop's variable may have."""
+    return loop.step if loop.limits is None else 1
 
 
 def _read(statement: Statement, name: str) -> Iterator[Expr]:
@@ -185,7 +192,7 @@ def _written(
 ) -> Iterator[tuple[Expr, tuple[For, ...]]]:
     """Accesses that a statement writes, with the loops of the statement around each."""
     if isinstance(statement, For):
-        for inner in statement.body if statement.trips else ():
+        for inner in statement.body if statement.trips and statement.limits is None else ():
             yield from _written(inner, name, (*path, statement))
     elif isinstance(statement, Assign) and _name(statement.target) == name:
         yield statement.target, path

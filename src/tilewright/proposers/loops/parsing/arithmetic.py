@@ -142,10 +142,10 @@ def computed(sign: str, left: Interval | None, right: Interval | None) -> Interv
         return left[0] // right[1], left[1] // right[0]
     if sign == "%" and positive:
         return 0, min(left[1], right[1] - 1)
-    if sign == "&" and positive:
-        return 0, min(left[1], right[1])
-    if sign == ">>" and positive:
-        return left[0] >> right[1], left[1] >> right[0]
+    if sign == "&" and max(left[0], right[0]) >= 0:  # as many bits as the one that is not negative
+        return 0, min(end[1] for end in (left, right) if end[0] >= 0)
+    if sign == ">>" and right[0] >= 0 and (positive or right[0] == right[1]):
+        return left[0] >> right[left[0] >= 0], left[1] >> right[0]
     return None
 
 

@@ -34,7 +34,6 @@ from tilewright.proposers.loops.ir import (
 from tilewright.proposers.loops.parsing.arithmetic import converted, printed
 from tilewright.proposers.loops.parsing.data_loops import has_effects
 from tilewright.proposers.loops.parsing.heads import return_of
-from tilewright.proposers.loops.parsing.loops import Loops
 from tilewright.proposers.loops.parsing.records import type_name
 from tilewright.proposers.loops.parsing.scope import (
     Pointed,
@@ -58,12 +57,13 @@ from tilewright.proposers.loops.parsing.syntax import (
     named_type,
     operator_of,
 )
+from tilewright.proposers.loops.parsing.varying_loops import VaryingLoops
 
 _DEEPEST = 8
 _Result = TypeVar("_Result")
 
 
-class Functions(Loops):
+class Functions(VaryingLoops):
     """Reads calls of the functions whose definitions are in `functions`."""
 
     def __init__(self) -> None:

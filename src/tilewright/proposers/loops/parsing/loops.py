@@ -13,7 +13,7 @@ After::
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tree_sitter import Node
 
@@ -67,8 +67,19 @@ from tilewright.proposers.loops.parsing.syntax import (
     operator_of,
 )
 
-_ALL = "?"
+ALL = "?"
 """The end of names that represent the variable of a loop in all its iterations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """The statements of an iteration, those of the head after it, and the other variables that they
+    move or count."""
+
+    body: Sequence[Node]
+    rest: Sequence[Node]
+    moved: Sequence[str]
+    counters: Mapping[str, Counter]
 
 
 class Loops(DataLoops):
@@ -198,6 +209,11 @@ class Loops(DataLoops):
         counting = {n for counter in counters.values() for n in counter.nodes}
         body = [n for n in head.body if n not in counting]
         rest = [n for n in rest if n not in counting]
+        if isinstance(start, Value) and linear(Binary("-", limit.expr, start.expr))[0]:
+            by = self._step(steps[0], name) if len(steps) == 1 and test.step is None else 0
+            return self._varying(
+                head, test, (start, limit), by, Iteration(body, rest, others, counters)
+            )
         within = not steps  # the body changes the variable itself
         if within:
             require_step_reached(head, name)
@@ -218,7 +234,7 @@ class Loops(DataLoops):
             known = self._all_of(name, begun, step, trips - (node.start_byte in self.peeled))
             if within:  # of several values, so that the symbol does not become a constant
                 known = replace(known, expr=Var(f"{SYMBOL}{name}")) if trips > 1 else None
-        self._open.append((f"{name}{_ALL}", node))
+        self._open.append((f"{name}{ALL}", node))
         counted = {other: self.scope.find(other) for other in counters}
         for other, binding in counted.items():
             self.scope.declare(other, symbol_of(other, binding))
@@ -287,6 +303,17 @@ class Loops(DataLoops):
         loop = For(printed_name, begin, begin + whole * stride, stride, tuple(found))
         return [*[loop] * (period == 1 or whole > 0), *remaining], later
 
+    def _varying(
+        self,
+        head: Head,
+        test: Test,
+        ends: tuple[Value, Value],
+        step: int,
+        iteration: Iteration,
+    ) -> tuple[list[Statement], dict[str, Binding]]:
+        """A loop whose number of iterations depends on loops around it."""
+        raise NotImplementedError
+
     def _counters(
         self, names: Sequence[str], iteration: Sequence[Node], changing: frozenset[str]
     ) -> dict[str, Counter]:
@@ -340,7 +367,7 @@ class Loops(DataLoops):
         assert first.interval is not None
         ends = (first.interval, plus(first, number(max(0, trips - 1) * step)).interval)
         found = [end for interval in ends if interval is not None for end in interval]
-        return Value(Var(f"{name}{_ALL}"), "int", (min(found), max(found)))
+        return Value(Var(f"{name}{ALL}"), "int", (min(found), max(found)))
 
     def _require_full(self, node: Node, limit: Expr, what: str) -> None:
         """Raise if a limit depends on the variable of an enclosing loop whose last iteration is not

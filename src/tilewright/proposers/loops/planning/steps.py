@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
-from tilewright.proposers.loops.analysis.changes import NotApplicableError
+from tilewright.proposers.loops.analysis.changes import NotApplicableError, set_by, used_by
 from tilewright.proposers.loops.analysis.sharing import require_sharing
 from tilewright.proposers.loops.ir import For, Kernel, around, loops, statements
 from tilewright.proposers.loops.rewrites.bytes import unsigned_by_signed
@@ -49,6 +49,8 @@ _WITHOUT_FACTOR = (
     "roll",
 )  # fmt: skip
 TECHNIQUES = tuple(_APPLY)
+_BESIDE_VARYING = ("vectorise", "accumulators", "lanes", "jam", "keep")
+"""Techniques for nests that contain loops with a varying number of iterations."""
 _FACTORS = {
     "accumulators": (2, 4, 8),
     "lanes": (8, 16, 32),
@@ -134,13 +136,25 @@ class Step:
 
 
 def _require_known_limits(kernel: Kernel, step: Step) -> None:
-    """Raise if a loop in the same nest has bounds that depend on data, unless the step supports
+    """Raise if the number of iterations of a loop in the same nest varies, unless the step supports
     this."""
     path = around(kernel, step.loop)
-    unknown = (s for s in statements((path[0],)) if isinstance(s, For) and s.limits is not None)
-    supported = step.technique in ("accumulators", "lanes") and path[-1].limits is not None
-    if any(unknown) and not supported:
+    loop = path[-1]
+    varying = [s for s in statements((path[0],)) if isinstance(s, For) and s.limits is not None]
+    if not varying or (step.technique in ("accumulators", "lanes") and loop.limits is not None):
+        return
+    if not all(s.bounded for s in varying):
         raise NotApplicableError("the bounds of a loop in this nest depend on data")
+    if step.technique not in _BESIDE_VARYING or (
+        loop.limits is not None and step.technique != "keep"
+    ):
+        raise NotApplicableError("the number of iterations of a loop in this nest varies")
+    inside = {s.variable for s in statements(loop.body) if isinstance(s, For)}
+    changing = {loop.variable} | (set_by(loop.body) - inside)
+    for inner in statements(loop.body):
+        limits = inner.limits if isinstance(inner, For) else None
+        if any(used_by(limit) & changing for limit in limits or ()):
+            raise NotApplicableError("a loop inside is not equally long in all iterations")
 
 
 def steps_of(

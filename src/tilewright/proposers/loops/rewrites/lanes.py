@@ -263,6 +263,8 @@ class _Lanes:
         run: list[Declare | Assign] = []
         for statement in body:
             if isinstance(statement, For):
+                if any(self._varies(limit) for limit in statement.limits or ()):
+                    raise NotApplicableError("an inner loop is not equally long in all lanes")
                 made += self._flushed(run)
                 run = []
                 made.append(replace(statement, body=tuple(self._body(statement.body))))

@@ -51,6 +51,7 @@ from tilewright.proposers.loops.ir import (
     Statement,
     Type,
     Var,
+    around,
     changed,
     changed_in,
     expressions,
@@ -78,7 +79,11 @@ def keep(kernel: Kernel, number: int) -> Kernel:
         if not isinstance(target, Element) or target.array not in types:
             continue
         kept = Var(fresh(target.array, names_in(kernel)))
-        new = _same(loop, target, kept) or _carried(kernel, loop, target, kept)
+        new = _same(loop, target, kept)
+        if loop.limits is not None:  # perhaps no iteration reads the element
+            new = new if is_inside(target, around(kernel, number)[:-1], kernel) else None
+        else:
+            new = new or _carried(kernel, loop, target, kept)
         if new is not None:
             before, body, after = new
             declared = Declare(types[target.array], kept.name, (), before)
