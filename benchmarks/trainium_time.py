@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -34,6 +35,9 @@ from tilewright.targets.trainium.shapes import REGISTERED, parse_shape
 T = TypeVar("T")
 Seconds = tuple[float, float, float, float]
 """Inputs, reference, interpreter, comparison of the outputs."""
+_SINGLE = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+"""One thread for products, as in a search. Several threads wait for one another on a busy machine,
+which took twenty times the processor time for gemm."""
 TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -166,6 +170,8 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="workloads; all by default")
     parser.add_argument("--kernel", choices=("naive", "tuned"), default="tuned")
     options = parser.parse_args()
+    if not _SINGLE.items() <= os.environ.items():
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **_SINGLE})
     print(
         "workload, comparisons, processor seconds of the slowest (inputs, reference, interpreter, "
         "comparison of the outputs), seconds to trace and model, memory of an evaluation"

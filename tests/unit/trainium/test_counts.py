@@ -75,6 +75,43 @@ def traced(body: str) -> Trace:
             "nisa.dma_copy(dst=kept, src=a); nisa.dma_copy(dst=a, src=kept)",
             {"bytes_of_intermediates": ROW},
         ),
+        (
+            "nisa.tensor_scalar(a, a, op0=nl.multiply, operand0=2.0); "
+            "nisa.activation(a, op=nl.exp, data=a)",
+            {"scaled_before_activation": 1},
+        ),
+        ("nisa.activation(a, op=nl.exp, data=a, scale=2.0)", {}),
+        (
+            "nisa.tensor_scalar(a, a, op0=nl.maximum, operand0=2.0); "
+            "nisa.activation(a, op=nl.exp, data=a)",
+            {},
+        ),
+        ("nisa.activation(a[:, 0:1], op=nl.exp, data=a[:, 0:1])", {"rescaling_exponentials": 1}),
+        ("nisa.activation(a[:, 0:1], op=nl.square, data=a[:, 0:1])", {}),
+        (
+            "nisa.memset(b, value=1.0); nisa.nc_matmul(sums, b, b)",
+            {"copies_and_memsets": 1},  # ones alone broadcast or sum a tile
+        ),
+        (
+            "nisa.memset(b[:, 63:64], value=1.0); nisa.dma_copy(dst=b[:, 0:63], src=x[:, 0:63]); "
+            "nisa.nc_matmul(sums, b, b)",
+            {
+                "copies_and_memsets": 1,
+                "converting_transfers": 1,
+                "bytes_loaded_again": 63 * 4 * 128,
+                "products_with_a_column_of_ones": 1,
+            },
+        ),
+        (
+            "nisa.tensor_tensor(a[:, 0:62], a[:, 0:62], a[:, 2:64], op=nl.maximum)",
+            {"shifted_windows": 1},
+        ),
+        ("nisa.tensor_tensor(a[:, 0:32], a[:, 0:32], a[:, 32:64], op=nl.maximum)", {}),
+        (
+            "nisa.tensor_tensor(a[:, 0:32], a[:, 0:32], a[:, 32:64], op=nl.maximum); "
+            "nisa.tensor_reduce(a[:, 32:33], op=nl.maximum, data=a[:, 0:32], axis=1)",
+            {"repeated_reductions": 1},
+        ),
     ],
 )
 def test_instructions_are_counted(body: str, counts: dict[str, float]) -> None:
@@ -102,6 +139,14 @@ def left_out(name: str, kernel: str) -> set[str]:
         ("attention-512x128", "naive", {"cast-on-the-way"}, {"stay-on-chip", "bf16-products"}),
         ("attention-512x128", "tuned", {"stay-on-chip"}, {"load-in-stored-type"}),
         ("rope-128x512", "tuned", {"drop-redundant-work", "block-in-sbuf"}, {"operand-in-psum"}),
+        ("maxpool-256x256-k3", "naive", set(), {"separable-windows", "taps-in-place"}),
+        ("maxpool-256x256-k3", "tuned", {"separable-windows", "taps-in-place"}, set()),
+        ("conv1d-1x128x1024-k3", "naive", {"fuse-activation"}, {"taps-in-place"}),
+        ("conv1d-1x128x1024-k3", "tuned", {"taps-in-place", "fuse-activation"}, set()),
+        ("attention-512x128", "naive", set(), {"online-softmax", "column-of-ones"}),
+        ("attention-512x128", "tuned", {"column-of-ones"}, set()),
+        ("attention_tile-4096x128-q20", "naive", {"online-softmax"}, {"column-of-ones"}),
+        ("layernorm-256x1024", "naive", set(), {"fuse-activation"}),
         ("gemm-256x512x512", "tuned", {"bf16-products", "accumulate-in-psum"}, {"change-a-size"}),
         ("attention_tile-16384x128-q127", "naive", {"load-whole-runs"}, {"skip-masked"}),
     ],

@@ -27,6 +27,7 @@ from tilewright.evaluation.pipeline import evaluate
 from tilewright.evaluation.screening import below_floor
 from tilewright.sandbox import call_contained
 from tilewright.targets.trainium import create_target, create_trn2_target, evaluator
+from tilewright.targets.trainium.call_memory import CallMemory
 from tilewright.targets.trainium.interpreter import _limit
 from tilewright.targets.trainium.interpreter_process import Interpretation
 from tilewright.targets.trainium.machine import load_machine
@@ -291,7 +292,9 @@ def test_lists_and_tuples_stay_what_they_are() -> None:
     call = Call((array,), (replace(array, name="out", role="output"),), constants)
     machine = load_machine("trn1")
     trace_program(parse(source), call, machine)
-    found = Interpretation(call, machine, 30).run(source, {"x": np.ones((4, 256), np.float32)})
+    found = Interpretation(call, machine, 30, CallMemory(call)).run(
+        source, {"x": np.ones((4, 256), np.float32)}
+    )
     assert isinstance(found, dict), found
 
 

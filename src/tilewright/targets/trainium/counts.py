@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from tilewright.targets.trainium import techniques
 from tilewright.targets.trainium.trace import Access, Instruction, Trace
 
 NAMES = (
@@ -20,9 +21,11 @@ NAMES = (
     "single_element_transfers",
     "bytes_loaded_again",
     "bytes_of_intermediates",
+    *techniques.NAMES,
 )
-"""All counts. Products include transposes on PE, and copies include those by activations.
-Statistics are `bn_stats`, and intermediates are what a kernel stores in HBM and loads again."""
+"""All counts; `techniques.py` describes the last ones. Products include transposes on PE, and
+copies include those by activations. Statistics are `bn_stats`, and intermediates are what a kernel
+stores in HBM and loads again."""
 _SELECTIONS = {
     "select",
     "affine_select",
@@ -35,13 +38,15 @@ _SELECTIONS = {
 def counts_of(trace: Trace) -> dict[str, float]:
     """Every count of `NAMES`."""
     found: Counter[str] = Counter()
-    loads = _Loads()
+    loads, contained = _Loads(), techniques.Techniques()
     for one in trace.instructions:
+        contained.add(one)
         if one.engine == "dma":
             found.update(_of_transfer(one))
             loads.add(one)
         else:
             found.update(_of_instruction(one))
+    found.update(contained.counts)
     found["bytes_loaded_again"] = loads.again()
     found["bytes_of_intermediates"] = loads.intermediates()
     return {name: float(found[name]) for name in NAMES}

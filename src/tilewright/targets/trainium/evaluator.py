@@ -26,6 +26,7 @@ from tilewright.parts.cases import Cases
 from tilewright.parts.float_error import blocks
 from tilewright.parts.memory import memory_limit
 from tilewright.parts.problem import Problem
+from tilewright.targets.trainium.call_memory import CallMemory
 from tilewright.targets.trainium.counts import counts_of
 from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.feedback import in_words
@@ -60,6 +61,7 @@ class Evaluation:
     settings: EvaluationSettings
     machine: Machine
     cases: Cases
+    memory: CallMemory
     _last: dict[str, tuple[Program, Trace]] = field(default_factory=dict)
     right: set[tuple[str, int]] = field(default_factory=set)
     """Kernels and input seeds with correct results, because a second run would give the same
@@ -68,7 +70,8 @@ class Evaluation:
     @cached_property
     def interpretation(self) -> Interpretation:
         """The interpreter that runs kernels on arrays."""
-        return Interpretation(self.call, self.machine, self.settings.simulation_timeout_s)
+        timeout_s = self.settings.simulation_timeout_s
+        return Interpretation(self.call, self.machine, timeout_s, self.memory)
 
     def traced(self, source: str) -> tuple[Program, Trace]:
         """The kernel and its trace; raises `KernelError`. The last one is kept."""

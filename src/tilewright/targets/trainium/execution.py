@@ -11,6 +11,7 @@ import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,6 +97,8 @@ class Execution:
         """Follows undefined values, in a run that finds where those of an output come from."""
         self.sampled: frozenset[int] = frozenset()
         """Lines of loops of which only some iterations are processed."""
+        self.homes: dict[tuple[int, np.dtype[Any]], NDArray[Any]] = {}
+        """Memory for tensors of HBM by number of elements and type; each is used once."""
         self.line = 0
         self.column = 0
         """Position of the current call."""
@@ -218,7 +221,10 @@ class Execution:
         if self.trace is not None:
             record.id = len(self.trace.tensors)
             self.trace.tensors.append(record)
-        return Buffer(record, dtype, self.scope.home)
+        found = Buffer(record, dtype, self.scope.home)
+        if memory == "hbm" and kind != "input" and self.homes:
+            found.home = self.homes.pop((found.row, dtype.storage), None)
+        return found
 
     def _check_tile_shape(self, shape: tuple[int, ...], memory: Memory, axis: int) -> None:
         key = (shape, memory, axis)

@@ -1,8 +1,8 @@
 """The process that runs kernels on arrays. It has no expected results and returns only outputs.
 
 It is a separate Python process, so it contains no data of the evaluating process. Each run is a
-sandboxed child process with limits on time and memory. A request or an answer consists of a line of
-JSON with a number of bytes, followed by these bytes.
+sandboxed child process with limits on time and memory. A request or an answer is a line of JSON.
+The arrays are in memory that the evaluating process shares (`call_memory.py`).
 """
 
 from __future__ import annotations
@@ -11,78 +11,63 @@ import json
 import resource
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import IO, Any
-
-import numpy as np
 
 from tilewright.core.codec import from_json
 from tilewright.core.records import Argument
 from tilewright.parts.memory import keep_freed_memory
 from tilewright.sandbox import call_contained
+from tilewright.targets.trainium.call_memory import mapped_inputs, mapped_outputs
 from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.machine import load_machine
-from tilewright.targets.trainium.program import Array, Call, argument_type, parse, run_program
+from tilewright.targets.trainium.program import Call, parse, run_program
 
 MOST_BYTES = 3 << 30
 """Maximum total memory of a run."""
 
 
-def main() -> None:
-    """Answer requests until there are no more."""
+def main(descriptors: Sequence[str]) -> None:
+    """Answer requests until there are no more. `descriptors` are those of the arrays' memory."""
     keep_freed_memory()
-    incoming, outgoing = sys.stdin.buffer, sys.stdout.buffer
-    while (line := incoming.readline()) != b"":
-        _answer(json.loads(line), incoming, outgoing)
+    given, written = map(int, descriptors)
+    for line in sys.stdin.buffer:
+        answer = _answered(json.loads(line), given, written)
+        sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
+        sys.stdout.buffer.flush()
 
 
-def _answer(head: Mapping[str, Any], incoming: IO[bytes], outgoing: IO[bytes]) -> None:
-    """Answer one request. Nothing is kept, because outputs may have gigabytes."""
-    answer, outputs = _answered(head, incoming.read(head["bytes"]))
-    answer["bytes"] = len(outputs)
-    outgoing.write(json.dumps(answer).encode() + b"\n")
-    outgoing.write(outputs)
-    outgoing.flush()
-
-
-def _answered(head: Mapping[str, Any], data: bytes) -> tuple[dict[str, Any], memoryview]:
-    def work() -> bytes | list[memoryview]:
+def _answered(head: Mapping[str, Any], given: int, written: int) -> dict[str, Any]:
+    def work() -> bytes:
         _limit(float(head["timeout_s"]))
         try:
-            outputs = _outputs(head, data)
-            return [memoryview(b"+"), *(o.reshape(-1).view(np.uint8).data for o in outputs)]
+            _run(head, given, written)
         except KernelError as error:
-            failed = [error.code, error.message, error.line, error.kind]
-            return b"-" + json.dumps(failed).encode()
+            return json.dumps([error.code, error.message, error.line, error.kind]).encode()
+        return b""
 
     try:
         answer = call_contained(work)
     except OSError as error:
         late = f"status {-signal.SIGPROF}" in str(error)
-        return {"ended": "late" if late else str(error)}, memoryview(b"")
-    if answer[:1] == b"-":
-        return {"failed": json.loads(answer[1:])}, memoryview(b"")
-    return {}, memoryview(answer)[1:]
+        return {"ended": "late" if late else str(error)}
+    return {"failed": json.loads(answer)} if answer else {}
 
 
-def _outputs(head: Mapping[str, Any], data: bytes) -> list[Array]:
+def _run(head: Mapping[str, Any], given: int, written: int) -> None:
+    """Run a kernel on the inputs and write its outputs, both in shared memory."""
     arguments: list[Argument] = [from_json(item) for item in head["arguments"]]
     call = Call(
         tuple(a for a in arguments if a.is_given),
         tuple(a for a in arguments if a.is_written),
         {name: _constant(value) for name, value in head["constants"].items()},
     )
-    arrays, at = {}, 0
-    for argument in call.inputs:
-        dtype = argument_type(argument).exact
-        count = int(np.prod(argument.shape))
-        arrays[argument.name] = np.frombuffer(data, dtype, count, at).reshape(argument.shape)
-        at += count * dtype.itemsize
-    return run_program(
+    run_program(
         parse(head["source"]),
         call,
         load_machine(head["machine"]),
-        arrays,
+        mapped_inputs(call.inputs, given),
+        into=mapped_outputs(call.outputs, written),
         shuffle=head["shuffle"],
         elide_casts=head["elide_casts"],
         explain=head["explain"],
@@ -108,14 +93,14 @@ def _limit(timeout_s: float) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (limit, most))
 
 
-def read_answer(stream: IO[bytes]) -> tuple[dict[str, Any], bytes]:
+def read_answer(stream: IO[bytes]) -> dict[str, Any]:
     """One answer; `EOFError` if the process has ended."""
     line = stream.readline()
     if not line.endswith(b"\n"):
         raise EOFError
-    head: dict[str, Any] = json.loads(line)
-    return head, stream.read(int(head["bytes"]))
+    answer: dict[str, Any] = json.loads(line)
+    return answer
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

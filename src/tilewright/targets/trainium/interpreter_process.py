@@ -7,18 +7,18 @@ import subprocess
 import sys
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
-
-import numpy as np
 
 from tilewright.core.codec import to_json
 from tilewright.core.records import Failed, FailureKind, Stage
 from tilewright.core.roles import Data
+from tilewright.targets.trainium.call_memory import CallMemory
 from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.interpreter import read_answer
 from tilewright.targets.trainium.machine import Machine
-from tilewright.targets.trainium.program import Array, Call, argument_type
+from tilewright.targets.trainium.program import Array, Call
 
 _KINDS: dict[str, FailureKind] = {
     "num_partition_exceed_arch_limit": "limit_exceeded",
@@ -41,28 +41,29 @@ class Interpreter:
     """The process `interpreter.py`, which is started when it is first needed and ends with this
     object."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory: CallMemory) -> None:
+        self._memory = memory
         self._process: subprocess.Popen[bytes] | None = None
 
-    def ask(self, head: Mapping[str, object], arrays: list[Array]) -> tuple[dict[str, Any], bytes]:
+    def ask(self, request: Mapping[str, object]) -> dict[str, Any]:
         """The answer to a request; `OSError` or `EOFError` if there is none."""
         process = self._process
         if process is None or process.poll() is not None:
             process = self._process = self._start()
         assert process.stdin is not None
         assert process.stdout is not None
-        size = sum(array.nbytes for array in arrays)
-        process.stdin.write(json.dumps({**head, "bytes": size}).encode() + b"\n")
-        for array in arrays:
-            process.stdin.write(np.ascontiguousarray(array).view(np.uint8).data)
+        process.stdin.write(json.dumps(request).encode() + b"\n")
         process.stdin.flush()
         return read_answer(process.stdout)
 
     def _start(self) -> subprocess.Popen[bytes]:
+        descriptors = self._memory.descriptors
+        module = "tilewright.targets.trainium.interpreter"
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "tilewright.targets.trainium.interpreter"],
+            [sys.executable, "-P", "-m", module, *map(str, descriptors)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            pass_fds=descriptors,
             start_new_session=True,
         )
         weakref.finalize(self, _end, process)
@@ -86,12 +87,18 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 @dataclass(frozen=True)
 class Interpretation:
-    """Calls a kernel on a machine. `timeout_s` limits the processor time of one run."""
+    """Calls a kernel on a machine, with arrays in `memory`. `timeout_s` limits the processor time
+    of one run."""
 
     call: Call
     machine: Machine
     timeout_s: float
-    interpreter: Interpreter = field(default_factory=Interpreter)
+    memory: CallMemory
+
+    @cached_property
+    def interpreter(self) -> Interpreter:
+        """The process, which is kept from run to run."""
+        return Interpreter(self.memory)
 
     def run(
         self,
@@ -102,7 +109,8 @@ class Interpretation:
         elide_casts: bool = False,
         explain: bool = False,
     ) -> dict[str, Data] | Failed:
-        """The bytes of each output by name, in the type of the argument.
+        """The bytes of each output by name, in the type of the argument. They change with the next
+        run.
 
         With `explain`, undefined elements of an output are a failure with the line of their cause.
         """
@@ -120,7 +128,8 @@ class Interpretation:
             "timeout_s": self.timeout_s,
         }
         try:
-            answer, data = self.interpreter.ask(head, [arrays[a.name] for a in call.inputs])
+            self.memory.give(arrays)
+            answer = self.interpreter.ask(head)
         except (OSError, EOFError) as error:
             return Failed("check", "crash", f"the interpreter ended: {type(error).__name__}.")
         if "failed" in answer:
@@ -134,16 +143,4 @@ class Interpretation:
             )
         if "ended" in answer:
             return Failed("check", "crash", f"the run ended: {answer['ended']}.")
-        return self._split(data)
-
-    def _split(self, answer: bytes) -> dict[str, Data] | Failed:
-        data = memoryview(answer)  # a part of it is no copy, which may have gigabytes
-        outputs: dict[str, Data] = {}
-        at = 0
-        for argument in self.call.outputs:
-            size = int(np.prod(argument.shape)) * argument_type(argument).exact.itemsize
-            outputs[argument.name] = data[at : at + size]
-            at += size
-        if at != len(data):
-            return Failed("check", "crash", "the interpreter returned outputs of another size.")
-        return outputs
+        return self.memory.outputs()

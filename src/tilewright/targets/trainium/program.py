@@ -169,8 +169,11 @@ def run_program(
     elide_casts: bool = False,
     explain: bool = False,
     limits: Limits | None = None,
+    into: Mapping[str, Array] | None = None,
 ) -> list[Array]:
     """The outputs of a kernel on arrays, in its order and in their own types.
+
+    If `into` has an array for each output, these arrays are filled and returned.
 
     `shuffle` changes the order of the iterations of each affine loop. With `explain`, undefined
     elements of an output raise `KernelError` with the line that they follow from.
@@ -184,13 +187,34 @@ def run_program(
         limits=limits,
     )
     run.undefined = Undefined() if explain else None
+    run.homes = _homes(list((into or {}).values()))
     outputs = _walk(program, call, run, arrays)
     if run.undefined is not None:
         run.undefined.explain(outputs, call.outputs)
-    return [
+    found = [
         view.values().astype(argument_type(argument).exact, copy=False).reshape(argument.shape)
         for view, argument in zip(outputs, call.outputs, strict=True)
     ]
+    if into is None:
+        return found
+    for argument, values in zip(call.outputs, found, strict=True):
+        if not _same_memory(values, into[argument.name]):
+            np.copyto(into[argument.name], values)
+    return list(into.values())
+
+
+def _homes(arrays: Sequence[Array]) -> dict[tuple[int, np.dtype[Any]], Array]:
+    """Arrays in which tensors of HBM may be computed, by their size and type.
+
+    Arrays like another one are left out, because a kernel may create its outputs in any order.
+    """
+    keys = [(array.size, array.dtype) for array in arrays]
+    return {key: a for key, a in zip(keys, arrays, strict=True) if keys.count(key) == 1}
+
+
+def _same_memory(one: Array, other: Array) -> bool:
+    place = "__array_interface__"
+    return bool(getattr(one, place)["data"] == getattr(other, place)["data"])
 
 
 def argument_type(argument: Argument) -> DType:

@@ -21,6 +21,7 @@ from tilewright.parts import inputs
 from tilewright.parts.cases import Cases
 from tilewright.parts.hostile import OpenCase
 from tilewright.parts.problem import Problem
+from tilewright.targets.trainium.call_memory import CallMemory
 from tilewright.targets.trainium.code import instruction_code
 from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.evaluator import (
@@ -57,6 +58,7 @@ class TrainiumTask:
         self._settings = settings
         self._machine = machine
         self._constants = constants
+        self._memory = CallMemory(self._call)
 
     @property
     def fingerprint(self) -> str:
@@ -141,5 +143,11 @@ class TrainiumTask:
     @cached_property
     def _evaluation(self) -> Evaluation:
         return Evaluation(
-            self.workload, self._call, self._problem, self._settings, self._machine, self._cases
+            self.workload,
+            self._call,
+            self._problem,
+            self._settings,
+            self._machine,
+            self._cases,
+            self._memory,
         )

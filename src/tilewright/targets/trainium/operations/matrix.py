@@ -163,29 +163,39 @@ def _accumulates(
         return bool(wanted), None
     if known:
         return True, None
-    before = _mark_seen(out)
+    before = _seen(out).copy()
+    _mark_seen(out)
     if not before.any():
         return False, None
     return True, None if before.all() else ~before
 
 
-def _mark_seen(out: View) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    """Mark the addresses of a region, and return which of them were marked before."""
+def _mark_seen(out: View) -> None:
+    """Mark the addresses of a region."""
+    if out.gather is None:
+        _seen(out)[...] = True
+    else:
+        _marks(out)[out.gather.partition, out.gather.free] = True
+
+
+def _seen(out: View) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    """Which addresses of a region are marked."""
+    buffer, marks = out.buffer, _marks(out)
+    if out.gather is not None:
+        return np.broadcast_to(marks[out.gather.partition, out.gather.free], out.shape)
+    strides = [p * buffer.row + f for p, f in zip(out.psteps, out.fsteps, strict=True)]
+    flags: np.ndarray[tuple[int, ...], np.dtype[np.bool_]] = np.ndarray(
+        out.shape, bool, marks, out.p0 * buffer.row + out.f0, strides
+    )
+    return flags
+
+
+def _marks(out: View) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    """The marks of all addresses of a buffer."""
     buffer = out.buffer
     if buffer.seen is None:
         buffer.seen = np.zeros((buffer.rows, buffer.row), bool)
-    if out.gather is not None:
-        place = (out.gather.partition, out.gather.free)
-        before = np.broadcast_to(buffer.seen[place], out.shape).copy()
-        buffer.seen[place] = True
-        return before
-    strides = [p * buffer.row + f for p, f in zip(out.psteps, out.fsteps, strict=True)]
-    flags: np.ndarray[tuple[int, ...], np.dtype[np.bool_]] = np.ndarray(
-        out.shape, bool, buffer.seen, out.p0 * buffer.row + out.f0, strides
-    )
-    before = flags.copy()
-    flags[...] = True
-    return before
+    return buffer.seen
 
 
 def nc_transpose(
@@ -227,7 +237,10 @@ def nc_transpose(
         values = read(run, view).reshape(rows, columns)
         if chosen_engine == "pe" and view.dtype.is_float and run.machine.name == "trn1":
             values = _spread(values)
-        write(run, out, values.T.copy().reshape(out.shape), mask)
+        turned = values.T
+        if out.buffer.result is not None or out.buffer is view.buffer:
+            turned = turned.copy()  # otherwise, it would change with the source
+        write(run, out, turned.reshape(out.shape), mask)
     return out
 
 

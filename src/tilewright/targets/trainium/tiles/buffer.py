@@ -71,9 +71,9 @@ class Buffer:
     """
 
     __slots__ = (
-        "accumulated", "axis", "data", "dtype", "fsteps", "memory", "psteps", "read_only", "record",
-        "result", "rewritten", "row", "rows", "scope", "seen", "shape", "stamps", "stored",
-        "written", "zeroed",
+        "accumulated", "axis", "data", "dtype", "fsteps", "home", "memory", "psteps", "read_only",
+        "record", "result", "rewritten", "row", "rows", "scope", "seen", "shape", "stamps",
+        "stored", "written", "zeroed",
     )  # fmt: skip
 
     def __init__(self, record: Tensor, dtype: DType, scope: Scope) -> None:
@@ -85,6 +85,8 @@ class Buffer:
         self.axis = -1 if record.memory == "hbm" else record.partition_axis
         self.rows, self.row, self.psteps, self.fsteps = _layout(self.shape, self.axis)
         self.data: NDArray[Any] | None = None
+        self.home: NDArray[Any] | None = None
+        """Memory for the storage, if it is not to be allocated."""
         self.result: Result | None = None
         self.read_only = False
         self.written = False
@@ -110,7 +112,11 @@ class Buffer:
     def allocate(self, fill: float | None = None) -> None:
         """Allocate storage, which is undefined unless `fill` is given."""
         value = self.dtype.undefined if fill is None else fill
-        self.data = np.full((self.rows, self.row), value, self.dtype.storage)
+        if self.home is None:
+            self.data = np.full((self.rows, self.row), value, self.dtype.storage)
+        else:
+            self.data = self.home.reshape(self.rows, self.row)
+            self.data[...] = value
 
 
 @lru_cache(maxsize=4096)

@@ -186,9 +186,9 @@ class View:
         if self.gather is None:
             if buffer.data is None and mask is None and self._is_whole():
                 kept = np.array(values, buffer.dtype.storage, order="C")
-                buffer.data = np.broadcast_to(kept, self.shape).reshape(buffer.rows, buffer.row)
-                if not buffer.data.flags.writeable:
-                    buffer.data = buffer.data.copy()
+                if kept.shape != self.shape:
+                    kept = np.broadcast_to(kept, self.shape).copy()
+                buffer.data = kept.reshape(buffer.rows, buffer.row)
                 return
             place = self.values()
             if mask is None:

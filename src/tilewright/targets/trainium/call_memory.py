@@ -1,0 +1,99 @@
+"""Memory with the inputs and outputs of a call, which the evaluator and the interpreter share.
+
+A pipe would copy gigabytes of arrays four times. The memory is kept from run to run, because the
+first use of new memory takes longer than the copy.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+import weakref
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tilewright.core.records import Argument
+from tilewright.core.roles import Data
+from tilewright.parts.inputs import bytes_of
+from tilewright.targets.trainium.program import Array, Call, argument_type
+
+_ALIGNMENT = 64
+"""The offset of every array is a multiple of this number of bytes."""
+
+_UNWRITTEN = 0xFF
+"""Every byte of the outputs before a run; floats of it are NaN."""
+
+
+class CallMemory:
+    """One file in memory for the inputs and one for the outputs, without content at first.
+
+    Create it before `contain_this_process`, which forbids new files in memory.
+    """
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self.descriptors = (_file(call.inputs), _file(call.outputs))
+        self._mapped: tuple[mmap.mmap, mmap.mmap] | None = None
+        weakref.finalize(self, _close, self.descriptors)
+
+    def give(self, arrays: Mapping[str, Array]) -> None:
+        """Copy the inputs into the memory, and overwrite the outputs of the last run."""
+        for argument, place in placed(self._call.inputs, self._maps[0]).items():
+            place[...] = arrays[argument].reshape(place.shape)
+        np.frombuffer(self._maps[1], np.uint8)[...] = _UNWRITTEN
+
+    def outputs(self) -> dict[str, Data]:
+        """The bytes of each output. They change with the next run."""
+        found = placed(self._call.outputs, self._maps[1])
+        return {n: o.reshape(-1).view(np.uint8).data.toreadonly() for n, o in found.items()}
+
+    @property
+    def _maps(self) -> tuple[mmap.mmap, mmap.mmap]:
+        if self._mapped is None:
+            given, written = self.descriptors
+            self._mapped = mmap.mmap(given, 0), mmap.mmap(written, 0)
+        return self._mapped
+
+
+def mapped_inputs(arguments: Sequence[Argument], descriptor: int) -> dict[str, Array]:
+    """The inputs of a run, in a process that may only read them."""
+    return placed(arguments, mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ))
+
+
+def mapped_outputs(arguments: Sequence[Argument], descriptor: int) -> dict[str, Array]:
+    """Arrays in which a run returns its outputs."""
+    return placed(arguments, mmap.mmap(descriptor, 0))
+
+
+def placed(arguments: Sequence[Argument], memory: mmap.mmap) -> dict[str, Array]:
+    """The arrays of the arguments, one after the other in the memory."""
+    found, at = {}, 0
+    for argument in arguments:
+        dtype = argument_type(argument).exact
+        count = int(np.prod(argument.shape))
+        found[argument.name] = np.frombuffer(memory, dtype, count, at).reshape(argument.shape)
+        at += _rounded(count * dtype.itemsize)
+    return found
+
+
+def _file(arguments: Sequence[Argument]) -> int:
+    """The descriptor of a file that is large enough for the arguments."""
+    size = sum(_rounded(bytes_of([argument])) for argument in arguments)
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("tilewright-arrays")
+    else:  # not Linux
+        with tempfile.TemporaryFile() as file:
+            descriptor = os.dup(file.fileno())
+    os.ftruncate(descriptor, max(size, _ALIGNMENT))
+    return descriptor
+
+
+def _rounded(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT
+
+
+def _close(descriptors: Sequence[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
