@@ -20,6 +20,7 @@ from tilewright.core.records import (
     Candidate,
     Failed,
     History,
+    Measured,
     Plan,
     TargetBrief,
     Trial,
@@ -45,7 +46,13 @@ NAME = "parameters"
 ENOUGH = 18
 """Number of consecutive instances without a gain after which the search of the values ends."""
 LEAST_GAIN = 0.005
-"""Share of latency by which an instance must be faster to count as a gain."""
+"""Share of latency by which an instance must be faster to count as a gain. The confidence intervals
+of measured latencies must not overlap either.
+"""
+INSTANCES = 6
+"""Number of instances of a template in one iteration. It does not depend on the number of plans,
+because instances need no calls to models.
+"""
 _HALVINGS = (400, 200, 140)
 """For each rung, by how much an instance may exceed the fastest one before its measurement stops,
 in percent. The first instances are measured almost to the end, because this provides the most
@@ -63,17 +70,17 @@ class _Tuned:
     tried: list[TriedPoint] = field(default_factory=list)
     best: Trial | None = None
     since_gain: int = 0
+    _gained: Measured | None = None  # by the last gain
 
     def add(self, trial: Trial, point: Point) -> None:
         bound = trial.outcome.bound if isinstance(trial.outcome, Failed) else None
         self.tried.append(TriedPoint(point, trial.latency, bound))
         self.since_gain += 1
-        if trial.latency is None:
+        if not isinstance(trial.outcome, Measured):
             return
-        before = self.best.latency if self.best else None
-        if before is None or trial.latency < before * (1 - LEAST_GAIN):
-            self.since_gain = 0
-        if before is None or trial.latency < before:
+        if self._gained is None or trial.outcome.is_faster_than(self._gained, LEAST_GAIN):
+            self._gained, self.since_gain = trial.outcome, 0
+        if self.best is None or trial.outcome.latency < (self.best.latency or math.inf):
             self.best = trial
 
     @property
@@ -165,11 +172,11 @@ class ParametersFirst:
         """
         found = history.indexed(self._instances).of(parent.candidate.id)
         if found is not None and not found[1].is_settled:
-            return iter(self._instances_of(*found, parent, count, seed))
+            return iter(self._instances_of(*found, parent, seed))
         others, best = self._others, self._new_best(brief, history)
         if best is not None and best.candidate.id != parent.candidate.id:
             return iter(())
-        if best is not None and (plans := self._renumbered(brief, best, history, count, seed)):
+        if best is not None and (plans := self._renumbered(brief, best, history, seed)):
             return iter(plans)
         if isinstance(others, StreamingPlanner):
             return others.each_plan(brief, parent, history, count, seed)
@@ -177,39 +184,37 @@ class ParametersFirst:
 
     def _new_best(self, brief: Brief, history: History) -> Trial | None:
         """The best kernel, if steps made it in the last iteration and its gain is at least
-        `LEAST_GAIN`; otherwise None.
+        `LEAST_GAIN` and larger than noise; otherwise None.
         """
         best, earlier = history.best, history.before(brief.iteration - 1).best
         if self._factors is None or not self._factors.offers_factors(brief.target):
             return None
-        if best is None or earlier is None or not best.latency or not earlier.latency:
+        if best is None or earlier is None:
             return None
-        plan = best.candidate.plan
-        is_new = best.latency < earlier.latency * (1 - LEAST_GAIN)
+        now, before, plan = best.outcome, earlier.outcome, best.candidate.plan
+        if not (isinstance(now, Measured) and isinstance(before, Measured)):
+            return None
+        is_new = now.is_faster_than(before, LEAST_GAIN)
         return best if is_new and plan is not None and plan.steps else None
 
-    def _renumbered(
-        self, brief: Brief, kernel: Trial, history: History, count: int, seed: int
-    ) -> list[Plan]:
-        """The most promising instances of a kernel that was made by steps with numbers. Their
-        number is half of the requested number of plans; if one of them is faster, others follow.
+    def _renumbered(self, brief: Brief, kernel: Trial, history: History, seed: int) -> list[Plan]:
+        """The most promising instances of a kernel that was made by steps with numbers, half as
+        many as of a template; if one of them is faster, others follow.
         """
         found = self._factors.factors(brief.target, kernel, history) if self._factors else None
         if found is None:
             return []
-        points = self._search.next_points(found, found.tried, math.ceil(count / 2), seed)
+        points = self._search.next_points(found, found.tried, math.ceil(INSTANCES / 2), seed)
         return [found.plans[point] for point in points]
 
-    def _instances_of(
-        self, first: str, tuned: _Tuned, parent: Trial, count: int, seed: int
-    ) -> list[Plan]:
+    def _instances_of(self, first: str, tuned: _Tuned, parent: Trial, seed: int) -> list[Plan]:
         """Plans of one instance each; none if the parent is an instance that is not the fastest."""
         if tuned.best is None or tuned.best.candidate.id != parent.candidate.id:
             return []
         self._planned[first] = tuned.template
         beyond = _HALVINGS[min(len(tuned.tried) // _RUNG, len(_HALVINGS) - 1)]
         plans = []
-        for point in self._search.next_points(tuned.template, tuned.tried, count, seed):
+        for point in self._search.next_points(tuned.template, tuned.tried, INSTANCES, seed):
             values = tuned.template.assignment(point)
             text = ", ".join(f"{name} = {value}" for name, value in values.items())
             parameters = {

@@ -6,6 +6,8 @@ import pickle
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
+
 from tilewright.core.factors import StepFactors
 from tilewright.core.records import (
     Brief,
@@ -31,6 +33,7 @@ from tilewright.core.templates import (
     parse_template,
 )
 from tilewright.parts.languages import C
+from tilewright.proposers import parameters
 from tilewright.proposers.parameters import ENOUGH, NAME, ParametersFirst
 from tilewright.proposers.template_proposer import TemplateProposer
 from tilewright.search.beam import BeamSearch
@@ -43,6 +46,11 @@ BRIEF = Brief(
     iteration=1,
     iterations=9,
 )
+
+
+@pytest.fixture(autouse=True)
+def few_instances(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parameters, "INSTANCES", 3)
 
 
 class InOrder:
@@ -117,6 +125,34 @@ def test_the_start_of_a_folder_gives_instances_with_their_values_in_the_plan() -
     assert plan.text == "Set A = 1, B = 2."
     assert {k: plan.parameters[f"tune.{k}"] for k in "AB"} == {"A": 1, "B": 2}
     assert plan.parameters["instance"] == start().candidate.id
+
+
+def test_the_number_of_plans_does_not_limit_the_instances() -> None:
+    """With `--plans 1`, which limits calls to models, a template had one instance per iteration."""
+    for plans in (1, 9):
+        assert len(instances(proposer(template()), start(), History([start()]), plans)) == 3
+
+
+def timed(latency: float) -> Measured:
+    """Twenty samples whose median has an interval of about 1 % in both directions."""
+    samples = tuple(latency * (1 + 0.002 * n) for n in range(-10, 11))
+    return replace(
+        measured(latency), unit="ns", quantity="measured", samples={"session 1 candidate": samples}
+    )
+
+
+@pytest.mark.parametrize(("tenth", "evaluations"), [(99.4, ENOUGH), (97.0, 10 + ENOUGH)])
+def test_the_search_of_values_does_not_follow_noise(tenth: float, evaluations: int) -> None:
+    """Instances that were faster by chance counted as gains, so the search did not end."""
+    of, history = proposer(template()), History([trial(0, start().candidate, timed(100.0))])
+    while (best := history.best) is not None:
+        plans = [p for p in of.plan(BRIEF, best, history, 1, seed=0) if p.proposer == NAME]
+        if not plans:
+            break
+        (made,) = of.implement(BRIEF, best, plans[0], 1, 0)
+        latency = tenth if len(history) == 10 else 101.0
+        history = history.extended([trial(len(history), made, timed(latency))])
+    assert len(history) - 1 == evaluations
 
 
 def test_outcomes_of_instances_are_what_the_search_is_told() -> None:

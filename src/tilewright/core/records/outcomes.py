@@ -154,6 +154,13 @@ class Measured:
         rank = max(0, int((len(pooled) - _QUANTILE * math.sqrt(len(pooled))) / 2))
         return min(self.latency, pooled[rank]), max(self.latency, pooled[-1 - rank])
 
+    def is_faster_than(self, other: Measured, least_gain: float) -> bool:
+        """Whether the latency is lower by more than this share, and noise does not explain it: the
+        whole interval is below that of the other one.
+        """
+        gains = self.latency < other.latency * (1 - least_gain)
+        return gains and self.interval[1] < other.interval[0]
+
     def is_of(self, kind: LatencyKind) -> bool:
         """Whether the latency was obtained as `kind` says, and has its unit."""
         return (self.quantity, self.unit) == (kind.quantity, kind.unit)
