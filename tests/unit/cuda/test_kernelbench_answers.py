@@ -9,7 +9,7 @@ import pytest
 from tilewright.core.errors import WorkloadError
 from tilewright.core.records import Argument, Candidate, Failed, Measured, Verdict
 from tilewright.targets.cuda.models import create_target
-from tilewright.targets.cuda.models.answer_arguments import Form
+from tilewright.targets.cuda.models.answer_arguments import Form, InnerModule
 from tilewright.targets.cuda.models.task import _of_the_header
 from tilewright.targets.cuda.models.translation import translate
 
@@ -65,6 +65,66 @@ def test_an_extension_may_have_the_name_of_a_module_of_the_model() -> None:
     assert "tw_answer::scale(tw_x, tw_conv_weight, " in launcher
 
 
+NORM = InnerModule(
+    "GroupNorm",
+    {"num_groups": None, "num_channels": None, "eps": 1e-05},
+    {"num_groups": 2, "num_channels": 6, "eps": 1e-05},
+)
+POOL = InnerModule(
+    "MaxPool2d", {"kernel_size": None, "stride": None}, {"kernel_size": 2, "stride": 2}
+)
+WITH_MODULES = Form((X, 2.5), (OUT,), (3,), {"conv.weight": WEIGHT}, {"norm": NORM, "pool": POOL})
+
+
+@pytest.mark.parametrize(
+    ("made", "used", "given"),
+    [
+        ("norm = nn.GroupNorm(2, n + 3)", "norm.eps", "1e-05"),
+        ("norm = nn.GroupNorm(2, 6, 0.25)", "norm.eps", "0.25"),
+        ("norm = torch.nn.GroupNorm(2, 6, eps=0.25)", "norm.eps", "0.25"),
+        ("norm = nn.LayerNorm(6)", "norm.eps", None),
+        ("norm = nn.GroupNorm(2, 6, eps=n)", "norm.eps", None),
+        ("norm = nn.GroupNorm(2, 6, **n)", "norm.eps", None),
+        ("pool = nn.MaxPool2d(2)", "pool.stride", None),
+        ("scale = n**-0.5", "scale", repr(3**-0.5)),
+        ("scale = 1.0 / math.sqrt(n)", "scale", repr(1 / 3**0.5)),
+        ("scale = (0 - n) ** 0.5", "scale", None),
+        ("scale = n**65", "scale", None),
+        ("sizes = (n, 0.5)", "sizes[1]", "0.5"),
+    ],
+)
+def test_attributes_of_modules_and_numbers_have_the_values_that_python_gives_them(
+    made: str, used: str, given: str | None
+) -> None:
+    text = ANSWER.replace("self.n = n", f"self.n = n\n        self.{made}")
+    text = text.replace("self.n, factor", f"self.n, self.{used}").replace(
+        "import torch\n", "import math\nimport torch\n", 1
+    )
+    found = translate(text, WITH_MODULES)
+    if given is None:
+        assert isinstance(found, Failed)
+        assert found.kind == "not_checked"
+    else:
+        assert isinstance(found, str), found.log
+        assert f"3LL, tw_torch::Real{{{given}}});" in found
+
+
+def test_functions_may_return_several_tensors() -> None:
+    two = Form((X, 2.5), (OUT, Argument("out1", (6,), "float32", "output")), (3,), FORM.state)
+    for last, count in (
+        ("a, b = out\n        return b, a", 2),
+        ("return out[1], out[0]", 0),
+        ("return out", 2),
+    ):
+        text = translated("return out.view(rows, columns)", last, two)
+        assert isinstance(text, str), text.log
+        assert f"tw_torch::part(tw_v0, 1, {count})" in text
+    for last in ("a, b = out.view(2)\n        return b, a", "return out[-1], out[0]"):
+        failed = translated("return out.view(rows, columns)", last, two)
+        assert isinstance(failed, Failed)
+        assert failed.kind == "not_checked"
+
+
 def test_lines_are_those_of_the_answer() -> None:
     text = translated()
     assert isinstance(text, str)
@@ -79,6 +139,7 @@ def test_lines_are_those_of_the_answer() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "line", "says"),
     [
+        ("self.n = n", "self.n = torch.ones(n).bool().requires_grad_()", 17, "is not known"),
         ("out.view(rows, columns)", "torch.relu(out)", 23, "a call of torch.relu"),
         ("out.view(rows, columns)", "out.sum(1)", 23, "sum is called"),
         ("out.view(rows, columns)", "out + x", 23, "not a number"),

@@ -92,6 +92,37 @@ def test_what_answers_use_of_pytorchs_headers_is_understood(task: ModelTask) -> 
 
 
 @pytest.mark.parametrize(
+    ("declared", "returned", "taken"),
+    [
+        ("std::vector<torch::Tensor>", "return {x, y};", "x, y = {}"),
+        ("std::tuple<torch::Tensor, at::Tensor>", "return std::make_tuple(x, y);", "x, y = {}"),
+        (
+            "std::vector<at::Tensor>",
+            "std::vector<at::Tensor> all; all.push_back(y); return all;",
+            "y = {}[0]",
+        ),
+    ],
+)
+def test_functions_return_several_tensors(
+    task: ModelTask, declared: str, returned: str, taken: str
+) -> None:
+    """They are unpacked by number, and the names of the standard library mean them alone."""
+    text = ANSWER.replace("torch::Tensor forward(", f"{declared} forward(")
+    text = text.replace("return y;", f"if (std::min(1, 2) == 1) {{ {returned} }}\n  return {{}};")
+    text = text.replace(
+        "#include <torch", "#include <algorithm>\n#include <vector>\n#include <torch"
+    )
+    call = "extension.forward(x.contiguous(), self.past, 1.5)"
+    text = text.replace(f"return {call}", f"{taken.format(call)}\n        return y")
+    verdict = outcome_of(task, text)
+    assert isinstance(verdict, Verdict), verdict.log
+    too_few = text.replace("x, y =", "x, z, y =").replace("[0]", "[1]")
+    failed = outcome_of(task, too_few)
+    assert isinstance(failed, Failed)
+    assert failed.kind == "crash"
+
+
+@pytest.mark.parametrize(
     ("old", "new", "kind", "says"),
     [
         ("self.past = 0", "self.past = 0.7", "not_checked", "tw_torch::Real"),

@@ -233,6 +233,45 @@ def test_running_sums_may_be_rounded_at_every_term(tmp_path: Path) -> None:
     assert case.mismatch({"out": half.tobytes()}) is not None
 
 
+PARTS = """
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.register_buffer("mask", torch.tril(torch.ones(size, size)).bool())
+        self.norm = torch.nn.LayerNorm(size, eps=1e-3)
+
+    def forward(self, x):
+        a, b = x.chunk(2, dim=1)
+        return torch.softmax((a + b).masked_fill(~self.mask, float("-inf")), dim=-1)
+
+def get_inputs():
+    return [torch.randn(16, 32)]
+
+def get_init_inputs():
+    return [16]
+"""
+
+
+@needs_torch
+def test_a_model_may_divide_arrays_and_have_masks_and_infinite_values(tmp_path: Path) -> None:
+    path = tmp_path / "problem.py"
+    path.write_text(PARTS)
+    task = opened(path)
+    norm = task.form.modules["norm"]
+    assert (norm.kind, norm.attributes["eps"], norm.parameters["eps"]) == ("LayerNorm", 1e-3, 1e-5)
+    cases = task.evaluator[1]._checker._evaluation.cases
+    case = cases[cases.first]
+    x, mask = case.initial["x"].astype(np.float64), case.initial["mask"]
+    assert mask.dtype == np.bool_
+    scores = np.where(mask, x[:, :16] + x[:, 16:], -np.inf)
+    e = np.exp(scores - scores.max(1, keepdims=True))
+    right = (e / e.sum(1, keepdims=True)).astype(np.float32)
+    assert case.mismatch({"out": right.tobytes()}) is None
+    assert case.mismatch({"out": (right * np.float32(1.001)).tobytes()}) is not None
+
+
 CHAIN = """
 import torch
 

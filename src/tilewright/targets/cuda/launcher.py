@@ -11,6 +11,7 @@ POINTERS = {
     "bfloat16": "__nv_bfloat16",
     "float32": "float",
     "float64": "double",
+    "bool": "bool",
     "int8": "signed char",
     "uint8": "unsigned char",
     "int16": "short",

@@ -17,18 +17,25 @@ from tilewright.targets.cuda.models.not_checked import NotReadError
 MODEL, LOADER = "ModelNew", "load_inline"
 _SOURCES = {
     "torch": "torch", "nn": "torch.nn", LOADER: f"torch.utils.cpp_extension.{LOADER}",
-    "cpp_extension": "torch.utils.cpp_extension",
+    "cpp_extension": "torch.utils.cpp_extension", "math": "math",
 }  # fmt: skip
 """Names that must keep their usual meaning, and the modules from which they must be imported."""
 _MODULES = frozenset(
     {"torch", "numpy", "math", "os", "sys", "time", "typing", "functools", "__future__"}
 )
 _MAKER = re.compile(
-    r"(?:torch\.)?nn\.[A-Z]\w*|torch\.(?:device|empty|zeros|ones|full|tensor|rand|randn|arange)"
+    r"(?:torch\.)?nn\.[A-Z]\w*"
+    r"|torch\.(?:device|empty|zeros|ones|full|tensor|rand|randn|arange|eye|linspace|tril|triu)"
+    r"|math\.(?:sqrt|exp|log|log2|floor|ceil)"
     r"|int|float|str|len|super|super\(.*\)\.__init__"
 )
 """Functions that may be called to create a value: modules, arrays, and numbers computed from other
 values."""
+_OF_ARRAYS = frozenset({
+    "bool", "float", "half", "int", "long", "double", "t", "view", "reshape", "unsqueeze",
+    "squeeze", "expand", "repeat", "contiguous", "clone", "to",
+})  # fmt: skip
+"""Methods that may be called on an array that was just created."""
 _OF_MODULES = frozenset({
     "T_destination", "add_module", "apply", "bfloat16", "buffers", "call_super_init", "children",
     "compile", "cpu", "cuda", "double", "dump_patches", "eval", "extra_repr", "float", "forward",
@@ -247,8 +254,23 @@ def require_plain_value(node: ast.expr, more: re.Pattern[str] | None = None) -> 
             called = ast.unparse(part.func)
             if is_loader(part.func):
                 _require_flags(part)
-            elif not _MAKER.fullmatch(called) and not (more and more.fullmatch(called)):
+            elif (
+                not _MAKER.fullmatch(called)
+                and not (more and more.fullmatch(called))
+                and not _is_of_new_array(part.func)
+            ):
                 raise NotReadError(f"a value of {called[:60]}, which is not known", node.lineno)
+
+
+def _is_of_new_array(function: ast.expr) -> bool:
+    """Whether this is a method of an array that the same expression creates, such as
+    `torch.ones(4).bool`."""
+    return (
+        isinstance(function, ast.Attribute)
+        and function.attr in _OF_ARRAYS
+        and isinstance(function.value, ast.Call)
+        and ast.unparse(function.value.func).startswith("torch.")
+    )
 
 
 def is_loader(function: ast.expr) -> bool:

@@ -7,8 +7,9 @@ nothing is said about its correctness.
 from __future__ import annotations
 
 import ast
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tilewright.parts.languages import PYTHON
@@ -206,11 +207,34 @@ def constant(node: ast.expr, known: Mapping[str, object]) -> object:
                 return -value
         case ast.BinOp():
             return _computed(node, constant(node.left, known), constant(node.right, known))
+        case ast.Call(func=function, args=[argument], keywords=[]) if shown(function) in _FUNCTIONS:
+            value = constant(argument, known)
+            if isinstance(value, (int, float)) and shown(function) not in known:
+                return _bounded(node, lambda: _FUNCTIONS[shown(function)](value))
         case ast.JoinedStr():
             return _joined(node, known)
     raise NotReadError(
         f"{shown(node)} is not a number or a string that is written in the file", node.lineno
     )
+
+
+_FUNCTIONS: Mapping[str, Callable[[float], float]] = {
+    "math.sqrt": math.sqrt, "math.exp": math.exp, "math.log": math.log, "math.log2": math.log2,
+    "math.floor": math.floor, "math.ceil": math.ceil, "int": int, "float": float,
+}  # fmt: skip
+"""Functions of one number that are computed."""
+_GREATEST_POWER = 64
+
+
+def _bounded(node: ast.expr, compute: Callable[[], float]) -> float:
+    """The number that a function returns, unless it is too large or the function fails."""
+    try:
+        found = compute()
+        if abs(found) < _LARGEST:
+            return found
+    except (ArithmeticError, ValueError):
+        pass
+    raise NotReadError(f"{shown(node)} is no number below 2^62", node.lineno)
 
 
 def _computed(node: ast.BinOp, left: object, right: object) -> object:
@@ -231,6 +255,8 @@ def _computed(node: ast.BinOp, left: object, right: object) -> object:
             found = left % right  # type: ignore[operator]
         case ast.Div() if numbers and right:
             found = left / right  # type: ignore[operator]
+        case ast.Pow() if numbers and -_GREATEST_POWER <= right <= _GREATEST_POWER:  # type: ignore[operator]
+            return _bounded(node, lambda: _real(left**right))  # type: ignore[operator]
     if isinstance(found, str) and len(found) <= MAX_SOURCE_BYTES:
         return found
     if isinstance(found, (int, float)) and abs(found) < _LARGEST:
@@ -238,6 +264,13 @@ def _computed(node: ast.BinOp, left: object, right: object) -> object:
     raise NotReadError(
         f"{shown(node)} is not a number or a string that is written in the file", node.lineno
     )
+
+
+def _real(value: object) -> float:
+    """A number that is not complex; a root of a negative number is."""
+    if not isinstance(value, (int, float)):
+        raise ValueError(value)
+    return value
 
 
 def _joined(node: ast.JoinedStr, known: Mapping[str, object]) -> str:

@@ -18,18 +18,30 @@ class UnsupportedArgument:
 
 
 @dataclass(frozen=True)
+class InnerModule:
+    """A module inside the reference model: the name of its class in `torch.nn` (empty if it has
+    none), the parameters of its constructor with their default values, and its plain attributes."""
+
+    kind: str
+    parameters: Mapping[str, object]
+    attributes: Mapping[str, object]
+
+
+@dataclass(frozen=True)
 class Form:
     """How `ModelNew` is constructed and called.
 
     `inputs` are the arguments of `forward` in order, each an array or a constant. `outputs` are the
     arrays that it returns. `initial` are the arguments of `__init__`. `state` are arrays of the
-    reference model by their names there (`conv.weight`).
+    reference model by their names there (`conv.weight`), and `modules` are the modules that contain
+    them (`conv`).
     """
 
     inputs: tuple[object, ...]
     outputs: tuple[Argument, ...]
     initial: tuple[object, ...] = ()
     state: Mapping[str, Argument] = field(default_factory=dict)
+    modules: Mapping[str, InnerModule] = field(default_factory=dict)
 
     @property
     def arguments(self) -> tuple[Argument, ...]:

@@ -14,12 +14,14 @@ from dataclasses import dataclass, field, replace
 from tilewright.core.records import Argument
 from tilewright.targets.cuda.models.answer import Answer, constant, name_of, shown
 from tilewright.targets.cuda.models.answer_arguments import Form, UnsupportedArgument
+from tilewright.targets.cuda.models.module_attributes import attributes_of
 from tilewright.targets.cuda.models.not_checked import NotReadError
 
 NAMESPACE = "tw_answer"
 TYPES = {
     "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
     "float16": "Half", "float32": "Float", "float64": "Double", "bfloat16": "BFloat16",
+    "bool": "Bool",
 }  # fmt: skip
 """PyTorch's names of element types."""
 _SAME = frozenset({"contiguous", "cuda", "detach"})
@@ -31,11 +33,15 @@ _MAKERS = frozenset({"empty", "zeros", "empty_like", "zeros_like"})
 
 @dataclass(frozen=True)
 class Tensor:
-    """A C++ expression of type `at::Tensor`, with its shape and element type if they are known."""
+    """A C++ expression of type `at::Tensor`, with its shape and element type if they are known.
+
+    The result of a function (`is_result`) may also be several tensors.
+    """
 
     code: str
     shape: tuple[int, ...] | None = None
     dtype: str = ""
+    is_result: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,9 +53,10 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Part:
-    """A module inside the model, with its name."""
+    """A module inside the model: its name, and its attributes that are numbers or texts."""
 
     name: str
+    attributes: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -165,8 +172,11 @@ class Translation:
         except NotReadError as error:
             own = name.removeprefix("self.")
             held = any(n == own or n.startswith(f"{own}.") for n in self.form.state)
-            if own != name and held:
-                return Part(own)
+            inner = self.form.modules.get(own)
+            if own != name and (held or inner is not None):
+                return Part(
+                    own, {} if inner is None else attributes_of(inner, node, self._constants)
+                )
             if isinstance(node, ast.Call) and shown(node.func).endswith("Parameter"):
                 known = ", ".join(self.form.state) or "it has none"
                 reason = (f"{name} is none of the reference model's arrays ({known}); an answer "
@@ -194,21 +204,37 @@ class Translation:
         if not isinstance(value, Tensor) or value.code.isidentifier():
             return value
         name = f"tw_v{len(self.statements)}"
-        self.statements.append(f"at::Tensor {name} = {value.code};")
+        self.statements.append(f"auto {name} = {value.code};")
         return replace(value, code=name)
 
     def _unpacked(self, target: ast.Tuple, value: object) -> None:
         names = [e.id for e in target.elts if isinstance(e, ast.Name)]
+        if len(names) == len(target.elts) and isinstance(value, Tensor) and value.is_result:
+            self.names.update(zip(names, self._parts(value, len(names)), strict=True))
+            return
         if not isinstance(value, Sizes) or len(names) != len(target.elts):
-            raise NotReadError("only shapes can be unpacked", target.lineno)
+            raise NotReadError(
+                "only shapes and what a function of the extension returns can be unpacked",
+                target.lineno,
+            )
         for i, name in enumerate(names):
             self.names[name] = _size(value.of, i, target)
+
+    def _parts(self, value: Tensor, count: int) -> list[Tensor]:
+        """The tensors that a function returns together."""
+        kept = self._kept(value)
+        assert isinstance(kept, Tensor)
+        return [Tensor(f"tw_torch::part({kept.code}, {i}, {count})") for i in range(count)]
 
     def _returned(self, node: ast.Return) -> list[Tensor]:
         if node.value is None:
             raise NotReadError("forward returns nothing", node.lineno)
         parts = node.value.elts if isinstance(node.value, (ast.Tuple, ast.List)) else [node.value]
-        found = [self._kept(self.value(part)) for part in parts]
+        values = [self.value(part) for part in parts]
+        expected = len(self.form.outputs)
+        if len(values) == 1 < expected and isinstance(values[0], Tensor) and values[0].is_result:
+            values = list(self._parts(values[0], expected))
+        found = [self._kept(value) for value in values]
         tensors = [value for value in found if isinstance(value, Tensor)]
         if len(tensors) != len(found):
             raise NotReadError("forward returns something other than a tensor", node.lineno)
@@ -232,8 +258,22 @@ class Translation:
                 return self._attribute_of(self.value(node.value), node)
             case ast.Subscript():
                 found = self.value(node.value)
+                index = self.value(node.slice)
                 if isinstance(found, Sizes):
-                    return _size(found.of, self.value(node.slice), node)
+                    return _size(found.of, index, node)
+                if (
+                    isinstance(found, tuple)
+                    and type(index) is int
+                    and -len(found) <= index < len(found)
+                ):
+                    return found[index]
+                if (
+                    isinstance(found, Tensor)
+                    and found.is_result
+                    and type(index) is int
+                    and index >= 0
+                ):
+                    return Tensor(f"tw_torch::part({found.code}, {index}, 0)")
             case ast.Call():
                 return self._called(node)
         return constant(node, self._constants)
@@ -256,6 +296,8 @@ class Translation:
                 held = any(n == inner or n.startswith(f"{inner}.") for n in self.form.state)
                 if held:
                     return self._state(Part(inner))
+                if node.attr in of.attributes:
+                    return of.attributes[node.attr]
                 if node.attr == "bias":
                     return None  # an attribute of a module without such an array
         raise NotReadError(f"{shown(node)} is not understood", node.lineno)
@@ -286,14 +328,14 @@ class Translation:
         if node.keywords or (known and function not in known):
             raise NotReadError(f"this call of {function} is not understood", node.lineno)
         given = ", ".join(_code(self.value(argument), argument) for argument in node.args)
-        return Tensor(f"{NAMESPACE}::{function}({given})")
+        return Tensor(f"{NAMESPACE}::{function}({given})", is_result=True)
 
     def _method(self, of: Tensor, method: str, node: ast.Call) -> object:
         if node.keywords:
             raise NotReadError(f"keywords of {method} are not understood", node.lineno)
         given = [self.value(argument) for argument in node.args]
         if method in _SAME and not given:
-            return of
+            return replace(of, is_result=False)
         if method == "float" and not given and of.dtype == "float32":
             return of
         if method == "size":

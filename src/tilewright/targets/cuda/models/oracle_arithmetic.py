@@ -46,8 +46,10 @@ class _Changed(_dispatch.TorchDispatchMode):  # type: ignore[misc]
         if _name(function) in _SUMS:
             args = [self.taken(a) if _is_float(a) else a for a in args]
         found = self.computed(function, args, kwargs or {})
+        if isinstance(found, list):  # parts of an array, such as those of chunk and split
+            return found
         returns = function._schema.returns
-        parts = found if isinstance(found, (tuple, list)) else [found]
+        parts = found if isinstance(found, tuple) else [found]
         changed = []
         for value, said in zip(parts, returns, strict=False):
             alias = said.alias_info
@@ -58,8 +60,8 @@ class _Changed(_dispatch.TorchDispatchMode):  # type: ignore[misc]
                 changed.append(value)
             else:
                 changed.append(self.given(value))
-        if isinstance(found, (tuple, list)):
-            return type(found)(changed)
+        if isinstance(found, tuple):
+            return tuple(changed)
         return changed[0] if changed else found
 
     def computed(self, function: Any, args: Sequence[Any], words: Any) -> Any:
@@ -117,6 +119,7 @@ class Rounded(_Changed):
 
     def _changed(self, value: Any, size: Any) -> Any:
         noise = torch.randn(value.shape, generator=self._generator, dtype=torch.float64)
+        size = torch.where(torch.isfinite(size), size, 0)  # infinite numbers are not rounded
         return value + (self._sign * _UNIT * noise * size).to(value.dtype)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from tilewright.core.errors import WorkloadError
 from tilewright.core.files import MAX_TEXT_BYTES, read_text
 from tilewright.core.records import Argument, Workload
-from tilewright.targets.cuda.models.answer_arguments import Form, UnsupportedArgument
+from tilewright.targets.cuda.models.answer_arguments import Form, InnerModule, UnsupportedArgument
 from tilewright.targets.cuda.models.forward import TYPES
 from tilewright.targets.cuda.models.oracle import process_of
 from tilewright.targets.cuda.models.torch_problem import Given, TorchProblem
@@ -86,7 +86,8 @@ def _made(
     operations = max(1, int(found["operations"]))
     if operations > _LARGEST_COUNT:
         raise ValueError(f"{operations:.3g} operations")
-    form = Form(tuple(inputs), written, tuple(_plain(i) for i in found["initial"]), held)
+    modules = {str(m["name"]): _module(m) for m in found.get("modules", ())}
+    form = Form(tuple(inputs), written, tuple(_plain(i) for i in found["initial"]), held, modules)
     given = Given(arrays, free, tuple(held.values()), written)
     workload = Workload(
         name,
@@ -130,6 +131,12 @@ class _Names:
                 "shapes."
             )
         return Argument(name, shape, dtype, role)
+
+
+def _module(said: Mapping[str, Any]) -> InnerModule:
+    parameters = {str(p["name"]): _plain(p) for p in said["parameters"]}
+    attributes = {str(a["name"]): _plain(a) for a in said["attributes"]}
+    return InnerModule(str(said["kind"]), parameters, attributes)
 
 
 def _plain(said: Mapping[str, Any]) -> object:

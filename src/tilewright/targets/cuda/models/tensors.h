@@ -247,6 +247,29 @@ struct OptionalCUDAGuard { template <class Any> explicit OptionalCUDAGuard(Any) 
 }  // namespace c10
 namespace at { namespace cuda { using c10::cuda::CUDAGuard; using c10::cuda::OptionalCUDAGuard; } }
 namespace tw_torch {
+/* Several tensors that a function returns together: what answers write as std::vector<torch::Tensor> or std::tuple. */
+struct Tensors {
+  at::Tensor of[MOST_AXES];
+  int count = 0;
+  Tensors() {}
+  template <class... Rest> Tensors(at::Tensor first, Rest... rest) : of{first, rest...}, count(1 + (int)sizeof...(rest)) {
+    static_assert(sizeof...(rest) < MOST_AXES, "tw_torch::Tensors: more than 8 tensors");
+  }
+  void push_back(at::Tensor next) { require(count < MOST_AXES); of[count++] = next; }
+  void emplace_back(at::Tensor next) { push_back(next); }
+  void reserve(int64_t) {}
+  int64_t size() const { return count; }
+  at::Tensor &operator[](int64_t i) { require(i >= 0 && i < count); return of[i]; }
+  const at::Tensor &operator[](int64_t i) const { require(i >= 0 && i < count); return of[i]; }
+};
+template <class... T> struct Several {};
+template <> struct Several<at::Tensor> { using type = Tensors; };
+template <class... T> struct Several<at::Tensor, T...> : Several<T...> {};
+/* One of the tensors that Python unpacks; `count` is how many it expects, or 0. */
+inline at::Tensor part(const Tensors &all, int at, int count) {
+  require(!count || all.count == count);
+  return all[at];
+}
 /* Only a dense tensor of the right shape and type is a result; without one the output holds no numbers. */
 inline void leave(const at::Tensor &found, void *to, Sizes shape, c10::ScalarType type) {
   if (found.shape != shape || found.type != type) {
@@ -271,6 +294,15 @@ inline tw_torch::Options dtype(c10::ScalarType type) { return tw_torch::Options(
 inline tw_torch::Options device(c10::DeviceType) { return {}; }
 inline tw_torch::Options device(c10::Device) { return {}; }
 }  // namespace torch
+
+/* What the sources of an answer find under the name std. */
+namespace std {}
+namespace tw_std {
+using namespace std;
+template <class T> using vector = typename tw_torch::Several<T>::type;
+template <class... T> using tuple = typename tw_torch::Several<T...>::type;
+template <class... T> tw_torch::Tensors make_tuple(const T &...tensors) { return tw_torch::Tensors(tensors...); }
+}  // namespace tw_std
 
 #define TORCH_CHECK(condition, ...) tw_torch::require(static_cast<bool>(condition))
 #define TORCH_INTERNAL_ASSERT(condition, ...) tw_torch::require(static_cast<bool>(condition))

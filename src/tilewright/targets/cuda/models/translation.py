@@ -107,7 +107,7 @@ def _joined(extensions: Iterable[Extension]) -> str | Failed:
     _apart(parts)
     parts.sort(key=lambda part: part.line or 0)
     head = "".join(f"#include <{name}>\n" for name in headers)
-    whole = f'#include "{HEADER}"\n{head}namespace {NAMESPACE} {{'
+    whole = f'#include "{HEADER}"\n{head}namespace {NAMESPACE} {{ namespace std = tw_std;'
     for part in parts:
         at = whole.count("\n") + 1
         whole += "\n" * max(1, (part.line or 0) - at) + part.text
