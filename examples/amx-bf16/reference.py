@@ -13,6 +13,6 @@ def bfloat16_bits(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarra
 
 
 def reference(A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """The inputs arrive by name as numpy arrays; return the output in its own type."""
+    """Each parameter is the input array of the same name; return the output array."""
     left, right = (bits.view(ml_dtypes.bfloat16).astype(np.float64) for bits in (A, B))
     return (left @ right).astype(np.float32)

@@ -4,6 +4,6 @@ import numpy as np
 
 
 def reference(A: np.ndarray, B: np.ndarray, bias: np.ndarray) -> np.ndarray:
-    """The inputs arrive by name as numpy arrays; return the output in its own type."""
+    """Each parameter is the input array of the same name; return the output array."""
     exact = A.astype(np.int64) @ B.astype(np.int64) + bias
     return np.clip(exact, 0, 127).astype(np.int8)

@@ -5,6 +5,6 @@ import numpy as np
 
 
 def reference(lhsT: np.ndarray, rhs: np.ndarray) -> np.ndarray:
-    """The inputs arrive by name as numpy arrays; return the output in its own type."""
+    """Each parameter is the input array of the same name; return the output array."""
     exact = lhsT.astype(np.float64).T @ rhs.astype(np.float64)
     return exact.astype(ml_dtypes.bfloat16)

@@ -272,6 +272,35 @@ def test_chart_and_tree_are_coloured_by_what_costs_most(
     assert page.locator("#tree [class*=cause-]").count() == 0
 
 
+def test_stopped_candidates_are_not_drawn_as_failed_ones(
+    page: playwright.Page, serve: Callable[..., str], tmp_path: Path
+) -> None:
+    start = Trial(0, 0, Candidate("void kernel() {}"), measured(1000.0))
+    trials = [start]
+    for number, kind in enumerate(("wrong_result", "slower_than_limit"), 1):
+        plan = Plan(start.candidate.id, "unroll", "Unroll", "unroll")
+        candidate = Candidate(f"// {number}\nvoid kernel() {{}}", start.candidate.id, plan, "")
+        trials.append(Trial(number, 1, candidate, Failed("check", kind, "")))
+    store(tmp_path, History(trials))
+    opened(page, serve(tmp_path), f"/runs/{RUN}")
+    complete(page)
+    box = page.locator("#chart .u-over").bounding_box()
+    assert box is not None
+    told = {}
+    for number, place in ((1, 0.5), (2, 0.99)):
+        page.mouse.move(box["x"] + place * box["width"], box["y"] + box["height"] / 2)
+        page.wait_for_function(
+            "number => document.querySelector('.u-legend .u-value').textContent == number",
+            arg=number,
+        )
+        labels = page.locator(".u-legend .u-label").all_inner_texts()
+        told[number] = dict(
+            zip(labels, page.locator(".u-legend .u-value").all_inner_texts(), strict=True)
+        )
+    assert (told[1]["failed"], told[1]["stopped early"]) == ("wrong result (check)", "")
+    assert (told[2]["failed"], told[2]["stopped early"]) == ("", "stopped early")
+
+
 def test_hostile_text_stays_text(
     page: playwright.Page, serve: Callable[..., str], tmp_path: Path
 ) -> None:

@@ -129,7 +129,7 @@ class RemoteWorker:
         said = self.kill().strip().splitlines()
         return HostError(
             f"a worker {self._said} before it opened the task ({said[-1] if said else 'no word'}): "
-            f"see that `ssh {self._host} {' '.join(COMMAND)}` starts and waits for input. Then "
+            f"check that `ssh {self._host} {' '.join(COMMAND)}` starts and waits for input. Then "
             "call the same command again, which continues the run."
         )
 

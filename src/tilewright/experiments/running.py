@@ -135,8 +135,8 @@ def _run(
 def project_of(cell: Cell, experiment: Experiment, folder: Path) -> Path:
     """The project of a cell's run, which is the common folder or a separate folder of the arm.
 
-    Runs of one project use each other's outcomes and replies of models. If the budget limits an
-    amount that this would save, every arm has its own project.
+    Runs of one project use each other's outcomes and replies of models. If the
+    budget limits something that such reuse would save, every arm has its own project.
     """
     budget = experiment.budget
     if budget == Budget(budget.evaluations):

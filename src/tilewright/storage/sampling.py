@@ -15,7 +15,7 @@ from tilewright.storage.schema import trials
 WHOLE = 20_000
 """Number of trials up to which all trials of a run are shown."""
 SPREAD = 3_000
-"""Number of trials at even distances in the sample of a longer run."""
+"""Number of evenly spaced trials in the sample of a longer run."""
 NEWEST = 300
 """Number of the newest trials that are always in the sample."""
 MOST = 12_000

@@ -119,6 +119,6 @@ def test_the_report_of_a_sample_says_so(tmp_path: Path, long_run: RunRecord) -> 
     command = ["report", long_run.id, "--project", str(tmp_path), "-o", str(file)]
     assert CliRunner().invoke(app, command).exit_code == 0
     html = file.read_text()
-    assert "stand for all below" in html
+    assert "are shown below as a sample" in html
     assert "of 400 candidates are drawn" in html
     assert html.count('"title"') <= 80

@@ -23,8 +23,8 @@ shifts and whole numbers that are the same in all calls.
 
 
 def is_without_conditions(source: str) -> bool:
-    """Whether a source has no conditions and no whole numbers except those of loops between numbers
-    and other loops' variables.
+    """Whether the only conditions and whole numbers of a source belong to loops whose bounds are
+    computed from constants and from the variables of other loops.
     """
     loops = list(_LOOP.finditer(source))
     variables = {loop[1] for loop in loops}

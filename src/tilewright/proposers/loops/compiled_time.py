@@ -53,7 +53,7 @@ _ACCESS, _CONVERSION, _CHOICE = 0.5, 2.0, 2.0
 _NEAR = 16
 """Maximum distance of elements, in elements, that lie in the same line of a cache."""
 _FAR = 3.0
-"""Cycles of an access to another line than in the iteration before."""
+"""Cycles of an access to another line than in the previous iteration."""
 _ITERATION, _INNERMOST = 2.0, 1.0
 """Cycles of an iteration beside its statements."""
 _BEGIN = 4.0

@@ -43,8 +43,8 @@ def canonical_text(source: str, machine: Machine, form: Callable[[str], str]) ->
 
 
 def are_alike(first: Kernel, second: Kernel, machine: Machine) -> bool:
-    """Whether two kernels do the same in the same order, even if loops and settings are written
-    differently."""
+    """Whether two kernels execute the same operations in the same order, even if loops and settings
+    are written differently."""
 
     def commands_of(kernel: Kernel) -> str:
         body = rebuilt(

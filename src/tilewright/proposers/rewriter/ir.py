@@ -212,12 +212,12 @@ def commands(body: Body) -> Iterator[Command]:
 
 
 def same_kernel(left: Kernel, right: Kernel) -> bool:
-    """Whether two versions of a kernel do the same and are printed in the same way."""
+    """Whether two versions of a kernel have the same code and are printed in the same way."""
     return left.words is right.words and same_code(left.body, right.body)
 
 
 def same_code(left: Body, right: Body) -> bool:
-    """Whether two bodies do the same, without regard to comments."""
+    """Whether two bodies have the same code, apart from comments."""
     return len(left) == len(right) and all(
         _code(a) == _code(b) and same_code(children(a), children(b))
         for a, b in zip(left, right, strict=True)

@@ -38,27 +38,32 @@
 
   // Like series(), with a series for each colour of a cause instead of those for outcomes.
   function seriesByCause() {
-    const [places, best, , , , missing] = series();
+    const [places, best, , , , failed, stopped] = series();
     const of = causes.entries(measured()).map(([number]) =>
       rows.map((row) => (row[SPEEDUP] !== null && causes.place(row[CAUSE]) === number ? row[SPEEDUP] : null)));
-    return [places, best, ...of, missing];
+    return [places, best, ...of, failed, stopped];
   }
 
+  // Candidates without a latency have a row of their own below 0x.
+  const belowZero = (top) => -0.05 * Math.max(1, top);
+
   function series() {
-    const best = [], start = [], kept = [], rejected = [], missing = [], won = [];
+    const best = [], kept = [], rejected = [], failed = [], stopped = [], won = [];
     let top = null;
+    const below = belowZero(rows.reduce((most, row) => Math.max(most, row[SPEEDUP] || 0), 0));
     for (const row of rows) {
       const speedup = row[SPEEDUP];
       if (speedup !== null && (top === null || speedup > top)) top = speedup;
       const isWinning = winning.has(row[INDEX]);
       best.push(top);
-      start.push(row[STATE] === "start" && !isWinning ? speedup : null);
       won.push(isWinning ? speedup : null);
       kept.push(!isWinning && row[STATE] === "kept" ? speedup : null);
       rejected.push(!isWinning && row[STATE] === "rejected" ? speedup : null);
-      missing.push(speedup === null ? 0 : null);
+      const isStopped = row[STATE] === "stopped";
+      failed.push(speedup === null && !isStopped ? below : null);
+      stopped.push(speedup === null && isStopped ? below : null);
     }
-    return [places(), best, won, kept, rejected, missing];
+    return [places(), best, won, kept, rejected, failed, stopped];
   }
 
   // Of marks that would lie on each other one is drawn: thousands take a browser long to draw.
@@ -86,6 +91,11 @@
     };
   }
 
+  // Why the candidate under the pointer has no latency.
+  function reason(_, v, __, at) {
+    return v === null || v === undefined ? "" : WORDS[rows[at][STATE]] || rows[at][FAILURE];
+  }
+
   function draw() {
     const frame = document.getElementById("chart");
     if (chart) chart.destroy();
@@ -99,10 +109,10 @@
     const page = colour("--page"), red = colour("--failed");
     chart = new uPlot({
       width: frame.clientWidth, height: 320, ms: 1,
-      scales: { x: { time: false }, y: { range: (_, low, high) => [0, Math.max(1, high || 1) * 1.08] } },
+      scales: { x: { time: false }, y: { range: (_, low, high) => [2 * belowZero(high || 1), Math.max(1, high || 1) * 1.08] } },
       axes: [
         { ...lines, label: AXES[axis.value], labelSize: 24, size: 36 },
-        { ...lines, size: 56, values: (_, ticks) => ticks.map((t) => `${t}x`) },
+        { ...lines, size: 56, values: (_, ticks) => ticks.map((t) => (t < 0 ? "" : `${t}x`)) },
       ],
       series: [
         { label: axis.value },
@@ -121,7 +131,8 @@
               marks("faster than its parent", blue, blue, 6),
               marks("not faster", grey, page, 6),
             ]),
-        { ...marks("no latency", red, page, 5), value: (_, v) => (v === 0 ? "failed or stopped" : "") },
+        { ...marks("failed", red, page, 5), value: reason },
+        { ...marks("stopped early", colour("--stopped"), page, 5), value: reason },
       ],
       cursor: { points: { show: false } },
     }, isByCause() ? seriesByCause() : series(), frame);

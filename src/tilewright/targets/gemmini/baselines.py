@@ -4,7 +4,7 @@ naive: a static loop nest like a first version that is written by hand (the star
 library: one routine for all sizes, as a vendor's library has it: fixed loop order, tiles chosen by
          a heuristic that fills the local memories, bounds and addresses computed at run time.
 tuned:   a static schedule written by hand for these sizes; missing if the sizes do not fit the
-schedule. fsm:     a library routine that hands each tile to the hardware loop unrollers; missing if
+schedule. fsm:     a library routine that passes tiles to the hardware loop unrollers; missing if
 the fields of their commands cannot hold the sizes.
 """
 

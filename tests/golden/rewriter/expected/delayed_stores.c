@@ -21,7 +21,7 @@ void kernel(const int8_t X[96][128], const int8_t W[128][128], int8_t Y[96][128]
           compute_preloaded(SPAD(0), NONE, 16, 16, 16, 16);
         }
       }
-      // Y of the iteration before
+      // Y of the previous iteration
       if (c > 0) {
         for (int p = 0; p < 64; p += 16) {
           mvout(&Y[r][c + p - 64], ACC(p + 512 * slot), 16, 16);

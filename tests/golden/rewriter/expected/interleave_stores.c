@@ -16,7 +16,7 @@ void kernel(const int8_t X[96][128], const int8_t W[128][128], int8_t Y[96][128]
       }
       for (int d = 0; d < 128; d += 16) {
         const int slot2 = d / 16 % 2;
-        // Y of the iteration before
+        // Y of the previous iteration
         if (c > 0) {
           mvout(&Y[r + 16 * slot2][c + 16 * (d / 32) - 64], ACC(16 * (d / 32) + 64 * slot2 + 512 * slot), 16, 16);
         }

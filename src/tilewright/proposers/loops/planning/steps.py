@@ -169,7 +169,7 @@ def steps_of(
 
 
 def possible(kernel: Kernel, technique: str, lanes: int, threads: int = 1) -> list[Step]:
-    """All steps of a technique, whether they apply or not."""
+    """All steps of a technique, including those that do not apply to the kernel."""
     factors = _FACTORS.get(technique, (lanes,))
     if technique == "share":
         factors = (threads,) if threads > 1 else ()

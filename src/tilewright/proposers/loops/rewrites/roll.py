@@ -207,7 +207,7 @@ def _one_copy(found: list[Assign], copies: int, loop: For) -> list[Assign] | Non
 
 
 def _are_copies(groups: list[list[Assign]], loop: For, all_: list[Assign]) -> bool:
-    """Whether each group does the same as the first, for a later iteration.
+    """Whether each group is a copy of the first for a later iteration.
 
     Variables that the loop only reduces, each in the same way, may differ.
     """

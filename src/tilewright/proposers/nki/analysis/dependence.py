@@ -50,8 +50,9 @@ def may_meet(
 ) -> bool:
     """Whether two regions of one tensor may have a common element in two iterations of a loop.
 
-    If `loop` is None, this is asked for the same iteration. Variables in `inner` are independent on
-    both sides, and all others are equal. With `later`, `one` is in a later iteration than `other`.
+    If `loop` is None, both regions belong to the same iteration. Variables in `inner` may have
+    different values for the two regions, and all others have equal values. With `later`, `one` is
+    in a later iteration than `other`.
     """
     boxes = _boxes(one, world), _boxes(other, world)
     if boxes[0] is None or boxes[1] is None or len(boxes[0]) != len(boxes[1]):

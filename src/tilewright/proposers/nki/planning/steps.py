@@ -190,7 +190,7 @@ class Step:
 
 
 def possible(kernel: Kernel, technique: str) -> list[Step]:
-    """The places of a technique, whether it applies there or not."""
+    """All steps of a technique, including those that do not apply to the kernel."""
     if technique in ("jam", "exchange", "fuse", "stay"):
         loops = [s for _, s in walk(kernel.body) if isinstance(s, Loop)]
         if technique == "jam":

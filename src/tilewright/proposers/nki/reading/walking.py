@@ -70,7 +70,7 @@ class Reader:
     trips: dict[str, int] = field(default_factory=dict)
     body: list[Statement] = field(default_factory=list)
     given: frozenset[str] = frozenset()
-    """Names that the function that is read did not define itself."""
+    """Names that the function being read uses but does not define."""
     count: int = 0
     depth: int = 0
     steps: int = 0

@@ -181,7 +181,7 @@ def _from_zero(
     if op == "!=" and start.is_const and start.const % slope.const == 0:
         op = ">" if down else "<"
     if op not in ((">", ">=") if down else ("<", "<=")):
-        raise NotModelled("a loop counts away from its limit")
+        raise NotModelled("a loop counts in the direction away from its limit")
     left = (start if down else start * -1) + (1 if op.endswith("=") else 0)
     each = abs(slope.const) // step
     upper = left if each == 1 else quotient(left + (each - 1), each)

@@ -1,4 +1,4 @@
-"""Moves commands that do the same in every iteration out of the loop."""
+"""Moves commands that are the same in every iteration out of the loop."""
 
 from __future__ import annotations
 

@@ -213,7 +213,7 @@ def delay_stores(
     guarded = Guard(
         (Compare(">", var(loop.var), loop.lower),),
         at_value(delayed, loop.var, var(loop.var) - loop.step),
-        notes=(f"{buffer.name} of the iteration before",),
+        notes=(f"{buffer.name} of the previous iteration",),
     )
     new = replace(loop, body=(*rest, guarded))
     after = at_value(delayed, loop.var, last)

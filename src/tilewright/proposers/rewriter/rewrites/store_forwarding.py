@@ -90,7 +90,7 @@ def carry(block: Block) -> Block:
         before.append(_first(load, block))
         gone.add(load)
     if not gone:
-        raise NotApplicable(f"loop {name} loads nothing that the iteration before stored")
+        raise NotApplicable(f"loop {name} loads nothing that the previous iteration stored")
     kept = tuple(s for s in block.body if s not in gone)
     return block.with_body((*kept, *following), tuple(before))
 

@@ -123,8 +123,8 @@ class TritonEvaluation(CudaEvaluation):
     def refused_part(self) -> Failed | None:
         """Running only some of the programs of a Triton kernel is not supported."""
         return not_checked(
-            f"one call takes {self.compared.operations:.2g} multiply-adds, and "
-            f"{MOST_OPERATIONS:.2g} at most are interpreted: give smaller shapes"
+            f"one call takes {self.compared.operations:.2g} multiply-adds, but "
+            f"the interpreter runs at most {MOST_OPERATIONS:.2g}: give smaller shapes"
         )
 
     def only_a_gpu(self, source: str) -> tuple[str, int] | None:

@@ -110,8 +110,8 @@ def _require(tree: ast.Module) -> None:
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
             bound.add(_imported(statement))
         elif not isinstance(statement, _STATEMENTS) and not _is_text(statement):
-            raise _NotAllowedError("at the top level, only imports, functions and names that "
-                                   "are given a value are allowed", statement)  # fmt: skip
+            raise _NotAllowedError("at the top level, only imports, function definitions and "
+                                   "assignments are allowed", statement)  # fmt: skip
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     if "kernel" not in functions or functions["kernel"].decorator_list:
         raise _NotAllowedError("the file defines no launcher: a plain function `kernel` with the "

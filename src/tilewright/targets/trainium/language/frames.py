@@ -111,7 +111,7 @@ class Function:
         options: dict[str, Any] = {}
         for key, value in kwargs.items():
             if key in given:
-                raise KernelError("unexpected_keyword", f"{self.name}() is given {key!r} twice")
+                raise KernelError("unexpected_keyword", f"{self.name}() has two arguments {key!r}")
             if key in wanted.names or key in wanted.keyword_only:
                 names[key] = value
             elif wanted.options is not None:

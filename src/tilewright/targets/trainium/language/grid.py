@@ -49,7 +49,7 @@ def launch(kernel: Function, key: Any) -> Launch:
     if not fits:
         raise KernelError(
             "unsupported_grid",
-            f"a grid is one to {MOST_AXES} positive numbers, of at most {MOST_PROGRAMS:,} programs "
-            "in all",
+            f"a grid must have one to {MOST_AXES} dimensions with positive sizes, and at most "
+            f"{MOST_PROGRAMS:,} programs in total",
         )
     return Launch(kernel, tuple(sizes))

@@ -151,7 +151,9 @@ class _WithDestination(Builtin):
             del rest[len(self.positional) :]
             for name, value in zip(self._more, further, strict=False):
                 if name in kwargs:
-                    raise KernelError("unexpected_keyword", f"{self.name} is given {name!r} twice")
+                    raise KernelError(
+                        "unexpected_keyword", f"{self.name} has two arguments {name!r}"
+                    )
                 kwargs[name] = value
         run.function = self.name
         self.check(rest, kwargs)

@@ -140,7 +140,7 @@ class Builtin:
                     f"{', '.join(sorted(self._known)) or 'it has none'}",
                 )
             elif key in given:
-                raise KernelError("unexpected_keyword", f"{self.name} is given {key!r} twice")
+                raise KernelError("unexpected_keyword", f"{self.name} has two arguments {key!r}")
         for name in self._required:
             if name not in kwargs and name not in given:
                 raise KernelError("missing_argument", f"{self.name} needs {name!r}")

@@ -48,7 +48,7 @@ def _compiled(job: dict[str, Any]) -> dict[str, Any]:
         if len(rooms) >= len(job["arguments"]):
             own = sum(known.size for known in rooms[len(job["arguments"]) :]) + size
             if own > job["most_allocated"]:
-                most = f"and {job['most_allocated']} at most are given"
+                most = f"but at most {job['most_allocated']} are allowed"
                 raise _arrays.LauncherError(f"its own arrays would take {own} bytes, {most}")
         rooms.append(_arrays.Room(len(rooms), (len(rooms) + 1) << 44, size))
         return rooms[-1]
