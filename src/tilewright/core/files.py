@@ -44,11 +44,12 @@ def read_bytes(path: Path, most: int, *, follow_link: bool = True) -> bytes:
 
 
 def read_text(path: Path, most: int) -> str:
-    """The content of a file as UTF-8 text. Raises `OSError` as `read_bytes` does, and also if the
+    """The content of a file as UTF-8 text, without the mark with which some editors begin such a
+    file (U+FEFF). Raises `OSError` as `read_bytes` does, and also if the
     content is not UTF-8 text.
     """
     try:
-        return read_bytes(path, most).decode()
+        return read_bytes(path, most).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise OSError(errno.EILSEQ, f"it is not UTF-8 text: {error}", str(path)) from None
 

@@ -19,6 +19,7 @@ from tilewright.native.evaluator import NativeEvaluation
 from tilewright.native.machine import off_measuring_cores
 from tilewright.native.process import KernelProcess
 from tilewright.parts.case import Case
+from tilewright.parts.kernel_parameters import named_parameters
 
 OVERWRITTEN_STACK = 1 << 18
 """Number of bytes of the stack that are overwritten before each call that is only checked. Before a
@@ -86,15 +87,20 @@ class NativeChecker:
                 case = evaluation.cases[number]
                 failed = checked_call(process, case, "check", timeout_s)
                 if failed is not None:
-                    return failed
+                    return self._explained(artifact, failed)
                 checks.append(case.passed(process.arrays.outputs_now()))
                 if number == left[0]:
                     failed = checked_call(
                         process, evaluation.cases.changed(number), "check", timeout_s
                     )
                     if failed is not None:
-                        return failed
+                        return self._explained(artifact, failed)
         return Verdict(tuple(checks))
+
+    def _explained(self, artifact: Artifact, failed: Failed) -> Failed:
+        evaluation = self._evaluation
+        arguments, language = evaluation.workload.arguments, evaluation.toolchain.language
+        return named_parameters(failed, artifact.source, arguments, language)
 
 
 def checked_call(

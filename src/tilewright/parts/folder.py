@@ -140,7 +140,7 @@ def _arguments(
     for name in names:
         if name in language.keywords:
             raise WorkloadError(
-                f"{path}: the argument name {name!r} is a keyword of {language.name}. Choose "
-                "another name."
+                f"{path}: the argument name {name!r} is a keyword of {language.name}, or a name "
+                "that its compilers define. Choose another name."
             )
     return arguments

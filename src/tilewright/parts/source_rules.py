@@ -54,6 +54,24 @@ _TOKENS = re.compile(
 the group `end` is then missing, so that every character is read once.
 """
 
+_HIDDEN = re.compile("[\x85\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff]")
+"""Characters that are invisible, that end a line only for some programs, or that change the order
+in which the others are shown (Unicode Standard Annex 9)."""
+
+
+def hidden_character(source: str) -> tuple[str, int] | None:
+    """The reason why a source is refused because readers do not see it as the compiler does, and
+    the line; or None.
+    """
+    found = _HIDDEN.search(source)
+    if found is None:
+        return None
+    reason = (
+        f"the character U+{ord(found[0]):04X} is not allowed: it is invisible, or it changes the "
+        "order in which others are shown, so that a reader may see other code than the compiler"
+    )
+    return reason, source.count("\n", 0, found.start()) + 1
+
 
 def check_source(
     source: str,
@@ -76,6 +94,9 @@ def check_source(
     if "\0" in source:
         line = source[: source.index("\0")].count("\n") + 1
         return _refused("the source contains a zero byte", language, line)
+    hidden = hidden_character(source)
+    if hidden is not None:
+        return _refused(hidden[0], language, hidden[1])
     unix = source.replace("\r\n", "\n")
     if "\r" in unix:  # compilers disagree on whether this character ends a line
         line = unix[: unix.index("\r")].count("\n") + 1

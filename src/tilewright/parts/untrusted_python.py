@@ -6,11 +6,13 @@ import ast
 import warnings
 from collections.abc import Iterator
 
-from tilewright.parts.source_rules import MAX_SOURCE_BYTES
+from tilewright.parts.source_rules import MAX_SOURCE_BYTES, hidden_character
 
 
 class UnparsableError(Exception):
-    """A text that Python's parser cannot process. The cause is the exception of the parser."""
+    """A text that Python's parser cannot process, or with a character that readers do not see. The
+    cause is the exception of the parser, if there is one.
+    """
 
 
 class TooLongError(UnparsableError):
@@ -24,6 +26,9 @@ def parsed(source: str, file: str) -> ast.Module:
     """
     if len(source.encode("utf-8", "replace")) > MAX_SOURCE_BYTES:
         raise TooLongError(f"the source is longer than {MAX_SOURCE_BYTES >> 10} KiB")
+    hidden = hidden_character(source)
+    if hidden is not None:
+        raise UnparsableError(f"line {hidden[1]}: {hidden[0]}")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

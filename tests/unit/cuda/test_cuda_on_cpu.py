@@ -289,6 +289,7 @@ NO_CALL = 'extern "C" void tw_call(void **, const long long *) {}'
         ("write", 'extern "C" { int write; }'),
         ("tw_barrier", 'extern "C" void tw_barrier(int) {}'),
         ("_Znwm", 'extern "C" __attribute__((weak)) void *_Znwm(unsigned long) { return 0; }'),
+        ("_start", 'extern "C" void _start() {}'),
         ("_mine", 'extern "C" void __asan_mine() {}'),
     ],
 )
@@ -310,3 +311,18 @@ def test_a_kernel_defines_no_name_of_the_rest_of_its_program(name: str, text: st
 )
 def test_a_kernel_may_define_other_names_with_c_linkage_and_any_without(text: str) -> None:
     assert isinstance(find_cpu_compiler().compile(text, NO_CALL, 60.0), bytes)
+
+
+@pytest.mark.parametrize(
+    "report",
+    ["done\\n", "part\\tone\\ttwo\\ndone\\n", "wrote\\t9\\t1\\npart\\t1\\t2\\ndone\\n"],
+    ids=["no outputs", "no numbers", "no such array"],
+)
+def test_a_kernel_that_changes_the_answers_of_its_program_fails(report: str) -> None:
+    program = f"#!/bin/sh\nprintf '{report}' > report.txt\n".encode()
+    given = {a.name: np.zeros(a.shape, a.dtype) for a in ARGUMENTS}
+    sandbox = find_cpu_compiler().sandbox
+    found = run_on_cpu(program, sandbox, ARGUMENTS, (), [Run(given, "forward", 0)], 10.0)
+    assert found.failed is not None
+    assert found.failed.kind == "crash"
+    assert "gave incomplete answers" in found.failed.log

@@ -84,3 +84,40 @@ def test_an_opened_task_needs_neither_compiler_nor_simulator(
     monkeypatch.setattr(toolchain, "find_toolchain", missing)
     monkeypatch.setattr(simulator, "load_sim", missing)
     assert "kernel" in create_target().open("gemm-16x16x16", {}).start
+
+
+GNU_TWICE = """/usr/riscv/bin/ld: runtime.o: in function `memcpy':
+././runtime.c:11: multiple definition of `memcpy'; ./ccQ2WQy5.o:././kernel.c:1: first defined here
+collect2: error: ld returned 1 exit status
+"""
+LLD_TWICE = """ld.lld: error: duplicate symbol: memcpy
+>>> defined at kernel.c:1
+>>> defined at runtime.c:11
+"""
+GNU_MISSING = """kernel.c:2:9: warning: implicit declaration of function 'malloc'
+/usr/riscv/bin/ld: ./ccDJQkkM.o: in function `kernel':
+././kernel.c:2: undefined reference to `malloc'
+collect2: error: ld returned 1 exit status
+"""
+LLD_MISSING = """ld.lld: error: undefined symbol: malloc
+>>> referenced by kernel.c:2
+"""
+
+
+@pytest.mark.parametrize("log", [GNU_TWICE, LLD_TWICE])
+def test_a_name_that_the_program_defines_too_is_named_without_the_linkers_output(log: str) -> None:
+    failed = toolchain.failure_of(log)
+    assert failed.kind == "link_error"
+    assert failed.log == (
+        "the kernel defines memcpy, which every kernel's program defines: rename it."
+    )
+
+
+@pytest.mark.parametrize("log", [GNU_MISSING, LLD_MISSING])
+def test_a_missing_function_is_named_without_the_linkers_output(log: str) -> None:
+    failed = toolchain.failure_of(log)
+    assert (failed.kind, failed.line) == ("link_error", 2)
+    assert failed.log.splitlines()[-1].startswith("the kernel uses malloc, which it does not defin")
+    assert "ld" not in failed.log.replace(":", " ").split()
+    assert "collect2" not in failed.log
+    assert ("implicit declaration" in failed.log) == ("implicit declaration" in log)

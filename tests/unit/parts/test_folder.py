@@ -53,9 +53,18 @@ def test_an_ordinary_folder_is_read(folder: Path) -> None:
     assert result(folder).tolist() == list(range(16))
 
 
+def test_marks_with_which_editors_begin_a_file_are_left_out(folder: Path) -> None:
+    for file in list(folder.iterdir()):
+        file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
+    _, start, problem = read_folder(folder, "host-c", C, 1 << 20, "the memory")
+    assert start.startswith("void kernel")
+    assert problem.reference({"X": np.arange(16, dtype=np.int8)})["Y"].tolist() == list(range(16))
+
+
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
+        ('"X"', '"unix"', "'unix' is a keyword of C, or a name that its compilers define"),
         ('"X"', '"restrict"', "'restrict' is a keyword of C"),
         ("operations = 16", "operations = 1" + "0" * 400, "operations"),
         ("shape = [16]", f"shape = {[1] * 81}", "shape"),

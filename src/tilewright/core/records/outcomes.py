@@ -25,7 +25,7 @@ class EvaluationRequest:
 class Artifact:
     """A built candidate: the exact bytes that are checked and measured, and what built them.
 
-    `source` is its text, for a runner that builds it again to examine it; otherwise it is empty.
+    `source` is its text, for a checker or a runner that examines it; otherwise it is empty.
     """
 
     candidate_id: str

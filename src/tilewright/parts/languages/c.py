@@ -19,7 +19,8 @@ _OF_CUDA = """and and_eq bitand bitor catch char16_t char32_t char8_t class co_a
     export friend mutable namespace new noexcept not not_eq operator or or_eq private protected
     public reinterpret_cast requires static_cast template this throw try typeid typename using
     virtual wchar_t xor xor_eq"""
-KEYWORDS = frozenset(_OF_C.split())
+_MACROS = "linux unix i386"  # GCC defines them on some machines
+KEYWORDS = frozenset((_OF_C + " " + _MACROS).split())
 KEYWORDS_OF_CUDA = frozenset((_OF_C + " " + _OF_CUDA).split())
 _UNSETTLED = re.compile(
     r"""\r                    # ends a line for some compilers

@@ -28,7 +28,7 @@ _VARIABLES = re.compile(r"(\.data|\.bss)(\..*)?|tw_shared|\.(init|fini)_array(\.
 """Sections of changeable data that an object file may have. Those of variables are collected by a
 linker script; compilers make others for variables of a thread of the host."""
 _ENTRY = "tw_call"
-_RESERVED = re.compile(r"main|_(?:start|init|fini|end|edata)|__(?!odr_asan).*|_Z.*", re.DOTALL)
+_RESERVED = re.compile(r"_(?:start|init|fini|end|edata)|__(?!odr_asan).*|_Z.*", re.DOTALL)
 """Names with which a program begins or ends, names of the compiler, and names of C++."""
 LIBRARIES = (
     "libc.so.6", "libm.so.6", "libstdc++.so.6", "libgcc_s.so.1", "libasan.so", "libtsan.so",

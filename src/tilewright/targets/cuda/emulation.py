@@ -98,6 +98,14 @@ class RunResult:
     conditions: tuple[Condition, ...] = ()
 
 
+_CHANGED_ANSWERS = Failed(
+    "check",
+    "crash",
+    "the program that runs the kernel on the CPU gave incomplete answers, because the kernel "
+    "changed its memory or took the place of its functions.",
+)
+
+
 def run_on_cpu(
     program: bytes,
     sandbox: Sandbox,
@@ -151,8 +159,14 @@ def run_on_cpu(
     elif not ended:
         said = finished.output.decode(errors="replace")[-500:]
         failed = failed_by(report, arguments, line_of, name_of, said)
-    unset = unset_by(report, arguments, line_of)
-    return RunResult(tuple(outputs), _launches(report), failed, _part(report, arguments), unset)
+    elif len(outputs) < len(runs):
+        failed = _CHANGED_ANSWERS
+    try:
+        unset = unset_by(report, arguments, line_of)
+        launches, part = _launches(report), _part(report, arguments)
+    except (IndexError, KeyError, ValueError):
+        return RunResult(tuple(outputs), (), failed or _CHANGED_ANSWERS)
+    return RunResult(tuple(outputs), launches, failed, part, unset)
 
 
 def _itemsize(argument: Argument) -> int:

@@ -18,6 +18,7 @@ from tilewright.core.records import (
 from tilewright.core.roles import NOTHING_CHECKED
 from tilewright.parts.cases import Cases
 from tilewright.parts.debug_lines import source_line
+from tilewright.parts.kernel_parameters import named_parameters
 from tilewright.parts.languages import C
 from tilewright.targets.gemmini.examination import Examination
 from tilewright.targets.gemmini.instance import Instance
@@ -111,7 +112,7 @@ class GemminiBuilder:
         )
         if isinstance(built, Failed):
             return built
-        return Artifact(candidate.id, built, self._toolchain.id)
+        return Artifact(candidate.id, built, self._toolchain.id, candidate.source)
 
 
 class GemminiChecker:
@@ -136,7 +137,7 @@ class GemminiChecker:
         case = self._cases[self._cases.first]
         result = self._simulator.run(artifact, case, "check")
         if isinstance(result, Failed):
-            return result
+            return self._explained(artifact, result)
         return Verdict((case.passed(self._simulator.outputs(result)),))
 
     def check(self, artifact: Artifact, passed: Verdict = NOTHING_CHECKED) -> Verdict | Failed:
@@ -154,7 +155,7 @@ class GemminiChecker:
             cases.append(self._cases.changed(called[0]))
             result = self._simulator.run(artifact, cases[0], "check", later=cases[1:])
             if isinstance(result, Failed):
-                return result
+                return self._explained(artifact, result)
             reads_data |= result.cpu_read_data
             outputs = self._simulator.outputs_of_calls(result)
             for case, found in zip(cases[:-1], outputs, strict=False):
@@ -163,6 +164,9 @@ class GemminiChecker:
                     checks.append(case.passed(found))
         untested = self._examination.failure(artifact) if reads_data else None
         return untested or Verdict(tuple(checks))
+
+    def _explained(self, artifact: Artifact, failed: Failed) -> Failed:
+        return named_parameters(failed, artifact.source, self._cases.workload.arguments, C)
 
 
 class GemminiRunner:

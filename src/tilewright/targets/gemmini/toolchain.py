@@ -211,8 +211,12 @@ def _home(program: str) -> Path:
 
 
 _ERROR_LINE = re.compile(r"^(?:\./)?kernel\.c:(\d+)(?::\d+)?: (?:fatal )?error", re.MULTILINE)
-_UNDEFINED = re.compile(r"undefined (?:reference to|symbol:)")
 _UNDEFINED_KERNEL = re.compile(r"undefined (?:reference to|symbol:) [`'\"]?kernel\b")
+_UNDEFINED_NAME = re.compile(r"undefined (?:reference to|symbol:) [`'\"]?([\w.$]+)")
+_DEFINED_TWICE = re.compile(r"(?:multiple definition of|duplicate symbol:) [`'\"]?([\w.$]+)")
+_OF_LINKER = re.compile(
+    r"^(?:\S*\bld(?:\.lld)?: |\S+:\d+: (?:undefined|multiple)|>>> |collect2: ).*\n?", re.M
+)
 _TOO_LARGE = re.compile(r"code and data take more than|relocation truncated|out of range")
 _GNU_PLACE = re.compile(r"kernel\.c:(\d+): undefined reference")
 _LLD_PLACE = re.compile(r">>> referenced by \S*?kernel\.c:(\d+)")
@@ -230,8 +234,19 @@ def failure_of(log: str) -> Failed:
         )
     if _TOO_LARGE.search(log):
         return Failed("build", "link_error", "code and static data take more than 16 MiB.")
-    if _UNDEFINED.search(log):
-        return Failed("build", "link_error", log[:_MAX_LOG], _line_of_undefined(log))
+    twice = _DEFINED_TWICE.search(log)
+    if twice:
+        reason = f"the kernel defines {twice[1]}, which every kernel's program defines: rename it."
+        return Failed("build", "link_error", reason)
+    missing = _UNDEFINED_NAME.search(log)
+    if missing:
+        reason = (
+            f"the kernel uses {missing[1]}, which it does not define: of the functions of the C "
+            "library, only memcpy, memmove, memset and memcmp exist."
+        )
+        messages = _OF_LINKER.sub("", log).rstrip()
+        text = f"{messages}\n{reason}" if messages else reason
+        return Failed("build", "link_error", text[:_MAX_LOG], _line_of_undefined(log))
     return Failed("build", "compile_error", log[:_MAX_LOG])
 
 

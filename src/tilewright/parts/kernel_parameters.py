@@ -1,0 +1,133 @@
+"""Compares the parameters that a kernel in C declares with the arrays that it is called with.
+
+A kernel with other parameters compiles, because arrays are passed by address, but its results are
+wrong. The text is not needed to find that out, only to name the reason. What the text does not say
+clearly (macros, types of the kernel's own) is regarded as right.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from tilewright.core.records import Argument, Failed, KernelLanguage
+from tilewright.parts.element_types import is_float
+
+_BEGINS = re.compile(r"\bvoid\s+(?:__attribute__\s*\(\(\w+\)\)\s*)?kernel\s*\(")
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_DIRECTIVE = re.compile(r"^[ \t]*#[^\n]*(?:\\\n[^\n]*)*", re.MULTILINE)
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_DIMENSIONS = re.compile(r"\[([^\]]*)\]")
+_QUALIFIERS = {"const", "restrict", "__restrict", "__restrict__", "volatile", "static", "register"}
+_TYPES = {
+    "float": "float32", "double": "float64", "_Float16": "float16", "__bf16": "bfloat16",
+    "int8_t": "int8", "int16_t": "int16", "int32_t": "int32", "int64_t": "int64",
+    "uint8_t": "uint8", "uint16_t": "uint16", "uint32_t": "uint32", "uint64_t": "uint64",
+    "int": "int32",
+}  # fmt: skip
+
+
+def named_parameters(
+    failed: Failed, source: str, arguments: Sequence[Argument], language: KernelLanguage
+) -> Failed:
+    """The failure of a check, or a `compile_error` if the kernel declares other parameters."""
+    found = wrong_parameters(source, arguments)
+    if found is None:
+        return failed
+    reason, line = found
+    log = f"{language.located(f'{reason}.', line)}\n{failed.log}"
+    return replace(failed, kind="compile_error", log=log, line=line)
+
+
+def wrong_parameters(source: str, arguments: Sequence[Argument]) -> tuple[str, int] | None:
+    """How the parameters of the function `kernel` differ from the arguments, and the line of its
+    definition; None if no difference can be seen.
+    """
+    macros = set(_MACRO.findall(source))
+    text = _COMMENT.sub(_blank, source)
+    text = _DIRECTIVE.sub(_blank, text)
+    definition = _definition(text)
+    if definition is None or "kernel" in macros:
+        return None
+    parameters, at = definition
+    line = text.count("\n", 0, at) + 1
+    words = {word for one in parameters for word in _WORD.findall(one)}
+    if words & macros:
+        return None
+    expected = ", ".join(map(_shown, arguments))
+    if len(parameters) != len(arguments):
+        return (
+            f"the kernel has {_count(len(parameters))}, but it is called with "
+            f"{_count(len(arguments), 'argument')}: {expected}"
+        ), line
+    names = [argument.name for argument in arguments]
+    for number, (parameter, argument) in enumerate(zip(parameters, arguments, strict=True), 1):
+        if _differs(parameter, argument, names):
+            declared = " ".join(parameter.split())
+            return (
+                f"parameter {number} of the kernel is `{declared}`, but argument {number} is "
+                f"{_shown(argument)}"
+            ), line
+    return None
+
+
+def _differs(parameter: str, argument: Argument, names: Sequence[str]) -> bool:
+    """Whether a parameter has the name of another argument, another type or other rows."""
+    base, _, rest = parameter.partition("[")
+    words = [word for word in _WORD.findall(base) if word not in _QUALIFIERS]
+    if len(words) != 2:  # a type and a name
+        return False
+    kind, name = words
+    if name != argument.name and name in names:
+        return True
+    if kind in _TYPES and not _may_hold(_TYPES[kind], argument.dtype):
+        return True
+    sizes = [size.strip() for size in _DIMENSIONS.findall(f"[{rest}")[1:]] if rest else []
+    shape = argument.shape[1:]
+    known = bool(sizes) and len(sizes) == len(shape) and all(size.isdigit() for size in sizes)
+    return known and tuple(map(int, sizes)) != shape
+
+
+def _may_hold(declared: str, dtype: str) -> bool:
+    """Whether a kernel may mean elements of `dtype` by a type. Some kernels read floating-point
+    numbers as whole numbers of the same size.
+    """
+    one, other = np.dtype(declared), np.dtype(dtype)
+    if one.itemsize != other.itemsize:
+        return False
+    if is_float(declared):
+        return declared == dtype
+    return is_float(dtype) or one.kind == other.kind
+
+
+def _definition(text: str) -> tuple[list[str], int] | None:
+    """The parameters of the first definition of `kernel`, and where it begins."""
+    for found in _BEGINS.finditer(text):
+        depth, parts, last = 1, list[str](), found.end()
+        for at in range(found.end(), len(text)):
+            letter = text[at]
+            depth += (letter in "([") - (letter in ")]")
+            if depth == 0 or (letter == "," and depth == 1):
+                parts.append(text[last:at])
+                last = at + 1
+            if depth == 0:
+                break
+        if text[last:].lstrip().startswith("{"):
+            return ([] if parts in ([""], ["void"]) else parts), found.start()
+    return None
+
+
+def _blank(found: re.Match[str]) -> str:
+    return re.sub(r"[^\n]+", " ", found[0])
+
+
+def _shown(argument: Argument) -> str:
+    return f"{argument.name} {argument.dtype}{''.join(f'[{size}]' for size in argument.shape)}"
+
+
+def _count(number: int, what: str = "parameter") -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
