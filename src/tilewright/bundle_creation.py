@@ -20,6 +20,7 @@ from tilewright.run import open_project
 from tilewright.run_metadata import baselines
 from tilewright.storage.bundle_file import pack
 from tilewright.storage.evidence import (
+    MAX_FILES,
     MAX_FILES_BYTES,
     TARGET_FILE,
     text_suffixes,
@@ -135,9 +136,10 @@ def _files(run: RunRecord, opened: OpenTask) -> dict[str, str]:
         for path in sorted(folder.iterdir()):
             if path.suffix in suffixes and path.is_file():
                 found[path.name] = _text(path, folder)
-    if sum(map(len, found.values())) > MAX_FILES_BYTES:
+    if len(found) > MAX_FILES or sum(map(len, found.values())) > MAX_FILES_BYTES:
         raise InputError(
-            f"the text files of {folder} are too large for a bundle. Keep data in another folder."
+            f"{folder} has more or larger text files than a bundle can hold ({MAX_FILES} files of "
+            f"{MAX_FILES_BYTES >> 20} MiB together). Keep other files in another folder."
         )
     return found
 

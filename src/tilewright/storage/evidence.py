@@ -14,6 +14,7 @@ from tilewright.core.records import Measured, Workload
 
 TARGET_FILE = "target-file.toml"
 """Name of a user's target file in a bundle."""
+MAX_FILES = 256
 MAX_FILES_BYTES = 16 << 20
 
 _OF_OTHER_RECORDS = (
@@ -125,6 +126,8 @@ def _target(value: object, files: Mapping[str, str]) -> str | None:
 
 
 def _files(value: Mapping[str, object]) -> dict[str, str]:
+    if len(value) > MAX_FILES:
+        raise ValueError(f"there are more than {MAX_FILES} files")
     files = {_text(name): _text(text) for name, text in dict(value).items()}
     for name in files:
         if not _FILE_NAME.fullmatch(name):

@@ -13,6 +13,7 @@ import numpy as np
 
 from tilewright.core.records import Argument, Failed, KernelLanguage
 from tilewright.native.calls import compared
+from tilewright.native.conditions.contexts import with_own_copies
 from tilewright.native.conditions.dependence import Site, sites_on_data
 from tilewright.native.conditions.listing import read_listing
 from tilewright.native.conditions.recording import Recorder
@@ -57,6 +58,10 @@ def examined(evaluation: NativeEvaluation, source: str) -> Examined:
             return Examined()
         try:
             sites = sites_on_data(listing)
+            apart = with_own_copies(listing, listing.functions_of(s.instruction for s in sites))
+            if apart is not None:
+                listing = read_listing(apart, evaluation.toolchain.language.file)
+                sites = sites_on_data(listing)
         except TooLargeError:
             return Examined(failed=unexamined("it has more code than can be examined."))
         jumps = tuple(site for site in sites if site.is_jump)

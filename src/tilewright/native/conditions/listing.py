@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -48,6 +48,15 @@ class Listing:
     def code(self) -> Iterator[Instruction]:
         """The instructions of all functions."""
         return chain.from_iterable(function.code for function in self.functions.values())
+
+    def functions_of(self, instructions: Iterable[Instruction]) -> set[str]:
+        """The names of the functions that contain these instructions."""
+        places = {one.at for one in instructions}
+        return {
+            name
+            for name, function in self.functions.items()
+            if any(one.at in places for one in function.code)
+        }
 
 
 def read_listing(text: str, file: str) -> Listing:

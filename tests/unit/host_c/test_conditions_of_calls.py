@@ -1,0 +1,93 @@
+"""Each call of a function gets a copy of its own, unless that is not possible."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.native.conditions import contexts
+from tilewright.native.conditions.contexts import with_own_copies
+from tilewright.native.conditions.dependence import sites_on_data
+from tilewright.native.conditions.listing import Listing, read_listing
+from tilewright.parts.machine_code.post_dominance import TooLargeError
+
+
+def function(name: str, *code: str) -> str:
+    lines = "".join(f"{line}\n" if line.endswith(":") else f"\t{line}\n" for line in code)
+    return f"\t.type\t{name}, @function\n{name}:\n{lines}\t.size\t{name}, .-{name}\n"
+
+
+def listing(*functions: str) -> Listing:
+    return read_listing("\t.text\n" + "".join(functions), "kernel.c")
+
+
+SPECIAL = function("special", "cmpl $7, %edi", "je .L1", "xorl %eax, %eax", ".L1:", "ret")
+KNOWN = ("movl $7, %edi", "call special")
+DATA = ("movl (%rsi), %edi", "call special")
+TWICE = function("kernel", *KNOWN, *DATA, "ret")
+
+
+def test_a_copy_tells_known_values_from_data() -> None:
+    text = with_own_copies(listing(SPECIAL, TWICE), {"special"})
+    assert text is not None
+    found = read_listing(text, "kernel.c")
+    assert set(found.functions) == {"special", "special.call1", "kernel"}
+    (site,) = sites_on_data(found)
+    assert found.functions_of([site.instruction]) == {"special.call1"}
+    (jump,) = [one for one in found.functions["special.call1"].code if one.name == "je"]
+    assert jump.operands == (".L1.call1",)
+
+
+def test_the_functions_of_a_copy_are_copied_too() -> None:
+    outer = function("outer", "call special", "ret")
+    kernel = function("kernel", "movl $7, %edi", "call outer", "movl (%rsi), %edi", "jmp outer")
+    text = with_own_copies(listing(kernel, outer, SPECIAL), {"special"})
+    assert text is not None
+    found = read_listing(text, "kernel.c")
+    assert set(found.functions) == {
+        "kernel", "outer", "outer.call1", "special", "special.call1",
+    }  # fmt: skip
+    assert len(sites_on_data(found)) == 1
+
+
+def test_declarations_of_the_file_and_of_symbols_are_not_repeated() -> None:
+    special = SPECIAL.replace(
+        "special:\n", 'special:\n\t.file 1 "kernel.c"\n\t.loc 1 3 view .LVU5\n'
+    )
+    text = with_own_copies(listing(special, TWICE), {"special"})
+    assert text is not None
+    assert text.count(".file") == text.count("view") == 1
+    assert text.count(".loc 1 3") == 2
+
+
+@pytest.mark.parametrize(
+    "functions",
+    [
+        (SPECIAL, function("kernel", *DATA, "ret")),
+        (function("special", "cmpl $7, %edi", "je .L1", ".L1:", "jmp special"), TWICE),
+        (SPECIAL, function("kernel", *KNOWN, *DATA, "jmp .L1")),
+        (function("special", "cmpl $7, %edi", "je .L2", ".L1:", "ret"),
+         function("kernel", *KNOWN, *DATA, ".L2:", "ret")),
+        (function("special", ".section .rodata", "cmpl $7, %edi", "je .L1", ".L1:", "ret"), TWICE),
+    ],
+    ids=["one call", "calls itself", "own label elsewhere", "label of another", "data"],
+)  # fmt: skip
+def test_what_cannot_be_copied_is_left_as_it_is(functions: tuple[str, ...]) -> None:
+    assert with_own_copies(listing(*functions), {"special"}) is None
+
+
+def test_functions_without_conditions_are_not_copied() -> None:
+    assert with_own_copies(listing(SPECIAL, TWICE), set()) is None
+
+
+def test_copies_without_end_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contexts, "MOST_LINES", 20)
+    with pytest.raises(TooLargeError):
+        with_own_copies(listing(SPECIAL, function("kernel", *(KNOWN * 9), "ret")), {"special"})
+
+
+def test_a_function_named_like_an_instruction_is_called_by_its_copy() -> None:
+    small = SPECIAL.replace("special", "a")
+    kernel = TWICE.replace("special", "a")
+    text = with_own_copies(listing(small, kernel), {"a"})
+    assert text is not None
+    assert "\tcall a.call1\n" in text
