@@ -19,6 +19,7 @@ from tilewright.core.records import (
 )
 from tilewright.proposers.loops.analysis.changes import NotApplicableError
 from tilewright.proposers.loops.analysis.sharing import regions
+from tilewright.proposers.loops.compiled_time import compiled_time
 from tilewright.proposers.loops.emit import emit
 from tilewright.proposers.loops.estimate import estimate
 from tilewright.proposers.loops.ir import Kernel, loops
@@ -29,6 +30,7 @@ from tilewright.proposers.loops.planning.full_sequences import (
     Whole,
     length,
 )
+from tilewright.proposers.loops.planning.learned_order import in_learned_order
 from tilewright.proposers.loops.planning.replay import replayed
 from tilewright.proposers.loops.planning.steps import TECHNIQUES, Step, possible, steps_of
 from tilewright.proposers.loops.reading import lanes_of, read_kernel, threads_of
@@ -50,6 +52,8 @@ returns."""
 LONGEST = 5
 """Maximum number of steps of a drawn plan. Every call also makes one plan that vectorises as much
 as possible."""
+_FLOAT = 4
+"""Bytes of a float."""
 MOST_STATEMENTS = 96
 """Maximum number of statements of a kernel after a step. Larger kernels do not pay, because
 compilers also unroll loops."""
@@ -85,6 +89,7 @@ class LoopProposer:
         elif parent.candidate.parent_id is not None:
             found = self._as_it_is_but_shared(brief, parent, kernel, history)
         sequences = drawing.whole(kernel, whole) if now is None else []
+        sequences = in_learned_order(sequences, parent, history, drawing.time)
         for attempt in range(4 * count):
             if len(found) == wanted:
                 break
@@ -214,6 +219,10 @@ class _Drawing:
         registers = target.limits.get("vector_registers", 16)
         self._whole = Whole(self._lanes, registers, frozenset(offered))
         self._follow_ups = {t: w for t, w in _FOLLOW_UPS.items() if t in offered}
+
+    def time(self, kernel: Kernel) -> float:
+        """A rough time of a kernel as a compiler makes it."""
+        return compiled_time(kernel, _FLOAT * self._lanes)
 
     def first(
         self, kernel: Kernel, menu: Sequence[MenuOption], rng: random.Random
