@@ -111,7 +111,7 @@ class Examination:
         outcome = executor.evaluate(request, hear, checkpoint=self._checkpoint)[0]
         self.start = Trial(0, 0, candidate, outcome, took[0])
         if isinstance(outcome, Failed):
-            raise start_error(self._opened.name, outcome)
+            raise start_error(self._opened.name, outcome, self._opened.task.start)
 
     def _checkpoint(self) -> None:
         if self._cancelled.is_set():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -154,7 +155,7 @@ def _measured_start(
         request = [EvaluationRequest(Candidate(opened.task.start))]
         start = executor.evaluate(request, checkpoint=checkpoint)[0]
     if not isinstance(start, Measured):
-        raise start_error(opened.name, start)
+        raise start_error(opened.name, start, opened.task.start)
     return start
 
 
@@ -230,14 +231,24 @@ def _examine_both(opened: OpenTask, settings: Settings, checkpoint: Checkpoint |
 _DONE: dict[Stage, str] = {"build": "built", "check": "checked", "measure": "measured"}
 
 
-def start_error(task: str, failed: Failed) -> TilewrightError:
-    """The error message if the starting kernel of a task cannot be used."""
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_EMPTY_BODY = re.compile(r"\bkernel\s*\([^{}]*\)\s*\{\s*\}")
+"""A C function without statements, as `tilewright init --from-function` writes it."""
+
+
+def start_error(task: str, failed: Failed, source: str = "") -> TilewrightError:
+    """The error message if the starting kernel of a task, with this source, cannot be used."""
     lines = [line.strip() for line in failed.log.splitlines() if line.strip()] or ["no log"]
     if failed.kind == "not_checked":  # nothing says that it is wrong
         return WorkloadError(
             f"the starting kernel of {task} cannot be checked here, and a search needs one that "
             f"can: {lines[0].rstrip('.')}. Check a kernel of your own with `tilewright evaluate "
             f"FILE --workload {task}`."
+        )
+    if failed.stage == "check" and _EMPTY_BODY.search(_COMMENT.sub(" ", source)):
+        return WorkloadError(
+            f"the starting kernel of {task} computes nothing, because the body of its function "
+            "`kernel` is empty: write code there that computes what the reference computes."
         )
     what = f"the starting kernel of {task} fails its {failed.stage} with {failed.kind}"
     if failed.kind == "crash":  # no kernel should be able to end the evaluating process

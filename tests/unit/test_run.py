@@ -455,6 +455,14 @@ def test_what_to_do_about_a_tolerance_is_said_where_the_user_sets_it() -> None:
     assert advice not in str(start_error("toy:digits", failed))
 
 
+def test_a_kernel_with_an_empty_body_is_told_to_be_written() -> None:
+    failed = Failed("check", "wrong_result", "4 of 4 elements of C differ, first at C[0][0]")
+    source = "void kernel(const float x[4],\n  float C[4]) {\n  // Write {loops} here.\n}\n"
+    said = str(start_error("/home/me/mine", failed, source))
+    assert "body of its function `kernel` is empty: write code there" in said
+    assert "is empty" not in str(start_error("/home/me/mine", failed, "void kernel() { f(); }"))
+
+
 def test_a_reference_that_returns_nan_is_named_as_the_cause() -> None:
     log = "4 of 4 elements of C differ, first at C[0][0]: got 3.1, expected nan within nan"
     said = str(start_error("/home/me/mine", Failed("check", "wrong_result", log)))

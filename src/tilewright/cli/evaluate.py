@@ -244,7 +244,7 @@ def _print_measured(
     from tilewright.cli.summary_table import comparison
     from tilewright.core.plugins import load_target
     from tilewright.report.breakdown import cause_groups
-    from tilewright.report.text import measurement, number, percent, share, words
+    from tilewright.report.text import measurements, number, percent, share, words
 
     checks = ", ".join(dict.fromkeys(c.distribution for c in outcome.verdict.checks))
     console.print(Text(f"{evaluation.workload}: correct ({checks})", style="bold green"))
@@ -254,8 +254,8 @@ def _print_measured(
     table.add_row(f"{outcome.quantity} {outcome.unit}", number(outcome.latency))
     table.add_row("utilisation", percent(outcome.utilization))
     table.add_row("precision", outcome.verdict.precision or "not told apart")
-    for name, value in outcome.details.items():
-        table.add_row(*measurement(name, value))
+    for row in measurements(outcome.details):
+        table.add_row(*row)
     console.print(table)
     for group in cause_groups(outcome.breakdown, load_target(evaluation.target).brief().causes):
         console.print(f"\n{group.title or 'Where the time goes:'}")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -243,9 +245,14 @@ def _unknown(name: str) -> WorkloadError:
 
 
 def _near(name: str) -> list[str]:
-    """Workloads of any target whose names are equal or similar to a name without a target."""
-    import difflib
-
+    """Kernel folders with a similar name, or else workloads of any target whose names are equal or
+    similar to a name without a target.
+    """
+    folder = Path(name)
+    with suppress(OSError, ValueError):
+        beside = [p.parent.name for p in folder.parent.glob(f"*/{WORKLOAD_FILE}")]
+        if found := difflib.get_close_matches(folder.name, beside, n=1, cutoff=0.7):
+            return [str(folder.parent / found[0])]
     known = [f"{t}:{w}" for t in target_names() for w in load_target(t).workloads()]
     same = [full for full in known if full.partition(":")[2] == name]
     return same[:_SUGGESTED] or difflib.get_close_matches(name, known, n=1, cutoff=0.6)

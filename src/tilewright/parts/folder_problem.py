@@ -129,10 +129,20 @@ class FolderProblem:
         function = self._module.reference
         inputs = {**inputs, **_taken(function, self.constants)}
         call = f"reference({', '.join(inputs)})"
+        if (parameters := _unfit_parameters(function, inputs)) is not None:
+            raise WorkloadError(
+                f"{self._path}: reference has the parameters ({parameters}). Name them like the "
+                f"inputs in workload.toml: {', '.join(inputs)}."
+            )
         with users_code(f"{self._path}: {what.format(call=call)}", remedy):
             returned = function(**inputs)
             values = returned if isinstance(returned, tuple) else (returned,)
             values = tuple(converted(value) for value in values)
+        if returned is None:
+            raise WorkloadError(
+                f"{self._path}: reference returned nothing. End it with `return` and the outputs "
+                f"({', '.join(a.name for a in self._outputs)})."
+            )
         if len(values) != len(self._outputs):
             raise WorkloadError(
                 f"{self._path}: reference returned {len(values)} arrays, expected "
@@ -149,7 +159,7 @@ class FolderProblem:
         return WorkloadError(
             f"{self._path}: {function} returned {array.dtype}{list(array.shape)} for "
             f"{argument.name}, expected {argument.dtype}{list(argument.shape)}. Convert the "
-            "result to the type and shape in workload.toml."
+            "result, or correct the shapes and types in workload.toml."
         )
 
     def check_repeated(self, inputs: Mapping[str, Array], before: Mapping[str, Expected]) -> None:
@@ -258,6 +268,16 @@ def _taken(function: Callable[..., Any], constants: Mapping[str, Any]) -> dict[s
     parameters = inspect.signature(function).parameters
     takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
     return {n: v for n, v in constants.items() if takes_all or n in parameters}
+
+
+def _unfit_parameters(function: Callable[..., Any], inputs: Mapping[str, Any]) -> str | None:
+    """The parameters of the user's reference if it cannot be called with the inputs by name."""
+    signature = inspect.signature(function)
+    try:
+        signature.bind(**inputs)
+    except TypeError:
+        return ", ".join(signature.parameters)[:200]
+    return None
 
 
 def _import_reference(path: Path) -> ModuleType:

@@ -5,6 +5,7 @@ Only the keywords that tilewright's own schemas use are implemented.
 
 from __future__ import annotations
 
+import difflib
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -49,7 +50,8 @@ def _mistakes(value: Any, schema: Schema, place: tuple[str | int, ...]) -> Itera
         yield from _of_none(value, schema["anyOf"], place)
         return
     if "enum" in schema and value not in schema["enum"]:
-        yield Mistake(place, f"give {_one_of(schema['enum'])}")
+        shown = f" instead of {value!r}" if isinstance(value, str) and len(value) <= 20 else ""
+        yield Mistake(place, f"give {_one_of(schema['enum'])}{shown}")
         return
     kind = schema.get("type")
     if kind is not None and not _is(value, kind):
@@ -124,7 +126,9 @@ def _of_table(
     others = schema["additionalProperties"]
     for name in schema.get("required", ()):
         if name not in value:
-            yield Mistake((*place, name), "the field is missing, so add it")
+            other = _nearest(name, [given for given in value if given not in fields])
+            advice = f"correct the name {other!r} in the file" if other else "add it"
+            yield Mistake((*place, name), f"the field is missing, so {advice}")
     least, most = schema.get("minProperties", 0), schema.get("maxProperties", len(value))
     if least == most == 1 != len(value):
         yield Mistake(place, f"give one of {listed(list(fields))}")
@@ -134,12 +138,18 @@ def _of_table(
         if name in fields:
             yield from _mistakes(item, fields[name], (*place, name))
         elif others is False:
-            advice = "no such field exists, so correct its name or remove it"
-            yield Mistake((*place, name), advice)
+            known = _nearest(name, list(fields))
+            advice = f"write {known!r} instead" if known else "correct its name or remove it"
+            yield Mistake((*place, name), f"no such field exists, so {advice}")
         else:
             for advice in _of_text(name, schema.get("propertyNames", {})):
                 yield Mistake((*place, name), f"its name: {advice}")
             yield from _mistakes(item, others, (*place, name))
+
+
+def _nearest(name: str, names: list[str]) -> str | None:
+    """The name that is most similar to another name; None if none is similar."""
+    return next(iter(difflib.get_close_matches(name[:64], names, n=1, cutoff=0.7)), None)
 
 
 def _one_of(values: list[str]) -> str:

@@ -85,6 +85,8 @@ def users_code(what: str, remedy: str) -> Iterator[None]:
             said = plain_text(type(error).__name__[:300])
         if isinstance(error, ModuleNotFoundError):
             remedy = "install it in the Python environment that runs tilewright"
+        elif isinstance(error, SyntaxError):
+            remedy = "correct this line"
         message = f"{what} raised {' '.join(said.split()).rstrip('.')}; {remedy}."
     else:
         return

@@ -94,7 +94,7 @@ def trial_data(trial: TrialView, view: ReportView) -> dict[str, Any]:
         facts.append(("expected over its parent", text.ratio(trial.expected_gain)))
     if trial.utilization is not None:
         facts.append(("utilisation", text.percent(trial.utilization)))
-    facts += [text.measurement(name, value) for name, value in trial.details.items()]
+    facts += text.measurements(trial.details)
     facts.append(("evaluated in", "cache" if trial.cached else text.duration(trial.wall_s)))
     return {
         "index": trial.index,

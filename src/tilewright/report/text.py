@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tilewright.core.text import plain_text
 
 
@@ -66,10 +68,14 @@ MEASUREMENTS = {
     "array_bytes": ("size of the arrays", "bytes"),
     "baseline_ns": ("starting kernel, timed at the same time", "ns"),
     "bound_ns": ("lower bound", "ns"),
+    "bytes_loaded_again": ("read from device memory more than once", "bytes"),
+    "bytes_of_intermediates": ("intermediate results stored to device memory and loaded", "bytes"),
     "bytes_per_operation": ("bytes moved per operation", ""),
     "bytes_read": ("read from device memory", "bytes"),
     "bytes_spilled": ("spilled to device memory", "bytes"),
     "bytes_written": ("written to device memory", "bytes"),
+    "converting_copies": ("copies that convert the type", ""),
+    "converting_transfers": ("transfers that convert the type", ""),
     "counter_cache_percent": ("hits in the second-level cache", "%"),
     "counter_memory_percent": ("memory throughput, of the peak", "%"),
     "counter_multiprocessors_percent": ("multiprocessor throughput, of the peak", "%"),
@@ -90,8 +96,14 @@ MEASUREMENTS = {
     "percent_of_baseline_low": ("lower end of its confidence interval", "%"),
     "product_rows": ("rows that the array multiplied", ""),
     "products": ("instructions of the matrix unit", ""),
+    "products_with_a_column_of_ones": ("products with a tile of ones", ""),
     "registers": ("registers per thread", ""),
+    "repeated_reductions": ("reductions computed more than once", ""),
+    "rescaling_exponentials": ("exponentials of one element in each partition", ""),
+    "scaled_before_activation": ("activations of a scaled operand", ""),
     "scratchpad_kb": ("scratchpad written", "KB"),
+    "shifted_windows": ("operands that overlap an earlier operand", ""),
+    "single_element_transfers": ("transfers of single elements", ""),
     "spilled_bytes": ("spilled registers", "bytes"),
     "tera_operations_per_s": ("arithmetic rate", "TOPS"),
     "tile_load_bytes": ("loaded into tiles", "bytes"),
@@ -111,6 +123,18 @@ def measurement(name: str, value: float) -> tuple[str, str]:
     label, unit = MEASUREMENTS.get(name, (words(name), ""))
     shown = f"{value:.1f}" if unit == "%" else number(value)
     return label, f"{shown} {unit}".rstrip()
+
+
+def measurements(details: Mapping[str, float]) -> list[tuple[str, str]]:
+    """All measurements of a kernel as `measurement` gives them, except counts that are zero.
+
+    Evaluators also count what a kernel does not do, which says nothing about its time.
+    """
+    return [
+        measurement(name, value)
+        for name, value in details.items()
+        if value or MEASUREMENTS.get(name, ("", ""))[1]
+    ]
 
 
 def diff_class(line: str) -> str:

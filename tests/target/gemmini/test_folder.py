@@ -123,12 +123,12 @@ REFERENCES = [
     ("raise RuntimeError('broken')", "importing it raised RuntimeError: broken"),
     ("def reference(:", "importing it raised SyntaxError"),
     ("def other(): ...", "defines no function reference"),
-    ("def reference(A, B): return A", "raised TypeError"),
+    ("def reference(A, B): return A", r"has the parameters \(A, B\). Name them like"),
     ("import sys\ndef reference(A, B, bias): sys.exit('no')", "raised SystemExit: no"),
     ("def reference(A, B, bias): return (A @ B).astype('int32')", r"returned int32\[128, 64\]"),
     ("def reference(A, B, bias): return A", r"returned int8\[128, 128\] for C, expected"),
     ("def reference(A, B, bias): return A, B", "returned 2 arrays, expected 1: C"),
-    ("def reference(A, B, bias): return None", "returned object"),
+    ("def reference(A, B, bias): return None", "returned nothing"),
 ]
 
 

@@ -98,6 +98,13 @@ def test_a_name_that_is_no_task(name: str, message: str) -> None:
         open_task(name, {})
 
 
+def test_a_folder_with_a_similar_name_is_suggested(tmp_path: Path) -> None:
+    (tmp_path / "my-kernel").mkdir()
+    (tmp_path / "my-kernel" / "workload.toml").write_text("")
+    with pytest.raises(WorkloadError, match=rf"Did you mean {tmp_path}/my-kernel\?"):
+        open_task(f"{tmp_path}/my-kernal", {})
+
+
 def test_the_fingerprint_changes_with_kernel_and_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = {open_task("toy:digits", {}).fingerprint}
     monkeypatch.setattr(ToyTask, "fingerprint", "other inputs")

@@ -43,7 +43,7 @@ def cases_of(folder: Path, body: str) -> Cases:
     [
         ("no_such_name", r"reference\(X\) raised NameError.*; it must compute the outputs"),
         ("X[:3]", r"returned float32\[3, 4\] for Y, expected float32\[4, 4\]"),
-        ("None", r"returned object\[\] for Y, expected float32\[4, 4\]"),
+        ("None", r"reference returned nothing. End it with `return` and the outputs \(Y\)"),
         ("float(X[0, 0]) * X", "raised TypeError: a conversion to a single number is not"),
         ("np.ones((4, 4))", "values for Y that it does not compute from its inputs by numpy"),
         ("np.sort(X)", "raised TypeError: np.sort is not supported; use the numpy operations"),
@@ -59,6 +59,24 @@ def test_a_reference_that_fails_is_told_from_one_that_cannot_be_followed(
     cases = cases_of(tmp_path, f"def reference(X):\n    return {returned}\n")
     with pytest.raises(WorkloadError, match=said):
         _ = cases[cases.first].expected
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("def reference(A):\n    return A\n", r"parameters \(A\). Name them .*: X\."),
+        ("def reference(X):\n    return X)\n", r"unmatched '\)' \(reference.py, line 5\); correct"),
+    ],
+)
+def test_a_reference_that_cannot_be_called_is_told_with_what_to_do(
+    tmp_path: Path, body: str, said: str
+) -> None:
+    def expected() -> None:
+        cases = cases_of(tmp_path, body)
+        _ = cases[cases.first].expected
+
+    with pytest.raises(WorkloadError, match=said):
+        expected()
 
 
 def test_elements_that_are_assigned_are_named_in_a_sentence(tmp_path: Path) -> None:

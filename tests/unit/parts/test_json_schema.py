@@ -76,6 +76,7 @@ def test_a_correct_file_has_no_mistake(fields: dict[str, Any]) -> None:
             ("constants",),
             "give at most 32 values",
         ),
+        ({"reductoin": 1}, ("reductoin",), "no such field exists, so write 'reduction' instead"),
         ({"argument": []}, ("argument",), "give at least 1 value"),
         (
             {"unknown": 1},
@@ -96,7 +97,8 @@ def test_a_mistake_is_told_with_its_place(
     [
         ({"shape": [1] * 9}, ("shape",), "give at most 8 values"),
         ({"shape": [4, 0]}, ("shape", 1), "give a number greater than 0"),
-        ({"role": "inputs"}, ("role",), "give 'input', 'output' or 'inout'"),
+        ({"role": "inputs"}, ("role",), "give 'input', 'output' or 'inout' instead of 'inputs'"),
+        ({"role": "x" * 21}, ("role",), "give 'input', 'output' or 'inout'"),
         ({"role": []}, ("role",), "give 'input', 'output' or 'inout'"),
         ({"inputs": {}}, ("inputs",), "give one of range, normal and generator"),
         ({"inputs": {"range": [1]}}, ("inputs", "range"), "give 2 values"),
@@ -121,3 +123,7 @@ def test_a_missing_field_is_named() -> None:
     del incomplete["operations"]
     found = first_mistake(incomplete, SCHEMA)
     assert found == Mistake(("operations",), "the field is missing, so add it")
+    incomplete["operation"] = 1
+    found = first_mistake(incomplete, SCHEMA)
+    advice = "the field is missing, so correct the name 'operation' in the file"
+    assert found == Mistake(("operations",), advice)

@@ -10,7 +10,7 @@ import pytest
 
 from tilewright.core.records import Baseline, CallRecord, Candidate, Failed, History, Plan, Trial
 from tilewright.report.static import render_report
-from tilewright.report.text import measurement
+from tilewright.report.text import measurement, measurements
 from tilewright.testing.runs import history, measured, run_record
 
 COMMAND = "tilewright optimize gemmini:gemm-12544x64x256 --seed 3"
@@ -64,6 +64,11 @@ def test_measurements_have_names_and_units_of_their_own() -> None:
     assert measurement("array_bytes", 124620.0) == ("size of the arrays", "124,620 bytes")
     assert measurement("timed_pairs", 120.0)[1] == "120"
     assert measurement("of_a_plug_in", 2.5) == ("of a plug in", "2.5")
+
+
+def test_what_a_kernel_does_not_do_is_not_listed() -> None:
+    found = measurements({"scans": 0.0, "bytes_spilled": 0.0, "converting_copies": 2.0})
+    assert found == [("spilled to device memory", "0 bytes"), ("copies that convert the type", "2")]
 
 
 def test_warnings_about_the_best_kernel_stand_before_the_chart() -> None:
