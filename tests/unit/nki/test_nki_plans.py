@@ -30,6 +30,19 @@ def test_a_complete_sequence_stands_under_the_first_technique_that_is_offered() 
     assert any(d.steps[0] == begins and d.option.id == "other" for d in drafts)
 
 
+def test_dropout_never_drops_the_complete_sequences() -> None:
+    """A kernel that one technique makes faster would have no plan if its option were left out."""
+    kernel, follow_ups = read(filtered(7, 8, 9)), ("join", "jam")
+    whole = [MenuOption("one", "", "join"), MenuOption("two", "", "jam")]
+    menu = [MenuOption("other", "", "turn")]
+    assert not list(draw(kernel, menu, follow_ups, History(()), 4, random.Random(0)))
+    drafts = draw(kernel, menu, follow_ups, History(()), 4, random.Random(0), whole_menu=whole)
+    assert {draft.option.id for draft in drafts} <= {"one", "two"}
+    best = min(cost_of(after) for _, after in complete_sequences(kernel, follow_ups))
+    again = draw(kernel, menu, follow_ups, History(()), 4, random.Random(0), whole_menu=whole)
+    assert min(draft.cost for draft in again) == best
+
+
 def test_the_first_plan_of_a_run_does_not_wait_for_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -61,7 +61,10 @@ class NkiProposer:
         soon = brief.iteration <= 1
         latency, learned = _latency(brief), lessons(history, brief)
         techniques = _techniques(brief)
-        for draft in draw(kernel, menu, techniques, history, more, rng, soon, latency, learned):
+        drafts = draw(
+            kernel, menu, techniques, history, more, rng, soon, latency, learned, brief.menu
+        )
+        for draft in drafts:
             yield self._plan(parent, draft, cost_of(kernel))
 
     def implement(

@@ -63,8 +63,12 @@ def draw(
     soon: bool = False,
     latency: Latency | None = None,
     lessons: Lessons = NOTHING_LEARNED,
+    whole_menu: Sequence[MenuOption] = (),
 ) -> Iterator[Draft]:
     """Up to `count` drafts that begin with an option of the menu.
+
+    `whole_menu` is the menu before dropout, from which a complete sequence gets its option if the
+    menu has none for it. Otherwise, dropout could leave a kernel without complete sequences.
 
     With `soon`, the first complete sequence that lowers the estimate is returned as soon as it is
     known, because the others take several seconds. With `latency`, the next draft is the complete
@@ -80,7 +84,8 @@ def draw(
     """
     learned = evidence(history)
     complete, first_of_all, risky = list[Draft](), list[Draft](), list[Draft]()
-    for draft in _complete(kernel, menu, follow_ups):
+    menus = menu, whole_menu
+    for draft in _complete(kernel, menus, follow_ups):
         if not draft.allowed_by(lessons):
             continue
         if lessons.has_unproven(map(str, draft.steps)):
@@ -93,7 +98,7 @@ def draw(
     if latency is not None and count > len(first_of_all):
         made = [((), kernel), *((draft.steps, draft.kernel) for draft in complete)]
         found = polished(made, follow_ups, latency)
-        for draft in _drafted(menu, *found) if found is not None else ():
+        for draft in _drafted(menus, *found) if found is not None else ():
             if draft not in first_of_all:
                 first_of_all.append(draft)
                 yield draft
@@ -141,17 +146,21 @@ def draw(
 
 
 def _complete(
-    kernel: Kernel, menu: Sequence[MenuOption], techniques: Sequence[str]
+    kernel: Kernel, menus: Sequence[Sequence[MenuOption]], techniques: Sequence[str]
 ) -> Iterator[Draft]:
-    """Complete sequences, each for the option of its first technique that the menu offers."""
+    """Complete sequences, each for the option of its first technique that a menu offers."""
     for steps, after in complete_sequences(kernel, techniques):
-        yield from _drafted(menu, steps, after)
+        yield from _drafted(menus, steps, after)
 
 
-def _drafted(menu: Sequence[MenuOption], steps: tuple[Step, ...], after: Kernel) -> Iterator[Draft]:
-    """A draft for the option of the first technique that the menu offers, if it offers any."""
-    techniques_used = dict.fromkeys(step.technique for step in steps)
-    option = next((o for used in techniques_used for o in menu if o.technique == used), None)
+def _drafted(
+    menus: Sequence[Sequence[MenuOption]], steps: tuple[Step, ...], after: Kernel
+) -> Iterator[Draft]:
+    """A draft for the option of the first technique that the first menu offers, or else the next
+    menu, if any offers one."""
+    used = dict.fromkeys(step.technique for step in steps)
+    options = (o for menu in menus for name in used for o in menu if o.technique == name)
+    option = next(options, None)
     if option is not None:
         yield Draft(option, steps, after, cost_of(after))
 

@@ -278,7 +278,7 @@ def _early(kernel: Kernel) -> Iterator[Step]:
 
 
 _AT = {
-    "forward": ("dma_copy",), "skip-copy": ("tensor_copy",), "land": ("tensor_copy",),
+    "forward": ("dma_copy",), "skip-copy": ("tensor_copy", "dma_copy"), "land": ("tensor_copy",),
     "accumulate": ("tensor_tensor",), "take-over": ("tensor_copy",), "defer": ("tensor_scalar",),
     "unfold": ("tensor_reduce",), "along": ("tensor_reduce",), "spread": ("dma_copy",),
     "window": ("dma_copy",), "join": ("dma_copy",), "runs": ("dma_copy",),

@@ -88,14 +88,19 @@ def _part(
 
 
 def skip_copy(kernel: Kernel, path: Path) -> Kernel:
-    """The uses of a copied tile read the original instead."""
+    """The uses of a copied tile read the original instead.
+
+    A load counts as a copy if the tile is only stored again: the data then move from HBM to HBM.
+    """
     copy = op_at(kernel, path)
     tensors, trips = kernel.tensors(), kernel.trips()
-    if copy.name != "tensor_copy":
+    if copy.name not in ("tensor_copy", "dma_copy"):
         raise NotApplicableError("the instruction is not a copy")
     target, source = copy.region("dst"), copy.region("src")
     tile, origin = tensors[target.tensor], tensors[source.tensor]
     found = uses(kernel, tile.name)
+    if copy.name == "dma_copy":
+        _require_only_stored(kernel, tile, origin, found.read)
     if found.written != (path,) or not is_whole(target, tile):
         raise NotApplicableError(f"{tile.name} does not contain this copy alone")
     _require_unchanged(kernel, path, source, found.read)
@@ -122,6 +127,18 @@ def skip_copy(kernel: Kernel, path: Path) -> Kernel:
             raise NotApplicableError("the copy changes the type of a product's operand")
         made = replaced_op(made, place, changed_op)
     return replaced_op(made, path)
+
+
+def _require_only_stored(
+    kernel: Kernel, tile: Tensor, origin: Tensor, readers: tuple[Path, ...]
+) -> None:
+    """Refuse the rewrite for a tile that is converted, or that an engine reads."""
+    if origin.on_chip or not tile.on_chip or origin.dtype != tile.dtype:
+        raise NotApplicableError(f"{tile.name} does not contain data as they are in HBM")
+    for place in readers:
+        reader = op_at(kernel, place)
+        if reader.name != "dma_copy" or kernel.tensors()[reader.region("dst").tensor].on_chip:
+            raise NotApplicableError(f"{tile.name} is not only stored")
 
 
 def _require_unchanged(
