@@ -4,15 +4,17 @@
 
 Run it on a machine with an NVIDIA GPU. In this order:
 
-1. one pair of kernels is timed `--repeats` times, each time in new processes: the ratio of the
-   two must stay within 1 % and the latency within 4 %;
+1. one pair of kernels is timed five times, each time in new processes;
 2. for each of the eight KernelBench problems, a search without a key within `--budget`, then
    PyTorch eager and torch.compile, with TF32 off and on, beside the best kernel;
-3. the same searches within `--longer`.
+3. the pair is timed until there are `--repeats` times: the ratio of the two must stay within 1 %
+   and the latency within 4 %;
+4. the same searches within `--longer`.
 
-Each result is written to the project's folder as soon as it is there, and the same command skips
-it. No part begins after `--within` seconds: run it again. Every number is measured on the GPU that
-the last line names. Without one it ends with one sentence.
+Each result is written to the project's folder as soon as it is there, the table follows after each
+part, and the same command skips what is done. No part begins after `--within` seconds, which leaves
+time for the last one in a call of ten minutes: run it again. Every number is measured on the GPU
+that the last line names. Without one it ends with one sentence.
 """
 
 from __future__ import annotations
@@ -37,6 +39,8 @@ from tilewright.targets.cuda.shapes import REGISTERED
 Outcome = TypeVar("Outcome")
 PROBLEMS = [name for name, text in REGISTERED.items() if "KernelBench" in text]
 PAIR = "softmax-4096x4096"
+FEW = 5
+"""Number of times that the pair is timed before anything else."""
 
 
 def searches(arguments: argparse.Namespace) -> dict[str, list[str]]:
@@ -74,11 +78,21 @@ def _correct(found: Outcome | Failed) -> Outcome:
     return found
 
 
-def repeat(arguments: argparse.Namespace, end: float) -> bool:
-    """Time the pair until there are enough lines in its file; False if the time is over before."""
+def parts(arguments: argparse.Namespace) -> list[tuple[str, int | list[str]]]:
+    """What is run, in order: how often the pair has to be timed by then, or the command of a
+    search, each with its name."""
+    all_searches = list(searches(arguments).items())
+    count = len(arguments.workloads)
+    name = f"pair-{arguments.pair}"
+    few = min(FEW, arguments.repeats)
+    return [(name, few), *all_searches[:count], (name, arguments.repeats), *all_searches[count:]]
+
+
+def repeat(arguments: argparse.Namespace, count: int, end: float) -> bool:
+    """Time the pair until its file has `count` lines; False if the time is over before."""
     file = arguments.project / f"pair-{arguments.pair}.jsonl"
     pair = None
-    while _lines(file) < arguments.repeats:
+    while _lines(file) < count:
         if time.monotonic() > end:
             return False
         pair = pair or Pair(arguments.pair)
@@ -148,7 +162,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--project", type=Path, required=True)
     parser.add_argument("--budget", default="40 s", help="of each search of the first pass")
     parser.add_argument("--longer", default="2 min", help="of each search of the second pass")
-    parser.add_argument("--within", type=float, default=600.0, help="seconds of this call")
+    parser.add_argument("--within", type=float, default=480.0, help="seconds of this call")
     parser.add_argument("--repeats", type=int, default=50, help="of the pair of kernels")
     parser.add_argument("--pair", default=PAIR, help="workload of the pair of kernels")
     parser.add_argument("--table", type=Path, help="also write the table to this file")
@@ -159,23 +173,24 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"no NVIDIA GPU is here: {HOW_TO_GET}.", file=sys.stderr)
         return 2
     arguments.project.mkdir(parents=True, exist_ok=True)
-    failed, left = 0, "" if repeat(arguments, end) else f"pair-{arguments.pair}"
-    for name, command in searches(arguments).items():
-        if left or (arguments.project / f"{name}.json").exists():
-            continue
-        if time.monotonic() > end:
-            left = name
+    failed, text = 0, ""
+    for name, part in parts(arguments):
+        if isinstance(part, int):
+            is_done = repeat(arguments, part, end)
+        else:
+            is_done = (arguments.project / f"{name}.json").exists()
+            if not is_done and time.monotonic() <= end:
+                problem, is_done = run(name, part, arguments.project), True
+                if problem is not None:
+                    failed += 1
+                    print(f"{name}: {problem}", file=sys.stderr, flush=True)
+        text = "\n".join([*report(arguments), f"\nMeasured on {gpu.id}."])
+        if arguments.table is not None:
+            arguments.table.write_text(f"# Measurements on a GPU\n\n{text}\n", encoding="utf-8")
+        if not is_done:
+            print(f"{name} and what follows is left: run the same command again.", file=sys.stderr)
             break
-        problem = run(name, command, arguments.project)
-        if problem is not None:
-            failed += 1
-            print(f"{name}: {problem}", file=sys.stderr)
-    if left:
-        print(f"{left} and what follows is left: run the same command again.", file=sys.stderr)
-    text = "\n".join([*report(arguments), f"\nMeasured on {gpu.id}."])
     print(text)
-    if arguments.table is not None:
-        arguments.table.write_text(f"# Measurements on a GPU\n\n{text}\n", encoding="utf-8")
     return 1 if failed else 0
 
 

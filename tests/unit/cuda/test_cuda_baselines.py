@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import json
 import re
@@ -89,6 +90,18 @@ def script() -> Any:
     found = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(found)
     return found
+
+
+def test_the_script_begins_with_what_matters_most(script: Any) -> None:
+    """A few repeats of the pair, all short searches, the other repeats, then the long searches."""
+    given = argparse.Namespace(
+        project=Path("found"), budget="40 s", longer="2 min", pair="a", repeats=50,
+        workloads=["b", "c"],
+    )  # fmt: skip
+    names = [name if isinstance(part, list) else (name, part) for name, part in script.parts(given)]
+    assert names == [
+        ("pair-a", 5), "b, 40 s", "c, 40 s", ("pair-a", 50), "b, 2 min", "c, 2 min",
+    ]  # fmt: skip
 
 
 def test_the_script_goes_on_where_it_stopped(
