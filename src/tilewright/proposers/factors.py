@@ -205,5 +205,5 @@ def _plan(
         "instance": _head(kernel),
         "beyond": BEYOND,
     }
-    text = f"Another number in one of the steps: {words} (so far: {changed.step})."
+    text = f"Change a number in an earlier step: {words} (before: {changed.step})."
     return Plan(kernel.candidate.id, changed.plan.option, text, author, parameters)
