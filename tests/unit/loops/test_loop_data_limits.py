@@ -179,6 +179,19 @@ def test_the_first_value_is_computed_once(rows: str, tmp_path: Path) -> None:
     assert results(library, "read", data()) == results(library, "before", data())
 
 
+@pytest.mark.parametrize(("count", "is_read"), [("8", True), ("0", False), ("p[0]", False)])
+def test_an_element_that_a_loop_inside_reads_is_read_if_the_loop_runs(
+    count: str, is_read: bool
+) -> None:
+    inner = f"for (unsigned k = 0; k < {count}; k++) s += v[j] * v[k];"
+    source = kernel_of(f"for (unsigned j = p[i]; j < p[i + 1]; j++) {{ s += 1.0f; {inner} }}")
+    if is_read:
+        assert loops(parse(source))[1].limits is not None
+        return
+    with pytest.raises(UnsupportedError):
+        parse(source)
+
+
 def test_threads_do_not_share_loops_over_data() -> None:
     pragma = "\n#pragma omp parallel for num_threads(2)\n"
     with pytest.raises(UnsupportedError, match="it contains a loop whose bounds depend on data"):

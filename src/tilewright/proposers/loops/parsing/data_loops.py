@@ -193,6 +193,9 @@ def _only_subscript(name: str, body: tuple[Statement, ...]) -> bool:
 
 def _always_read(statement: Statement) -> Iterator[Element]:
     """Elements that a statement reads whatever its conditions are."""
+    if isinstance(statement, For) and statement.limits is None and statement.trips:
+        for inner in statement.body:
+            yield from _always_read(inner)
     waiting = [statement.value] if isinstance(statement, (Declare, Assign)) else []
     while waiting:
         expr = waiting.pop()
