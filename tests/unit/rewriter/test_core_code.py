@@ -205,7 +205,6 @@ def test_only_one_operand_is_transposed(machine: Machine) -> None:
     [
         ("T[m][n] = n < 8 ? A[n][m] : A[n - 8][m];", "uneven distances"),
         ("T[m][n] = A[n][m] < 0 ? 0 : A[n][m];", "uses no result of a product"),
-        ("if (n >= 16) T[m][n] = A[n][m];", "neither a command nor the core"),
         ("T[m][n] = C[m][n];", "to which no command stored a result"),
     ],
 )
@@ -214,6 +213,109 @@ def test_other_copies_stay_as_they_are(machine: Machine, copy: str, reason: str)
     with pytest.raises(NotRaised, match=reason):
         computation(executed(source, machine, data=True), machine)
     assert "T[m][n] =" in emit(raised(source, machine))
+
+
+def gathering(copy: str, *, static: str = "static", start: str = "") -> str:
+    """The core writes the left operand T from elements of a wider A."""
+    return (
+        COMMANDS.replace("A[32][48]", "A[32][64]")
+        .replace("&A[i][k]", "&T[i][k]")
+        .replace(
+            "  config_ex",
+            f"  {static} int8_t T[32][48];\n  {start}\n  for (int m = 0; m < 32; m++)\n"
+            f"    for (int n = 0; n < 48; n++) {{ {copy} }}\n  config_ex",
+            1,
+        )
+    )
+
+
+def test_rows_that_the_core_gathers_from_several_places(machine: Machine) -> None:
+    in_parts = (
+        COMMANDS.replace("A[32][48]", "A[32][64]")
+        .replace("config_ld(48", "config_ld(64")
+        .replace("k += 16", "k += 8")
+        .replace("mvin(&A[i][k], SPAD(0), 16, 16)", "mvin(&A[i][k + k / 24 * 8], SPAD(0), 8, 16)")
+        .replace("SPAD(64), 16, 16)", "SPAD(64), 16, 8)")
+        .replace(
+            "preload(SPAD(64), ACC(0) | ACCUMULATE, 16, 16,",
+            "preload(SPAD(64), ACC(0) | ACCUMULATE, 16, 8,",
+        )
+        .replace("compute_preloaded(SPAD(0), NONE, 16,", "compute_preloaded(SPAD(0), NONE, 8,")
+    )
+    gathered = gathering("T[m][n] = A[m][n + n / 24 * 8];")
+    assert body(gathered, machine) == body(in_parts, machine)
+
+
+def test_elements_that_the_core_leaves_at_zero_need_no_product(machine: Machine) -> None:
+    inside = "n >= 5 && n < 45 && m != 3"
+    chosen_zero = gathering(f"T[m][n] = {inside} ? A[m][n] : 0;")
+    found = body(chosen_zero, machine)
+    assert "mvin(&A[" in found
+    assert "T[" not in found
+    assert body(gathering(f"if ({inside}) T[m][n] = A[m][n];"), machine) == found
+    cleared = gathering(f"if ({inside}) T[m][n] = A[m][n];", start="memset(T, 0, sizeof(T));")
+    assert body(cleared, machine) == found
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"copy": "if (n >= 16) T[m][n] = A[m][n];", "static": ""}, "neither a command nor"),
+        ({"copy": "T[m][n] = A[m][n];", "start": "memset(T, 1, sizeof(T));"}, "other than zero"),
+        ({"copy": "T[m][n] = n % 16 == 3 ? 7 : A[m][n];"}, "also the core uses the array T"),
+        ({"copy": "T[m][n] = A[m][n + n / 3];"}, "uneven distances"),
+    ],
+)
+def test_rows_that_are_not_gathered(machine: Machine, given: dict[str, str], reason: str) -> None:
+    source = gathering(**given)
+    with pytest.raises(NotRaised, match=reason):
+        computation(executed(source, machine, data=True), machine)
+
+
+@pytest.mark.parametrize("start", ["", " = {0}", " = {{0, 0}, {0}}"])
+def test_zeros_that_the_core_overwrites_later_are_none_in_the_next_call(
+    machine: Machine, start: str
+) -> None:
+    source = gathering("if (n >= 16) T[m][n] = A[m][n];").replace(
+        "T[32][48];", f"T[32][48]{start};"
+    )
+    assert "T[" not in body(source, machine)
+    late = source.replace("  fence();\n}", "  T[0][0] = A[0][0];\n  fence();\n}")
+    assert late != source
+    with pytest.raises(NotRaised, match="after commands loaded it"):
+        computation(executed(late, machine, data=True), machine)
+
+
+def diagonal(*, static: str = "static", late: str = "") -> str:
+    """The core writes 16 x 16 blocks with a vector on the diagonal as the right operand."""
+    return (
+        COMMANDS.replace("B[48][64]", "B[48]")
+        .replace("&B[k][j]", "&D[k][0]")
+        .replace("config_ld(64", "config_ld(16")
+        .replace(
+            "  config_ex",
+            f"  {static} int8_t D[48][16];\n  for (int m = 0; m < 48; m++)\n"
+            "    for (int n = 0; n < 16; n++) D[m][n] = m % 16 == n ? B[m] : 0;\n  config_ex",
+            1,
+        )
+        .replace("  fence();\n}", f"  {late}\n  fence();\n}}")
+    )
+
+
+def test_only_elements_that_are_not_zero_are_written_by_the_core(machine: Machine) -> None:
+    text = emit(raised(diagonal(), machine))
+    assert "static int8_t matrices[48][16]" in text
+    assert text.count("= B[") == 1
+    assert "matrices[16 * i + j][j] = B[16 * i + j];" in text
+    assert "mvin2(&matrices[" in text
+    assert "D[" not in text
+
+
+def test_a_copy_is_kept_only_if_the_core_never_changes_it(machine: Machine) -> None:
+    with pytest.raises(NotRaised, match="after commands loaded it"):
+        computation(executed(diagonal(late="D[0][0] = B[1];"), machine, data=True), machine)
+    with pytest.raises(NotRaised, match="copied unevenly"):
+        computation(executed(diagonal(static=""), machine, data=True), machine)
 
 
 def test_choices_that_are_no_bounds_are_refused() -> None:

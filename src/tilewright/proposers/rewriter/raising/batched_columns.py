@@ -295,10 +295,11 @@ def copied_arrays(
 ) -> dict[int, Array]:
     """The declarations of the arrays that the core writes, by number."""
     types = {SIZES[kind]: kind for name in computation.spaces if (kind := machine.element(name))}
+    size = SIZES[machine.element(computation.spaces[0]) or ""]
     found: dict[int, Array] = {}
     names = set(taken)
     for copied in computation.copied:
-        stem = "matrices" if len(copied.shape) > 2 else "vectors"
+        stem = "matrices" if copied.size == size else "vectors"
         name = next(n for k in count(1) if (n := f"{stem}{k if k > 1 else ''}") not in names)
         names.add(name)
         kind = types[copied.size]

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.raising.computation import Copied
+from tilewright.proposers.rewriter.raising.copied_rows import ZERO, Piece, pieces
 from tilewright.proposers.rewriter.raising.data import Data, Element
 from tilewright.proposers.rewriter.raising.execute import CORE, NotRaised, Run
-from tilewright.proposers.rewriter.raising.translation.parts import OWN, SPACING
+from tilewright.proposers.rewriter.raising.translation.parts import OWN, SPACING, Own
 
 Bounds: TypeAlias = tuple[float, float]
 
@@ -49,7 +51,9 @@ class CoreCode:
 
     The arrays of the kernel's own that the core reads (`read`) contain stored sums. A load from an
     array to which the core copies elements (`copied`) is replaced by a load from the elements'
-    origin.
+    origin. Elements of `cleared` ones of these arrays are zero until the core stores to them.
+    Where this is impossible, the copy is `kept`: its number, and the number of the array that
+    replaces it. `assumed_zero` are addresses that commands loaded before the core stored to them.
     """
 
     machine: Machine
@@ -57,9 +61,13 @@ class CoreCode:
     read: frozenset[int] = frozenset()
     copied: frozenset[int] = frozenset()
     stored: frozenset[int] = frozenset()
+    cleared: frozenset[int] = frozenset()
     cells: dict[int, tuple[Row, int, int]] = field(default_factory=dict)
     sources: dict[int, tuple[int, int]] = field(default_factory=dict)
     open: dict[_Key, set[int]] = field(default_factory=dict)
+    unused_number: int = 0
+    kept: dict[int, int] = field(default_factory=dict)
+    assumed_zero: set[int] = field(default_factory=set)
 
     @classmethod
     def of(cls, run: Run, machine: Machine, sum_size: int) -> CoreCode:
@@ -83,7 +91,9 @@ class CoreCode:
         for number in set(terms) - read:
             if number >= OWN // SPACING or number in stored | by_commands:
                 raise NotRaised("the core reads an array to which no command stored a result")
-        return cls(machine, sum_size, read, copied, stored)
+        cleared = frozenset(n for n in copied if run.own[n].static)
+        last = max([OWN // SPACING, *run.own])
+        return cls(machine, sum_size, read, copied, stored, cleared, unused_number=last + 1)
 
     def keep(self, address: int, row: Row, moment: int) -> None:
         """Take note of a row of sums that event number `moment` stores to an array that the core
@@ -104,6 +114,9 @@ class CoreCode:
         number = address // SPACING
         if number >= OWN // SPACING and number not in used:
             return
+        if not data.terms and number in self.copied:
+            self._copy(address, ZERO, size, line)
+            return
         if not results:
             if number not in self.copied or data.is_bounded or len(others) != 1:
                 raise NotRaised(
@@ -112,7 +125,7 @@ class CoreCode:
                 )
             if others[0].bytes != size:
                 raise NotRaised("the core copies elements and changes their type", line)
-            self.sources[address] = others[0].address, size
+            self._copy(address, others[0].address, size, line)
             return
         row, column = self._result(results, line)
         if any(t.bytes != self.sum_size for t in others):
@@ -128,6 +141,37 @@ class CoreCode:
         if len(done) == row.columns:
             del self.open[key]
             yield Finished(key[1], size, row, key[3], key[4])
+
+    def _copy(self, address: int, source: int, size: int, line: int) -> None:
+        changed = address // SPACING in self.kept and self.sources.get(address) != (source, size)
+        if changed or address in self.assumed_zero:  # a later call would load the new element
+            raise NotRaised("the core changes an array after commands loaded it", line)
+        self.sources[address] = source, size
+
+    def keep_copy(self, address: int, line: int) -> int:
+        """The address of an element in the array that replaces the core's copy.
+
+        The core then writes this array before all commands, and only the elements that are not
+        zero.
+        """
+        number = address // SPACING
+        if number not in self.cleared:
+            raise NotRaised("a command loads elements that the core copied unevenly", line)
+        new = self.kept.setdefault(number, self.unused_number + len(self.kept))
+        return address + (new - number) * SPACING
+
+    def kept_copies(self, own: Mapping[int, Own]) -> tuple[Copied, ...]:
+        """The arrays that replace the core's copies."""
+        found: list[Copied] = []
+        for number, new in self.kept.items():
+            blocks = [
+                (address + (new - number) * SPACING, source)
+                for address, (source, _) in sorted(self.sources.items())
+                if address // SPACING == number and source != ZERO
+            ]
+            size, shape = own[number].of.bytes, own[number].shape
+            found.append(Copied(new, size, shape, tuple(blocks), (((size, size), 1),)))
+        return tuple(found)
 
     def _result(self, results: list[Element], line: int) -> tuple[Row, int]:
         """The row of sums and the column that the core read."""
@@ -158,31 +202,30 @@ class CoreCode:
         """Whether the core stores the sums of a row unchanged."""
         return finished.size == self.sum_size and finished.bounds == (-math.inf, math.inf)
 
-    def source(
+    def origins(
         self, address: int, stride: int, size: int, columns: int, rows: int, line: int
-    ) -> tuple[int, int, int]:
-        """The origin of the elements that a load takes from a copy: address, bytes from row to row,
-        and bytes from column to column.
-        """
-        found = [
-            [self.sources.get(address + r * stride + c * size) for c in range(columns)]
-            for r in range(rows)
-        ]
-        first = found[0][0]
-        if first is None:
+    ) -> list[Piece]:
+        """Where the elements were that a load takes from a copy."""
+        return pieces(
+            [
+                [self._origin(address + r * stride + c * size, size, line) for c in range(columns)]
+                for r in range(rows)
+            ],
+            size,
+        )
+
+    def _origin(self, address: int, size: int, line: int) -> int:
+        found = self.sources.get(address)
+        if found is None and address // SPACING in self.cleared:
+            self.assumed_zero.add(address)
+            return ZERO
+        if found is None:
             raise NotRaised(
                 "a command loads memory to which neither a command nor the core has stored", line
             )
-        base = first[0]
-        across = found[0][1][0] - base if columns > 1 and found[0][1] else size
-        down = found[1][0][0] - base if rows > 1 and found[1][0] else size
-        for r, row in enumerate(found):
-            for c, one in enumerate(row):
-                if one != (base + r * down + c * across, size) or min(down, across) < 0:
-                    raise NotRaised(
-                        "a command loads elements that the core copied with uneven distances", line
-                    )
-        return base, down, across
+        if found[0] != ZERO and found[1] != size:
+            raise NotRaised("the core copies elements and a command changes their type", line)
+        return found[0]
 
     def check_finished(self) -> None:
         """Raise `NotRaised` if the core stored only a part of a row of sums."""

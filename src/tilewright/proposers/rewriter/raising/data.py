@@ -79,6 +79,10 @@ class Data:
         raise Undecided("the core branches on the value of an array element")
 
 
+NOTHING = Data(())
+"""The sum of no elements: zero."""
+
+
 def _refused(*_: object) -> NoReturn:
     raise Undecided(
         "the core computes something other than sums, minimums and maximums of array elements"

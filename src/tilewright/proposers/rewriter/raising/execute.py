@@ -13,7 +13,7 @@ from tilewright.proposers.c.preprocess import expanded
 from tilewright.proposers.c.syntax import parse
 from tilewright.proposers.nesting_limit import DEEPEST, nested_beyond
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.raising.data import WITH_DATA, Data, Element, Undecided
+from tilewright.proposers.rewriter.raising.data import NOTHING, WITH_DATA, Data, Element, Undecided
 from tilewright.proposers.rewriter.raising.translate import Translator
 from tilewright.proposers.rewriter.raising.translation.parts import (
     ENTRY,
@@ -29,6 +29,8 @@ MOST_STEPS = 4_000_000
 MOST_COMMANDS = 1_500_000
 MOST_BYTES = 4 << 20
 """Maximum number of bytes that the core may clear or copy at once."""
+MOST_CLEARED = 1 << 17
+"""Maximum number of bytes for which zeros that the core stores at once are events."""
 PRIVATE = 1 << 60
 """First address of memory that only the core uses, followed by the kernel's own arrays."""
 Event: TypeAlias = tuple[Any, ...]
@@ -70,11 +72,12 @@ class _Memory:
     `touched` are the kernel's own arrays that the core reads or writes.
     """
 
-    def __init__(self, own: Sequence[Own], events: list[Event]) -> None:
+    def __init__(self, own: Sequence[Own], events: list[Event], *, data: bool) -> None:
         self.cells: dict[int, Any] = {}
         self.sizes: dict[int, int] = {}
         self.touched: set[int] = set()
         self._events = events
+        self._data = data
         self._own = own
         self._free = PRIVATE
 
@@ -112,9 +115,14 @@ class _Memory:
         """Store a value of the core, on a line of the source. If commands could read the value, the
         store of data is an event.
         """
-        if not isinstance(value, Data) or PRIVATE <= address < OWN:
+        if PRIVATE <= address < OWN:
             return self.store(address, value)
-        self._events.append((CORE, line, address, size, value))
+        if not isinstance(value, Data):
+            if value != 0 or address < OWN:
+                return self.store(address, value)
+            self._events.append((CORE, line, address, size, NOTHING))
+        else:
+            self._events.append((CORE, line, address, size, value))
         self.cells[address], self.sizes[address] = value, size
         return value
 
@@ -131,9 +139,19 @@ class _Memory:
 
     def clear(self, address: int, size: int) -> None:
         _require_few(size)
-        self._touch(address)
+        followed = self._data and address >= OWN and size <= MOST_CLEARED
+        if not followed:
+            self._touch(address)
         for at in range(address, address + size):
             self.cells[at] = 0
+            if followed:
+                self._events.append((CORE, 0, at, 1, NOTHING))
+
+    def fill(self, address: int, value: int, size: int) -> int:
+        if value != 0:
+            raise NotRaised("memset stores a value other than zero")
+        self.clear(address, size)
+        return address
 
     def copy(self, source: int, target: int, size: int) -> int:
         _require_few(size)
@@ -170,23 +188,26 @@ def executed(source: str, machine: Machine, *, data: bool = False) -> Run:
     if entry is None:
         raise NotRaised(f"the file defines no function {ENTRY!r}")
     events = list[Event]()
-    memory = _Memory(translator.own, events)
+    memory = _Memory(translator.own, events, data=data)
     names: Mapping[str, object] = {
         **RUNTIME,
         **(WITH_DATA if data else {}),
         "__builtins__": {},
         "steps": itertools.chain(itertools.repeat(None, MOST_STEPS)),
+        "begin": events.clear,
         "issue": events.append,
         "allocate": memory.allocate,
         "load": memory.load,
         "store": memory.store,
         "clear": memory.clear,
+        "fill": memory.fill,
         "copy": memory.copy,
         "element": memory.element,
         "write": memory.write,
     }
     arguments = ", ".join(str((n + 1) * SPACING) for n in range(len(entry.parameters)))
-    text = "\n".join([*translator.lines, f"f_{ENTRY}({arguments})"])
+    # Initial values of static arrays are not stored again in later calls.
+    text = "\n".join([*translator.lines, "begin()", f"f_{ENTRY}({arguments})"])
     try:
         exec(compile(text, "kernel", "exec"), dict(names))  # our own text
     except NotRaised as error:

@@ -20,9 +20,17 @@ from tilewright.proposers.rewriter.raising.computation import (
     Store,
     Stored,
 )
+from tilewright.proposers.rewriter.raising.copied_rows import MOST_RUNS, Piece
 from tilewright.proposers.rewriter.raising.core import CoreCode, Finished, Row
 from tilewright.proposers.rewriter.raising.execute import CORE, NotRaised, Run
-from tilewright.proposers.rewriter.raising.local_rows import ARRAY, Block, LocalRows, Place, Sums
+from tilewright.proposers.rewriter.raising.local_rows import (
+    ARRAY,
+    Block,
+    LocalRows,
+    Part,
+    Place,
+    Sums,
+)
 from tilewright.proposers.rewriter.raising.memory_order import MemoryOrder
 from tilewright.proposers.rewriter.raising.own_arrays import Fillings
 from tilewright.proposers.rewriter.raising.translation.parts import SPACING
@@ -121,24 +129,44 @@ class _Flow:
             address = self.own.loaded(address, stride, columns * size, rows, self.line)
         for number, first in enumerate(range(0, columns, wide)):
             part = min(wide, columns - first)
-            at, down, across = address + first * size if address else 0, stride, size
+            base, at = row + number * apart, address + first * size if address else 0
             if copied:
-                at, down, across = self.core.source(at, stride, size, part, rows, self.line)
-            phase = 0
-            if address and across == size:
-                phase = self.order.phase_of(at, down, part * size, rows)
-            base = row + number * apart
-            if space in self.local.sum_spaces:
-                if across != size:
-                    raise NotRaised(f"{name} adds rows that the core transposed", self.line)
-                self._add_rows(space, base, rows, at, down, part, scale, phase, flags)
+                for piece in self.core.origins(at, stride, size, part, rows, self.line):
+                    copy = (at, stride)
+                    self._load_copied(name, space, base, piece, copy, part, scale, flags)
+                    base, at = base + piece.rows, at + piece.rows * stride
                 continue
-            self.local.check_rows(space, base, rows)
-            held = self.local.moved[space]
-            for old in {id(o): o for o in held[base : base + rows] if o is not None}.values():
-                old.whole = False
-            block = Block(base, rows, at, down if address else 0, part, scale, phase, across)
-            held[base : base + rows] = [block] * rows
+            phase = self.order.phase_of(at, stride, part * size, rows) if address else 0
+            if space in self.local.sum_spaces:
+                self._add_rows(space, base, rows, at, stride, part, scale, phase, flags)
+                continue
+            down = stride if address else 0
+            self.local.move(Block(base, rows, at, down, part, scale, phase, size), space)
+
+    def _load_copied(
+        self, name: str, space: str, base: int, piece: Piece, copy: tuple[int, int], columns: int,
+        scale: float, flags: set[str],
+    ) -> None:  # fmt: skip
+        """Rows that the core copied, loaded from where their elements were."""
+        rows, down, across, size = piece.rows, piece.down, piece.across, self.local.bytes_of(space)
+        is_plain, phase = piece.is_plain, 0
+        for _, width, at in piece.runs if across == size else ():
+            phase = max(phase, self.order.phase_of(at, down, width * size, rows))
+        first = piece.runs[0] if piece.runs and is_plain else (0, columns, 0)
+        if space in self.local.sum_spaces:
+            if across != size:
+                raise NotRaised(f"{name} adds rows that the core transposed", self.line)
+            if first[1] != columns or not is_plain:
+                raise NotRaised(
+                    f"{name} adds rows of elements that the core copied with uneven distances",
+                    self.line,
+                )
+            self._add_rows(space, base, rows, first[2], down, columns, scale, phase, flags)
+            return
+        runs = () if first[1] == columns and is_plain else piece.runs
+        at = 0 if runs else first[2]
+        new = Block(base, rows, at, down, columns, scale, phase, across, runs=runs, copy=copy)
+        self.local.move(new, space)
 
     def _add_rows(
         self, space: str, base: int, rows: int, at: int, stride: int, columns: int, scale: float,
@@ -240,6 +268,12 @@ class _Flow:
     ) -> tuple[Any, ...]:
         place = self.local.located(local)
         assert place is not None
+        copy = self.local.copy_of(place, columns if transposed else depth)
+        if copy is not None:
+            address, stride, scale = self.core.keep_copy(copy[0], self.line), *copy[1:]
+            size = self.local.bytes_of(place[0])
+            apart, across = (size, stride) if transposed else (stride, size)
+            return (address, apart, across, columns, depth, scale, 0, transposed)
         size = self.local.across(place, columns if transposed else depth)
         if transposed:
             address, across, scale, phase = self.local.even_rows(place, columns, depth)
@@ -290,10 +324,10 @@ class _Flow:
         flipped = step != size, (stride if transposed[1] else across) != size
         if transposed[0]:
             first, apart, factor, earlier = self.local.even_rows(place, depth, rows)
-            parts = [(first, step, depth, factor, earlier, rows)]
+            parts: list[Part] = [(first, step, depth, factor, earlier, rows, ())]
         elif flipped[0]:
             first, down, factor, earlier = self.local.even_rows(place, rows, depth)
-            apart, parts = step, [(first, down, depth, factor, earlier, rows)]
+            apart, parts = step, [(first, down, depth, factor, earlier, rows, ())]
         else:
             apart, parts = size, list(self.local.blocks(place[0], place[1], rows))
         if any(flipped):
@@ -304,21 +338,30 @@ class _Flow:
                 raise NotRaised(
                     "the elements of an operand do not lie beside one another in memory", self.line
                 )
-        for first, step, width, factor, earlier, count in parts:
-            if first and address and width < depth and not transposed[0]:
+        for first, step, width, factor, earlier, count, runs in parts:
+            if (first or runs) and address and width < depth and not transposed[0]:
                 raise NotRaised("a product uses more columns than were loaded", self.line)
-            kind = self._number_of(
-                settings, (factor, scale), depth, columns, apart, stride, across, transposed
-            )
+            if len(runs) > MOST_RUNS:
+                raise NotRaised(
+                    "a command loads elements that the core copied with uneven distances", self.line
+                )
+            products = []
+            for begin, wide, start in (runs or ((0, depth, first),)) if address else ():
+                if start and begin < depth:
+                    kind = self._number_of(
+                        settings, (factor, scale), min(wide, depth - begin), columns, apart, stride,
+                        across, transposed,
+                    )  # fmt: skip
+                    products.append((start, address + begin * stride, kind))
             later = max(phase, earlier)
             for sums in self.local.held(space, at, count):
                 if sums.columns != columns:
                     raise NotRaised("the kernel adds products of different widths", self.line)
                 self._check_whole(sums)
-                if first and address:
-                    sums.products.append((first + (sums.start - at) * step, step, address, kind))
-                    if later > sums.phase:
-                        sums.phase = later
+                for start, second, kind in products:
+                    sums.products.append((start + (sums.start - at) * step, step, second, kind))
+                if products and later > sums.phase:
+                    sums.phase = later
             at += count
 
     def _number_of(self, *described: Any) -> int:
@@ -406,4 +449,6 @@ def computation(run: Run, machine: Machine) -> Computation:
     factors = flow.used.get("factors", next(iter(machine.spaces)))
     sums = flow.used.get("sums") or max(machine.spaces, key=lambda n: machine.constants[n])
     unused = flow.core.read | flow.core.copied
-    return Computation(flow.stored, list(flow.kinds), flow.sync, (factors, sums), flow.own, unused)
+    copied = core.kept_copies(run.own)
+    kinds = list(flow.kinds)
+    return Computation(flow.stored, kinds, flow.sync, (factors, sums), flow.own, unused, copied)

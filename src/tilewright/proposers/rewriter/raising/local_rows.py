@@ -13,12 +13,15 @@ from typing import TypeAlias
 
 from tilewright.proposers.rewriter.c_types import SIZES
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.raising.copied_rows import Run
 from tilewright.proposers.rewriter.raising.execute import NotRaised
 
 ARRAY = "the array"
 """The memory of sums that stay in the array; no local memory of a machine has this name."""
 Place: TypeAlias = tuple[str, int, set[str]]
 """Memory, row and flags of a local address."""
+Part: TypeAlias = tuple[int, int, int, float, int, int, tuple[Run, ...]]
+"""Address, stride, columns, scale, phase, number of rows and runs of evenly spaced rows."""
 
 
 @dataclass(slots=True)
@@ -57,6 +60,8 @@ class Block:
     means zeros.
 
     `across` are bytes from column to column; `whole` until another load overwrites some of them.
+    If the columns come from several places, `runs` are those of row `start`, the address is 0, and
+    `copy` are the address and the stride in the core's copy.
     """
 
     start: int
@@ -68,6 +73,8 @@ class Block:
     phase: int
     across: int
     whole: bool = True
+    runs: tuple[Run, ...] = ()
+    copy: tuple[int, int] = (0, 0)
 
 
 @dataclass
@@ -130,6 +137,14 @@ class LocalRows:
         """The local memories for sums: all except the one at address 0."""
         return frozenset(n for n in self.machine.spaces if self.machine.constants[n] != 0)
 
+    def move(self, new: Block, space: str) -> None:
+        """Replace the contents of the rows by rows of an array."""
+        self.check_rows(space, new.start, new.count)
+        held, stop = self.moved[space], new.start + new.count
+        for old in {id(o): o for o in held[new.start : stop] if o is not None}.values():
+            old.whole = False
+        held[new.start : stop] = [new] * new.count
+
     def put(self, new: Sums, space: str) -> None:
         """Replace the contents of the rows by new sums."""
         held = self.sums[space]
@@ -174,11 +189,29 @@ class LocalRows:
             )
         return next(iter(found), self.bytes_of(place[0]))
 
+    def copy_of(self, place: Place, rows: int) -> tuple[int, int, float] | None:
+        """Address, stride and scale of rows in the core's copy of them; None if they are no such
+        rows."""
+        self.check_rows(place[0], place[1], rows)
+        held = self.moved[place[0]][place[1] : place[1] + rows]
+        found = [
+            (b.copy[0] + (place[1] + r - b.start) * b.copy[1], b.scale)
+            for r, b in enumerate(held)
+            if b is not None and b.copy[0]
+        ]
+        if len(found) < rows or not any(b.runs for b in held if b is not None):
+            return None
+        address, scale = found[0]
+        stride = found[1][0] - address if rows > 1 else 0
+        even = all(one == (address + r * stride, scale) for r, one in enumerate(found))
+        return (address, stride, scale) if even else None
+
     def _block_of_all(self, place: Place, rows: int) -> Block | None:
         """The block that contains all of some rows; None if there are several or none."""
         block = self.moved[place[0]][place[1]]
         inside = block is not None and place[1] + rows <= block.start + block.count
-        return block if block is not None and inside and block.whole else None
+        plain = block is not None and block.whole and not block.runs
+        return block if inside and plain else None
 
     def even_rows(self, place: Place, rows: int, columns: int) -> tuple[int, int, float, int]:
         """Address, stride, scale and phase of a block of evenly spaced rows in memory."""
@@ -187,7 +220,7 @@ class LocalRows:
             address = whole.address and whole.address + (place[1] - whole.start) * whole.stride
             return address, whole.stride, whole.scale, whole.phase
         parts = list(self.blocks(place[0], place[1], rows))
-        address, stride, _, scale, _, count = parts[0]
+        address, stride, _, scale, _, count, _ = parts[0]
         if len(parts) > 1 and count == 1:
             stride = parts[1][0] - address
         even, at = True, address
@@ -197,15 +230,12 @@ class LocalRows:
         zero = all(part[0] == 0 for part in parts)
         if not (even or zero):
             raise NotRaised("the rows of an operand have uneven distances in memory", self.line)
-        if any(part[2] < columns for part in parts):
+        if any(part[2] < columns or part[6] for part in parts):
             raise NotRaised("the columns of an operand come from several loads", self.line)
         return (0 if zero else address, stride, scale, max(part[4] for part in parts))
 
-    def blocks(
-        self, space: str, first: int, count: int
-    ) -> Iterator[tuple[int, int, int, float, int, int]]:
-        """Address, stride, columns, scale, phase and number of rows for each evenly spaced
-        block."""
+    def blocks(self, space: str, first: int, count: int) -> Iterator[Part]:
+        """The parts of some rows, each evenly spaced in memory."""
         self.check_rows(space, first, count)
         held, row = self.moved[space], first
         while row < first + count:
@@ -215,6 +245,8 @@ class LocalRows:
             stop = row + 1
             if block.whole:
                 stop = min(first + count, block.start + block.count)
-            address = block.address and block.address + (row - block.start) * block.stride
-            yield address, block.stride, block.columns, block.scale, block.phase, stop - row
+            below = (row - block.start) * block.stride
+            address = block.address and block.address + below
+            runs = tuple((first, columns, at + below) for first, columns, at in block.runs)
+            yield address, block.stride, block.columns, block.scale, block.phase, stop - row, runs
             row = stop

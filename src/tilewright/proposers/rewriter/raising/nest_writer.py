@@ -11,7 +11,7 @@ from tilewright.proposers.rewriter.ir import Array, Assign, Body, Command, Dram,
 from tilewright.proposers.rewriter.raising.computation import Copied, Kind
 from tilewright.proposers.rewriter.raising.execute import NotRaised
 from tilewright.proposers.rewriter.raising.isa import Isa
-from tilewright.proposers.rewriter.raising.nests import Nest, Terms, Vector, lattices
+from tilewright.proposers.rewriter.raising.nests import Nest, Terms, Vector, grouped
 from tilewright.proposers.rewriter.raising.places import Dim, Places
 
 _At: TypeAlias = Callable[..., Dram]
@@ -81,7 +81,7 @@ class NestWriter:
         which leaves the core two instructions for each element."""
         result: list[Stmt] = []
         (step, columns), *deeper = copied.inside
-        for lattice in lattices(copied.blocks):
+        for lattice in grouped(copied.blocks):
             target, source = lattice.base
             places = self.places.place(target, 0, ()), self.places.place(source, 1, ())
             parts = [p for d in (*lattice.dims, *deeper) for p in self.places.within(d, *places)]

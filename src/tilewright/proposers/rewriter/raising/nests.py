@@ -152,6 +152,20 @@ def lattices(points: Iterable[Vector]) -> list[Lattice]:
     return _joined([Lattice(point, ()) for point in points])
 
 
+def grouped(points: Iterable[Vector]) -> list[Lattice]:
+    """Points whose order does not matter as few lattices: runs with the same form are joined even
+    if other points lie between them."""
+    found = [Lattice(point, ()) for point in sorted(points)]
+    while True:
+        forms: dict[tuple[tuple[Vector, int], ...], list[Lattice]] = {}
+        for one in found:
+            forms.setdefault(one.dims, []).append(one)
+        joined = [one for alike in forms.values() for one in _merged(alike, cut=False)]
+        if len(joined) == len(found):
+            return sorted(joined, key=lambda lattice: lattice.base)
+        found = joined
+
+
 def _joined(found: list[Lattice]) -> list[Lattice]:
     """Lattices, with those merged that form larger ones."""
     while True:
@@ -161,13 +175,13 @@ def _joined(found: list[Lattice]) -> list[Lattice]:
         found = merged
 
 
-def _merged(parts: Sequence[Lattice]) -> list[Lattice]:
+def _merged(parts: Sequence[Lattice], *, cut: bool = True) -> list[Lattice]:
     """Adjacent lattices with the same form and evenly spaced bases, merged into one with one more
     dimension.
 
-    A run is cut where the previous run ended if it consists of several runs with the same step and
-    form, because the last points of a row and the first ones of the next may be evenly spaced by
-    chance.
+    With `cut`, a run is cut where the previous run ended if it consists of several runs with the
+    same step and form, because the last points of a row and the first ones of the next may be
+    evenly spaced by chance.
     """
     result: list[Lattice] = []
     at = 0
@@ -180,7 +194,7 @@ def _merged(parts: Sequence[Lattice]) -> list[Lattice]:
                 break  # not evenly spaced, in another array, or at a lower address
             step, stop = new, stop + 1
         before = result[-1].dims if result else ()
-        if before and before[1:] == first.dims and before[0][0] == step:
+        if cut and before and before[1:] == first.dims and before[0][0] == step:
             stop = stop if (stop - at) % before[0][1] else at + before[0][1]
         if step is None:
             result.append(first)

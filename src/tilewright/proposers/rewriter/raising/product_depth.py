@@ -25,7 +25,8 @@ from tilewright.proposers.rewriter.raising.computation import (
 def deepened(computation: Computation, deepest: int) -> Computation:
     """The computation with the fewest products of a depth up to `deepest`.
 
-    The result is `computation` itself if the number of products cannot be reduced.
+    The result is `computation` itself if the number of products cannot be reduced and no product
+    is deeper than one that it continues.
     """
     kinds = list(computation.kinds)
     numbers = {kind: n for n, kind in enumerate(kinds)}
@@ -42,6 +43,9 @@ def deepened(computation: Computation, deepest: int) -> Computation:
         if len(one.products) < 2:
             stored.append(one)
             continue
+        if one.count == 1 and len({step for _, step, _, _ in one.products}) > 1:
+            alone = tuple((a, 0, b, k) for a, _, b, k in one.products)  # no row follows
+            one = replace(one, products=alone)
         first, _, second, _ = one.products[0]
         form = relative(one.products).tobytes()
         if form not in known:
@@ -77,7 +81,11 @@ def _divided(
     numbered: Callable[[Kind], int],
     deepest: int,
 ) -> tuple[Product, ...]:
-    """Products with the same pairs of elements; the same products if fewer are impossible."""
+    """Products with the same pairs of elements; the same products if fewer are impossible.
+
+    In a chain of products that continue one another, the deepest ones come first, so that chains
+    with the same elements have the same form.
+    """
     begins: dict[tuple[object, ...], Product] = {}
     for product in products:
         begins[_place(product, kinds)] = product
@@ -88,22 +96,25 @@ def _divided(
     if any(p is q for p, q in follows.items()):  # all rows are at the same address
         return products
     result: list[Product] = []
+    changed = False
     for head in (p for p in products if p not in later):
         chain, last = [head], follows[head]
         while last is not None:
             chain.append(last)
             last = follows[last]
-        total = sum(kinds[p[3]].depth for p in chain)
-        if -(-total // deepest) >= len(chain):
+        depths = [kinds[p[3]].depth for p in chain]
+        total = sum(depths)
+        if -(-total // deepest) >= len(chain) and depths == sorted(depths, reverse=True):
             result += chain
             continue
+        changed = True
         kind = kinds[head[3]]
         for start in range(0, total, deepest):
             part = numbered(replace(kind, depth=min(deepest, total - start)))
             result.append(
                 (head[0] + start * kind.apart, head[1], head[2] + start * kind.stride, part)
             )
-    return products if len(result) >= len(products) else tuple(result)
+    return tuple(result) if changed and len(result) <= len(products) else products
 
 
 def _place(product: Product, kinds: Sequence[Kind], *, at_end: bool = False) -> tuple[object, ...]:

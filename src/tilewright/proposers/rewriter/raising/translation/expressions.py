@@ -281,6 +281,10 @@ class Expressions(Places):
         if name in ("__builtin_expect",):
             return self.value(given[0])
         function = self.functions.get(name)
+        if function is None and name == "memset" and len(given) == 3:
+            to, value, size = (self.value(g) for g in given)
+            address = self.converted(*to, Pointer(None), given[0])
+            return f"fill({address}, {value[0]}, {size[0]})", Pointer(None)
         if function is None:
             raise Untranslated(node, f"{name} is called, but this file does not define it")
         if len(given) != len(function.parameters):

@@ -112,7 +112,7 @@ class Places(Declarations):
                 value, self._store(value, place, self.converted(code, kind, place.kind, value))
             )
             return
-        at = 0
+        at, alone = 0, sum(c.type != "comment" for c in value.named_children) == 1
         for item in value.named_children:
             if item.type == "comment":
                 continue
@@ -132,5 +132,7 @@ class Places(Declarations):
                 assert isinstance(place.kind, Structure)
                 _, kind, offset = place.kind.fields[at]
                 part = Place(f"{place.code} + {offset}", kind, in_memory=True)
+            while alone and isinstance(part.kind, Elements) and given.type != "initializer_list":
+                part = Place(part.code, part.kind.of, in_memory=True)  # `= {0}`: the first element
             self._initialise(given, part)
             at += 1
