@@ -34,7 +34,15 @@ class KernelError(Exception):
         return f"{where}err_{self.code}: {self.message}"
 
 
-_SHORT = reprlib.Repr()
+class _Short(reprlib.Repr):
+    """Shortened values without places in memory, which differ in every process."""
+
+    def repr_instance(self, x: object, level: int) -> str:
+        text = super().repr_instance(x, level)
+        return f"a value of type {type(x).__name__}" if " at 0x" in text else text
+
+
+_SHORT = _Short()
 _SHORT.maxlevel, _SHORT.maxstring, _SHORT.maxother = 3, 60, 60
 
 
