@@ -204,7 +204,9 @@ class ParametersFirst:
         found = self._factors.factors(brief.target, kernel, history) if self._factors else None
         if found is None:
             return []
-        points = self._search.next_points(found, found.tried, math.ceil(INSTANCES / 2), seed)
+        points = self._search.next_points(
+            found, found.tried, math.ceil(INSTANCES / 2), seed + len(found.tried)
+        )
         return [found.plans[point] for point in points]
 
     def _instances_of(self, first: str, tuned: _Tuned, parent: Trial, seed: int) -> list[Plan]:
@@ -214,7 +216,9 @@ class ParametersFirst:
         self._planned[first] = tuned.template
         beyond = _HALVINGS[min(len(tuned.tried) // _RUNG, len(_HALVINGS) - 1)]
         plans = []
-        for point in self._search.next_points(tuned.template, tuned.tried, INSTANCES, seed):
+        for point in self._search.next_points(
+            tuned.template, tuned.tried, INSTANCES, seed + len(tuned.tried)
+        ):
             values = tuned.template.assignment(point)
             text = ", ".join(f"{name} = {value}" for name, value in values.items())
             parameters = {

@@ -115,17 +115,17 @@ class Steps:
         parent = history.get(expansion.parent_id)
         assert parent is not None, "a parent must be a trial of the history"
         task, settings = self._task, self._task.settings
-        phase, iteration = task.phase, expansion.iteration
+        phase, iteration, only = task.phase, expansion.iteration, values_only(history)
         brief = Brief(
             task.workload,
             task.target,
             phase.menu(iteration, task.menu),
             iteration,
-            settings.iterations + phase.iterations + values_only(history),
+            settings.iterations + phase.iterations + only,
             expansion.rank,
             task.schedules,
             0.0 if phase.has(iteration) else settings.menu_dropout,
-            self._seed(iteration, parent, "dropout"),
+            self._seed(iteration - only, parent, "dropout"),
             settings.stop_within,
             phase.step(iteration),
             task.templates,
@@ -156,7 +156,7 @@ class Steps:
     def _plans(self, brief: Brief, parent: Trial, history: History) -> Iterator[Plan]:
         task, proposer = self._task, self._task.proposer
         count = task.phase.breadth(brief.iteration, task.settings.plans)
-        seed = self._seed(brief.iteration, parent, "plan")
+        seed = self._seed(self._number(brief), parent, "plan")
         if isinstance(proposer, StreamingPlanner):
             yield from proposer.each_plan(brief, parent, history, count, seed)
         else:
@@ -166,7 +166,7 @@ class Steps:
         """The candidates that implement a plan."""
         task = self._task
         count = task.phase.breadth(brief.iteration, task.settings.implementations)
-        seed = self._seed(brief.iteration, parent, f"implement {plan.id}")
+        seed = self._seed(self._number(brief), parent, f"implement {plan.id}")
         proposer = self._task.proposer
         return self._made(
             brief,
@@ -209,7 +209,7 @@ class Steps:
         if not isinstance(proposer, Responder):
             return []
         brief, parent = self.opened(expansion, history)
-        seed = self._seed(brief.iteration, parent, f"repair {trials[0].candidate.id}")
+        seed = self._seed(self._number(brief), parent, f"repair {trials[0].candidate.id}")
         return self._made(
             brief,
             parent,
@@ -243,6 +243,13 @@ class Steps:
             f"{self._task.step_limit_s:g} s of computing, in {place_of(error)}"
         )
         return ProposalFailed(brief.iteration, parent.candidate.id, log)
+
+    def _number(self, brief: Brief) -> int:
+        """The iteration without the earlier ones that tried only values, so that these do not
+        change the random choices of later iterations.
+        """
+        only = brief.iterations - self._task.settings.iterations - self._task.phase.iterations
+        return brief.iteration - only
 
     def _seed(self, iteration: int, parent: Trial, purpose: str) -> int:
         return derived_seed(self._task.settings.seed, iteration, parent.candidate.id, purpose)

@@ -191,6 +191,25 @@ def test_the_kernels_of_a_plan_are_handed_on_before_the_next_plan_is_made() -> N
     assert next(messages) == Planned(1, history[0].candidate.id, 1)
 
 
+def test_iterations_that_only_try_values_do_not_change_later_random_choices() -> None:
+    """With a single instance in between, a search missed a kernel that the search without instances
+    found by chance.
+    """
+    start = Trial(0, 0, Candidate(START), toy_outcome(START))
+    values = Plan(start.candidate.id, "parameters", "Set A = 2.", "x", {"instance": "a"})
+    slower = Candidate(START + " # 1", start.candidate.id, values, "x")
+    instance = Trial(1, 2, slower, toy_outcome(START))
+
+    def plans(iteration: int, *trials: Trial) -> list[str]:
+        proposer = RecordingProposer()
+        settings = Settings(beam=1, plans=2)
+        requests, _ = propose(History([start, *trials]), settings, iteration, proposer)
+        return [str(proposer.briefs[0].seed), *(r.candidate.source for r in requests)]
+
+    assert plans(3, instance) == plans(2)
+    assert plans(3) != plans(2)
+
+
 def test_the_menu_follows_the_settings_of_the_target() -> None:
     option = MenuOption("low", "", allowed_by=("precision=low",))
     brief = replace(ToyTarget().brief(), menu=(option,))
