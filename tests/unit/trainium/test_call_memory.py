@@ -31,6 +31,10 @@ def copied(dst, src, times):
     nisa.tensor_scalar(dst=t, data=t, op0=nl.multiply, operand0=times)
     nisa.dma_copy(dst=dst, src=t)
 
+def in_parts(dst, src, times):
+    copied(dst[0:2], src[0:2], times)
+    copied(dst[2:4], src[2:4], times)
+
 @nki.jit
 def kernel(x):
 """
@@ -47,10 +51,11 @@ def outputs_of(body: str, *outputs: Argument) -> dict[str, np.ndarray]:
     return {a.name: np.frombuffer(found[a.name], a.dtype).reshape(a.shape) for a in outputs}
 
 
-def test_outputs_that_are_created_in_another_order_are_not_exchanged() -> None:
+@pytest.mark.parametrize("created", ["first, second", "second, first"])
+def test_outputs_that_are_created_in_another_order_are_not_exchanged(created: str) -> None:
     found = outputs_of(
-        "    second, first = like(x), like(x)\n"
-        "    copied(second, x, 2.0)\n    copied(first, x, 3.0)\n    return first, second\n",
+        f"    {created} = like(x), like(x)\n"
+        "    in_parts(second, x, 2.0)\n    in_parts(first, x, 3.0)\n    return first, second\n",
         FIRST,
         SECOND,
     )
@@ -61,7 +66,7 @@ def test_outputs_that_are_created_in_another_order_are_not_exchanged() -> None:
 def test_an_intermediate_like_the_output_is_not_returned() -> None:
     found = outputs_of(
         "    between, out = like(x), like(x)\n"
-        "    copied(between, x, 2.0)\n    copied(out, between, 2.0)\n    return out\n",
+        "    in_parts(between, x, 2.0)\n    in_parts(out, between, 2.0)\n    return out\n",
         FIRST,
     )
     assert np.array_equal(found["first"], 4 * VALUES)
@@ -73,6 +78,16 @@ def test_elements_that_are_never_written_are_undefined() -> None:
     )
     assert np.array_equal(found["first"][:2], VALUES[:2])
     assert np.isnan(found["first"][2:]).all()
+
+
+def test_an_output_may_begin_with_zeros() -> None:
+    found = outputs_of(
+        "    out = nl.zeros(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)\n"
+        "    copied(out[0:2], x[0:2], 1.0)\n    return out\n",
+        FIRST,
+    )
+    assert np.array_equal(found["first"][:2], VALUES[:2])
+    assert (found["first"][2:] == 0).all()
 
 
 def test_outputs_of_several_types_have_their_own_places() -> None:

@@ -206,10 +206,10 @@ def run_program(
 def _homes(arrays: Sequence[Array]) -> dict[tuple[int, np.dtype[Any]], Array]:
     """Arrays in which tensors of HBM may be computed, by their size and type.
 
-    Arrays like another one are left out, because a kernel may create its outputs in any order.
+    Of several alike, this is the last one. A kernel may compute another output there, which is
+    copied to its own array before the last one is filled.
     """
-    keys = [(array.size, array.dtype) for array in arrays]
-    return {key: a for key, a in zip(keys, arrays, strict=True) if keys.count(key) == 1}
+    return {(array.size, array.dtype): array for array in arrays}
 
 
 def _same_memory(one: Array, other: Array) -> bool:
