@@ -20,7 +20,10 @@ HOW_TO_GET = (
     "install the CUDA toolkit, version 12 or later, and put its bin folder on PATH (no GPU and no "
     "driver are needed to compile)"
 )
-FLAGS = ("-cubin", "-O3", "-std=c++17", "--extended-lambda", "-lineinfo", "-Xptxas", "-v")
+FLAGS = (
+    "-cubin", "-O3", "-std=c++17", "--extended-lambda", "--expt-relaxed-constexpr", "-lineinfo",
+    "-Xptxas", "-v",
+)  # fmt: skip
 """The flags of nvcc, which are recorded with every result."""
 OWN_HEADERS = {
     "tilewright_tensors.h": Path(__file__).with_name("models") / "tensors.h",

@@ -24,8 +24,8 @@ from tilewright.targets.cuda.nvcc import HOW_TO_GET, Compiled, Nvcc, read_resour
 
 PROGRAM = Path(__file__).with_name("program.cu")
 FLAGS = (
-    "-O3", "-std=c++17", "--extended-lambda", "-lineinfo", "-Xptxas", "-v",
-    "-Xcompiler", "-fvisibility=hidden",
+    "-O3", "-std=c++17", "--extended-lambda", "--expt-relaxed-constexpr", "-lineinfo",
+    "-Xptxas", "-v", "-Xcompiler", "-fvisibility=hidden",
 )  # fmt: skip
 """The flags for kernels that run on a GPU, which are recorded with every result."""
 _TIMEOUT_S = 120.0
