@@ -44,7 +44,8 @@ class TaskDescription:
     `versions` are the versions that the worker must have. `context` is the hash of everything that
     determines an outcome, except the request. `timeouts` are wall-clock seconds by stage. `latency`
     is the kind of the target's latencies: an outcome with a latency of another kind is no answer.
-    The versions with names in `but` may differ: they are part of neither `versions` nor `context`.
+    The versions with names in `ignored_versions` may differ: they are part of neither `versions`
+    nor `context`.
     `files` are the files of a kernel folder, and `configuration` the file that describes a target,
     by name, in base64.
     """
@@ -56,7 +57,7 @@ class TaskDescription:
     context: str
     timeouts: Mapping[str, float]
     latency: LatencyKind
-    but: Sequence[str] = field(default_factory=list)
+    ignored_versions: Sequence[str] = field(default_factory=list)
     files: Mapping[str, str] = field(default_factory=dict)
     configuration: Mapping[str, str] = field(default_factory=dict)
 

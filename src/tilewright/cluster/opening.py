@@ -77,7 +77,7 @@ def open_executor(
         )
         second = None
         if elsewhere and hosts.stays and isinstance(opened.target, RunsOnModels):
-            other = describe(opened, settings, timeouts, but=opened.target.model_versions)
+            other = describe(opened, settings, timeouts, opened.target.model_versions)
             second = _second_machine(opened.target, other, hosts, address, needs, on_note)
             if second is not None:
                 stack.callback(second.close)
@@ -130,14 +130,14 @@ def describe(
     opened: OpenTask,
     settings: Mapping[str, object],
     timeouts: StageTimeouts | None = None,
-    but: Collection[str] = (),
+    ignored_versions: Collection[str] = (),
 ) -> TaskDescription:
-    """The description with which workers open the task. The versions with names in `but` may
-    differ on a worker.
+    """The description with which workers open the task. The versions with names in
+    `ignored_versions` may differ on a worker.
     """
     plain = json.loads(json.dumps(dict(settings)))  # lists instead of tuples, as it arrives there
     task = open_task(opened.name, plain).task
-    versions, folder = without(target_versions(opened.target), but), Path(opened.name)
+    versions, folder = without(target_versions(opened.target), ignored_versions), Path(opened.name)
     is_folder = folder.is_absolute()
     target = str(settings.get("target") or (target_of(folder) if is_folder else ""))
     return TaskDescription(
@@ -145,8 +145,8 @@ def describe(
         target=opened.target.name,
         settings=plain,
         versions=versions,
-        context=context_key(task, without(opened.target.versions(), but)),
-        but=sorted(but),
+        context=context_key(task, without(opened.target.versions(), ignored_versions)),
+        ignored_versions=sorted(ignored_versions),
         timeouts=asdict(timeouts or StageTimeouts.from_settings(settings)),
         latency=opened.target.brief().latency,
         files=packed(folder) if is_folder else {},

@@ -112,11 +112,13 @@ def _opened(
     if digest not in tasks:
         name, settings = _as_here(description)
         target = load_target(str(settings.get("target") or description.target))
-        versions = without(target_versions(target), description.but)
+        versions = without(target_versions(target), description.ignored_versions)
         if versions != description.versions:
             return None, versions
         timeouts = StageTimeouts(**description.timeouts)
-        tasks[digest] = LocalExecutor(name, settings, 1, timeouts=timeouts, but=description.but)
+        tasks[digest] = LocalExecutor(
+            name, settings, 1, timeouts=timeouts, ignored_versions=description.ignored_versions
+        )
         while len(tasks) > MOST_OPEN:
             tasks.popitem(last=False)[1].close()
     tasks.move_to_end(digest)

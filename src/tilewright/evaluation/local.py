@@ -60,8 +60,8 @@ class LocalExecutor:
         settings: the run's recorded settings, which every worker passes to the target. If they name
         a `host`, the workers run there. workers: maximum number of processes. lookup, store:
         functions of the outcome cache; without them, no outcome is cached. timeouts: the times
-        after which a worker is killed; by default computed from `settings`. but: names of versions
-        that are not part of `context`.
+        after which a worker is killed; by default computed from `settings`. ignored_versions: names
+        of versions that are not part of `context`.
 
     Workers end with the thread that started them, so use an executor only from one thread.
     """
@@ -75,11 +75,11 @@ class LocalExecutor:
         lookup: Lookup | None = None,
         store: Store | None = None,
         timeouts: StageTimeouts | None = None,
-        but: Collection[str] = (),
+        ignored_versions: Collection[str] = (),
     ) -> None:
         opening: dict[str, object] = {"task": task, "settings": dict(settings)}
-        if but:
-            opening["but"] = sorted(but)
+        if ignored_versions:
+            opening["ignored_versions"] = sorted(ignored_versions)
         self._open_message: dict[str, Any] = {"open": opening}
         self._host = str(settings.get("host", ""))
         self._workers = workers

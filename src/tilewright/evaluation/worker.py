@@ -8,7 +8,7 @@ ends too.
 Messages to the worker::
 
     {"open": {"task": ..., "settings": {...}}}      -> {"ready": context key, "versions": {...}}
-             with "but": the versions of these names are not part of the context key
+             with "ignored_versions": names of versions that are not part of the context key
     {"evaluate": EvaluationRequest}      -> {"stage": ...} per stage, then
                                             {"outcome": Outcome, "request": id of the request}
     {"build": Candidate}                                            -> {"problem": Failed or null}
@@ -96,10 +96,10 @@ def _record(value: object, kind: type[Record]) -> Record:
 
 
 def _opened(value: object) -> dict[str, Any]:
-    if not isinstance(value, dict) or set(value) - {"but"} != {"task", "settings"}:
+    if not isinstance(value, dict) or set(value) - {"ignored_versions"} != {"task", "settings"}:
         raise InputError(
             "a request to open a task must contain the task and its settings, and may contain "
-            "names of versions that are not compared (but), and nothing else."
+            "names of versions that are not compared (ignored_versions), and nothing else."
         )
     return value
 
@@ -137,12 +137,12 @@ class _Server:
             self._reply(error_reply(error))
 
     def _open(
-        self, task: str, settings: Mapping[str, object], but: Collection[str] = ()
+        self, task: str, settings: Mapping[str, object], ignored_versions: Collection[str] = ()
     ) -> tuple[str, Mapping[str, str]]:
         opened = open_task(task, settings)
         self._task, self._kinds = opened.task, opened.target.brief().failure_kinds
         versions = target_versions(opened.target)
-        key = context_key(opened.task, without(opened.target.versions(), but))
+        key = context_key(opened.task, without(opened.target.versions(), ignored_versions))
         if isinstance(opened.task, Containable) and self._contained_by is None:
             self._contained_by = contain_this_process(Path(tempfile.gettempdir()))
         return key, versions
