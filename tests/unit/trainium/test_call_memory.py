@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -121,3 +123,11 @@ def test_the_interpreter_cannot_write_the_inputs() -> None:
     assert np.array_equal(given, VALUES)
     with pytest.raises(ValueError, match="read-only"):
         given[0, 0] = 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="files in memory are sealed only on Linux")
+def test_the_interpreter_cannot_change_the_size_of_the_memory() -> None:
+    memory = CallMemory(Call((X,), (FIRST,), {}))
+    for descriptor in memory.descriptors:
+        with pytest.raises(PermissionError):
+            os.ftruncate(descriptor, 0)

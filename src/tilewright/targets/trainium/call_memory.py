@@ -6,8 +6,10 @@ first use of new memory takes longer than the copy.
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import os
+import sys
 import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
@@ -80,14 +82,17 @@ def placed(arguments: Sequence[Argument], memory: mmap.mmap) -> dict[str, Array]
 
 def _file(arguments: Sequence[Argument]) -> int:
     """The descriptor of a file that is large enough for the arguments."""
-    size = sum(_rounded(bytes_of([argument])) for argument in arguments)
-    if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("tilewright-arrays")
-    else:  # not Linux
-        with tempfile.TemporaryFile() as file:
-            descriptor = os.dup(file.fileno())
-    os.ftruncate(descriptor, max(size, _ALIGNMENT))
-    return descriptor
+    size = max(sum(_rounded(bytes_of([argument])) for argument in arguments), _ALIGNMENT)
+    if sys.platform == "linux":
+        descriptor = os.memfd_create("tilewright-arrays", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(descriptor, size)
+        # In a file that the other process made smaller, the next access would end this process.
+        seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
+        return descriptor
+    with tempfile.TemporaryFile() as file:
+        os.ftruncate(file.fileno(), size)
+        return os.dup(file.fileno())
 
 
 def _rounded(size: int) -> int:
