@@ -46,6 +46,12 @@ class OtherHosts(Hosts):
         self._look()
         return host in self._same
 
+    def why_alone(self) -> str:
+        """The message for the user if no other machine can verify anything."""
+        if self._left_out or self._connection.is_lost:
+            return super().why_alone()
+        return f"no other machine of {self.shown} has workers that can evaluate them now."
+
     def _look(self) -> None:
         if self._measuring() != self._without:
             self._without, self._seen = self._measuring(), None
@@ -56,3 +62,6 @@ class OtherHosts(Hosts):
         same = [w for w in others if w.offers >= self._same_model]
         self._same = frozenset(worker.host for worker in same)
         return same or others
+
+    def _offering(self) -> list[WorkerInfo]:
+        return [worker for worker in super()._offering() if worker.host != self._without]

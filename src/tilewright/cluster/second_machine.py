@@ -1,8 +1,8 @@
 """Evaluates the kernels of a measured run again on another machine than the one that measures.
 
 The second machine verifies that a kernel is correct. If it has the same model of device, it also
-verifies the latency. Other work may disturb a measurement, so a kernel is measured there twice
-before its latency is refused.
+verifies the latency. Other work may disturb an evaluation there, so a kernel is evaluated there
+twice before a slower latency or a crash refutes it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,16 @@ from tilewright.evaluation.screening import MOST_NOISE, SAME_LATENCY
 ASK_EVERY_S = 0.1
 """Maximum number of seconds between two looks for a kernel to verify."""
 TRIES = 2
-"""Number of evaluations on the second machine after which a slower latency refutes the first."""
+"""Number of evaluations on the second machine after which a slower latency, or a failure that may
+have another cause than the kernel, refutes the first evaluation.
+"""
 NO_LIMIT = 1e18
 """A latency that no kernel exceeds. A request with a limit is measured with the effort of a search.
 """
 DEPENDS_ON_MODEL = frozenset({"illegal_instruction", "untested_condition", "timeout", "crash"})
 """Kinds of failure in a check that a correct kernel may have on another model of the device."""
+MAY_BE_CHANCE = frozenset({"illegal_instruction", "crash"})
+"""Kinds of failure that may have another cause than the kernel, such as too little memory."""
 
 ALONE = (
     "no other machine of the cluster can evaluate the kernels of this run, so no second machine "
@@ -182,7 +186,8 @@ class SecondMachine:
             asked = self._given.pop(position)
             asked.tries += 1
             refuted = refutation(asked.first, asked.home, outcome, host, self._hosts.is_same(host))
-            if refuted is not None and isinstance(outcome, Measured) and asked.tries < TRIES:
+            may_pass = isinstance(outcome, Measured) or outcome.kind in MAY_BE_CHANCE
+            if refuted is not None and may_pass and asked.tries < TRIES:
                 self._asked.put(asked)
             else:
                 self._decided.put((asked.job, refuted or asked.first))

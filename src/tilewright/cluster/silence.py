@@ -2,10 +2,10 @@
 
 A worker may hang, for instance because its disk does not answer, while another thread of it still
 reports to the scheduler. Other workers then answer its messages too, and a host that answers none
-is excluded. If no worker answers for longer than an evaluation may take, the run ends. The stream
-from the scheduler to the search may stop, for instance because the clock of the scheduler's machine
-was set back. The scheduler then no longer works on a message whose answer has not arrived, and the
-search connects again.
+is excluded. If workers have messages and none answers for longer than the evaluations of a message
+may take, the run ends. The stream from the scheduler to the search may stop, for instance because
+the clock of the scheduler's machine was set back. The scheduler then no longer works on a message
+whose answer has not arrived, and the search connects again.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class Silence:
     """Messages without an answer, for one executor.
 
     Args:
-        ends_after_s: the seconds without any answer after which the run ends.
+        evaluation_s: the seconds that an evaluation may take. The run ends if workers have messages
+        and do not answer for this time, multiplied by the number of requests in a message.
         on_note: called with a sentence for the user, once, when the silence is long.
     """
 
@@ -51,13 +52,14 @@ class Silence:
         self,
         connection: Connection,
         hosts: Hosts,
-        ends_after_s: float = math.inf,
+        evaluation_s: float = math.inf,
         on_note: Callable[[str], None] = lambda sentence: None,
     ) -> None:
-        self._ends_after_s = ends_after_s
+        self._evaluation_s = evaluation_s
         self._on_note = on_note
         self._is_told = False
-        self._silent_s = 0.0  # since the last answer
+        self._silent_s = 0.0  # since the last answer, while workers had messages
+        self._counted_s: float | None = None  # the time until which `_silent_s` has been counted
         self._connection = connection
         self._hosts = hosts
         self._asked_s = -ASK_EVERY_S
@@ -79,14 +81,14 @@ class Silence:
             return []
         quiet = [(k, jobs) for k, jobs in sent.messages() if jobs[0].sent_s < now_s - QUIET_S]
         if not quiet:
+            self._counted_s = None
             return []
-        self._silent_s += min(now_s - self._asked_s, MOST_STEP_S)
         self._asked_s = now_s
         held = self._connection.held([key for key, _ in quiet])
         if held is None:
             return []
         self._note_gone(frozenset(key for key, _ in quiet if key not in held))
-        self._end_if_all_are_silent(sorted({self._hosts.of_worker(w) for w in held.values() if w}))
+        self._count([(held[key], len(jobs)) for key, jobs in quiet if held.get(key)], now_s)
         found = []
         for key, jobs in quiet:
             is_late = jobs[0].sent_s < now_s - after_s and sent.copy_of(key) is None
@@ -112,30 +114,38 @@ class Silence:
         self._gone = frozenset()
         self._connection.reopen()
 
-    def _end_if_all_are_silent(self, silent: Sequence[str]) -> None:
-        """Tell the user that no worker answers, and later end the run. `silent` are the hosts with
-        messages.
+    def _count(self, silent: Sequence[tuple[str, int]], now_s: float) -> None:
+        """Add the time since the last question to the silence, tell the user that no worker
+        answers, and later end the run. `silent` are the workers with messages, each with the number
+        of requests in its message, which it evaluates one after another.
         """
-        where = " and ".join(silent) or "this cluster"
+        if not silent:  # all messages wait, for instance because other searches use the workers
+            self._counted_s = None
+            return
+        if self._counted_s is not None:
+            self._silent_s += min(now_s - self._counted_s, MOST_STEP_S)
+        self._counted_s = now_s
+        ends_after_s = self._evaluation_s * max(requests for _, requests in silent)
+        where = " and ".join(sorted({self._hosts.of_worker(worker) for worker, _ in silent}))
         answers = f"no worker of {self._hosts.shown} has answered for"
-        if self._silent_s >= self._ends_after_s:
+        if self._silent_s >= ends_after_s:
             raise ClusterError(
-                f"{answers} {_minutes(self._silent_s)}, which is longer than an evaluation may "
-                f"take. The workers on {where} have kernels and do not answer: stop them, start "
-                f"new ones, and {AGAIN}."
+                f"{answers} {_minutes(self._silent_s)}, which is longer than their evaluations "
+                f"may take. The workers on {where} have kernels and do not answer: stop them, "
+                f"start new ones, and {AGAIN}."
             )
         if self._silent_s >= NOTE_S and not self._is_told:
             self._is_told = True
             self._on_note(
                 f"{answers} {_minutes(self._silent_s)}; the workers on {where} have kernels. If "
-                f"none answers for {_minutes(self._ends_after_s)}, the run ends and can be "
+                f"none answers for {_minutes(ends_after_s)}, the run ends and can be "
                 "continued"
             )
 
     def note_heard(self, host: str) -> None:
         """Record that a host has answered a message, so it does not hang."""
         self._unanswered.pop(host, None)
-        self._silent_s = 0.0
+        self._silent_s, self._counted_s = 0.0, None
         self._reopened = 0
 
     def note_answer(self, key: str, other: str) -> None:
@@ -151,7 +161,7 @@ class Silence:
     def clear(self) -> None:
         """Forget the messages, but not the hosts that did not answer."""
         self._silent_host.clear()
-        self._silent_s = 0.0
+        self._silent_s, self._counted_s = 0.0, None
         self._gone = frozenset()
 
 

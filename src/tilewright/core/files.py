@@ -44,9 +44,8 @@ def read_bytes(path: Path, most: int, *, follow_link: bool = True) -> bytes:
 
 
 def read_text(path: Path, most: int) -> str:
-    """The content of a file as UTF-8 text, without the mark with which some editors begin such a
-    file (U+FEFF). Raises `OSError` as `read_bytes` does, and also if the
-    content is not UTF-8 text.
+    """The content of a file as UTF-8 text, without a byte order mark (U+FEFF). Raises `OSError` as
+    `read_bytes` does, and also if the content is not UTF-8 text.
     """
     try:
         return read_bytes(path, most).decode("utf-8-sig")

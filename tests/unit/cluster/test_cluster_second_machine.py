@@ -163,6 +163,37 @@ def test_a_slower_latency_refutes_only_the_second_time() -> None:
         assert [o.latency for o in executor.evaluate(requests(4))] == [1, 2, 3, 4]  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("kind", ["crash", "illegal_instruction"])
+def test_a_failure_with_other_possible_causes_refutes_only_the_second_time(kind: str) -> None:
+    """A machine may, for instance, have too little memory for a moment."""
+    times: dict[str, int] = {}
+
+    def fails(request: EvaluationRequest, described: bool) -> Outcome:
+        times[request.candidate.source] = times.get(request.candidate.source, 0) + 1
+        return Failed("check", kind, "killed")
+
+    def recovers(request: EvaluationRequest, described: bool) -> Outcome:
+        failed = fails(request, described)
+        return failed if times[request.candidate.source] == 1 else right(request, described)
+
+    with cluster({"a": right, "b": recovers}) as (executor, _, _):
+        assert [o.latency for o in executor.evaluate(requests(3))] == [1, 2, 3]  # type: ignore[union-attr]
+    assert set(times.values()) == {2}
+    times.clear()
+    with cluster({"a": right, "b": fails}) as (executor, _, _):
+        assert {o.kind for o in executor.evaluate(requests(3))} == {"unconfirmed"}  # type: ignore[union-attr]
+    assert set(times.values()) == {2}
+
+
+def test_a_wrong_result_refutes_the_first_time() -> None:
+    def wrong(request: EvaluationRequest, described: bool) -> Outcome:
+        return Failed("check", "wrong_result", "differs")
+
+    with cluster({"a": right, "b": wrong}) as (executor, others, _):
+        assert {o.kind for o in executor.evaluate(requests(3))} == {"unconfirmed"}  # type: ignore[union-attr]
+    assert len(others.asked) == 3
+
+
 def test_a_machine_with_the_same_model_is_preferred() -> None:
     with cluster({"a": right, "B": slower, "b": right}) as (executor, others, notes):
         executor.evaluate(requests(5))
@@ -192,6 +223,25 @@ def test_a_run_goes_on_if_the_second_machine_fails() -> None:
             assert [o.latency for o in executor.evaluate(requests(5))] == [1, 2, 3, 4, 5]  # type: ignore[union-attr]
     (note,) = notes
     assert note.startswith("until this search ends, no second machine verifies its kernels: the ")
+
+
+def test_an_excluded_machine_is_not_waited_for() -> None:
+    """The machine that measures cannot verify, so a batch waited 30 s for nothing."""
+    machines = Models({"a": right, "b": right})
+    others = OtherHosts(machines, ["any"], "here:1", same_model=["cpu"], home=lambda: "a")  # type: ignore[arg-type]
+    assert not others.all_left_out
+    others.leave_out("b", "is wrong")
+    assert others.all_left_out
+    assert others.why_alone().startswith("the worker on b is wrong. ")
+
+
+def test_a_second_machine_that_left_is_named_in_plain_words() -> None:
+    machines = Models({"a": right})
+    others = OtherHosts(machines, ["any"], "here:1", same_model=["cpu"], home=lambda: "a")  # type: ignore[arg-type]
+    assert not others.all_left_out  # its worker may be restarting
+    assert others.why_alone() == (
+        "no other machine of here:1 has workers that can evaluate them now."
+    )
 
 
 def test_a_batch_that_ends_early_ends_the_verification() -> None:

@@ -119,18 +119,65 @@ def test_a_cluster_in_which_all_workers_hang_ends_the_run(monkeypatch: pytest.Mo
         assert [note[:35] for note in notes] == ["no worker of here:1 has answered fo"]
 
 
+class Watched:
+    """A search with one message under way, whose evaluations may take 100 s each; `worker` has the
+    message ("" if it waits).
+    """
+
+    def __init__(self, requests: int = 1) -> None:
+        machines = Machines({"a": right})
+        machines.held = lambda keys: dict.fromkeys(keys, self.worker)  # type: ignore[attr-defined]
+        hosts = Hosts(machines, ["cpu"], "here:1")  # type: ignore[arg-type]
+        self.worker, self.notes = "tcp://a:1", list[str]()
+        self.silence = silence.Silence(machines, hosts, 100.0, self.notes.append)  # type: ignore[arg-type]
+        self._sent = UnderWay()
+        job = Job(Pending(EvaluationRequest(Candidate("1")), [0]))
+        self._sent.add(["k0"], [[job] * requests])
+
+    def look(self, *times_s: float) -> None:
+        for now_s in times_s:
+            self.silence.overdue(self._sent, now_s, math.inf)
+
+    def ends(self, now_s: float) -> None:
+        with pytest.raises(ClusterError, match="no worker of here:1 has answered for"):
+            self.look(now_s)
+
+
 def test_a_search_that_was_stopped_itself_does_not_blame_the_workers() -> None:
-    machines = Machines({"a": right})
-    machines.held = lambda keys: dict.fromkeys(keys, "tcp://a:1")  # type: ignore[attr-defined]
-    hosts = Hosts(machines, ["cpu"], "here:1")  # type: ignore[arg-type]
-    watched = silence.Silence(machines, hosts, ends_after_s=100.0)  # type: ignore[arg-type]
-    sent = UnderWay()
-    sent.add(["k0"], [[Job(Pending(EvaluationRequest(Candidate("1")), [0]))]])
-    for now_s in (100.0, 200.0, 100_000.0):  # a step of hours
-        watched.overdue(sent, now_s, math.inf)
-    watched.overdue(sent, 100_005.0, math.inf)
-    with pytest.raises(ClusterError, match="no worker of here:1 has answered for"):
-        watched.overdue(sent, 100_035.0, math.inf)
+    watched = Watched()
+    watched.look(100.0, 130.0, 160.0, 100_000.0, 100_005.0)  # a step of hours
+    watched.ends(100_010.0)
+
+
+def test_silence_is_counted_from_the_first_question_about_a_message() -> None:
+    watched = Watched()
+    watched.look(10_000.0, 10_025.0, 10_050.0, 10_075.0, 10_099.0)
+    watched.ends(10_104.0)
+    watched = Watched()
+    watched.look(100.0, 125.0, 150.0, 175.0)
+    watched.silence.note_heard("a")
+    watched.look(200.0, 225.0, 250.0, 275.0, 299.0)
+    watched.ends(304.0)
+
+
+def test_the_time_that_a_message_waits_for_a_worker_is_not_counted() -> None:
+    """Another search may use all workers for a long time."""
+    watched = Watched()
+    watched.worker = ""
+    watched.look(*range(100, 10_000, 25))
+    assert watched.notes == []
+    watched.worker = "tcp://a:1"
+    watched.look(10_000, 10_025, 10_050, 10_075, 10_099)
+    watched.ends(10_104)
+
+
+def test_a_message_with_several_requests_may_take_longer() -> None:
+    watched = Watched(requests=3)
+    watched.look(*range(100, 400, 25))
+    assert [note.rpartition("If none")[2] for note in watched.notes] == [
+        " answers for 5 minutes, the run ends and can be continued"
+    ]
+    watched.ends(400)
 
 
 def test_a_request_whose_answers_are_lost_again_and_again_ends_the_run() -> None:
