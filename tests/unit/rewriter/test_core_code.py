@@ -215,6 +215,43 @@ def test_other_copies_stay_as_they_are(machine: Machine, copy: str, reason: str)
     assert "T[m][n] =" in emit(raised(source, machine))
 
 
+COMMANDS_END = "  fence();\n}"
+CLEAR_RESULT, CLEAR_INPUT = "memset(C, 0, 32 * 64);", "memset((void *)B, 0, 24 * 64);"
+
+
+@pytest.mark.parametrize(
+    ("source", "call"),
+    [
+        (COMMANDS.replace(COMMANDS_END, f"  fence();\n  {CLEAR_RESULT}\n}}"), CLEAR_RESULT),
+        (COMMANDS.replace("  config_ex", f"  {CLEAR_RESULT}\n  config_ex"), CLEAR_RESULT),
+        (
+            COMMANDS.replace("  config_ex", f"  {CLEAR_RESULT}\n  config_ex").replace(
+                "j < 64", "j < 32"
+            ),
+            CLEAR_RESULT,
+        ),
+        (COMMANDS.replace(COMMANDS_END, "  fence();\n  memset(&C[3][5], 0, 7);\n}"), "&C[3][5]"),
+        (COMMANDS.replace("  config_ex", f"  {CLEAR_INPUT}\n  config_ex"), CLEAR_INPUT),
+    ],
+)
+def test_arguments_that_the_core_clears_are_still_cleared(
+    machine: Machine, source: str, call: str
+) -> None:
+    assert call in source
+    with pytest.raises(NotRaised, match="the core writes an array element"):
+        executed(source, machine, data=True)
+    assert call in emit(raised(source, machine))
+
+
+def test_structures_that_the_core_stores_to_arguments_are_not_omitted(machine: Machine) -> None:
+    stored = "typedef struct { int8_t x, y; } Pair;" + COMMANDS.replace(
+        COMMANDS_END, "  fence();\n  Pair p = {1, 2};\n  *(Pair *)&C[0][0] = p;\n}"
+    )
+    for data in (False, True):
+        with pytest.raises(NotRaised, match="the core writes an array element"):
+            executed(stored, machine, data=data)
+
+
 def gathering(copy: str, *, static: str = "static", start: str = "") -> str:
     """The core writes the left operand T from elements of a wider A."""
     return (

@@ -131,13 +131,13 @@ class _Memory:
             self.touched.add(address // SPACING)
 
     def store(self, address: int, value: float) -> float:
-        if address < PRIVATE:
-            raise NotRaised("the core writes an array element", data=True)
+        _require_no_argument(address)
         self._touch(address)
         self.cells[address] = value
         return value
 
     def clear(self, address: int, size: int) -> None:
+        _require_no_argument(address)
         _require_few(size)
         followed = self._data and address >= OWN and size <= MOST_CLEARED
         if not followed:
@@ -154,6 +154,7 @@ class _Memory:
         return address
 
     def copy(self, source: int, target: int, size: int) -> int:
+        _require_no_argument(target)
         _require_few(size)
         self._touch(source)
         self._touch(target)
@@ -161,6 +162,12 @@ class _Memory:
             if source + offset in self.cells:
                 self.cells[target + offset] = self.cells[source + offset]
         return target
+
+
+def _require_no_argument(address: int) -> None:
+    """Raise `NotRaised` if the core writes to an argument of the kernel, which is not followed."""
+    if address < PRIVATE:
+        raise NotRaised("the core writes an array element", data=True)
 
 
 def _require_few(size: int) -> None:
