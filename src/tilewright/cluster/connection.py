@@ -71,6 +71,10 @@ class Connection:
         self._workers: tuple[WorkerInfo, ...] = ()
         self._futures: dict[str, Future[bytes] | None] = {}
         self._session = secrets.token_hex(6)
+        self.others: Mapping[str, frozenset[str]] = {}
+        """By worker, the messages of other searches that it had at the last call of `held`, for the
+        workers with messages of this search.
+        """
         self._sent = 0
         read_identity(address, shown, workers=0)
         self._begin()
@@ -156,6 +160,11 @@ class Connection:
         processing = await self._client.scheduler.processing(workers=None)
         for worker, found in processing.items():
             waiting.update((key, worker) for key in waiting.keys() & found)
+        own = f"tilewright-{self._session}-"
+        self.others = {
+            worker: frozenset(key for key in map(str, processing[worker]) if own not in key)
+            for worker in set(waiting.values()) - {""}
+        }
         return waiting
 
     def give_up(self, keys: Iterable[str]) -> None:

@@ -2,10 +2,10 @@
 
 A worker may hang, for instance because its disk does not answer, while another thread of it still
 reports to the scheduler. Other workers then answer its messages too, and a host that answers none
-is excluded. If workers have messages and none answers for longer than the evaluations of a message
-may take, the run ends. The stream from the scheduler to the search may stop, for instance because
-the clock of the scheduler's machine was set back. The scheduler then no longer works on a message
-whose answer has not arrived, and the search connects again.
+is excluded. If workers have messages and none answers this search or another one for longer than
+the evaluations of a message may take, the run ends. The stream from the scheduler to the search may
+stop, for instance because the clock of the scheduler's machine was set back. The scheduler then no
+longer works on a message whose answer has not arrived, and the search connects again.
 """
 
 from __future__ import annotations
@@ -63,6 +63,7 @@ class Silence:
         self._connection = connection
         self._hosts = hosts
         self._asked_s = -ASK_EVERY_S
+        self._others = frozenset[str]()  # messages of other searches at workers with ours
         self._gone = frozenset[str]()  # unanswered messages on which nobody worked when last asked
         self._reopened = 0
         self._silent_host = dict[str, str]()  # by message, the host that has not answered it
@@ -119,9 +120,13 @@ class Silence:
         answers, and later end the run. `silent` are the workers with messages, each with the number
         of requests in its message, which it evaluates one after another.
         """
-        if not silent:  # all messages wait, for instance because other searches use the workers
+        if not silent:  # all messages wait, because no suitable worker is connected
             self._counted_s = None
             return
+        others = frozenset[str]().union(*(self._connection.others.get(w, ()) for w, _ in silent))
+        is_working, self._others = bool(self._others - others), others
+        if is_working:  # a worker with our messages has answered another search in between
+            self._silent_s, self._counted_s = 0.0, None
         if self._counted_s is not None:
             self._silent_s += min(now_s - self._counted_s, MOST_STEP_S)
         self._counted_s = now_s

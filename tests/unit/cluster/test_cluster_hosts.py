@@ -60,6 +60,7 @@ class Machines:
     """The connection to a cluster whose hosts behave as they are told; each has one worker."""
 
     is_lost = False
+    others: Mapping[str, Collection[str]] = {}
 
     def __init__(self, behaviours: Mapping[str, Behaviour], takes_s: float = 1.0) -> None:
         self.behaviours = dict(behaviours)

@@ -128,7 +128,7 @@ class Watched:
         machines = Machines({"a": right})
         machines.held = lambda keys: dict.fromkeys(keys, self.worker)  # type: ignore[attr-defined]
         hosts = Hosts(machines, ["cpu"], "here:1")  # type: ignore[arg-type]
-        self.worker, self.notes = "tcp://a:1", list[str]()
+        self.worker, self.notes, self.machines = "tcp://a:1", list[str](), machines
         self.silence = silence.Silence(machines, hosts, 100.0, self.notes.append)  # type: ignore[arg-type]
         self._sent = UnderWay()
         job = Job(Pending(EvaluationRequest(Candidate("1")), [0]))
@@ -161,7 +161,7 @@ def test_silence_is_counted_from_the_first_question_about_a_message() -> None:
 
 
 def test_the_time_that_a_message_waits_for_a_worker_is_not_counted() -> None:
-    """Another search may use all workers for a long time."""
+    """Suitable workers may be gone for a moment."""
     watched = Watched()
     watched.worker = ""
     watched.look(*range(100, 10_000, 25))
@@ -169,6 +169,36 @@ def test_the_time_that_a_message_waits_for_a_worker_is_not_counted() -> None:
     watched.worker = "tcp://a:1"
     watched.look(10_000, 10_025, 10_050, 10_075, 10_099)
     watched.ends(10_104)
+
+
+def test_workers_that_answer_another_search_are_not_silent() -> None:
+    """The scheduler gives a message to a worker at once, where it waits for the messages of other
+    searches.
+    """
+    watched = Watched()
+    for n in range(100):  # each takes 90 s
+        watched.machines.others = {"tcp://a:1": {f"k{n}", f"k{n + 1}"}, "tcp://b:1": {"stays"}}
+        watched.look(*(90.0 * n + 1000 + s for s in (0, 30, 60)))
+    watched.machines.others = {"tcp://a:1": {"k99", "k100"}}  # it hangs now
+    watched.look(10_000.0, 10_009.0)
+    watched.ends(10_014.0)
+
+
+def test_the_messages_of_other_searches_are_listed_for_the_workers_with_own_ones() -> None:
+    async def get_task_status(keys: list[str]) -> dict[str, str]:
+        return dict.fromkeys(keys, "processing")
+
+    async def processing(workers: None) -> dict[str, list[Any]]:
+        own = ["tilewright-1234-0", "tilewright-1234-1"]
+        return {"tcp://a:1": [*own, "tilewright-abcd-7", ("x", 1)], "tcp://b:1": ["y"]}
+
+    opened = object.__new__(Connection)
+    scheduler = SimpleNamespace(get_task_status=get_task_status, processing=processing)
+    opened._client, opened._session = SimpleNamespace(scheduler=scheduler), "1234"
+    keys = ["tilewright-1234-0", "tilewright-1234-9"]
+    found = asyncio.run(opened._held(keys))
+    assert found == {"tilewright-1234-0": "tcp://a:1", "tilewright-1234-9": ""}
+    assert opened.others == {"tcp://a:1": {"tilewright-abcd-7", "('x', 1)"}}
 
 
 def test_a_message_with_several_requests_may_take_longer() -> None:
