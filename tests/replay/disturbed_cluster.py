@@ -87,10 +87,14 @@ class Network:
 
 
 class DisturbedCluster:
-    """A scheduler, and two workers that are started again when they end."""
+    """A scheduler, and `count` workers that are started again when they end."""
 
     def __init__(
-        self, offers: dict[str, dict[str, str]], plugins: Path, *scheduler_options: str
+        self,
+        offers: dict[str, dict[str, str]],
+        plugins: Path,
+        *scheduler_options: str,
+        count: int = 2,
     ) -> None:
         self._options = scheduler_options
         self._clock = plugins / "clock"
@@ -99,7 +103,7 @@ class DisturbedCluster:
         self._scheduler = self._start()
         self._network = Network(self._file)
         self.address = f"127.0.0.1:{self._network.port}"
-        self.workers = Workers(f"tcp://{self.address}", 2, offers, hang_s=8)
+        self.workers = Workers(f"tcp://{self.address}", count, offers, hang_s=8)
 
     def _start(self) -> subprocess.Popen[bytes]:
         """At a port that the system chooses, so no other program can have taken it."""
