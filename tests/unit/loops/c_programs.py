@@ -127,6 +127,31 @@ class Program:
         )  # fmt: skip
 
 
+STOPS = ("/* budget */", "int left = 3000;"), ("/* stop */", "if (left-- == 0) return;")
+"""Comments in random loops, and statements that end a loop that C repeats very often."""
+
+
+def random_loops(rng: random.Random) -> str:
+    """Two loops with variables and bounds of any integer type, of which the inner one may vary."""
+    kinds = ["int", "int", "int8_t", "uint8_t", "short", "unsigned", "size_t", "long"]
+    outer, inner, local = (rng.choice(kinds) for _ in range(3))
+    start = rng.choice(["0", "i", "i - 3", "i + 2", "-2", "i * 9", "2u"])
+    limit = rng.choice(["i", "i - 2", "i + 4", "20", "20u", "n", "30 - i"])
+    head = rng.choice(
+        [f"j = {start}; j {sign} {limit}; j++" for sign in ("<", "<=", "!=")]
+        + [f"j = {limit}; j {sign} {start}; j--" for sign in (">", ">=")]
+        + [f"j = {start}; j + 2 < {limit}; j += 2"]
+    )
+    value = rng.choice(["j", "i + j", "j * 7", "i - 4"])
+    return (
+        "#include <stdint.h>\n#include <stddef.h>\nvoid kernel(int32_t H[64]) {\n"
+        f"  /* budget */ const {rng.choice(kinds)} n = {rng.choice([-1, 7, 12])};\n"
+        f"  for ({outer} i = {rng.choice([0, 2, -3])}; i < {rng.choice([5, 20])}; i++)\n"
+        f"  for ({inner} {head}) {{\n    /* stop */ {local} m = {value}; H[m & 63] += i + 1;\n"
+        f"    if (j < {rng.choice(['3', '9u', 'n'])}) H[1] -= 5;\n  }}\n}}\n"
+    )
+
+
 def built(sources: Mapping[str, str], folder: Path) -> ctypes.CDLL:
     """A library of kernels, each under its name; sums are not contracted."""
     objects = []

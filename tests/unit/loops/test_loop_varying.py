@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
-from c_programs import built, results
+from c_programs import STOPS, built, random_loops, results
 
 from tilewright.proposers.loops.analysis.changes import NotApplicableError
 from tilewright.proposers.loops.emit import emit
@@ -170,3 +171,103 @@ def test_what_a_varying_loop_moves_is_known_in_all_its_iterations() -> None:
 
 def test_reads_of_a_varying_loop_count_with_its_longest_range() -> None:
     assert [loop.range for loop in loops(parse(kernel_of(KERNELS[0])))][2] == (0, 38)
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("for (int i = 0; i < 300; i++) for (unsigned char j = i; j < 250; j++) z[j] += 1.0f;",
+         "'i' does not fit the type uint8_t"),
+        ("for (int i = 0; i < 300; i += 4) for (int8_t j = i; j < 100; j++) "
+         "if (j >= 0) z[j] += 1.0f;", "'i' does not fit the type int8_t"),
+        ("int8_t j; for (int i = 0; i < 300; i += 4) for (j = i; j < 100; j++) z[j + 9] += 1.0f;",
+         "'i' does not fit the type int8_t"),
+        ("for (int i = 0; i < 300; i++) { unsigned char k = i; z[k] += 1.0f; }",
+         "'i' does not fit the type uint8_t"),
+        ("uint8_t k; for (int i = 0; i < 300; i++) { k = i; z[k] += 1.0f; }",
+         "'i' does not fit the type uint8_t"),
+        ("for (int i = 0; i < 5; i++) for (int j = 0; j < 30; j++) "
+         "{ int8_t m = i * 40; z[j + m + 128] += 1.0f; }", "'i . 40' does not fit the type int8_t"),
+        ("for (int i = 0; i < 9; i++) z[i] += k;", "'300' does not fit the type uint8_t"),
+    ],
+)  # fmt: skip
+def test_values_that_a_narrow_variable_does_not_hold_are_refused(body: str, says: str) -> None:
+    constant = "static const uint8_t k = 300; " if "+= k" in body else ""
+    with pytest.raises(UnsupportedError, match=f"line 2: {says}"):
+        parse(f"\n{constant}void kernel(float z[400]) {{ {body} }}")
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("for (int i = 0; i < 20; i++) for (unsigned j = 0; j < i - 5; j++) if (j < 20) z[j] = 1;",
+         "the limit 'i - 5' may be negative, and is compared as uint32_t"),
+        ("for (size_t i = 0; i < 20; i++) for (int j = -3; j < i; j++) z[j + 3] = 1;", ""),
+        ("for (int i = 0; i < 20; i++) for (int j = i - 5; j < 20u; j++) z[j + 5] = 1;", ""),
+        ("const size_t n = 20; for (int i = 0; i < 9; i++) for (int j = i - 2; j < n; j++) "
+         "z[j + 2] = 1;", ""),
+        ("for (int i = 0; i < 9; i++) for (int j = i; j >= 0u; j--) z[j] = 1;", ""),
+        ("for (int i = 0; i < 9; i++) for (int j = i - 1; j > 0u; j--) z[j] = 1;", ""),
+        ("for (int j = -3; j < 20u; j++) z[j + 5] = 1;", ""),
+        ("for (int j = -2; j + 1u < 20; j++) z[j + 5] = 1;", ""),
+        ("for (int j = 7; j >= 0u; j--) z[j] = 1;", ""),
+        ("for (int j = 7; j > 0u; j -= 2) z[j] = 1;", ""),
+        ("const int n = -2; for (size_t j = 0; j < n; j++) z[j] = 1;",
+         "the limit 'n' may be negative, and is compared as uint64_t"),
+    ],
+)  # fmt: skip
+def test_negative_numbers_are_not_compared_as_unsigned_ones(body: str, says: str) -> None:
+    says = says or "j may be negative where it is compared as an unsigned number"
+    with pytest.raises(UnsupportedError, match=says):
+        parse(f"void kernel(float z[400]) {{ {body} }}")
+
+
+@pytest.mark.parametrize(
+    ("body", "read"),
+    [
+        ("for (int j = -1; j + 1 < 8u; j++) z[j + 1] = 1;", "for (int j = -1; j < 7; j++)"),
+        ("for (int j = -3; j != 5u; j++) z[j + 3] = 1;", "for (int j = -3; j < 5; j++)"),
+        ("for (size_t j = 5; j != -1; j--) z[j] = 1;", "for (int j = 0; j < 6; j++)"),
+        ("for (int i = 0; i < 9; i++) for (int j = i; j > 0u; j--) z[j] = 1;",
+         "for (int j = 0; j < i; j++)"),
+        ("for (int i = 0; i < 128; i++) { int8_t k = i; z[k] = 1; }", "z[i] = 1;"),
+        ("if (-3 < 20u) z[0] = 1;", "z[0] = -3 < (uint32_t)20 ? 1 : z[0];"),
+        ("for (int i = 0; i < 9; i++) { int m = i - 4; z[i] = m > 20u ? m : 20u; }",
+         "i - 4 > (uint32_t)20 ? i - 4 : (uint32_t)20"),
+    ],
+)  # fmt: skip
+def test_numbers_of_several_types_are_compared_as_c_compares_them(body: str, read: str) -> None:
+    assert read in " ".join(emit(parse(f"void kernel(float z[400]) {{ {body} }}")).split())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for (int i = 0; i < 9; i++) for (int j = 0; j <= i + 2147483639; j++) z[i] += 1.0f;",
+        "for (long j = 2147483640; j <= 2147483647; j++) z[j - 2147483640] += 1.0f;",
+        "for (int j = -2000000000; j < 2000000000; j++) z[0] += 1.0f;",
+    ],
+)
+def test_bounds_that_no_int_holds_are_refused(body: str) -> None:
+    with pytest.raises(UnsupportedError, match="bounds of the loop over j do not fit an int"):
+        parse(f"void kernel(float z[400]) {{ {body} }}")
+
+
+@needs_gcc
+def test_loops_with_variables_of_any_integer_type_keep_their_results(tmp_path: Path) -> None:
+    rng = random.Random(5)
+    sources: dict[str, str] = {}
+    for number in range(200):
+        text = random_loops(rng)
+        try:
+            sources[f"after_{number}"] = emit(parse(text))
+        except UnsupportedError:
+            continue
+        for comment, statement in STOPS:
+            text = text.replace(comment, statement)
+        sources[f"before_{number}"] = text
+    library = built(sources, tmp_path)
+    assert len(sources) > 60
+    for name in (n for n in sources if n.startswith("after")):
+        before, numbers = name.replace("after", "before"), [np.zeros(64, np.int32)]
+        assert results(library, name, numbers) == results(library, before, numbers), sources[before]

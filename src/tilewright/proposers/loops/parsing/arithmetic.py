@@ -33,7 +33,8 @@ _EXACT = 7
 """Whole numbers with fewer digits are exact as floats."""
 _LONGEST = 80
 """Maximum number of characters of an integer literal; C has none of more than 64 bits."""
-_COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+_ORDER = ("<", "<=", ">", ">=")
+_COMPARISONS = (*_ORDER, "==", "!=")
 _WHOLE_ONLY = ("%", "<<", ">>", "&", "|", "^")
 OPERATORS = ("+", "-", "*", "/", "&&", "||", *_COMPARISONS, *_WHOLE_ONLY)
 
@@ -92,7 +93,8 @@ def combined(node: Node, sign: str, left: Value, right: Value) -> Value:
         raise UnsupportedError(node, f"the operator {sign} is for whole numbers")
     if sign in ("<<", ">>"):
         kind = promoted(left.type)
-    known = computed(sign, left.interval, right.interval)
+    wraps = sign in _ORDER and _wraps(left, right)
+    known = None if wraps else computed(sign, left.interval, right.interval)
     if sign in (*_COMPARISONS, "&&", "||"):
         kind = "int"
     if known is not None and is_whole(kind):
@@ -158,12 +160,19 @@ def _constant(sign: str, left: int, right: int) -> Interval | None:
     return found, found
 
 
+def _wraps(left: Value, right: Value) -> bool:
+    """Whether an operation may convert a negative operand to a large unsigned number."""
+    if not common(left.type, right.type).startswith("u"):
+        return False
+    return any(v.interval is not None and v.interval[0] < 0 for v in (left, right))
+
+
 def decided(sign: str, left: Value, right: Value) -> bool | None:
     """Whether a comparison is true or false for all values in the ranges of its operands; None if
     neither."""
-    if left.interval is None or right.interval is None or sign not in ("<", "<=", ">", ">="):
+    if left.interval is None or right.interval is None or sign not in _ORDER:
         return None
-    if any(is_symbol(e) for side in (left, right) for e in walk(side.expr)):
+    if _wraps(left, right) or any(is_symbol(e) for side in (left, right) for e in walk(side.expr)):
         return None
     if sign[0] == ">":
         return decided(sign.replace(">", "<"), right, left)
@@ -175,7 +184,7 @@ def decided(sign: str, left: Value, right: Value) -> bool | None:
 
 def smaller_or_larger(test: Expr, value: Value, other: Value) -> Value | None:
     """The result of `a < b ? a : b` or another minimum or maximum, if the ranges decide it."""
-    if not isinstance(test, Binary) or test.operator not in ("<", "<=", ">", ">="):
+    if not isinstance(test, Binary) or test.operator not in _ORDER:
         return None
     sides = (printed(value), printed(other))
     if sides not in ((test.left, test.right), (test.right, test.left)):

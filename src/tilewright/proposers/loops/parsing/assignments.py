@@ -15,7 +15,6 @@ After::
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from tree_sitter import Node
 
@@ -152,7 +151,7 @@ class Assignments(Declarations):
         value = self.value(right)
         if value.interval is None:
             raise NotFollowedError(node, name, f"the value of {name} is not known")
-        self.scope.rebind(name, replace(value, type=before.type, retyped=before.type != "int"))
+        self.scope.rebind(name, self.of_type(right, value, before.type))
 
     def changed(self, node: Node, target: Node, sign: str, by: Value) -> Value | None:
         """target = target sign by. Returns the target, unless it is a variable that is followed."""

@@ -293,9 +293,19 @@ class Declarations(Tables):
             return
         found = self.value(value)
         if followed and found.interval is not None:
-            self.scope.declare(name, replace(found, type=kind, retyped=kind != "int"))
+            self.scope.declare(name, self.of_type(value, found, kind))
             return
         self.declare(name, kind, found)
+
+    def of_type(self, node: Node, value: Value, kind: Type) -> Value:
+        """The value of a followed variable of a type that is set to an integer.
+
+        Raises `UnsupportedError` if the type does not hold all values of the integer. During the
+        first reading of an iteration, ranges are not known; the question is repeated later.
+        """
+        if self._rehearsing:
+            return replace(value, type=kind, retyped=kind != "int")
+        return converted(node, value, kind)
 
     def declare(self, name: str, kind: Type, value: Value | None) -> None:
         """Declare a variable that is kept."""

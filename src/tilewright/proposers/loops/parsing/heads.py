@@ -55,7 +55,8 @@ class Test:
     the condition.
 
     A `late` step happens after the comparison, as in `n--`. `beside` is a value that is added to
-    the variable, or subtracted with the other `operator`.
+    the variable, or subtracted with the other `operator`. Values of the variable below `lowest`
+    are converted to large unsigned numbers for the comparison.
     """
 
     variable: Node
@@ -65,6 +66,7 @@ class Test:
     late: bool
     beside: Node | None = None
     operator: str = "+"
+    lowest: int | None = None
 
     @property
     def limiting(self) -> set[str]:

@@ -45,6 +45,7 @@ from tilewright.proposers.loops.ir import (
     Select,
     Type,
 )
+from tilewright.proposers.loops.parsing.arithmetic import converted
 from tilewright.proposers.loops.parsing.declarations import zero
 from tilewright.proposers.loops.parsing.memory import MEMORY, Memory
 from tilewright.proposers.loops.parsing.records import (
@@ -406,7 +407,7 @@ class _Reader(Memory):
     def _constant_of(self, value: Node, kind: Type) -> Value:
         found = self.value(value)
         if found.interval is not None and kind not in ("float", "double"):
-            return replace(found, type=kind, retyped=kind != "int")
+            return converted(value, found, kind)
         if found.type == kind:
             return found
         raise UnsupportedError(value, f"{text_of(value)!r} is converted to {kind}")

@@ -27,7 +27,7 @@ from tilewright.proposers.c.syntax import (
 )
 from tilewright.proposers.loops.analysis.changes import touched_by, used_by
 from tilewright.proposers.loops.analysis.independence import linear
-from tilewright.proposers.loops.c_types import NAMES, RANGES
+from tilewright.proposers.loops.c_types import NAMES, RANGES, common
 from tilewright.proposers.loops.ir import Binary, Cast, Declare, Expr, For, Statement, Var, walk
 from tilewright.proposers.loops.parsing.arithmetic import SYMBOL, fits, printed
 from tilewright.proposers.loops.parsing.carried import (
@@ -51,6 +51,7 @@ from tilewright.proposers.loops.parsing.heads import (
 from tilewright.proposers.loops.parsing.records import stride_of
 from tilewright.proposers.loops.parsing.scope import (
     Binding,
+    Interval,
     Place,
     Unknown,
     Value,
@@ -172,8 +173,9 @@ class Loops(DataLoops):
         value = self.value(field_of(part, "right"))
         if not self._guards and value.interval is not None:
             return "", None
-        retyped = before.type != "int"
-        return name, replace(value, type=before.type, retyped=retyped)
+        if value.interval is not None:
+            return name, self.of_type(field_of(part, "right"), value, before.type)
+        return name, replace(value, type=before.type, retyped=before.type != "int")
 
     def _iterations(self, node: Node) -> tuple[list[Statement], dict[str, Binding]]:
         """The loop, and the values of followed variables after it.
@@ -197,7 +199,8 @@ class Loops(DataLoops):
             plain = steps == [*head.update] and len(steps) == 1
             by = self._step(steps[0], name) if plain else 0
             return self._between(head, test, data, by, changing)
-        start, limit = self._ends(node, test)
+        start, limit, lowest = self._ends(node, test)
+        test = replace(test, lowest=lowest)
         first = start if isinstance(start, Value) else start.offset or number(0)
         rest = [part for part in head.update if part not in steps]
         steps += [test.step] if test.step is not None else []
@@ -266,6 +269,7 @@ class Loops(DataLoops):
                 raise UnsupportedError(node, message)
             left = 1
         whole = trips // period - (left if period == 1 else 0)
+        self._require_int(node, name, (begin, begin + whole * stride), trips)
         last = begin + max(0, whole - 1) * stride
         self._ranges[printed_name] = begin, last
         variable = Value(Var(printed_name), "int", (begin, last))
@@ -331,21 +335,26 @@ class Loops(DataLoops):
                 found[name] = counter
         return found
 
-    def _ends(self, node: Node, test: Test) -> tuple[Value | Place, Value]:
-        """The first value of a loop's variable, and the limit with which it is compared."""
+    def _ends(self, node: Node, test: Test) -> tuple[Value | Place, Value, int | None]:
+        """The first value of a loop's variable, the limit with which it is compared, and the
+        smallest value of the variable that the comparison does not convert to a large unsigned
+        number; None if it converts none, or for `!=`, which it does not affect."""
         name = text_of(test.variable)
         start = self.scope.find(name)
         if isinstance(start, Unknown):
             raise NotFollowedError(node, name, start.why)
-        by = number(0)
+        lowest, kind = 0, start.type if isinstance(start, Value) else "int"
         if test.beside is not None:
-            by = number(self.constant(test.beside) * (-1 if test.operator == "+" else 1))
+            lowest = self.constant(test.beside) * (-1 if test.operator == "+" else 1)
+            kind = common(kind, self.value(test.beside).type)
+        by = number(lowest)
         if isinstance(start, Place):
             end = self.place(test.limit) if test.limit is not None else replace(start, array="")
             if end.array != start.array or end.subscripts != start.subscripts:
                 raise UnsupportedError(node, f"it is not known where {name} ends")
-            return start, plus(end.offset, times(by, stride_of(start)))
+            return start, plus(end.offset, times(by, stride_of(start))), None
         limit = self.value(test.limit) if test.limit is not None else number(0)
+        kind = common(kind, limit.type)
         if test.beside is not None and isinstance(start, Value):
             if start.type.startswith("u") and test.operator == "-":
                 raise UnsupportedError(node, f"{name} may begin again at the end of its range")
@@ -360,7 +369,13 @@ class Loops(DataLoops):
         if start.type.startswith("u") and test.sign == ">=":
             sign = f"{name} >= {text_of(test.limit) if test.limit is not None else 0}"
             raise UnsupportedError(node, f"{sign!r} always holds for {start.type}")
-        return start, limit
+        if not kind.startswith("u") or test.sign == "!=":
+            return start, limit, None
+        if limit.interval[0] < lowest and not self._rehearsing:
+            what = "0" if test.limit is None else text_of(test.limit)
+            message = f"the limit {what!r} may be negative, and is compared as {kind}"
+            raise UnsupportedError(node, message)
+        return start, limit, lowest
 
     def _all_of(self, name: str, first: Value, step: int, trips: int) -> Value:
         """The expression for a loop's variable in any of its iterations."""
@@ -390,7 +405,24 @@ class Loops(DataLoops):
         # Whether the variable has changed once before the first comparison.
         changed = head.tested_last if test.step is None else not test.late
         compared = plus(first, number(step)) if changed else first
-        return self._trips(head.node, test.sign, compared, limit, step) + head.tested_last
+        trips = self._trips(head.node, test.sign, compared, limit, step)
+        if compared.interval is not None:
+            self._require_signed(head.node, test, compared.interval[0] + min(0, trips * step))
+        return trips + head.tested_last
+
+    def _require_signed(self, node: Node, test: Test, least: int) -> None:
+        """Raise if a comparison converts the smallest value of a loop's variable to a large
+        number."""
+        if test.lowest is not None and least < test.lowest and not self._rehearsing:
+            name = text_of(test.variable)
+            message = f"{name} may be negative where it is compared as an unsigned number"
+            raise UnsupportedError(node, message)
+
+    def _require_int(self, node: Node, name: str, ends: Interval, trips: int) -> None:
+        """Raise unless an int holds the bounds of a loop that is printed, and the number of its
+        iterations."""
+        if not fits(ends, "int") or not fits((0, trips), "int"):
+            raise UnsupportedError(node, f"the bounds of the loop over {name} do not fit an int")
 
     def _iteration(self, body: Sequence[Node]) -> None:
         with self._inner():

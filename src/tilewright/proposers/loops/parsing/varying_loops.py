@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tree_sitter import Node
+
 from tilewright.proposers.c.syntax import text_of
 from tilewright.proposers.loops.ir import For, Statement, Var
 from tilewright.proposers.loops.parsing.carried import unknown_of
@@ -48,20 +50,23 @@ class VaryingLoops(Loops):
         what = f"the number of iterations of the loop over {name} is not constant"
         if step < -1 or not step or head.tested_last or iteration.counters or (step > 1 and others):
             raise UnsupportedError(node, f"{what}, and its head does not count by one")
+        at_end = _known(node, limit)[0] - (sign == ">=") if step < 0 else _known(node, start)[0]
+        self._require_signed(node, test, min(_known(node, start)[0], at_end))
         if step < 0:  # count the iterations instead
             start, limit, sign = limit, start, _OPPOSITE_WAY[sign]
-        (least, latest), (earliest, most) = _known(start), _known(limit)
+        (least, latest), (earliest, most) = _known(node, start), _known(node, limit)
         ends_exactly = sign == "!=" and abs(step) == 1 and latest <= earliest
         if sign not in ("<", "<=") and not ends_exactly:
             raise UnsupportedError(node, f"{what}, and it may not end")
         reach = (least, most - (sign != "<=")) if step > 0 else (least + (sign != "<="), most)
         end = plus(limit, number(1)) if sign == "<=" else limit
         length = plus(end, self._negated(node, start))
-        longest = _known(length)[1]
+        longest = _known(node, length)[1]
         if longest <= 0:
             return [], {}
         first, last = (start, end) if step > 0 else (number(0), length)
-        box = _known(first)[0], _known(last)[1]
+        box = _known(node, first)[0], _known(node, last)[1]
+        self._require_int(node, name, box, longest)
         own = Value(Var(f"{name}{ALL}"), "int", reach)
         amounts: dict[str, int | None] = {}
         self._open.append((f"{name}{ALL}", node))
@@ -109,7 +114,8 @@ class VaryingLoops(Loops):
         return [loop], later
 
 
-def _known(value: Value) -> Interval:
-    """The range of a value that is followed."""
-    assert value.interval is not None
+def _known(node: Node, value: Value) -> Interval:
+    """The range of a bound of a loop. Raises `UnsupportedError`."""
+    if value.interval is None:
+        raise UnsupportedError(node, "the range of a bound of this loop is not known")
     return value.interval
