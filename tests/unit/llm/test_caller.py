@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from world import MemoryCalls, caller
 
@@ -115,6 +117,25 @@ def test_it_is_not_continued_forever() -> None:
     assert reply is not None
     assert reply.stop == "length"
     assert len(transport.sent) == 3
+
+
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_a_continued_plan_keeps_the_cost_of_one_implementation(is_recorded: bool) -> None:
+    def answer(asked: Request) -> Reply:
+        is_cut_off = asked.phase == "plan" and len(asked.messages) == 1
+        return Reply("Tile", "length" if is_cut_off else "end")
+
+    store = MemoryCalls()
+    plan = request()
+    if is_recorded:
+        caller(answer, store, run_id="earlier")[0].ask([plan])
+    made, _ = caller(answer, store, budget=Budget(calls=2 if is_recorded else 4))
+    (reply,) = made.ask([plan])
+    assert reply is not None
+    assert reply.text == "TileTile"
+    for sample, key in ((1, plan.key), (2, "")):
+        (reply,) = made.ask([replace(request(sample), phase="implement")], key)
+        assert reply is not None
 
 
 def test_cached_input_has_its_own_price() -> None:

@@ -91,3 +91,19 @@ def test_what_is_kept_for_a_plan_that_is_dropped_is_used_for_others() -> None:
     assert ledger.reserve("repair", one)
     ledger.settle("repair", None, None)
     assert not ledger.reserve("one too many", one)
+
+
+def test_what_is_kept_for_a_plan_that_is_not_implemented_is_used_in_later_iterations() -> None:
+    one, ledger = Spent(calls=1), Ledger(Budget(calls=4), Spent())
+    ledger.begin(1)
+    assert ledger.reserve("left", one, keep=one)
+    ledger.settle("left", None, None)
+    ledger.begin(2)
+    assert ledger.reserve("plan", one, keep=one)
+    ledger.settle("plan", None, None)
+    ledger.begin(2)
+    ledger.begin(1)
+    assert ledger.reserve("repair", one)
+    ledger.settle("repair", None, None)
+    assert not ledger.reserve("another repair", one)
+    assert ledger.reserve("implementation", one, plan="plan")

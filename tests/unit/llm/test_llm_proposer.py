@@ -160,3 +160,18 @@ def test_every_plan_that_a_budget_pays_for_is_implemented() -> None:
     assert len(plans) == 2
     assert all(kernels)
     assert [request.phase for request in transport.sent] == ["plan"] * 2 + ["implement"] * 2
+
+
+def test_calls_that_were_kept_for_plans_nobody_implemented_are_made_later() -> None:
+    def answer(request: Request) -> Reply:
+        if request.phase == "plan":
+            return Reply(f"OPTION: tile\nTile by {request.sample}.")
+        return code(START.replace("fence", f"fence{len(transport.sent)}"))
+
+    made_calls, transport = caller(answer, budget=Budget(calls=4))
+    made = LLMProposer(MODELS, Prompts(), made_calls)
+    assert len(made.plan(BRIEF, PARENT, HISTORY, 1, seed=1)) == 1
+    later = replace(BRIEF, iteration=BRIEF.iteration + 1)
+    (plan,) = made.plan(later, PARENT, HISTORY, 1, seed=2)
+    assert len(made.implement(later, PARENT, plan, 2, seed=2)) == 2
+    assert [request.phase for request in transport.sent] == ["plan"] * 2 + ["implement"] * 2

@@ -92,6 +92,10 @@ class Caller:
             plan = ""  # the budget keeps the cost of one implementation
         return begun
 
+    def begin_iteration(self, iteration: int) -> None:
+        """Record that the plans of earlier iterations are not implemented any more."""
+        self._ledger.begin(iteration)
+
     def drop(self, request: Request) -> None:
         """Record that no plan is implemented that this request asked for."""
         self._ledger.drop(request.key)
@@ -123,7 +127,8 @@ class Caller:
             if reply.stop != "length" or not reply.text.strip():
                 break
             go_on = (Message("assistant", reply.text), Message("user", GO_ON))
-            future = self._submit(replace(request, messages=request.messages + go_on))
+            longer = replace(request, messages=request.messages + go_on)
+            future = self._submit(longer, is_continuation=True)
             if future is None:
                 break
             more = future.result()
@@ -131,12 +136,14 @@ class Caller:
             reply = replace(more, text=_spliced(reply.text, more.text), usage=usage)
         return reply
 
-    def _submit(self, request: Request, plan: str = "") -> Future[Reply] | None:
+    def _submit(
+        self, request: Request, plan: str = "", *, is_continuation: bool = False
+    ) -> Future[Reply] | None:
         """A future of the reply, which is recorded before the future is done; None if the budget
         does not allow the call.
         """
         key = request.key
-        is_plan = request.phase == "plan"
+        is_plan = request.phase == "plan" and not is_continuation
         recorded = self._store.reply(key)
         if recorded is not None:
             self._ledger.drop(plan)

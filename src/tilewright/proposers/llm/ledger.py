@@ -22,6 +22,15 @@ class Ledger:
         self._kept: dict[str, Spent] = {}  # for the implementation of each plan that is asked for
         self._changed = threading.Condition()
         self._refused = False
+        self._iteration = 0
+
+    def begin(self, iteration: int) -> None:
+        """Begin an iteration: keep nothing for plans of earlier ones that were not implemented."""
+        with self._changed:
+            if iteration > self._iteration:
+                self._iteration = iteration
+                self._kept.clear()
+                self._changed.notify_all()
 
     def reserve(self, key: str, cost: Spent, *, keep: Spent | None = None, plan: str = "") -> bool:
         """Whether a call of at most this cost may be made.

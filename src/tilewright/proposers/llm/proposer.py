@@ -102,6 +102,7 @@ class LLMProposer:
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
     ) -> Iterator[Plan]:
         """The plans of `plan`, one by one. All calls have started when this method returns."""
+        self._caller.begin_iteration(brief.iteration)
         if parent.candidate.id in self.branches.closed_before(brief.iteration):
             return iter(())
         if self._shares is not None:
