@@ -157,9 +157,9 @@ def _in_other_program(
     log = (
         "the result is right in some runs and wrong in another one, which differs in what CUDA "
         "leaves open: there, multiplications and additions are fused as nvcc fuses them, fast "
-        "functions such as __expf and rsqrtf have another last digit, local variables that were "
-        "never set are zero, and the device reports 132 multiprocessors instead of 4. In this "
-        f"run, {mismatch}."
+        "functions such as __expf and rsqrtf have the errors that CUDA allows, local variables "
+        "that were never set are zero, and the device reports 132 multiprocessors instead of 4. "
+        f"In this run, {mismatch}."
     )
     return with_cause_of(Failed("check", "wrong_result", log), watched)
 

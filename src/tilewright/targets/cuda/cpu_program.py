@@ -2,9 +2,9 @@
 
 One program has the address sanitizer. The other program reports every access to the part of the
 runtime that finds data races. There are two programs because no compiler can do both. They also
-differ in what CUDA leaves open: fused multiply-adds, the last digit of fast functions, the contents
-of local variables that were never set, and the properties of the device. A kernel has to be right
-in both.
+differ in what CUDA leaves open: fused multiply-adds, the errors of fast functions, the contents of
+local variables that were never set, and the properties of the device. A kernel has to be right in
+both.
 
 The names that the object file may call and define are restricted (`cpu_symbols.py`), and a kernel
 that breaks these rules is refused before it is linked.

@@ -1,8 +1,10 @@
 /* Arithmetic of one thread: least and largest values, functions of the GPU, conversions, and operations on bits.
 
    How fast functions round on a GPU is not reproduced. In one of the two programs (see cpu_program.py) they are as
-   exact as the others. In the other one, the last digit of their results is changed, because a kernel must not rely on
-   it. Results with few digits, such as __expf(0.0f), stay exact. */
+   exact as the others. In the other one, their results have errors of up to the bounds that NVIDIA documents (CUDA C++
+   Programming Guide, "Intrinsic Functions"; a ulp is a unit of the last binary digit), because a kernel must not rely on
+   smaller ones. The size of an error is a hash of the result. Results with few digits, such as __expf(0.0f), zeros,
+   subnormal numbers, infinities and NaN stay exact. */
 #pragma once
 
 #define TW_LEAST(T)                                                      \
@@ -25,30 +27,49 @@ inline double min(double a, double b) { return fmin(a, b); }
 inline double max(double a, double b) { return fmax(a, b); }
 
 namespace tw {
-inline float approximate(float exact) {
-  unsigned bits;
-  memcpy(&bits, &exact, sizeof bits);
-  bool few_digits = !(bits & 0xff), finite = (bits & 0x7f800000) != 0x7f800000;
-  if (few_digits || !finite || !tw_is_large()) return exact;
-  bits ^= 1;
-  memcpy(&exact, &bits, sizeof bits);
-  return exact;
+/* A number that differs from `exact` by 1 to `most` ulp. The sign stays. */
+inline float within_ulps(float exact, double most) {
+  unsigned at = bits<unsigned>(exact), exponent = at >> 23 & 0xff;
+  bool few_digits = !(at & 0xff);
+  if (few_digits || exponent == 0 || exponent == 0xff || !tw_is_large()) return exact;
+  unsigned hash = at * 0x9e3779b1u;
+  hash = (hash ^ hash >> 15) * 0x85ebca77u;
+  hash ^= hash >> 13;
+  unsigned limit = most < 1 ? 1 : most > 0x200000 ? 0x200000 : (unsigned)most; /* a quarter of the number */
+  unsigned error = 1 + (hash >> 1) % limit;
+  float found = bits<float>(hash & 1 ? at + error : at - error);
+  return std::isfinite(found) ? found : exact;
+}
+/* A number that differs from `exact` by at most `most`, or by one ulp. */
+inline float within(float exact, double most) {
+  return within_ulps(exact, std::ldexp(most, 150 - (int)(bits<unsigned>(exact) >> 23 & 0xff)));
+}
+/* A logarithm of x: near 1, the documented bound is absolute. */
+inline float logarithm(float x, float exact, double absolute, double ulps) {
+  return 0.5f <= x && x <= 2.0f ? within(exact, absolute) : within_ulps(exact, ulps);
+}
+inline float sine(float exact, double absolute) {
+  float found = within(exact, absolute);
+  return std::fabs(found) > 1.0f ? exact : found;
 }
 }  // namespace tw
 
-inline float rsqrtf(float x) { return tw::approximate((float)(1.0 / std::sqrt((double)x))); }
+inline float rsqrtf(float x) { return tw::within_ulps((float)(1.0 / std::sqrt((double)x)), 2); }
 inline double rsqrt(double x) { return 1.0 / std::sqrt(x); }
-inline float fdividef(float a, float b) { return tw::approximate(a / b); }
-inline float __fdividef(float a, float b) { return tw::approximate(a / b); }
-inline float __expf(float x) { return tw::approximate(std::exp(x)); }
-inline float __exp10f(float x) { return tw::approximate(std::pow(10.0f, x)); }
-inline float __logf(float x) { return tw::approximate(std::log(x)); }
-inline float __log2f(float x) { return tw::approximate(std::log2(x)); }
-inline float __log10f(float x) { return tw::approximate(std::log10(x)); }
-inline float __powf(float x, float y) { return tw::approximate(std::pow(x, y)); }
-inline float __sinf(float x) { return tw::approximate(std::sin(x)); }
-inline float __cosf(float x) { return tw::approximate(std::cos(x)); }
-inline float __tanf(float x) { return tw::approximate(std::tan(x)); }
+inline float fdividef(float a, float b) { return tw::within_ulps(a / b, 2); }
+inline float __fdividef(float a, float b) { return tw::within_ulps(a / b, 2); }
+inline float __expf(float x) { return tw::within_ulps(std::exp(x), 2 + std::floor(std::fabs(1.173 * x))); }
+inline float __exp10f(float x) { return tw::within_ulps(std::pow(10.0f, x), 2 + std::floor(std::fabs(2.97 * x))); }
+inline float __logf(float x) { return tw::logarithm(x, std::log(x), 0x1p-21 * 0.7526, 3); } /* 2^-21.41 */
+inline float __log2f(float x) { return tw::logarithm(x, std::log2(x), 0x1p-22, 2); }
+inline float __log10f(float x) { return tw::logarithm(x, std::log10(x), 0x1p-24, 3); }
+inline float __powf(float x, float y) {
+  bool derived = tw_is_large() && x > 0.0f && std::isnormal(x) && std::isfinite(y);
+  return derived ? tw::within_ulps(std::exp2(y * __log2f(x)), 2) : std::pow(x, y);
+}
+inline float __sinf(float x) { return tw::sine(std::sin(x), 0x1p-21 * 0.7526); } /* 2^-21.41 */
+inline float __cosf(float x) { return tw::sine(std::cos(x), 0x1p-21 * 0.8766); } /* 2^-21.19 */
+inline float __tanf(float x) { return tw_is_large() ? __sinf(x) * (1.0f / __cosf(x)) : std::tan(x); }
 inline float __saturatef(float x) { return fminf(fmaxf(x, 0.0f), 1.0f); }
 inline float __fadd_rn(float a, float b) { return __builtin_assoc_barrier(a + b); }
 inline float __fsub_rn(float a, float b) { return __builtin_assoc_barrier(a - b); }
