@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from tilewright.native.conditions import contexts
@@ -83,6 +85,38 @@ def test_copies_without_end_are_not_made(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(contexts, "MOST_LINES", 20)
     with pytest.raises(TooLargeError):
         with_own_copies(listing(SPECIAL, function("kernel", *(KNOWN * 9), "ret")), {"special"})
+
+
+def many(count: int, kernel: tuple[str, ...]) -> Listing:
+    """A listing in which each of many functions has a condition and calls the next one."""
+    functions = [
+        function(
+            f"f{i}", "cmpl $7, %edi", f"je .Lf{i}", f"call f{i + 1}", f".Lf{i}:",
+            *("nop",) * 20, "ret",
+        )
+        for i in range(count)
+    ]  # fmt: skip
+    return listing(*functions, SPECIAL, function("kernel", *kernel, "call f0", "ret"))
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_the_time_is_linear_in_the_number_of_functions(twice: bool) -> None:
+    found = many(2000, KNOWN * (1 + twice))
+    began = time.process_time()
+    text = with_own_copies(found, {*found.functions} - {"kernel"})
+    assert time.process_time() - began < 15  # a few tenths of a second
+    assert (text is not None) == twice
+
+
+def test_functions_that_call_each_other_are_left_as_they_are() -> None:
+    one = function("one", "call other", "ret")
+    other = function("other", "call one", "call special", "ret")
+    kernel = function("kernel", "call one", "call other", *KNOWN, "ret")
+    text = with_own_copies(listing(kernel, one, other, SPECIAL), {"special"})
+    assert text is not None
+    assert {name for name in read_listing(text, "kernel.c").functions if "." in name} == {
+        "special.call1"
+    }
 
 
 def test_a_function_named_like_an_instruction_is_called_by_its_copy() -> None:

@@ -11,9 +11,9 @@ that call themselves, and calls of computed addresses, are left as they are.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
 
+from tilewright.native.conditions.call_graph import callers_first, on_cycles, reached
 from tilewright.native.conditions.listing import Listing
 from tilewright.parts.machine_code.post_dominance import TooLargeError
 
@@ -27,24 +27,33 @@ _VIEW = re.compile(r"(\s*\.loc\b.*?)\s+view\s.*")
 _ENTRY = "kernel"
 
 
-@dataclass(slots=True, eq=False)
 class _Part:
     """Lines of a listing: those of the function `name`, or lines between functions for no name."""
 
-    name: str
-    lines: list[str]
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.lines: list[str] = []
 
-    @property
     def labels(self) -> set[str]:
         """The local labels that are defined here."""
         return {found[1] for line in self.lines if (found := _LABEL.match(line))}
 
-    def calls(self) -> Iterator[tuple[int, re.Match[str]]]:
-        """The lines that call a named function, or jump to one, with its name as group 1."""
+    def named(self) -> set[str]:
+        """The local labels that are defined or referred to here."""
+        return {name for line in self.lines for name in _NAMED.findall(line)}
+
+    def calls(self) -> Iterator[tuple[int, str]]:
+        """The lines that call a named function, or jump to one, and its name."""
         for at, line in enumerate(self.lines):
             found = _CALL.match(line)
             if found and self.name:
-                yield at, found
+                yield at, found[1]
+
+    def call_instead(self, at: int, name: str) -> None:
+        """Let the call in a line call another function."""
+        found = _CALL.match(self.lines[at])
+        assert found is not None
+        self.lines[at] = f"{found.string[: found.start(1)]}{name}{found.string[found.end(1) :]}"
 
 
 def with_own_copies(listing: Listing, examined: Collection[str]) -> str | None:
@@ -55,87 +64,86 @@ def with_own_copies(listing: Listing, examined: Collection[str]) -> str | None:
     """
     parts = _parts(listing.lines)
     functions = {part.name: part for part in parts if part.name}
-    called = {
-        name: {found[1] for _, found in part.calls() if found[1] in functions}
-        for name, part in functions.items()
-    }
-    reached = {name: _reached(name, called) for name in functions}
-    total, copied = len(listing.lines), False
-    for name in _callers_first(reached):
-        part = functions[name]
-        leads = name in examined or not reached[name].isdisjoint(examined)
-        if not leads or name in reached[name] or not _is_closed(part, parts):
+    sites: dict[str, list[tuple[_Part, int]]] = {name: [] for name in functions}
+    callers: dict[str, set[str]] = {name: set() for name in functions}
+    called: dict[str, set[str]] = {name: set() for name in functions}
+    for part in parts:
+        for at, name in part.calls():
+            if name in functions:
+                sites[name].append((part, at))
+                callers[name].add(part.name)
+                called[part.name].add(name)
+    lead = reached(callers, (name for name in examined if name in functions)) - {_ENTRY}
+    if all(len(sites[name]) < 2 for name in lead):
+        return None
+    copied = lead & _closed(parts) - on_cycles(called, callers)
+    copies: dict[str, list[_Part]] = {}
+    total = len(listing.lines)
+    for name in callers_first(called):
+        if name not in copied:
             continue
-        sites = [(one, at) for one in parts for at, found in one.calls() if found[1] == name]
-        for number, (caller, at) in enumerate(sites[1:], 1):
-            total += len(part.lines)
+        for number, (caller, at) in enumerate(sites[name][1:], 1):
+            total += len(functions[name].lines)
             if total > MOST_LINES:
                 raise TooLargeError
-            copy = _copy(part, f"{name}.call{number}")
-            parts.insert(parts.index(part) + 1, copy)
-            line = caller.lines[at]
-            found = _CALL.match(line)
-            assert found is not None
-            caller.lines[at] = f"{line[: found.start(1)]}{copy.name}{line[found.end(1) :]}"
-            copied = True
-    return "\n".join(line for part in parts for line in part.lines) + "\n" if copied else None
+            copy = _copy(functions[name], f"{name}.call{number}")
+            copies.setdefault(name, []).append(copy)
+            caller.call_instead(at, copy.name)
+            for at_copy, other in copy.calls():
+                if other in functions:
+                    sites[other].append((copy, at_copy))
+    if not copies:
+        return None
+    all_parts = (one for part in parts for one in (part, *copies.get(part.name, ())))
+    return "\n".join(line for part in all_parts for line in part.lines) + "\n"
 
 
 def _parts(lines: Sequence[str]) -> list[_Part]:
-    parts = [_Part("", [])]
+    parts = [_Part("")]
     for line in lines:
         begins = _BEGINS.match(line)
         if begins:
-            parts.append(_Part(begins[1], []))
+            parts.append(_Part(begins[1]))
         parts[-1].lines.append(line)
         name = parts[-1].name
         if name and line.strip().startswith((f".size\t{name},", f".size {name},")):
-            parts.append(_Part("", []))
+            parts.append(_Part(""))
     return parts
 
 
-def _reached(name: str, called: Mapping[str, Collection[str]]) -> set[str]:
-    """The functions that a function calls, directly or through others."""
-    found: set[str] = set()
-    open_ = list(called[name])
-    while open_:
-        one = open_.pop()
-        if one not in found:
-            found.add(one)
-            open_.extend(called[one])
-    return found
+def _closed(parts: Sequence[_Part]) -> set[str]:
+    """The functions without data that refer to no label of another one, and whose labels no other
+    one refers to.
+    """
+    defining: dict[str, set[str]] = {}
+    naming: dict[str, set[str]] = {}
+    for part in parts:
+        if part.name:
+            for label in part.labels():
+                defining.setdefault(label, set()).add(part.name)
+            for label in part.named():
+                naming.setdefault(label, set()).add(part.name)
+    shared = (naming[label] | names for label, names in defining.items())
+    open_ = {name for names in shared if len(names) > 1 for name in names}
+    return {part.name for part in parts if part.name not in open_ and not _has_data(part)}
 
 
-def _callers_first(reached: Mapping[str, Collection[str]]) -> list[str]:
-    """All functions but the kernel, each one after those that call it."""
-    return sorted((name for name in reached if name != _ENTRY), key=lambda n: -len(reached[n]))
-
-
-def _is_closed(part: _Part, parts: Sequence[_Part]) -> bool:
-    """Whether no function refers to a label of another one here, and the function has no data."""
-    own = part.labels
-    for other in parts:
-        if other.name and other is not part:
-            others = other.labels
-            if any(name in others for line in part.lines for name in _NAMED.findall(line)):
-                return False
-            if any(name in own for line in other.lines for name in _NAMED.findall(line)):
-                return False
-    return not any(line.lstrip().startswith((".section", ".data", ".bss")) for line in part.lines)
+def _has_data(part: _Part) -> bool:
+    return any(line.lstrip().startswith((".section", ".data", ".bss")) for line in part.lines)
 
 
 def _copy(part: _Part, name: str) -> _Part:
     """A copy of a function with other labels and another name."""
-    own, ending = part.labels, name.removeprefix(part.name)
+    own, ending = part.labels(), name.removeprefix(part.name)
     word = re.compile(rf"(?<![\w.$]){re.escape(part.name)}(?![\w.$])")
 
     def renamed(found: re.Match[str]) -> str:
         return f"{found[0]}{ending}" if found[0] in own else found[0]
 
-    lines = []
+    copy = _Part(name)
     for line in part.lines:
         if line.lstrip().startswith((".file", ".globl", ".weak", ".hidden")):
             continue  # they stay with the function itself
         text = _NAMED.sub(renamed, _VIEW.sub(r"\1", line))
-        lines.append(word.sub(name, text))
-    return _Part(name, lines)
+        copy.lines.append(word.sub(name, text))
+    return copy
