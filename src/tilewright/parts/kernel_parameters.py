@@ -2,7 +2,8 @@
 
 A kernel with other parameters compiles, because arrays are passed by address, but its results are
 wrong. The text is not needed to find that out, only to name the reason. What the text does not say
-clearly (macros, types of the kernel's own) is regarded as right.
+clearly (macros, types of the kernel's own, several definitions, definitions under conditions of the
+preprocessor) is regarded as right.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 
@@ -17,8 +19,15 @@ from tilewright.core.records import Argument, Failed, KernelLanguage
 from tilewright.parts.element_types import is_float
 
 _BEGINS = re.compile(r"\bvoid\s+(?:__attribute__\s*\(\(\w+\)\)\s*)?kernel\s*\(")
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_DIRECTIVE = re.compile(r"^[ \t]*#[^\n]*(?:\\\n[^\n]*)*", re.MULTILINE)
+_MOST_PLACES = 8
+"""Maximum number of declarations and definitions of `kernel` that are read."""
+_MOST_CHARACTERS = 4096
+"""Maximum length of the parameters."""
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\\\n]|\\[ \t\r]*\n|\\)*", re.MULTILINE)
+_CONDITION = re.compile(r"^[ \t]*(?:#|%:)[ \t]*(if|el|endif)")
+_PUNCTUATION = re.compile(r"[(),;{}\[\]]")
+_BODY = re.compile(r"\s*\{")
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _DIMENSIONS = re.compile(r"\[([^\]]*)\]")
@@ -34,7 +43,11 @@ _TYPES = {
 def named_parameters(
     failed: Failed, source: str, arguments: Sequence[Argument], language: KernelLanguage
 ) -> Failed:
-    """The failure of a check, or a `compile_error` if the kernel declares other parameters."""
+    """The failure of a check, or a `compile_error` if the kernel declares other parameters, which
+    can explain a wrong result or a crash.
+    """
+    if failed.kind not in ("wrong_result", "crash"):
+        return failed
     found = wrong_parameters(source, arguments)
     if found is None:
         return failed
@@ -48,13 +61,15 @@ def wrong_parameters(source: str, arguments: Sequence[Argument]) -> tuple[str, i
     definition; None if no difference can be seen.
     """
     macros = set(_MACRO.findall(source))
-    text = _COMMENT.sub(_blank, source)
-    text = _DIRECTIVE.sub(_blank, text)
+    without_comments = _COMMENT.sub(_blank, source)
+    text = _DIRECTIVE.sub(_blank, without_comments)
     definition = _definition(text)
     if definition is None or "kernel" in macros:
         return None
-    parameters, at = definition
-    line = text.count("\n", 0, at) + 1
+    parameters, begin, end = definition
+    line = text.count("\n", 0, begin) + 1
+    if _is_conditional(without_comments.split("\n"), line, text.count("\n", 0, end) + 1):
+        return None
     words = {word for one in parameters for word in _WORD.findall(one)}
     if words & macros:
         return None
@@ -104,21 +119,40 @@ def _may_hold(declared: str, dtype: str) -> bool:
     return is_float(dtype) or one.kind == other.kind
 
 
-def _definition(text: str) -> tuple[list[str], int] | None:
-    """The parameters of the first definition of `kernel`, and where it begins."""
-    for found in _BEGINS.finditer(text):
-        depth, parts, last = 1, list[str](), found.end()
-        for at in range(found.end(), len(text)):
-            letter = text[at]
-            depth += (letter in "([") - (letter in ")]")
-            if depth == 0 or (letter == "," and depth == 1):
-                parts.append(text[last:at])
-                last = at + 1
-            if depth == 0:
-                break
-        if text[last:].lstrip().startswith("{"):
-            return ([] if parts in ([""], ["void"]) else parts), found.start()
+def _definition(text: str) -> tuple[list[str], int, int] | None:
+    """The parameters of the only definition of `kernel`, where it begins, and where its parameters
+    end; None if there may be several definitions.
+    """
+    places = list(islice(_BEGINS.finditer(text), _MOST_PLACES + 1))
+    if len(places) > _MOST_PLACES:
+        return None
+    found = [definition for place in places if (definition := _definition_at(text, place))]
+    return found[0] if len(found) == 1 else None
+
+
+def _definition_at(text: str, begins: re.Match[str]) -> tuple[list[str], int, int] | None:
+    """As `_definition`; None for a declaration, or if the end of the parameters is not found."""
+    depth, parts, last = 1, list[str](), begins.end()
+    for found in _PUNCTUATION.finditer(text, last, last + _MOST_CHARACTERS):
+        if found[0] in ";{}":
+            break
+        depth += (found[0] in "([") - (found[0] in ")]")
+        if depth == 0 or (found[0] == "," and depth == 1):
+            parts.append(text[last : found.start()])
+            last = found.end()
+        if depth == 0:
+            named = [] if parts in ([""], ["void"]) else parts
+            return (named, begins.start(), last) if _BODY.match(text, last) else None
     return None
+
+
+def _is_conditional(lines: Sequence[str], first: int, last: int) -> bool:
+    """Whether lines from `first` to `last` are between conditions of the preprocessor, or contain
+    some.
+    """
+    before = [found[1] for line in lines[: first - 1] if (found := _CONDITION.match(line))]
+    inside = any(_CONDITION.match(line) for line in lines[first - 1 : last])
+    return inside or before.count("if") != before.count("endif")
 
 
 def _blank(found: re.Match[str]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from tilewright.core.records import Argument, Failed
@@ -65,10 +67,42 @@ def test_other_parameters_are_named_with_their_line(parameters: str, reason: str
         "// void kernel(float *A) {}\n",
         "void kernel(float *A",
         "#define KERNEL void kernel(float *A) {}\nKERNEL\n",
+        "#define KERNEL \\ \nvoid kernel(float *A) {}\nKERNEL\n",
+        f"#if 0\nvoid kernel(float *A) {{}}\n#endif\nvoid kernel({RIGHT[0]}) {{}}",
+        "#if 0\nvoid kernel(float *A) {}\n#endif\n",
+        "#ifdef __AVX2__\n#if 1\n#endif\nvoid kernel(float *A) {}\n#endif\n",
+        "%: if 0\nvoid kernel(float *A) {}\n%:endif\n",
+        "void kernel(float *A\n#if 1\n, float *B\n#endif\n) {}",
+        "void\n#if 1\nkernel(float *A) {}\n#endif",
+        "void kernel(float *A) {}\nvoid kernel(float *A, float *B) {}",
+        "void kernel(float *A);\n" * 8 + "void kernel(float *A) {}",
+        "void kernel(float *A; float *B) {}",
+        f"void kernel(float *A{' ' * 5000}) {{}}",
     ],
 )
 def test_what_the_text_does_not_say_is_regarded_as_right(source: str) -> None:
     assert wrong_parameters(source, ARGUMENTS) is None
+
+
+def test_conditions_before_a_definition_do_not_matter() -> None:
+    source = "#if 1\n#define X\n#else\n#endif\nvoid kernel(float *A) {\n#if 1\n#endif\n}\n"
+    found = wrong_parameters(source, ARGUMENTS)
+    assert found is not None
+    assert found[1] == 5
+
+
+@pytest.mark.parametrize("text", ["void kernel(", "/*", "#\\\n", "void ", "#if 1\n"], ids=ascii)
+def test_the_time_is_linear_in_the_length_of_a_source(text: str) -> None:
+    began = time.process_time()
+    assert wrong_parameters(text * (400_000 // len(text)), ARGUMENTS) is None
+    assert time.process_time() - began < 10  # about 0.1 s
+
+
+def test_only_a_wrong_result_or_a_crash_is_explained() -> None:
+    for kind, told in (("wrong_result", True), ("crash", True), ("timeout", False)):
+        failed = Failed("check", kind, "log")
+        found = named_parameters(failed, f"void kernel(float *A){BODY}", ARGUMENTS, C)
+        assert (found is not failed) == told
 
 
 def test_the_failure_keeps_what_the_check_found() -> None:
