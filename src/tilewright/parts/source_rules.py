@@ -54,9 +54,14 @@ _TOKENS = re.compile(
 the group `end` is then missing, so that every character is read once.
 """
 
-_HIDDEN = re.compile("[\x85\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff]")
+_HIDDEN = re.compile(
+    r"[\x85\xad\u034f\u061c\u115f\u1160\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164"
+    r"\ufe00-\ufe0e\ufeff\uffa0\U000e0000-\U000e0fff]|(?<![\u2190-\u245f\u2500-\u2775\u2794-\u2bff])\ufe0f"
+)
 """Characters that are invisible, that end a line only for some programs, or that change the order
-in which the others are shown (Unicode Standard Annex 9)."""
+in which the others are shown (Unicode Standard Annexes 9 and 31). Compilers accept many of them in
+identifiers, so two names may look the same. U+FE0F is allowed after symbols that are in no
+identifier, because comments contain it: it makes a warning sign an emoji."""
 
 
 def hidden_character(source: str) -> tuple[str, int] | None:

@@ -52,8 +52,12 @@ _OF_THE_COMPILER = re.compile(
 which ends the process with `exit`."""
 _MAY_DEFINE = re.compile(r"tw_call|_Z(?!n[aw]|d[al])\w+|DW\.ref\.\w+|\.L\w*")
 """Names of C++ other than `new` and `delete`, which a kernel would replace in the whole program."""
-_OF_STD = re.compile(r"_ZN?K?S\w+")
-"""Names of the namespace std. Headers define them as templates, whose symbols are weak."""
+_OF_LIBRARY = re.compile(
+    r"_ZN?[rVKRO]*(?:S|9__gnu_cxx|10__cxxabiv1|11__gnu_debug|14__gnu_parallel)\w+"
+)
+"""Names of the C++ library's namespaces. Headers define them as templates or as inline functions,
+whose symbols are weak.
+"""
 
 
 @dataclass
@@ -116,7 +120,7 @@ def refused_object(data: bytes, also: frozenset[str] = frozenset()) -> Failed | 
             continue
         if symbol["st_shndx"] != "SHN_UNDEF":
             is_template = symbol["st_info"]["bind"] == "STB_WEAK"
-            replaces = _OF_STD.fullmatch(name) is not None and not is_template
+            replaces = _OF_LIBRARY.fullmatch(name) is not None and not is_template
             if _MAY_DEFINE.fullmatch(name) is None or replaces:
                 log = f"the kernel defines {name} for other programs too. Declare it `static`."
                 return Failed("build", "forbidden_call", log)
