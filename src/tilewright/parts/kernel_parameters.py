@@ -23,6 +23,8 @@ _MOST_PLACES = 8
 """Maximum number of declarations and definitions of `kernel` that are read."""
 _MOST_CHARACTERS = 4096
 """Maximum length of the parameters."""
+_EXPLAINED = {"wrong_result", "input_modified", "illegal_address", "crash"}
+"""Kinds of failure that a kernel can have because it confuses its arguments."""
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\\\n]|\\[ \t\r]*\n|\\)*", re.MULTILINE)
 _CONDITION = re.compile(r"^[ \t]*(?:#|%:)[ \t]*(if|el|endif)")
@@ -43,10 +45,8 @@ _TYPES = {
 def named_parameters(
     failed: Failed, source: str, arguments: Sequence[Argument], language: KernelLanguage
 ) -> Failed:
-    """The failure of a check, or a `compile_error` if the kernel declares other parameters, which
-    can explain a wrong result or a crash.
-    """
-    if failed.kind not in ("wrong_result", "crash"):
+    """The failure of a check, or a `compile_error` if other parameters explain it."""
+    if failed.kind not in _EXPLAINED:
         return failed
     found = wrong_parameters(source, arguments)
     if found is None:

@@ -98,11 +98,15 @@ def test_the_time_is_linear_in_the_length_of_a_source(text: str) -> None:
     assert time.process_time() - began < 10  # about 0.1 s
 
 
-def test_only_a_wrong_result_or_a_crash_is_explained() -> None:
-    for kind, told in (("wrong_result", True), ("crash", True), ("timeout", False)):
-        failed = Failed("check", kind, "log")
-        found = named_parameters(failed, f"void kernel(float *A){BODY}", ARGUMENTS, C)
-        assert (found is not failed) == told
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [("wrong_result", True), ("input_modified", True), ("illegal_address", True), ("crash", True),
+     ("timeout", False), ("untested_condition", False)],
+)  # fmt: skip
+def test_only_failures_that_confused_arguments_cause_are_explained(kind: str, told: bool) -> None:
+    failed = Failed("check", kind, "log")
+    found = named_parameters(failed, f"void kernel(float *A){BODY}", ARGUMENTS, C)
+    assert (found is not failed) == told
 
 
 def test_the_failure_keeps_what_the_check_found() -> None:
