@@ -73,7 +73,7 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """Freed memory goes back to the system after each file of tests. Sandboxes are started with
-    `fork`, which takes longer the more memory this process has, up to 20 ms.
+    `fork`, which takes longer the more memory this process has (docs/tests.md).
     """
     if _trim is not None and (nextitem is None or nextitem.path != item.path):
         _trim(0)
