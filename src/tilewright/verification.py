@@ -36,6 +36,7 @@ from tilewright.evaluation.pipeline import RULES_VERSION
 from tilewright.evaluation.preflight.examine import VERSION, refusal
 from tilewright.evaluation.preflight.session import preflight as attack
 from tilewright.parts.inputs import DISTRIBUTIONS
+from tilewright.parts.languages.c import without_comments
 
 __all__ = [
     "as_winner",
@@ -231,7 +232,6 @@ def _examine_both(opened: OpenTask, settings: Settings, checkpoint: Checkpoint |
 _DONE: dict[Stage, str] = {"build": "built", "check": "checked", "measure": "measured"}
 
 
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _EMPTY_BODY = re.compile(r"\bkernel\s*\([^{}]*\)\s*\{\s*\}")
 """A C function without statements, as `tilewright init --from-function` writes it."""
 
@@ -245,7 +245,7 @@ def start_error(task: str, failed: Failed, source: str = "") -> TilewrightError:
             f"can: {lines[0].rstrip('.')}. Check a kernel of your own with `tilewright evaluate "
             f"FILE --workload {task}`."
         )
-    if failed.stage == "check" and _EMPTY_BODY.search(_COMMENT.sub(" ", source)):
+    if failed.stage == "check" and _EMPTY_BODY.search(without_comments(source)):
         return WorkloadError(
             f"the starting kernel of {task} computes nothing, because the body of its function "
             "`kernel` is empty: write code there that computes what the reference computes."

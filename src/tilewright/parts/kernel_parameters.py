@@ -17,6 +17,7 @@ import numpy as np
 
 from tilewright.core.records import Argument, Failed, KernelLanguage
 from tilewright.parts.element_types import is_float
+from tilewright.parts.languages.c import blank, without_comments
 
 _BEGINS = re.compile(r"\bvoid\s+(?:__attribute__\s*\(\(\w+\)\)\s*)?kernel\s*\(")
 _MOST_PLACES = 8
@@ -25,7 +26,6 @@ _MOST_CHARACTERS = 4096
 """Maximum length of the parameters."""
 _EXPLAINED = {"wrong_result", "input_modified", "illegal_address", "crash"}
 """Kinds of failure that a kernel can have because it confuses its arguments."""
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\\\n]|\\[ \t\r]*\n|\\)*", re.MULTILINE)
 _CONDITION = re.compile(r"^[ \t]*(?:#|%:)[ \t]*(if|el|endif)")
 _PUNCTUATION = re.compile(r"[(),;{}\[\]]")
@@ -61,14 +61,14 @@ def wrong_parameters(source: str, arguments: Sequence[Argument]) -> tuple[str, i
     definition; None if no difference can be seen.
     """
     macros = set(_MACRO.findall(source))
-    without_comments = _COMMENT.sub(_blank, source)
-    text = _DIRECTIVE.sub(_blank, without_comments)
+    code = without_comments(source)
+    text = _DIRECTIVE.sub(blank, code)
     definition = _definition(text)
     if definition is None or "kernel" in macros:
         return None
     parameters, begin, end = definition
     line = text.count("\n", 0, begin) + 1
-    if _is_conditional(without_comments.split("\n"), line, text.count("\n", 0, end) + 1):
+    if _is_conditional(code.split("\n"), line, text.count("\n", 0, end) + 1):
         return None
     words = {word for one in parameters for word in _WORD.findall(one)}
     if words & macros:
@@ -153,10 +153,6 @@ def _is_conditional(lines: Sequence[str], first: int, last: int) -> bool:
     before = [found[1] for line in lines[: first - 1] if (found := _CONDITION.match(line))]
     inside = any(_CONDITION.match(line) for line in lines[first - 1 : last])
     return inside or before.count("if") != before.count("endif")
-
-
-def _blank(found: re.Match[str]) -> str:
-    return re.sub(r"[^\n]+", " ", found[0])
 
 
 def _shown(argument: Argument) -> str:

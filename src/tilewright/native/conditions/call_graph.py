@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import TypeAlias
 
+from tilewright.parts.machine_code.graphs import postorder
+
 Graph: TypeAlias = Mapping[str, Collection[str]]
 
 
@@ -26,21 +28,7 @@ def reached(graph: Graph, begin: Iterable[str]) -> set[str]:
 
 def callers_first(called: Graph) -> list[str]:
     """All functions, each one after those that call it, unless it also leads to them."""
-    done: list[str] = []
-    seen: set[str] = set()
-    for name in called:
-        open_ = [] if name in seen else [(name, iter(called[name]))]
-        seen.add(name)
-        while open_:
-            function, others = open_[-1]
-            new = next((one for one in others if one not in seen), None)
-            if new is None:
-                done.append(function)
-                open_.pop()
-            else:
-                seen.add(new)
-                open_.append((new, iter(called[new])))
-    return done[::-1]
+    return postorder(called, called)[::-1]
 
 
 def on_cycles(called: Graph, callers: Graph) -> set[str]:

@@ -54,6 +54,17 @@ adjacent operators.
 _FILE_NAME = re.compile(r'<[^>\n]*>|"[^"\n]*"')
 _NAMES_FILES = ("include", "include_next", "import", "embed")
 _DIRECTIVE = ("#", "%:")
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+
+
+def without_comments(source: str) -> str:
+    """The source with spaces in place of comments, so that positions and lines stay the same."""
+    return _COMMENT.sub(blank, source)
+
+
+def blank(found: re.Match[str]) -> str:
+    """Spaces of the same length as the text that was found, with its line ends."""
+    return re.sub(r"[^\n]", " ", found[0])
 
 
 @lru_cache(maxsize=256)  # cached, because the form of a parent is needed for each of its children

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tilewright.parts.machine_code.graphs import postorder
 from tilewright.parts.machine_code.instructions import Instruction
 from tilewright.parts.machine_code.post_dominance import always_after, first_after
 
@@ -161,7 +162,7 @@ class _Graph:
 
         After Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm" (2001).
         """
-        order = self._in_postorder(root)
+        order = postorder(self.after, [root])
         number = {block: position for position, block in enumerate(order)}
         found = {root: root}
         changed = True
@@ -175,21 +176,6 @@ class _Graph:
                 if found.get(block) != best:
                     found[block], changed = best, True
         return found
-
-    def _in_postorder(self, root: int) -> list[int]:
-        order: list[int] = []
-        seen = {root}
-        open_ = [(root, iter(self.after[root]))]
-        while open_:
-            block, rest = open_[-1]
-            following = next((other for other in rest if other not in seen), None)
-            if following is None:
-                order.append(block)
-                open_.pop()
-            else:
-                seen.add(following)
-                open_.append((following, iter(self.after[following])))
-        return order
 
     def loop_blocks(self, header: int, latch: int) -> set[int]:
         """The blocks that reach `latch` without passing `header`, and both of these."""

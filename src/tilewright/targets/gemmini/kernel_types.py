@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 
 from tilewright.core.records import Argument, Failed
 from tilewright.parts.languages import C
+from tilewright.parts.languages.c import without_comments
 from tilewright.targets.gemmini.instance import Instance
 
 _KERNEL = re.compile(r"\bvoid\s+kernel\s*\(([^)]*)\)")
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _TYPES: Mapping[str, str] = {
     "int8_t": "int8",
     "uint8_t": "uint8",
@@ -34,7 +34,7 @@ def check_types(source: str, arguments: Sequence[Argument], instance: Instance) 
 
     None if all types fit, or if the parameters cannot be found in the text.
     """
-    match = _KERNEL.search(_COMMENT.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), source))
+    match = _KERNEL.search(without_comments(source))
     if match is None:
         return None
     parameters = match.group(1).split(",")
