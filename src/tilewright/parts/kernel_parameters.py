@@ -9,7 +9,7 @@ preprocessor) is regarded as right.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -24,7 +24,10 @@ _MOST_PLACES = 8
 """Maximum number of declarations and definitions of `kernel` that are read."""
 _MOST_CHARACTERS = 4096
 """Maximum length of the parameters."""
-_EXPLAINED = {"wrong_result", "input_modified", "illegal_address", "crash"}
+_EXPLAINED = {
+    "wrong_result", "input_modified", "illegal_address", "crash",
+    "limit_exceeded", "local_out_of_bounds", "uninitialised_read",
+}  # fmt: skip
 """Kinds of failure that a kernel can have because it confuses its arguments."""
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\\\n]|\\[ \t\r]*\n|\\)*", re.MULTILINE)
 _CONDITION = re.compile(r"^[ \t]*(?:#|%:)[ \t]*(if|el|endif)")
@@ -43,12 +46,18 @@ _TYPES = {
 
 
 def named_parameters(
-    failed: Failed, source: str, arguments: Sequence[Argument], language: KernelLanguage
+    failed: Failed,
+    source: str,
+    arguments: Sequence[Argument],
+    language: KernelLanguage,
+    types: Mapping[str, str] | None = None,
 ) -> Failed:
-    """The failure of a check, or a `compile_error` if other parameters explain it."""
+    """The failure of a check, or a `compile_error` if other parameters explain it. `types` are the
+    target's own types of elements by their names in C.
+    """
     if failed.kind not in _EXPLAINED:
         return failed
-    found = wrong_parameters(source, arguments)
+    found = wrong_parameters(source, arguments, types)
     if found is None:
         return failed
     reason, line = found
@@ -56,7 +65,9 @@ def named_parameters(
     return replace(failed, kind="compile_error", log=log, line=line)
 
 
-def wrong_parameters(source: str, arguments: Sequence[Argument]) -> tuple[str, int] | None:
+def wrong_parameters(
+    source: str, arguments: Sequence[Argument], types: Mapping[str, str] | None = None
+) -> tuple[str, int] | None:
     """How the parameters of the function `kernel` differ from the arguments, and the line of its
     definition; None if no difference can be seen.
     """
@@ -80,8 +91,9 @@ def wrong_parameters(source: str, arguments: Sequence[Argument]) -> tuple[str, i
             f"{_count(len(arguments), 'argument')}: {expected}"
         ), line
     names = [argument.name for argument in arguments]
+    known = {**_TYPES, **(types or {})}
     for number, (parameter, argument) in enumerate(zip(parameters, arguments, strict=True), 1):
-        if _differs(parameter, argument, names):
+        if _differs(parameter, argument, names, known):
             declared = " ".join(parameter.split())
             return (
                 f"parameter {number} of the kernel is `{declared}`, but argument {number} is "
@@ -90,7 +102,9 @@ def wrong_parameters(source: str, arguments: Sequence[Argument]) -> tuple[str, i
     return None
 
 
-def _differs(parameter: str, argument: Argument, names: Sequence[str]) -> bool:
+def _differs(
+    parameter: str, argument: Argument, names: Sequence[str], types: Mapping[str, str]
+) -> bool:
     """Whether a parameter has the name of another argument, another type or other rows."""
     base, _, rest = parameter.partition("[")
     words = [word for word in _WORD.findall(base) if word not in _QUALIFIERS]
@@ -99,7 +113,7 @@ def _differs(parameter: str, argument: Argument, names: Sequence[str]) -> bool:
     kind, name = words
     if name != argument.name and name in names:
         return True
-    if kind in _TYPES and not _may_hold(_TYPES[kind], argument.dtype):
+    if kind in types and not _may_hold(types[kind], argument.dtype):
         return True
     sizes = [size.strip() for size in _DIMENSIONS.findall(f"[{rest}")[1:]] if rest else []
     shape = argument.shape[1:]

@@ -9,12 +9,13 @@ import pytest
 
 from tilewright.core.errors import ConfigurationError, UnknownNameError, WorkloadError
 from tilewright.core.plugins import load_target, target_names
-from tilewright.core.records import Argument
+from tilewright.core.records import Argument, Failed
 from tilewright.core.tasks import open_task
+from tilewright.parts.kernel_parameters import named_parameters
+from tilewright.parts.languages import C
 from tilewright.targets.gemmini import create_fp32_target, create_target
 from tilewright.targets.gemmini.brief import load_brief
 from tilewright.targets.gemmini.instance import Instance
-from tilewright.targets.gemmini.kernel_types import check_types
 from tilewright.targets.gemmini.parameter_ranges import ARRAY_SIZES, dotted, impossible
 from tilewright.targets.gemmini.parameters import CONFIGURATIONS, SimConfig
 
@@ -167,28 +168,15 @@ ARRAYS = (Argument("A", (4, 4), "float32", "input"), Argument("C", (4, 4), "floa
     ("head", "line"),
     [
         ("void kernel(const int8_t A[4][4], float C[4][4]) {}", 1),
-        ("/* void kernel( */\n\nvoid kernel(const float *A,\n  int32_t *C) {}", 3),
+        ("/* void kernel( */\n\nvoid kernel(const float *A,\n  int8_t *C) {}", 3),
         ("void kernel(const elem_t A[4][4], acc_t C[4][4]) {}", 1),
     ],
 )
-def test_a_kernel_of_other_types_is_refused(head: str, line: int) -> None:
-    failed = check_types(head, ARRAYS, INT8)
-    assert failed is not None
+@pytest.mark.parametrize("kind", ["wrong_result", "limit_exceeded", "uninitialised_read"])
+def test_a_failed_kernel_of_other_types_is_told_so(head: str, line: int, kind: str) -> None:
+    failed = named_parameters(Failed("check", kind, "log"), head, ARRAYS, C, INT8.c_types)
     assert (failed.kind, failed.line) == ("compile_error", line)
-    assert "another configuration than gemmini (int8 16x16)" in failed.log
-
-
-@pytest.mark.parametrize(
-    "head",
-    [
-        "void kernel(const float A[4][4], float *C) {}",
-        "typedef float T;\nvoid kernel(const T *A, T *C) {}",
-        "void kernel(const float *A) {}",
-        "int other(int8_t x);",
-    ],
-)
-def test_types_that_fit_or_cannot_be_told(head: str) -> None:
-    assert check_types(head, ARRAYS, INT8) is None
+    assert "of the kernel is" in failed.log
 
 
 def test_a_second_name_of_a_target_is_not_listed() -> None:

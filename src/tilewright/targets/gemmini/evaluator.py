@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 from tilewright.core.records import (
-    Argument,
     Artifact,
     Candidate,
     Failed,
@@ -22,7 +21,6 @@ from tilewright.parts.kernel_parameters import named_parameters
 from tilewright.parts.languages import C
 from tilewright.targets.gemmini.examination import Examination
 from tilewright.targets.gemmini.instance import Instance
-from tilewright.targets.gemmini.kernel_types import check_types
 from tilewright.targets.gemmini.loop_commands import loop_command
 from tilewright.targets.gemmini.phases import few_phases
 from tilewright.targets.gemmini.settings import LATENCY, EvaluationSettings
@@ -59,9 +57,7 @@ def create_evaluator(
     workload = cases.workload
     simulator = Simulator(instance, workload, settings)
     toolchain = find_toolchain()
-    builder = GemminiBuilder(
-        toolchain, instance, settings.compile_timeout_s, baselines, workload.arguments
-    )
+    builder = GemminiBuilder(toolchain, instance, settings.compile_timeout_s, baselines)
     examination = Examination(
         simulator, cases, settings.checks, lambda: builder.build(Candidate(start))
     )
@@ -87,11 +83,9 @@ class GemminiBuilder:
         instance: Instance,
         timeout_s: float,
         baselines: Collection[str] = (),
-        arguments: Sequence[Argument] = (),
     ) -> None:
         self._toolchain = toolchain
         self._instance = instance
-        self._arguments = arguments
         self._timeout_s = timeout_s
         self._baselines = baselines
 
@@ -103,12 +97,8 @@ class GemminiBuilder:
     def build(self, candidate: Candidate) -> Artifact | Failed:
         """An ELF file, or the compiler's error with its line."""
         headers = LOOP_HEADERS if candidate.source in self._baselines else HEADERS
-        built = (
-            check_source(candidate.source, headers)
-            or check_types(candidate.source, self._arguments, self._instance)
-            or compile_kernel(
-                self._toolchain, candidate.source, self._instance.header, self._timeout_s
-            )
+        built = check_source(candidate.source, headers) or compile_kernel(
+            self._toolchain, candidate.source, self._instance.header, self._timeout_s
         )
         if isinstance(built, Failed):
             return built
@@ -166,7 +156,8 @@ class GemminiChecker:
         return untested or Verdict(tuple(checks))
 
     def _explained(self, artifact: Artifact, failed: Failed) -> Failed:
-        return named_parameters(failed, artifact.source, self._cases.workload.arguments, C)
+        arguments, types = self._cases.workload.arguments, self._simulator.instance.c_types
+        return named_parameters(failed, artifact.source, arguments, C, types)
 
 
 class GemminiRunner:

@@ -62,6 +62,11 @@ class Instance:
         return self.config.element_type == "int8"
 
     @property
+    def c_types(self) -> dict[str, str]:
+        """The types of elements that the header defines, by their names in C."""
+        return {"elem_t": self.element.dtype, "acc_t": self.sum.dtype}
+
+    @property
     def element(self) -> ElementType:
         """Type of the operands."""
         return ELEMENTS[self.config.element_type]

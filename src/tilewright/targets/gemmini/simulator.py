@@ -88,7 +88,7 @@ class Simulator:
         self, instance: Instance, workload: Workload, settings: EvaluationSettings
     ) -> None:
         self._sim = load_sim()
-        self._instance = instance
+        self.instance = instance
         self._config = instance.config
         self._workload = workload
         self._arguments = workload.arguments
@@ -225,7 +225,7 @@ class Simulator:
         line = source_line(artifact.binary, fault.pc, C.file)
         log = C.located(fault.message, line)
         if fault.kind in GEOMETRY_FAULTS:
-            log += f" on {self._instance.name} ({self._instance.summary})"
+            log += f" on {self.instance.name} ({self.instance.summary})"
         if fault.second_pc is not None:
             second = source_line(artifact.binary, fault.second_pc, C.file)
             log += f" (the other command is at {C.file}:{second})" if second else ""
