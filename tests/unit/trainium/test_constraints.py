@@ -550,3 +550,45 @@ def test_a_promise_of_ones_and_zeros_is_checked_on_the_values(operand: str) -> N
     assert "leave it out" in str(
         refused(body, "unsupported_operand", out=(8, 8), x=arrays["y"], y=arrays["x"])
     )
+
+
+def test_a_transfer_starts_at_any_partition() -> None:
+    body = """
+        t = nl.ndarray((48, 8), nl.float32)
+        u = nl.ndarray((48, 8), nl.float32)
+        for i in range(3):
+            nisa.dma_copy(t[16 * i:16 * i + 16, :], x[16 * i:16 * i + 16, :])
+        nisa.activation(u, nl.copy, t)
+        nisa.dma_copy(out[0:8, :], u[40:48, :])
+        nisa.dma_copy(out[8:48, :], u[0:40, :])
+    """
+    found = Kernel(body, x=ROWS[:48], out=(48, 8), language=2).run()
+    np.testing.assert_array_equal(found, np.roll(ROWS[:48], 8, axis=0))
+
+
+def test_a_loaded_tile_may_be_assigned_from_any_partition() -> None:
+    body = """
+        t = nl.ndarray((48, 8), nl.float32)
+        for i in range(3):
+            t[16 * i:16 * i + 16, :] = nl.load(x[16 * i:16 * i + 16, :])
+        nl.store(out[0:40, :], t[8:48, :])
+        nl.store(out[40:48, :], t[0:8, :])
+    """
+    found = Kernel(body, x=ROWS[:48], out=(48, 8)).run()
+    np.testing.assert_array_equal(found, np.roll(ROWS[:48], -8, axis=0))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "t = nl.ndarray((48, 8), nl.float32)\nt[16:32, :] = nl.exp(nl.load(x[0:16]))",
+        "t = nl.load(x[0:16])\nt2 = nl.exp(t)\nu = nl.ndarray((48, 8), nl.float32)\n"
+        "u[16:32, :] = t",
+        "p = nl.ndarray((48, 8), nl.float32, buffer=nl.psum)\np[...] = nl.exp(nl.load(x[0:48]))\n"
+        "nl.store(out[0:16], p[16:32, :])",
+        "t = nl.ndarray((48, 8), nl.float32)\nt[...] = nl.load(x[0:48])\n"
+        "nl.load(x[0:16], dtype=nl.bfloat16)\nnl.copy(t[16:32, :])",
+    ],
+)  # fmt: skip
+def test_an_engine_starts_at_few_partitions(body: str) -> None:
+    refused(body, "unsupported_partition_start", x=ROWS)

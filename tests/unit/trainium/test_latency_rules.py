@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from nki_world import TRN1, Kernel
 
+from tilewright.core.records import Argument, Workload
 from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.latency.capacity import examine
 from tilewright.targets.trainium.latency.compiling import compiled
@@ -88,6 +91,35 @@ def test_a_transfer_costs_every_run_of_the_side_that_is_cut_into_more() -> None:
     dma = TRN1.dma
     assert cut.job_ns == pytest.approx(8 * (1024 / dma.bytes_per_ns + 256 * dma.descriptor))
     assert whole.job_ns == pytest.approx(8 * (1024 / dma.bytes_per_ns + dma.descriptor))
+
+
+def test_copies_inside_hbm_are_limited_by_the_bandwidth_of_hbm() -> None:
+    """HBM reads and writes every byte of them, and gives each core 410 GB/s."""
+    trace = Kernel("nisa.dma_copy(out, x)", x=np.zeros((2048, 2048), np.float32),
+                   out=(2048, 2048), language=2).trace  # fmt: skip
+    found = estimate(trace, TRN1)
+    moved = 2 * 2048 * 2048 * 4 / 410
+    assert found.busy["DMA"] == pytest.approx(moved, rel=0.02)
+    assert found.bytes_read == found.bytes_written == found.bytes_copied == 2048 * 2048 * 4
+
+
+def test_bytes_through_sbuf_are_not_copied_inside_hbm() -> None:
+    body = "t = nl.ndarray((128, 64), nl.float32)\nnisa.dma_copy(t, x)\nnisa.dma_copy(out, t)"
+    x = np.zeros((128, 64), np.float32)
+    assert estimate(Kernel(body, x=x, out=(128, 64), language=2).trace, TRN1).bytes_copied == 0
+
+
+def test_the_roofline_of_a_folder_without_operations_is_that_of_copies_inside_hbm() -> None:
+    arguments = (
+        Argument("x", (2048, 2048), "float32", "input"),
+        Argument("out", (2048, 2048), "float32", "output"),
+    )
+    folder = Workload("copy", "trainium", arguments, 0, source="/folder")
+    both = 2 * 2048 * 2048 * 4
+    assert roofline_ns(folder, TRN1)[0] == pytest.approx(both / 410)
+    assert roofline_ns(replace(folder, operations=1), TRN1)[0] == pytest.approx(both / 272)
+    filled = replace(folder, arguments=arguments[1:])
+    assert roofline_ns(filled, TRN1)[0] == pytest.approx(both / 2 / 272)
 
 
 def test_what_is_read_from_hbm_waits_until_it_was_written_there() -> None:

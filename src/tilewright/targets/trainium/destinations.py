@@ -43,7 +43,7 @@ def destination(
     sizes = tuple(shape)
     if dst is None:
         buffer = run.new_buffer(sizes, dtype, memory, "temporary")
-        buffer.result = Result(MEMORIES[engine], [])
+        buffer.result = Result(MEMORIES[engine], [], by_dma=engine == "dma")
         return whole(buffer)
     tile(run, dst, "dst", written=True)
     if dst.memory not in MEMORIES[engine]:
@@ -67,8 +67,14 @@ def _columns(shape: tuple[int, ...]) -> int:
     return total
 
 
-def tile(run: Execution, view: object, name: str, *, written: bool = False) -> View:
-    """An operand on the chip, checked against the rules for partitions."""
+def tile(
+    run: Execution, view: object, name: str, *, written: bool = False, by_dma: bool = False
+) -> View:
+    """An operand on the chip, checked against the rules for partitions.
+
+    A transfer (`by_dma`) may start at any partition, because each of its descriptors addresses one
+    partition.
+    """
     if not isinstance(view, View):
         raise KernelError(
             "unsupported_operand",
@@ -82,15 +88,15 @@ def tile(run: Execution, view: object, name: str, *, written: bool = False) -> V
     fresh = view.buffer.result is not None
     if not written or fresh or (not view.buffer.scope.alive and run.language == 1):
         run.use(view)
-    _check_partitions(run, view, name)
+    _check_partitions(run, view, name, by_dma)
     return view
 
 
-def _check_partitions(run: Execution, view: View, name: str) -> None:
+def _check_partitions(run: Execution, view: View, name: str, by_dma: bool) -> None:
     count = view.shape[0]
     place = (view.p0, count, view.psteps)
     if view.gather is not None:
-        _check_start(run, name, _first_of_gather(run, view, name), count)
+        _check_start(run, name, _first_of_gather(run, view, name), count, by_dma)
         return
     if place in run.legal_partitions:
         return
@@ -112,8 +118,9 @@ def _check_partitions(run: Execution, view: View, name: str) -> None:
             f"{run.function}: {name} takes every {view.psteps[0]}th partition: only neighbouring "
             "ones can be used",
         )
-    _check_start(run, name, view.p0, count)
-    run.legal_partitions.add(place)
+    _check_start(run, name, view.p0, count, by_dma)
+    if not by_dma:
+        run.legal_partitions.add(place)
 
 
 def _first_of_gather(run: Execution, view: View, name: str) -> int:
@@ -137,7 +144,7 @@ def _first_of_gather(run: Execution, view: View, name: str) -> int:
     return first
 
 
-def _check_start(run: Execution, name: str, start: int, count: int) -> None:
+def _check_start(run: Execution, name: str, start: int, count: int, by_dma: bool) -> None:
     if count > run.machine.memory.partitions:
         raise KernelError(
             "num_partition_exceed_arch_limit",
@@ -145,11 +152,12 @@ def _check_start(run: Execution, name: str, start: int, count: int) -> None:
             f"{run.machine.memory.partitions}",
         )
     aligned = (count <= 32 and start % 32 == 0) or (count <= 64 and start % 64 == 0)
-    if count > 1 and start and not aligned:
+    if count > 1 and start and not aligned and not by_dma:
         raise KernelError(
             "unsupported_partition_start",
-            f"{run.function}: {name} uses {count} partitions from {start}: up to 32 may start at "
-            "0, 32, 64 or 96, up to 64 at 0 or 64, more at 0",
+            f"{run.function}: {name} uses {count} partitions from {start}: for an engine, up to 32 "
+            "may start at 0, 32, 64 or 96, up to 64 at 0 or 64, more at 0; only transfers may "
+            "start anywhere",
         )
 
 
@@ -216,7 +224,7 @@ def record_result(run: Execution, out: View, instruction: Instruction | None) ->
         result.mask = NOWHERE
 
 
-def check_writable(run: Execution, dst: View) -> None:
+def check_writable(run: Execution, dst: View, *, by_dma: bool = False) -> None:
     """Inputs, and tiles of iterations that have ended, cannot be written."""
     buffer = dst.buffer
     if buffer.read_only:
@@ -226,7 +234,7 @@ def check_writable(run: Execution, dst: View) -> None:
             "its own",
         )
     if buffer.axis >= 0:
-        tile(run, dst, "the assigned tile", written=True)
+        tile(run, dst, "the assigned tile", written=True, by_dma=by_dma)
 
 
 def in_sbuf(run: Execution, view: View, why: str) -> View:

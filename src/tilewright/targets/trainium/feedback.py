@@ -69,7 +69,9 @@ def _transfers(found: Estimate, machine: Machine) -> str:
     """The part of the time after the launch in which the DMA engines do not work."""
     finish = found.latency_ns - machine.launch
     works = found.busy.get(ENGINES[DMA], 0.0)
-    least = (found.bytes_read + found.bytes_written) / machine.dma.peak_bytes_per_ns
+    dma, copied = machine.dma, found.bytes_copied
+    least = (found.bytes_read + found.bytes_written - 2 * copied) / dma.peak_bytes_per_ns
+    least += copied / (dma.engines * dma.hbm_copy_bytes_per_ns)
     text = (
         f"DMA is idle for {_us(max(0.0, finish - works))} of {_us(finish)} after the launch, at "
         f"least {_us(machine.dma.fixed)} of them while the last transfer completes."

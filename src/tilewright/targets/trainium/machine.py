@@ -71,7 +71,7 @@ class Passes:
 
 @dataclass(frozen=True, slots=True)
 class Dma:
-    """The DMA engines: times in ns, `bytes_per_ns` of each engine."""
+    """The DMA engines: times in ns, `bytes_per_ns` of each engine, `hbm_bytes_per_ns` of HBM."""
 
     engines: int
     partitions_per_job: int
@@ -79,6 +79,15 @@ class Dma:
     descriptor: float
     fixed: float
     element: float
+    hbm_bytes_per_ns: float
+
+    @property
+    def hbm_copy_bytes_per_ns(self) -> float:
+        """Bytes of a copy inside HBM that each engine moves per nanosecond.
+
+        HBM reads and writes each of them. If all engines copy, the bandwidth of HBM limits them.
+        """
+        return min(self.bytes_per_ns, self.hbm_bytes_per_ns / 2 / self.engines)
 
     @property
     def peak_bytes_per_ns(self) -> float:

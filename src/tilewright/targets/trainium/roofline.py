@@ -20,12 +20,26 @@ def roofline_ns(workload: Workload, machine: Machine) -> tuple[float, str]:
     """Nanoseconds of the larger bound, without the launch, and the name of this bound."""
     kind = workload.source.partition("-")[0]
     counted = [a for a in workload.arguments if a.is_written or kind not in _SKIPPED_INPUTS]
+    if Path(workload.source).is_absolute() and not workload.operations:
+        return _copying_ns(workload, machine), "copying every argument inside HBM"
     moved = bytes_of(counted) / machine.dma.peak_bytes_per_ns
     multiplies = kind in PRODUCTS or Path(workload.source).is_absolute()
     products = workload.operations / machine.products_per_ns if multiplies else 0.0
     if products > moved:
         return products, "products of bfloat16 on PE"
     return moved, "moving every argument once"
+
+
+def _copying_ns(workload: Workload, machine: Machine) -> float:
+    """Nanoseconds to move all arguments if no engine needs them.
+
+    A transfer from HBM to HBM moves a byte of an input and a byte of an output at once, but HBM
+    reads the one and writes the other.
+    """
+    written = bytes_of(a for a in workload.arguments if a.is_written)
+    total = bytes_of(workload.arguments)
+    moved = max(written, total - written) / machine.dma.peak_bytes_per_ns
+    return max(moved, total / machine.dma.hbm_bytes_per_ns)
 
 
 _FEWER_PRODUCTS = {"conv2d"}

@@ -31,6 +31,8 @@ START, LEAST, POOL_START = 55, 64, 150
 """Cycles for starting an instruction, for the shortest one, and for starting one on Pool."""
 DMA_BYTES, DMA_RUN, DMA_FIXED = 17, 10, 1300
 """Bytes per ns of one of 16 engines, ns for each contiguous run, and ns from start to end."""
+HBM_COPY_BYTES = 12.8
+"""Bytes per ns of one of 16 engines from HBM to HBM, which the bandwidth of HBM limits."""
 PRODUCT_PASSES = 4
 """Number of passes of float32 products."""
 EXPOSED = (0.5, 0.25, 0.15)
@@ -276,4 +278,5 @@ def _transfer(op: Op, tensors: Mapping[str, Tensor]) -> float:
     if op.name == "dma_transpose":
         return min(rows, 8) * columns * DMA_RUN * -(-rows // 8) / 16
     runs = columns / min(run_of(region) for region in regions)
-    return rows * (columns * size / DMA_BYTES + runs * DMA_RUN) / 16
+    rate = DMA_BYTES if on_chip else HBM_COPY_BYTES
+    return rows * (columns * size / rate + runs * DMA_RUN) / 16

@@ -141,7 +141,7 @@ class Costs:
             # Without the tiles from which row numbers are read.
             sources = instruction.reads[: cast("int", instruction.attributes["sources"])]
         elif instruction.attributes.get("accumulate"):  # the destination is read as well
-            sources = (instruction.reads[0], target)
+            sources = (instruction.reads[0], instruction.reads[0])
         else:
             return self._moved(instruction.opcode, instruction.reads[0], target)
         parts = [self._moved("dma_copy", source, target) for source in sources]
@@ -156,7 +156,8 @@ class Costs:
             run = min(source.run_bytes, target.run_bytes)
             jobs = min(dma.engines, max(1, math.ceil(total / max(_SMALL_RUN, run))))
             descriptors = math.ceil(total / run)
-            return Cost((), (total / dma.bytes_per_ns + descriptors * dma.descriptor) / jobs, jobs)
+            moving = total / dma.hbm_copy_bytes_per_ns + descriptors * dma.descriptor
+            return Cost((), moving / jobs, jobs)
         rows = on_chip[0].partitions
         jobs = max(1, math.ceil(rows / dma.partitions_per_job))
         rows_per_job = min(rows, dma.partitions_per_job)

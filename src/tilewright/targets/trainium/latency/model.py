@@ -49,9 +49,10 @@ class Estimate:
     elements would take in few wide instructions. `idle` gives for the busiest compute engine the
     time that it waited, in ns by cause, and `waits` the same by the line that waited. `timeline`
     gives the share of each tenth of the time after the launch in which an engine works. `lines`
-    gives ns by engine for each source line. `bytes_read` and `bytes_written` are transfers between
-    HBM and the chip. `spilled` is the number of bytes in both directions that the compiler adds
-    because tiles do not fit.
+    gives ns by engine for each source line. `bytes_read` and `bytes_written` are what transfers
+    read from HBM and write to it; `bytes_copied` of them go from HBM to HBM and are part of both.
+    `spilled` is the number of bytes in both directions that the compiler adds because tiles do not
+    fit.
     """
 
     latency_ns: float
@@ -63,6 +64,7 @@ class Estimate:
     lines: Mapping[int, Mapping[str, float]]
     bytes_read: int
     bytes_written: int
+    bytes_copied: int
     spilled: int
     instructions: int
     transfers: int
@@ -117,6 +119,7 @@ def estimate(trace: Trace, machine: Machine) -> Estimate:
         lines=_by_line(program, engine, taken, jobs / machine.dma.engines),
         bytes_read=program.bytes_read,
         bytes_written=program.bytes_written,
+        bytes_copied=program.bytes_copied,
         spilled=program.bytes_spilled,
         instructions=int((engine != DMA).sum()),
         transfers=int((engine == DMA).sum()),

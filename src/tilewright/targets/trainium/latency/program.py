@@ -38,6 +38,7 @@ class Program:
     previous: NDArray[np.int32]
     bytes_read: int
     bytes_written: int
+    bytes_copied: int
     bytes_spilled: int
 
     def columns(self) -> tuple[NDArray[np.generic], ...]:
@@ -83,6 +84,7 @@ class _Rows:
     """The tensors into which spilled operands are loaded, after the tensors of the trace."""
     bytes_read: int = 0
     bytes_written: int = 0
+    bytes_copied: int = 0
     bytes_spilled: int = 0
 
     def add(self, step: Step) -> None:
@@ -138,6 +140,8 @@ class _Rows:
         for access in instruction.writes:
             if access.tensor.memory == "hbm":
                 self.bytes_written += access.bytes
+                if all(source.tensor.memory == "hbm" for source in instruction.reads):
+                    self.bytes_copied += access.bytes
 
     def _append(self, cost: Cost, line: int, accesses: list[Access], kinds: list[int]) -> None:
         self.row_costs.append(cost)
@@ -184,6 +188,7 @@ class _Rows:
             previous=np.array(previous, np.int32),
             bytes_read=self.bytes_read,
             bytes_written=self.bytes_written,
+            bytes_copied=self.bytes_copied,
             bytes_spilled=self.bytes_spilled,
         )
 

@@ -31,7 +31,7 @@ from tilewright.targets.trainium.trace import Instruction
 
 def assign(run: Execution, dst: View, value: object) -> None:
     """Execute `dst[...] = value` in NKI 1."""
-    check_writable(run, dst)
+    check_writable(run, dst, by_dma=_arrives_by_dma(value))
     if dst.mask is not None and dst.mask.always is False:
         return
     if not isinstance(value, View):
@@ -81,6 +81,14 @@ def add_in_place(run: Execution, dst: View, value: object) -> None:
         return
 
     assign(run, dst, binary(run, add, dst, value))
+
+
+def _arrives_by_dma(value: object) -> bool:
+    """Whether a transfer writes the value to where it is assigned."""
+    if not isinstance(value, View):
+        return False
+    result = value.buffer.result
+    return value.buffer.axis < 0 or (result is not None and result.by_dma)
 
 
 def _land(run: Execution, dst: View, value: View) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilewright.targets.trainium.destinations import check_writable, in_sbuf, read, tile, write
+from tilewright.targets.trainium.destinations import check_writable, in_sbuf, read, write
 from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.operations.functions import name_of
-from tilewright.targets.trainium.operations.transfers import added, tensor
+from tilewright.targets.trainium.operations.transfers import added, moved_tile, tensor
 from tilewright.targets.trainium.tiles.dtypes import as_float32
 from tilewright.targets.trainium.tiles.index import Mask
 
@@ -18,12 +18,12 @@ def atomic_rmw(
 ) -> None:
     """nl.atomic_rmw: add a tile to a region of HBM."""
     place = tensor(run, dst, "dst")
-    check_writable(run, place)
+    check_writable(run, place, by_dma=True)
     if place.on_chip:
         raise KernelError("unsupported_memory", f"{run.function}: dst must lie in HBM")
     if name_of(op) != "add":
         raise KernelError("unsupported_operator", f"{run.function}: op must be nl.add")
-    source = in_sbuf(run, tile(run, value, "value"), "the added value")
+    source = in_sbuf(run, moved_tile(run, value), "the added value")
     added(run, place, source, mask)
 
 
@@ -57,7 +57,7 @@ def dma_compute(
             "unsupported_operand", f"{run.function}: scales must be a 1.0 for each of srcs"
         )
     place = tensor(run, dst, "dst")
-    check_writable(run, place)
+    check_writable(run, place, by_dma=True)
     sources = [tensor(run, src, f"srcs[{i}]") for i, src in enumerate(srcs)]
     for view in (place, *sources):
         if view.memory == "psum":

@@ -105,7 +105,7 @@ def store(run: Execution, dst: object, value: object, *, mask: Mask | None = Non
     place = tensor(run, dst, "dst")
     if place.on_chip:
         raise KernelError("unsupported_memory", f"{run.function}: dst lies on chip, not in HBM")
-    check_writable(run, place)
+    check_writable(run, place, by_dma=True)
     if not isinstance(value, View):
         raise KernelError(
             "unsupported_operand",
@@ -115,8 +115,14 @@ def store(run: Execution, dst: object, value: object, *, mask: Mask | None = Non
     if value.buffer.axis < 0:
         raise KernelError("unsupported_memory", f"{run.function}: value lies in HBM: load it first")
     exact = _unrounded(run, value)
-    source = in_sbuf(run, tile(run, value, "value"), "the stored value")
+    source = in_sbuf(run, moved_tile(run, value), "the stored value")
     transfer(run, place, source, mask, exact)
+
+
+def moved_tile(run: Execution, value: object) -> View:
+    """The tile that a store moves. An engine copies it first if it lies in PSUM."""
+    by_dma = not (isinstance(value, View) and value.memory == "psum")
+    return tile(run, value, "value", by_dma=by_dma)
 
 
 def _unrounded(run: Execution, value: View) -> Values | None:
@@ -192,7 +198,7 @@ def dma_copy(
     """A copy between HBM and SBUF in any combination. `dst_rmw_op=nl.add` adds to the
     destination."""
     place, source = tensor(run, dst, "dst"), tensor(run, src, "src")
-    check_writable(run, place)
+    check_writable(run, place, by_dma=True)
     if source.memory == "psum":
         source = in_sbuf(run, source, "src")
     if isinstance(oob_mode, Mode) and oob_mode.name == "skip":
@@ -287,7 +293,7 @@ def dma_transpose(
     if dst is None:
         return _dma_transposed(run, view, dtype, mask)
     place = tensor(run, dst, "dst")
-    check_writable(run, place)
+    check_writable(run, place, by_dma=True)
     if place.shape != view.shape[::-1]:
         raise KernelError(
             "shape_mismatch",

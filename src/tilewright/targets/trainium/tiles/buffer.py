@@ -45,7 +45,7 @@ class Result:
     `place`.
 
     `values` are the values before rounding to the result's type; None if no values are computed.
-    `memories` are those to which the instruction can write.
+    `memories` are those to which the instruction can write; `by_dma` says that it is a transfer.
     """
 
     memories: tuple[Memory, ...]
@@ -53,6 +53,7 @@ class Result:
     values: Values | None = None
     mask: Mask | None = None
     product: bool = False
+    by_dma: bool = False
     rounded: bool = False
     """Whether its type can represent the values without rounding."""
     place: Any = None
