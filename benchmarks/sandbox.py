@@ -1,23 +1,31 @@
-"""What containment adds to the evaluation of one candidate.
+"""What containment adds to the evaluation of one candidate, and what starting a sandbox costs.
 
 Evaluates the same kernel (compile, check, measure) in two processes, in pairs of random order: one
 contains itself and its compiler as a worker does, one neither. Prints medians of wall and CPU time
 per candidate, of the processes and their children (bubblewrap does not pass on its children's). On
 a loaded machine, wall times are the load's; differences of CPU time hardly are.
 
+With `--starts`, starts a command in the sandbox from processes that use more and more memory. In
+pairs with each start, the same command is started without a sandbox, but by `fork`, which copies
+the page tables of the process.
+
     uv run python benchmarks/sandbox.py [--rounds 40] [--workload gemmini:gemm-64x64x64]
+    uv run python benchmarks/sandbox.py --starts [--rounds 40]
 """
 
 from __future__ import annotations
 
 import argparse
+import mmap
 import multiprocessing
 import os
 import random
 import resource
 import statistics
+import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -25,18 +33,36 @@ from pathlib import Path
 from tilewright.core.records import Candidate, EvaluationRequest, Measured
 from tilewright.core.tasks import open_task
 from tilewright.evaluation.pipeline import evaluate
-from tilewright.sandbox import UNCONTAINED, contain_this_process
+from tilewright.sandbox import (
+    UNCONTAINED,
+    Limits,
+    contain_this_process,
+    find_sandbox,
+    open_folder,
+)
 from tilewright.targets.gemmini import toolchain as toolchains
 
 Sample = tuple[float, float]
-"""Milliseconds of wall and CPU time of one candidate."""
+"""Milliseconds of wall and CPU time of one candidate or one start."""
+MEMORY_GIB = (0.1, 0.5, 1.0, 2.0)
+PROGRAM = "/bin/true"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--workload", default="gemmini:gemm-64x64x64")
+    parser.add_argument("--starts", action="store_true")
     arguments = parser.parse_args()
+    if arguments.starts:
+        print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+        for gib in MEMORY_GIB:
+            process = multiprocessing.get_context("spawn").Process(
+                target=show_starts, args=(gib, arguments.rounds)
+            )
+            process.start()
+            process.join()
+        return
     toolchain = toolchains.find_toolchain()
     workers = {contained: start(arguments.workload, contained) for contained in (True, False)}
     names = {contained: worker.recv() for contained, worker in workers.items()}
@@ -54,10 +80,10 @@ def main() -> None:
     show("added, median of pairs", [(wall, cpu) for wall, cpu in added])
 
 
-def show(name: str, samples: list[Sample]) -> None:
+def show(name: str, samples: list[Sample], what: str = "candidate") -> None:
     """Print medians."""
     wall_ms, cpu_ms = (statistics.median(column) for column in zip(*samples, strict=True))
-    print(f"{name:50} wall {wall_ms:7.1f} ms   CPU {cpu_ms:7.1f} ms per candidate")
+    print(f"{name:50} wall {wall_ms:7.1f} ms   CPU {cpu_ms:7.1f} ms per {what}")
 
 
 def start(workload: str, contained: bool) -> Connection:
@@ -90,6 +116,37 @@ def serve(asked: Connection, workload: str, contained: bool) -> None:
         outcome = evaluate(task.evaluator, request)
         asked.send((1000 * (time.perf_counter() - wall), 1000 * (cpu_s() - cpu)))
         assert isinstance(outcome, Measured), outcome
+
+
+def show_starts(gib: float, rounds: int) -> None:
+    """Print what starts cost while this process uses `gib` of memory."""
+    mapped = mmap.mmap(-1, int(gib * (1 << 30)), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    mapped.madvise(mmap.MADV_NOHUGEPAGE)  # as the many small objects of Python
+    for page in range(0, len(mapped), mmap.PAGESIZE):
+        mapped[page] = 1
+    sandbox = find_sandbox()
+
+    def in_sandbox() -> None:
+        with open_folder("tilewright-start-") as folder:
+            assert sandbox.run([PROGRAM], Path(folder), Limits(60.0)).status == 0
+
+    def by_fork() -> None:
+        subprocess.run([PROGRAM], preexec_fn=lambda: None, check=True)
+
+    ways = {f"{sandbox.name}": in_sandbox, "fork, no sandbox": by_fork}
+    samples: dict[str, list[Sample]] = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, way in random.sample(sorted(ways.items()), 2):
+            samples[name].append(timed(way))
+    for name, found in samples.items():
+        show(f"{gib} GiB, {name}", found, "start")
+
+
+def timed(way: Callable[[], None]) -> Sample:
+    """One start."""
+    wall, cpu = time.perf_counter(), cpu_s()
+    way()
+    return 1000 * (time.perf_counter() - wall), 1000 * (cpu_s() - cpu)
 
 
 def cpu_s() -> float:

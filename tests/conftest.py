@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import os
 import subprocess
@@ -19,9 +18,6 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # each would then compile every module that it imports again, about half of what its start costs.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False  # and pytest would prepare each file of tests again in every run
-
-# Only in glibc.
-_trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
 
 # How long an example takes says what else the machine does.
 settings.register_profile("untimed", deadline=None)
@@ -68,15 +64,6 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
     finally:
         gc.freeze()
         gc.enable()
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Freed memory goes back to the system after each file of tests. Sandboxes are started with
-    `fork`, which takes longer the more memory this process has (docs/tests.md).
-    """
-    if _trim is not None and (nextitem is None or nextitem.path != item.path):
-        _trim(0)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -69,8 +69,9 @@ class Copy:
                 shutil.copy2(ROOT / name, root / name)
         venv.EnvBuilder().create(root / ".venv")
         packages = Path(sysconfig.get_path("purelib"))
-        for extension in (packages / "tilewright").rglob("*.so"):
-            shutil.copy2(extension, root / "src" / extension.relative_to(packages))
+        # All of them are compiled; an editable installation leaves the others in the source tree.
+        for built in filter(Path.is_file, (packages / "tilewright").rglob("*")):
+            shutil.copy2(built, root / "src" / built.relative_to(packages))
         own = next((root / ".venv").rglob("site-packages"))
         (own / "copy.pth").write_text(f"{root / 'src'}\n{packages}\n")
         self._said, self._failed = folder / "said", folder / "failed"

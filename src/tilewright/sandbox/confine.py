@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -59,14 +59,13 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The arguments for `subprocess.Popen`: the command, a function that runs before it, and
-    descriptors to pass on.
+    """A command, the steps of the launcher before it, descriptors for the steps or the command, and
+    those of them that this process opened for it.
     """
 
     command: list[str]
-    before: Callable[[], None]
+    steps: list[str]
     pass_on: tuple[int, ...] = ()
-    close: tuple[int, ...] = ()
 
 
 def levels(*, own_user: bool = True) -> list[Level]:
@@ -89,24 +88,21 @@ def prepare(
 ) -> Start:
     """Prepare the start of a command that may write only to `folder`. Raises `OSError`.
 
-    The caller must close the descriptors in `Start.close` when the command runs.
+    The caller must close the descriptors in `Start.pass_on` when the command runs.
     """
     user = limits.unused_user() if level.own_user else None
     code = seccomp.create_filter()
     roots = [*SYSTEM, *readable]
     if level.kind == "bubblewrap":
         return _in_bubblewrap(level, command, folder, roots, bounds, user, code)
-    rules = landlock.ruleset(roots, [folder], DEVICES) if level.kind == "landlock" else None
-    program = seccomp.program(code) if code is not None and level.kind == "landlock" else None
-
-    def before() -> None:
-        _enter(level, bounds, user)
-        if rules is not None:
-            landlock.restrict_self(rules)
-        if program is not None:
-            seccomp.install(program)
-
-    return Start(list(command), before, close=() if rules is None else (rules,))
+    steps = _steps(level, bounds, user)
+    if level.kind == "rlimits":
+        return Start(list(command), steps)
+    rules = landlock.ruleset(roots, [folder], DEVICES)
+    steps.append(f"landlock={rules}")
+    if code is not None:
+        steps.append(seccomp.step(code))
+    return Start(list(command), steps, (rules,))
 
 
 def _in_bubblewrap(
@@ -134,22 +130,23 @@ def _in_bubblewrap(
         words += ["--ro-bind-try", str(root), str(root)]
     words += ["--bind", str(folder), str(folder), "--chdir", str(folder), "--"]
 
-    def before() -> None:
-        _enter(level, bounds, user, _BWRAP_PROCESSES)
-
-    return Start([*words, *command], before, descriptors, descriptors)
+    steps = _steps(level, bounds, user, _BWRAP_PROCESSES)
+    return Start([*words, *command], steps, descriptors)
 
 
-def _enter(level: Level, bounds: Limits, user: int | None, extra_processes: int = 0) -> None:
-    """Called in the new process: change the user and set the limits, permanently."""
+def _steps(level: Level, bounds: Limits, user: int | None, extra_processes: int = 0) -> list[str]:
+    """The launcher's steps for every level: change the user and set the limits, permanently."""
+    steps = []
     if user is not None:
-        limits.become(user)
+        steps.append(f"user={user}")
     elif level.own_count:
-        limits.enter_user_namespace()
+        steps.append("namespace=user")
     counted = user is not None or level.own_count
-    limits.apply(bounds, count_processes=counted, extra_processes=extra_processes)
+    steps += limits.steps(bounds, count_processes=counted, extra_processes=extra_processes)
     if sys.platform == "linux":
-        limits.die_with_parent()
-        if level.kind != "bubblewrap" and os.geteuid() == 0:  # bubblewrap drops capabilities itself
-            limits.drop_capabilities()
-        seccomp.forbid_new_privileges()
+        steps.append(f"parent={os.getpid()}")
+        # Bubblewrap drops capabilities itself.
+        if level.kind != "bubblewrap" and os.geteuid() == 0 and user is None:
+            steps.append("capabilities=none")
+        steps.append("new_privileges=none")
+    return steps

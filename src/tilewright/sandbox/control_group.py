@@ -27,19 +27,14 @@ _PREFIX = "tilewright-"
 class ControlGroup:
     """One group, which the command joins before it begins. If `bounds` is None, the group only
     counts CPU time.
+
+    A process that writes "0" to the descriptor `joining` moves itself into the group.
     """
 
     def __init__(self, folder: Path, bounds: Limits | None = None) -> None:
         self._folder = folder
         self._bounds = bounds
-        self._joining = os.open(folder / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
-
-    def join(self) -> None:
-        """Move the calling process into the group. If this fails, only the watch limits the
-        process.
-        """
-        with contextlib.suppress(OSError):
-            os.write(self._joining, b"0")
+        self.joining = os.open(folder / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
 
     def excess(self) -> str | None:
         """The limit that the system had to enforce, as a sentence, or None."""
@@ -54,7 +49,7 @@ class ControlGroup:
 
     def remove(self) -> None:
         """End all remaining processes of the group, and remove it."""
-        os.close(self._joining)
+        os.close(self.joining)
         with contextlib.suppress(OSError):
             (self._folder / "cgroup.kill").write_text("1")
         end = time.monotonic() + _REMOVE_S

@@ -1,10 +1,7 @@
-"""The resource limits of a sandboxed command, and functions that give its process these limits and
-a separate user.
-"""
+"""The resource limits of a sandboxed command, its separate user, and rights that root gives up."""
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import resource
@@ -12,8 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-_CLONE_NEWUSER = 0x1000_0000
-_PR_SET_PDEATHSIG, _SIGKILL = 1, 9
 _USERS = range(30_000, 60_000)
 """User ids that the usual tools assign neither to system services nor to people."""
 
@@ -40,11 +35,12 @@ class Limits:
     output_bytes: int = 1 << 20
 
 
-def apply(limits: Limits, *, count_processes: bool, extra_processes: int = 0) -> None:
-    """Apply the limits to this process permanently, so that they cannot be raised again."""
-    cpu_s = int(limits.wall_s) + 1
+def steps(limits: Limits, *, count_processes: bool, extra_processes: int = 0) -> list[str]:
+    """The launcher's steps that apply the limits, which cannot be raised again. A lower limit of
+    this process stays.
+    """
     wanted = {
-        resource.RLIMIT_CPU: cpu_s,
+        resource.RLIMIT_CPU: int(limits.wall_s) + 1,
         resource.RLIMIT_AS: limits.memory_bytes,
         resource.RLIMIT_FSIZE: limits.file_bytes,
         resource.RLIMIT_NOFILE: limits.open_files,
@@ -53,11 +49,7 @@ def apply(limits: Limits, *, count_processes: bool, extra_processes: int = 0) ->
     }
     if count_processes:
         wanted[resource.RLIMIT_NPROC] = limits.processes + extra_processes
-    for kind, value in wanted.items():
-        _, hard = resource.getrlimit(kind)
-        if hard != resource.RLIM_INFINITY:
-            value = min(value, hard)
-        resource.setrlimit(kind, (value, value))
+    return [f"limit={kind}:{value}" for kind, value in wanted.items()]
 
 
 def unused_user() -> int | None:
@@ -66,26 +58,6 @@ def unused_user() -> int | None:
         return None
     user = _USERS[os.getpid() % len(_USERS)]
     return user if _mapped(user) else None
-
-
-def become(user: int) -> None:
-    """Change from root to a user that owns no files. Raises `OSError`."""
-    os.setgroups([])
-    os.setresgid(user, user, user)
-    os.setresuid(user, user, user)
-
-
-def enter_user_namespace() -> None:
-    """Keep the user, but enter a namespace with its own process count (Linux 5.14). Raises
-    `OSError`.
-    """
-    user, group = os.geteuid(), os.getegid()
-    if _libc.unshare(_CLONE_NEWUSER) != 0:
-        raise OSError(ctypes.get_errno(), "unshare(CLONE_NEWUSER)")
-    with contextlib.suppress(FileNotFoundError):
-        _write("/proc/self/setgroups", "deny")
-    _write("/proc/self/uid_map", f"{user} {user} 1")
-    _write("/proc/self/gid_map", f"{group} {group} 1")
 
 
 def drop_capabilities(keep: Sequence[int] = ()) -> None:
@@ -101,11 +73,6 @@ def drop_capabilities(keep: Sequence[int] = ()) -> None:
         raise OSError(ctypes.get_errno(), "capset")
 
 
-def die_with_parent() -> None:
-    """Let the system kill this process when its parent ends."""
-    _libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL)
-
-
 def _mapped(user: int) -> bool:
     """Whether this id exists here, because a container may map only a few ids."""
     try:
@@ -114,8 +81,3 @@ def _mapped(user: int) -> bool:
         return True
     ranges = [tuple(map(int, line.split())) for line in lines]
     return any(first <= user < first + count for first, _, count in ranges)
-
-
-def _write(path: str, text: str) -> None:
-    with Path(path).open("w") as file:
-        file.write(text)

@@ -54,7 +54,7 @@ def contain_this_process(writable: Path | None = None) -> str | None:
     code = seccomp.create_filter(allowed=_NEEDED)
     if code is None:
         return "landlock"
-    seccomp.install(seccomp.program(code))
+    seccomp.install(code)
     return "landlock+seccomp"
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import signal
 import stat
 import subprocess
 import tempfile
@@ -21,6 +20,7 @@ from typing import IO
 from tilewright.sandbox import confine, limits
 from tilewright.sandbox.confine import Level
 from tilewright.sandbox.control_group import ControlGroup, control_group
+from tilewright.sandbox.launcher import end_group, launched
 from tilewright.sandbox.limits import Limits
 from tilewright.sandbox.total_limits import EVERY_S, Watch
 
@@ -103,29 +103,23 @@ class Sandbox:
         start = confine.prepare(self.level, command, folder, self.readable, bounds)
         sink = output if output is not None else subprocess.DEVNULL
 
-        def before() -> None:
-            if group is not None:
-                group.join()
-            start.before()
-
-        with contextlib.ExitStack() as stack:
-            for descriptor in start.close:
-                stack.callback(os.close, descriptor)
-            process = subprocess.Popen(
+        joining = () if group is None else (group.joining,)
+        try:
+            process = launched(
+                [*(f"group={descriptor}" for descriptor in joining), *start.steps],
                 start.command,
-                cwd=folder,
-                env={"TMPDIR": str(folder), "LC_ALL": "C", **(environment or {})},
-                stdin=subprocess.DEVNULL,
-                stdout=sink,
-                stderr=sink,
-                pass_fds=(*start.pass_on, *pass_on),
-                start_new_session=True,
-                preexec_fn=before,
+                folder=folder,
+                environment={"TMPDIR": str(folder), "LC_ALL": "C", **(environment or {})},
+                output=sink,
+                pass_on=(*joining, *start.pass_on, *pass_on),
             )
+        finally:
+            for descriptor in start.pass_on:
+                os.close(descriptor)
         try:
             yield process
         finally:
-            _kill_group(process)
+            end_group(process)
 
     def _hand_over(self, folder: Path) -> None:
         """Make the sandboxed user the owner of the folder and its files, including files of an
@@ -188,12 +182,3 @@ def _end_of(process: subprocess.Popen[bytes]) -> Iterator[Callable[[float], bool
         yield lambda seconds: bool(poll.poll(seconds * 1000))
     finally:
         os.close(handle)
-
-
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill the process group. Call this before the exit status is read, because afterwards another
-    group could have the same number.
-    """
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()

@@ -50,6 +50,7 @@ _NAMESPACES = 0x7E02_0080  # CLONE_NEW{NS,CGROUP,UTS,IPC,USER,PID,NET} and NEWTI
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _KILL, _ERRNO = 0x7FFF_0000, 0x8000_0000, 0x0005_0000
 _EPERM, _ENOSYS = 1, 38
+_INSTRUCTION_BYTES = 8
 _NUMBER_AT, _ARCHITECTURE_AT, _FIRST_ARGUMENT_AT = 0, 4, 16
 
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _MODE_FILTER = 38, 22, 2
@@ -99,11 +100,9 @@ def create_filter(allowed: Collection[str] = ()) -> bytes | None:
     return b"".join(code)
 
 
-def program(code: bytes) -> ctypes.Structure:
-    """A filter in the form for `install`. It is made before a fork, so that the child need not
-    allocate memory.
-    """
-    return _Program(len(code) // 8, code)
+def step(code: bytes) -> str:
+    """The launcher's step that applies a filter to a command."""
+    return f"seccomp={len(code) // _INSTRUCTION_BYTES}:{code.hex()}"
 
 
 def forbid_new_privileges() -> None:
@@ -114,10 +113,11 @@ def forbid_new_privileges() -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_NO_NEW_PRIVS)")
 
 
-def install(filter_program: ctypes.Structure) -> None:
+def install(code: bytes) -> None:
     """Apply a filter permanently to this process and everything that it starts. Raises
     `OSError`.
     """
+    filter_program = _Program(len(code) // _INSTRUCTION_BYTES, code)
     if _libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(filter_program), 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_SECCOMP)")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -81,7 +80,7 @@ def test_a_group_has_the_bounds_and_goes_away(
         assert (folder / "memory.max").read_text() == str(64 << 20)
         assert (folder / "memory.swap.max").read_text() == "0"
         assert int((folder / "pids.max").read_text()) >= 7
-        group.join()
+        os.write(group.joining, b"0")
         assert (folder / "cgroup.procs").read_text() == "0"
         assert group.excess() is None
         (folder / "memory.events").write_text("oom 1\noom_kill 1\n")
@@ -116,16 +115,22 @@ def test_a_group_that_counts_needs_no_controller(
 
 def test_the_system_counts_what_every_process_of_a_group_used() -> None:
     """On the machine's own groups."""
+    sandbox = Sandbox(Level("rlimits"))
     burn = "import os, time\nos.fork()\nwhile time.process_time() < 0.05: pass"
     with counting_group() as group:
         if group is None:
             pytest.skip("this process may make no control group (cgroup v2) here")
-        with subprocess.Popen([sys.executable, "-c", burn], preexec_fn=group.join) as process:
+        with (
+            open_folder("group-") as name,
+            sandbox.started(
+                [sys.executable, "-c", burn], Path(name), BOUNDS, group=group
+            ) as process,
+        ):
             process.wait()
-        # The child of the fork may end after its parent.
-        end = time.monotonic() + 120
-        while group.cpu_s() < 0.1 and time.monotonic() < end:
-            time.sleep(0.01)
+            # The child of the fork may end after its parent.
+            end = time.monotonic() + 120
+            while group.cpu_s() < 0.1 and time.monotonic() < end:
+                time.sleep(0.01)
         assert group.cpu_s() >= 0.1
 
 
