@@ -156,10 +156,9 @@ def _product(program: Program, lefts: Sequence[Matrix]) -> Matrix:
     rng = program.rng
     left, columns = lefts[-1], rng.choice((16, 32, 64))
     factors = [(left, program.matrix("int8_t", left.columns, columns, given=True))]
-    # Where rows of two first operands lie unevenly apart, every row is a sum of its own to raising.
-    alike = [m for m in lefts[:-1] if m.stride == left.stride]
-    if alike and rng.random() < 0.6:
-        other = rng.choice(alike)
+    if rng.random() < 0.5:
+        given = program.matrix("int8_t", left.rows, rng.choice((16, 32, 48)), given=True)
+        other = rng.choice((*lefts[:-1], given))
         factors.append((other, program.matrix("int8_t", other.columns, columns, given=True)))
     added = []
     if rng.random() < 0.5:

@@ -102,7 +102,6 @@ FOLDERS = Path(__file__).parents[2] / "fixtures" / "foreign_folders"
 KEPT = {
     "attention_countdown": "mvout copies rows of SPAD to memory",
     "os_ragged_bias": "starts the sums in the array with a block",
-    "residual_identity": "the core",
     "scaled_in_accumulator": "row 0 of ACC is used",
 }
 """Kernels whose computation is not derived, with the reason."""

@@ -309,6 +309,69 @@ def test_rows_that_are_not_gathered(machine: Machine, given: dict[str, str], rea
         computation(executed(source, machine, data=True), machine)
 
 
+def test_limits_of_integer_types_are_known(machine: Machine) -> None:
+    named = LIMITED.replace("127", "INT8_MAX")
+    assert body(product(named), machine) == body(product(), machine)
+
+
+def with_copied_bias(change: str) -> str:
+    """The core copies the bias, changes the copy, and commands load the copy."""
+    return COMMANDS.replace("&bias[j]", "&S[j]").replace(
+        "  config_ex",
+        "  static int32_t S[64];\n  for (int n = 0; n < 64; n++) S[n] = bias[n];\n"
+        f"  {change}\n  config_ex",
+        1,
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "memset(S, 0, 2);",
+        "memset((int8_t *)S + 9, 0, 3);",
+        "memset((int8_t *)S + 10, 0, 4);",
+        "((int8_t *)S)[21] = 0;",
+        "((int16_t *)S)[4] = 0;",
+    ],
+)
+def test_elements_that_the_core_clears_in_part_are_not_taken_for_unchanged(
+    machine: Machine, change: str
+) -> None:
+    with pytest.raises(NotRaised, match="stores only a part of an array element"):
+        executed(with_copied_bias(change), machine, data=True)
+    assert change in emit(raised(with_copied_bias(change), machine))
+
+
+def test_elements_that_the_core_clears_as_a_whole_are_zero(machine: Machine) -> None:
+    unchanged = body(with_copied_bias(""), machine)
+    whole = body(with_copied_bias("memset(&S[32], 0, 128);"), machine)
+    assert whole == body(with_copied_bias("for (int n = 32; n < 64; n++) S[n] = 0;"), machine)
+    assert whole != unchanged
+    pairs = "for (int n = 16; n < 32; n++) ((int64_t *)S)[n] = 0;"
+    assert whole == body(with_copied_bias(pairs), machine)
+
+
+@pytest.mark.parametrize(
+    "load", ["mvin(&S[k], SPAD(0), 16, 16);", "mvin((int8_t *)S + 3, SPAD(0), 16, 16);"]
+)
+def test_commands_that_load_parts_of_copied_elements_are_not_followed(
+    machine: Machine, load: str
+) -> None:
+    source = with_copied_bias("").replace("mvin(&A[i][k], SPAD(0), 16, 16);", load)
+    with pytest.raises(NotRaised, match="a command changes their type"):
+        computation(executed(source, machine, data=True), machine)
+
+
+def test_a_part_of_a_structure_that_is_not_known_is_not_the_value_before(machine: Machine) -> None:
+    source = "typedef struct { int32_t first, second; } Pair;" + COMMANDS.replace(
+        "  config_ex(",
+        "  Pair p = {1, 2};\n  p = *(const Pair *)&bias[0];\n  config_ex(",
+    ).replace("i < 32", "i < 16 * p.second")
+    for data in (False, True):
+        with pytest.raises(NotRaised):
+            executed(source, machine, data=data)
+
+
 @pytest.mark.parametrize("start", ["", " = {0}", " = {{0, 0}, {0}}"])
 def test_zeros_that_the_core_overwrites_later_are_none_in_the_next_call(
     machine: Machine, start: str

@@ -141,6 +141,63 @@ def test_random_chains_of_products(
     assert sum(isinstance(s, Loop) for s in naive.body) <= 4 * len(chain)
 
 
+def two_products(loops: str, rows: int, *operands: str) -> str:
+    """A sum of two products whose operands are not evenly apart from one another."""
+    one, first, other, second, result = operands
+    return f"""
+void kernel(const int8_t X[96][16], const int8_t U[16][64], const int8_t H[96][48],
+            const int8_t V[64][16][64], const int32_t D[4][64], int8_t C[96][64]) {{
+  config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, 1, 0, 0);
+  config_ld(64, 1.0f, 16, 1);
+  config_ld(0, 1.0f, 16, 2);
+  config_st(64);
+  {loops} {{
+    mvin3(&D[0][0], ACC(0), 16, {rows});
+    config_ld(16, 1.0f, 16, 0);
+    mvin({one}, SPAD(0), 16, {rows});
+    mvin2({first}, SPAD(64), 16, 16);
+    preload(SPAD(64), ACC(0) | ACCUMULATE, 16, 16, 16, {rows});
+    compute_preloaded(SPAD(0), NONE, 16, {rows}, 16, {rows});
+    config_ld(48, 1.0f, 16, 0);
+    mvin({other}, SPAD(128), 16, {rows});
+    mvin2({second}, SPAD(192), 16, 16);
+    preload(SPAD(192), ACC(0) | ACCUMULATE, 16, 16, 16, {rows});
+    compute_preloaded(SPAD(128), NONE, 16, {rows}, 16, {rows});
+    mvout({result}, ACC(0), 16, {rows});
+  }}
+  fence();
+}}
+"""
+
+
+TWO_PRODUCTS = {
+    "rows of different lengths": two_products(
+        "for (int i = 0; i < 32; i += 16)", 16,
+        "&X[i][0]", "&U[0][16]", "&H[i][32]", "&V[0][0][16]", "&C[i][16]",
+    ),
+    "one second operand is another one for each row": two_products(
+        "for (int i = 0; i < 32; i++)", 1,
+        "&X[i][0]", "&U[0][16]", "&H[i][32]", "&V[i][0][16]", "&C[i][16]",
+    ),
+    "one first operand is another one for each block of columns": two_products(
+        "for (int j = 0; j < 64; j += 16)", 16,
+        "&X[0][0]", "&U[0][j]", "&H[j][16]", "&V[0][0][j]", "&C[0][j]",
+    ),
+    "two distances between rows of one array": two_products(
+        "for (int i = 0; i < 32; i += 16)", 16,
+        "&X[i][0]", "&U[0][16]", "&X[i][0]", "&U[0][32]", "&C[i][16]",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", TWO_PRODUCTS)
+def test_sums_of_products_of_several_arrays(machine: Machine, case: str) -> None:
+    source = TWO_PRODUCTS[case]
+    naive = raised(source, machine)
+    assert not any(isinstance(s, Opaque) for s in walk(naive.body))
+    assert same(lift(source, machine), naive)
+
+
 REFUSED = {
     "int x = A[0][0]; if (x) fence();": "line 2: the core branches on",
     "C[0][0] = 1;": "line 2: the core writes an array element",

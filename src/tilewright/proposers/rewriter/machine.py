@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tilewright.core.records import CommandEffect, TargetBrief
+from tilewright.proposers.c.limits import limits
 from tilewright.proposers.rewriter.expr import Expr
 from tilewright.proposers.rewriter.ir import Flag, Form, Local, Operand, Text, Words
 
@@ -49,6 +50,7 @@ class Machine:
         """The machine that a brief describes."""
         packed = [e for e in brief.commands if e.unit in ("word", "form")]
         macros = [e.attributes["definition"] for e in brief.commands if e.unit == "macro"]
+        macros += limits("", ("stdint.h",))
         effects = {e.name: e for e in brief.commands if e.unit != "macro" and e not in packed}
         return cls(effects, dict(brief.constants), tuple(macros), tuple(packed))
 

@@ -14,12 +14,13 @@ from dataclasses import replace
 from tree_sitter import Node
 
 from tilewright.core.records import CommandEffect
+from tilewright.proposers.c.limits import limits
 from tilewright.proposers.c.preprocess import expanded
 from tilewright.proposers.c.syntax import declared_names, descendants, pointer_levels, text_of
 from tilewright.proposers.c.syntax import parse as syntax_tree
 from tilewright.proposers.loops.analysis.changes import NotApplicableError
 from tilewright.proposers.loops.analysis.sharing import require_shareable
-from tilewright.proposers.loops.c_types import NAMES, common, is_whole, limits
+from tilewright.proposers.loops.c_types import NAMES, common, is_whole
 from tilewright.proposers.loops.definitions import is_vector_function
 from tilewright.proposers.loops.emit import sharing_text
 from tilewright.proposers.loops.functions import (

@@ -52,6 +52,7 @@ class CoreCode:
     The arrays of the kernel's own that the core reads (`read`) contain stored sums. A load from an
     array to which the core copies elements (`copied`) is replaced by a load from the elements'
     origin. Elements of `cleared` ones of these arrays are zero until the core stores to them.
+    `sizes` are the bytes of an element of the kernel's own arrays.
     Where this is impossible, the copy is `kept`: its number, and the number of the array that
     replaces it. `assumed_zero` are addresses that commands loaded before the core stored to them.
     """
@@ -62,8 +63,9 @@ class CoreCode:
     copied: frozenset[int] = frozenset()
     stored: frozenset[int] = frozenset()
     cleared: frozenset[int] = frozenset()
+    sizes: Mapping[int, int] = field(default_factory=dict)
     cells: dict[int, tuple[Row, int, int]] = field(default_factory=dict)
-    sources: dict[int, tuple[int, int]] = field(default_factory=dict)
+    sources: dict[int, int] = field(default_factory=dict)
     open: dict[_Key, set[int]] = field(default_factory=dict)
     unused_number: int = 0
     kept: dict[int, int] = field(default_factory=dict)
@@ -93,7 +95,8 @@ class CoreCode:
                 raise NotRaised("the core reads an array to which no command stored a result")
         cleared = frozenset(n for n in copied if run.own[n].static)
         last = max([OWN // SPACING, *run.own])
-        return cls(machine, sum_size, read, copied, stored, cleared, unused_number=last + 1)
+        sizes = {number: own.of.bytes for number, own in run.own.items()}
+        return cls(machine, sum_size, read, copied, stored, cleared, sizes, unused_number=last + 1)
 
     def keep(self, address: int, row: Row, moment: int) -> None:
         """Take note of a row of sums that event number `moment` stores to an array that the core
@@ -115,7 +118,7 @@ class CoreCode:
         if number >= OWN // SPACING and number not in used:
             return
         if not data.terms and number in self.copied:
-            self._copy(address, ZERO, size, line)
+            self._copy(address, ZERO, line)
             return
         if not results:
             if number not in self.copied or data.is_bounded or len(others) != 1:
@@ -125,7 +128,7 @@ class CoreCode:
                 )
             if others[0].bytes != size:
                 raise NotRaised("the core copies elements and changes their type", line)
-            self._copy(address, others[0].address, size, line)
+            self._copy(address, others[0].address, line)
             return
         row, column = self._result(results, line)
         if any(t.bytes != self.sum_size for t in others):
@@ -142,11 +145,11 @@ class CoreCode:
             del self.open[key]
             yield Finished(key[1], size, row, key[3], key[4])
 
-    def _copy(self, address: int, source: int, size: int, line: int) -> None:
-        changed = address // SPACING in self.kept and self.sources.get(address) != (source, size)
+    def _copy(self, address: int, source: int, line: int) -> None:
+        changed = address // SPACING in self.kept and self.sources.get(address) != source
         if changed or address in self.assumed_zero:  # a later call would load the new element
             raise NotRaised("the core changes an array after commands loaded it", line)
-        self.sources[address] = source, size
+        self.sources[address] = source
 
     def keep_copy(self, address: int, line: int) -> int:
         """The address of an element in the array that replaces the core's copy.
@@ -166,7 +169,7 @@ class CoreCode:
         for number, new in self.kept.items():
             blocks = [
                 (address + (new - number) * SPACING, source)
-                for address, (source, _) in sorted(self.sources.items())
+                for address, source in sorted(self.sources.items())
                 if address // SPACING == number and source != ZERO
             ]
             size, shape = own[number].of.bytes, own[number].shape
@@ -206,15 +209,17 @@ class CoreCode:
         self, address: int, stride: int, size: int, columns: int, rows: int, line: int
     ) -> list[Piece]:
         """Where the elements were that a load takes from a copy."""
+        if self.sizes[address // SPACING] != size:
+            raise NotRaised("the core copies elements and a command changes their type", line)
         return pieces(
             [
-                [self._origin(address + r * stride + c * size, size, line) for c in range(columns)]
+                [self._origin(address + r * stride + c * size, line) for c in range(columns)]
                 for r in range(rows)
             ],
             size,
         )
 
-    def _origin(self, address: int, size: int, line: int) -> int:
+    def _origin(self, address: int, line: int) -> int:
         found = self.sources.get(address)
         if found is None and address // SPACING in self.cleared:
             self.assumed_zero.add(address)
@@ -223,9 +228,7 @@ class CoreCode:
             raise NotRaised(
                 "a command loads memory to which neither a command nor the core has stored", line
             )
-        if found[0] != ZERO and found[1] != size:
-            raise NotRaised("the core copies elements and a command changes their type", line)
-        return found[0]
+        return found
 
     def check_finished(self) -> None:
         """Raise `NotRaised` if the core stored only a part of a row of sums."""

@@ -120,11 +120,30 @@ class _Memory:
         if not isinstance(value, Data):
             if value != 0 or address < OWN:
                 return self.store(address, value)
-            self._events.append((CORE, line, address, size, NOTHING))
-        else:
-            self._events.append((CORE, line, address, size, value))
+            self._zero(address, size, line)
+            return value
+        if self._element_size(address, size) != size:
+            raise NotRaised("the core copies elements and changes their type")
+        self._events.append((CORE, line, address, size, value))
         self.cells[address], self.sizes[address] = value, size
         return value
+
+    def _zero(self, address: int, size: int, line: int) -> None:
+        """Store zero in elements of an array of the kernel's own, each of which is an event."""
+        one = self._element_size(address, size)
+        for at in range(address, address + size, one):
+            self._events.append((CORE, line, at, one, NOTHING))
+            self.cells[at], self.sizes[at] = 0, one
+
+    def _element_size(self, address: int, size: int) -> int:
+        """Bytes of an element in memory that the core stores to; `NotRaised` if it stores only a
+        part of an element of one of the kernel's own arrays.
+        """
+        number = (address - OWN) // SPACING
+        one = self._own[number].of.bytes if 0 <= number < len(self._own) else size
+        if address % one or size % one:
+            raise NotRaised("the core stores only a part of an array element")
+        return one
 
     def _touch(self, address: int) -> None:
         if address >= OWN:
@@ -139,13 +158,12 @@ class _Memory:
     def clear(self, address: int, size: int) -> None:
         _require_no_argument(address)
         _require_few(size)
-        followed = self._data and address >= OWN and size <= MOST_CLEARED
-        if not followed:
-            self._touch(address)
+        if self._data and address >= OWN and size <= MOST_CLEARED:
+            self._zero(address, size, 0)
+            return
+        self._touch(address)
         for at in range(address, address + size):
             self.cells[at] = 0
-            if followed:
-                self._events.append((CORE, 0, at, 1, NOTHING))
 
     def fill(self, address: int, value: int, size: int) -> int:
         if value != 0:
@@ -159,6 +177,7 @@ class _Memory:
         self._touch(source)
         self._touch(target)
         for offset in range(size):
+            self.cells.pop(target + offset, None)
             if source + offset in self.cells:
                 self.cells[target + offset] = self.cells[source + offset]
         return target

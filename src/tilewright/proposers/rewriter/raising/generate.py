@@ -12,7 +12,7 @@ from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.raising.computation import Computation, Kind
 from tilewright.proposers.rewriter.raising.isa import Isa
 from tilewright.proposers.rewriter.raising.nest_writer import NestWriter, beside
-from tilewright.proposers.rewriter.raising.nests import Nest, Terms
+from tilewright.proposers.rewriter.raising.nests import Lattice, Nest, Terms
 
 
 def generated(
@@ -58,8 +58,8 @@ def _goes_on(main: Nest, nest: Nest, isa: Isa, kinds: Sequence[Kind]) -> bool:
             break
     ends = tuple(b + count * s for b, s in zip(main.points.base, step, strict=True))
 
-    def alike(terms: tuple[Terms, ...]) -> list[tuple[Kind, object]]:
-        return [(replace(kinds[t.kind], columns=0), t.points) for t in terms]
+    def alike(terms: tuple[Terms, ...]) -> list[tuple[Kind, Lattice, int]]:
+        return [(replace(kinds[t.kind], columns=0), t.points, t.first) for t in terms]
 
     return (
         (nest.phase, nest.scales, nest.points.base) == (main.phase, main.scales, ends)

@@ -110,12 +110,12 @@ class NestWriter:
         start = Local(isa.sums, Expr())
         add = Local(isa.sums, Expr(), isa.flags("accumulate"))
         forms = [
-            isa.load_setting(adding, row.step[3 + n] if row.count > 1 else 0, scale)
+            isa.load_setting(adding, row.step[nest.added + n] if row.count > 1 else 0, scale)
             for n, scale in enumerate(nest.scales)
         ] or [isa.load_setting(adding, 0, 1.0)]
         one_form = len({f.operands for f in forms}) == 1
         for number, form in enumerate(forms):
-            source = at(3 + number) if nest.scales else Expr()
+            source = at(nest.added + number) if nest.scales else Expr()
             body += [] if one_form else [form]
             body.append(Command(isa.loads[adding], (source, add if number else start, wide, tall)))
         added = forms[:1] if one_form else []
@@ -124,28 +124,34 @@ class NestWriter:
         kinds = [self.kinds[t.kind] for t in nest.terms]
         if len({kind.settings for kind in kinds}) > 1:
             raise NotRaised("the products of one sum need different settings of the array")
-        first = row.step[1] if row.count > 1 else 0
-        loads = [
-            [
-                isa.load_setting(0, k.apart if k.transposed[0] else first, k.factors[0]),
-                isa.load_setting(1, k.across if k.transposed[1] else k.stride, k.factors[1]),
-            ]
-            for k in kinds
-        ]
-        alike = len({(a.operands, b.operands) for a, b in loads}) == 1
-        settings = [isa.array_setting(kinds[0].settings), *(loads[0] if alike else []), *added]
+        loads = {(t.kind, t.first): self._load_settings(t, row) for t in nest.terms}
+        first, *others = loads.values()
+        alike = all(other == first for other in others)
+        settings = [isa.array_setting(kinds[0].settings), *(first if alike else []), *added]
         free = list(names)
         apart = [
             replace(t, points=replace(t.points, dims=tuple(
-                part for dim in t.points.dims for part in self.places.within(dim, at(1), at(2))
+                part for dim in t.points.dims
+                for part in self.places.within(dim, at(t.first), at(t.first + 1))
             )))
             for t in nest.terms
         ]  # fmt: skip
         for terms, more in self._deepened(apart):
             if not alike:
-                body += loads[[t.kind for t in nest.terms].index(terms.kind)]
+                body += loads[terms.kind, terms.first]
             body += self._products(terms, at, wide, tall, inner, free, more)
         return settings, body
+
+    def _load_settings(self, terms: Terms, row: Dim) -> list[Command]:
+        """The settings of the loads of both operands."""
+        isa, kind = self.isa, self.kinds[terms.kind]
+        first = row.step[terms.first] if row.count > 1 else 0
+        return [
+            isa.load_setting(0, kind.apart if kind.transposed[0] else first, kind.factors[0]),
+            isa.load_setting(
+                1, kind.across if kind.transposed[1] else kind.stride, kind.factors[1]
+            ),
+        ]
 
     def _deepened(self, listed: Sequence[Terms]) -> list[tuple[Terms, int]]:
         """Terms in which shorter terms that continue them are merged."""
@@ -160,7 +166,8 @@ class NestWriter:
                 if around[-1:] and around[-1][0] == step:
                     count, around = around[-1][1], around[:-1]
                 ends = tuple(b + count * s for b, s in zip(start, step, strict=True))
-                if kind.depth < whole.depth and dims == around and base == ends:
+                continues = terms.first == main.first and dims == around and base == ends
+                if kind.depth < whole.depth and continues:
                     result[-1] = (main, kind.depth)
                     continue
             result.append((terms, 0))
@@ -171,16 +178,18 @@ class NestWriter:
     ) -> Body:
         """The products of some terms, with `more` of their depth after the last one."""
         isa, kind = self.isa, self.kinds[terms.kind]
-        free = iter(names)
+        free, before = iter(names), (0,) * terms.first
         deeper = ((kind.depth * kind.apart, kind.depth * kind.stride), terms.points.dims[-1:])
         listed, total = list(terms.points.dims), kind.depth
         if deeper[1] and deeper[1][0][0] == deeper[0]:
-            along = Dim(next(free), (0, kind.apart, kind.stride), total * deeper[1][0][1] + more)
+            along = Dim(
+                next(free), (*before, kind.apart, kind.stride), total * deeper[1][0][1] + more
+            )
             if self._inside(terms, along, at):
                 total *= listed.pop()[1]
         total += more
-        dims = [Dim(next(free), (0, *step), count) for step, count in listed]
-        along = Dim(next(free), (0, kind.apart, kind.stride), total)
+        dims = [Dim(next(free), (*before, *step), count) for step, count in listed]
+        along = Dim(next(free), (*before, kind.apart, kind.stride), total)
         depth = Expr(min(kind.depth, total))
         if total > kind.depth and total % kind.depth:
             depth = minimum(Expr(total) - var(along.name), Expr(kind.depth))
@@ -201,7 +210,7 @@ class NestWriter:
             )),
         )  # fmt: skip
         base, every = terms.points.base, [*dims, along]
-        source = at(2, every, base[1])
+        source = at(terms.first + 1, every, base[1])
         if kind.transposed[1]:  # the operand's rows are columns of the result
             moved = source if narrow else self.places.moved(source, inner, kind.across)
             to = Local(isa.factors, apart + offset)
@@ -211,7 +220,10 @@ class NestWriter:
         if not kind.transposed[1]:
             product = (Command(isa.loads[1], (source, second, wide, depth)), *product)
         size = (tall, depth) if kind.transposed[0] else (depth, tall)
-        body: Body = (Command(isa.loads[0], (at(1, every, base[0]), first, *size)), *product)
+        body: Body = (
+            Command(isa.loads[0], (at(terms.first, every, base[0]), first, *size)),
+            *product,
+        )
         body = (Loop(along.name, Expr(), Expr(total), kind.depth, body),)
         for dim in reversed(dims):
             body = (Loop(dim.name, Expr(), Expr(dim.count), 1, body),)
@@ -220,8 +232,8 @@ class NestWriter:
     def _inside(self, terms: Terms, along: Dim, at: _At) -> bool:
         """Whether a loop over the depth stays inside one axis of both arrays."""
         try:
-            at(1, [along], terms.points.base[0])
-            at(2, [along], terms.points.base[1])
+            at(terms.first, [along], terms.points.base[0])
+            at(terms.first + 1, [along], terms.points.base[1])
         except NotRaised:
             return False
         return True
@@ -230,11 +242,14 @@ class NestWriter:
         """The dimension whose points become the rows of a tile, and the other dimensions."""
         dims = list(nest.points.dims)
         single = ((0,) * len(nest.points.base), 1)
-        fitting = [d for d in dims if d[0][2] == 0 and not self._is_across(nest, d)]
-        kinds = [self.kinds[t.kind] for t in nest.terms]
-        if any(k.transposed[0] for k in kinds):  # the operand's columns are rows of the result
-            size = self.isa.bytes_of(self.isa.factors)
-            fitting = [d for d in fitting if d[0][1] == size]
+        fitting = [
+            d for d in dims
+            if not any(d[0][n + 1] for n in nest.firsts) and not self._is_across(nest, d)
+        ]  # fmt: skip
+        size = self.isa.bytes_of(self.isa.factors)
+        for terms in nest.terms:
+            if self.kinds[terms.kind].transposed[0]:  # the operand's columns are rows of the result
+                fitting = [d for d in fitting if d[0][terms.first] == size]
         if not fitting:
             return single, dims
         large = [d for d in fitting if d[1] >= self.isa.height]
@@ -244,15 +259,15 @@ class NestWriter:
     def _is_across(self, nest: Nest, dim: tuple[Vector, int]) -> bool:
         """Whether a dimension iterates over adjacent blocks of columns."""
         step = dim[0]
-        if nest.how.columns != self.isa.width or step[1] != 0:
+        if nest.how.columns != self.isa.width:
             return False
-        down = any(self.kinds[t.kind].transposed[1] for t in nest.terms)
+        down = {t.first + 1 for t in nest.terms if self.kinds[t.kind].transposed[1]}
         ends = enumerate(zip(step, nest.points.base, strict=True))
-        if any(self.places.leaves_axis(s, b) for n, (s, b) in ends if b and not (down and n == 2)):
+        if any(self.places.leaves_axis(s, b) for n, (s, b) in ends if b and n not in down):
             return False
-        wanted = beside(self.isa, nest, self.kinds)
+        wanted, added = beside(self.isa, nest, self.kinds), nest.added
         return step == wanted or (
-            not nest.terms and step[3:] == wanted[3:] and step[0] == wanted[0]
+            not nest.terms and step[added:] == wanted[added:] and step[0] == wanted[0]
         )
 
     def _check_divides(self, block: Dim, columns: int) -> None:
@@ -265,8 +280,9 @@ def beside(isa: Isa, nest: Nest, kinds: Sequence[Kind]) -> Vector:
     columns = nest.how.columns
     added = columns * isa.bytes_of(isa.sums)
     first = added if nest.how.unscaled else columns * isa.bytes_of(isa.factors)
-    second = columns * kinds[nest.terms[0].kind].across if nest.terms else 0
-    return (first, 0, second, *((added,) * len(nest.scales)))
+    across = {t.first: columns * kinds[t.kind].across for t in nest.terms}
+    factors = [step for n in nest.firsts for step in (0, across.get(n, 0))]
+    return (first, *factors, *((added,) * len(nest.scales)))
 
 
 def _packed(dim: tuple[Vector, int], base: Vector) -> tuple[Vector, int]:

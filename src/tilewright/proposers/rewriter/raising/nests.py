@@ -3,8 +3,9 @@ addresses."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import TypeAlias
 
 import numpy as np
@@ -15,7 +16,7 @@ from tilewright.proposers.rewriter.raising.translation.parts import SPACING
 
 Vector: TypeAlias = tuple[int, ...]
 _Key: TypeAlias = tuple[int, Store, bytes, tuple[float, ...]]
-"""Phase, way of storing, products relative to the first one, and scales of added rows."""
+"""Phase, way of storing, products relative to those of `_Form.first`, and scales of added rows."""
 MOST_PIECES = 64
 """Maximum number of nests of a computation."""
 
@@ -30,19 +31,21 @@ class Lattice:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Products of one kind in a sum: addresses of the first and second operand, relative to the
-    first product."""
+    """Products of one kind in a sum: addresses of the first and second operand, relative to those
+    at the positions `first` and `first + 1` of a point."""
 
     kind: int
     points: Lattice
+    first: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Nest:
     """Rows of results with the same structure.
 
-    A point consists of the address of the result, the addresses of the first product's operands
-    (both 0 if there are no products), and the address of each added row. `scales` are the scales
+    A point consists of the address of the result, the addresses of two operands for each pair of
+    arrays that are multiplied (both 0 if there are no products), and the address of each added row.
+    The distances between the points may thus differ from array to array. `scales` are the scales
     with which the added rows are loaded.
     """
 
@@ -52,21 +55,60 @@ class Nest:
     terms: tuple[Terms, ...]
     scales: tuple[float, ...]
 
+    @property
+    def firsts(self) -> range:
+        """The positions of first operands in a point."""
+        return range(1, self.added, 2)
+
+    @property
+    def added(self) -> int:
+        """The position of the first added row in a point."""
+        return len(self.points.base) - len(self.scales)
+
 
 class _Form:
-    """The products of a sum as `relative` gives them: sorted by first operand, second operand,
-    kind and step, which are the columns.
+    """The products of a sum as `relative` gives them, grouped by the pair of arrays that they
+    multiply.
 
-    `steps` are the bytes from row to row, `first` are the operands of the first product after
-    sorting, and `apart` are the products relative to it.
+    `first` are the operands of the first product of each group, `steps` the bytes from row to row
+    of its first operand, and `apart` are the products relative to these, with first operand, second
+    operand, kind and group as columns. `uneven` is true if the rows of one group have several
+    steps.
     """
 
+    first: list[int]
+    steps: list[int]
+    uneven: bool
+    apart: bytes
+
     def __init__(self, products: np.ndarray) -> None:
-        columns = products[:, [0, 2, 3, 1]]
-        self.products = columns[np.lexsort(columns.T[::-1])]
-        self.steps: list[int] = sorted(set(self.products[:, 3].tolist()))
-        self.first = _first(self.products)
-        self.apart = _apart(self.products)
+        self.products = products[np.lexsort(products[:, [1, 3, 2, 0]].T)]
+        if not len(products):
+            self.first, self.steps, self.uneven, self.apart = [0, 0], [0, 0], False, b""
+            return
+        arrays = (self.products[:, ::2] + SPACING // 2) // SPACING
+        groups, of = np.unique(arrays, axis=0, return_inverse=True)
+        self.first, self.steps, self.uneven = [], [], False
+        apart = np.column_stack([self.products[:, [0, 2, 3]], of.reshape(-1)])
+        for number in range(len(groups)):
+            inside = apart[:, 3] == number
+            begin = int(np.argmax(inside))
+            self.first += apart[begin, :2].tolist()
+            self.steps += [int(self.products[begin, 1]), 0]
+            self.uneven |= len(set(self.products[inside, 1].tolist())) > 1
+            apart[inside, :2] -= apart[begin, :2].copy()
+        self.apart = apart.tobytes()
+
+    def rows(self, count: int) -> Iterator[tuple[_Form, range]]:
+        """Rows of sums that have the same form, as far as possible, with their numbers."""
+        if not self.uneven or count == 1:
+            yield self, range(count)
+            return
+        for row in range(count):
+            one = self.products.copy()
+            one[:, 0] += row * one[:, 1]
+            one[:, 1] = 0
+            yield _Form(one), range(row, row + 1)
 
 
 def nests(computation: Computation) -> list[Nest]:
@@ -82,66 +124,49 @@ def nests(computation: Computation) -> list[Nest]:
         origin = stored.products[0][0::2] if stored.products else (0, 0)
         added = sorted(stored.rows)
         scales = tuple(f for _, _, f in added)
-        if len(form.steps) > 1 and stored.count > 1:
-            for r in range(stored.count):
-                one = form.products.copy()
-                one[:, :2] += origin
-                one[:, 0] += r * one[:, 3]
-                one = one[np.lexsort((one[:, 1], one[:, 0]))]
-                key = (stored.phase, stored.how, _apart(one), scales)
-                row = [stored.address + r * stored.stride, *_first(one),
-                       *(a + r * s for a, s, _ in added)]  # fmt: skip
-                groups.setdefault(key, []).append(np.array([row], dtype=np.int64))
-            continue
-        step = form.steps[0] if form.steps else 0
-        first = [o + f for o, f in zip(origin, form.first, strict=True)]
-        rows = [
-            [stored.address + r * stored.stride, first[0] + r * step, first[1],
-             *(a + r * s for a, s, _ in added)]
-            for r in range(stored.count)
-        ]  # fmt: skip
-        key = (stored.phase, stored.how, form.apart, scales)
-        groups.setdefault(key, []).append(np.array(rows, dtype=np.int64))
+        for part, number in form.rows(stored.count):
+            key = (stored.phase, stored.how, part.apart, scales)
+            begin = np.array(
+                [stored.address, *map(sum, zip(part.first, cycle(origin), strict=False)),
+                 *(a for a, _, _ in added)]
+            )  # fmt: skip
+            step = np.array([stored.stride, *part.steps, *(s for _, s, _ in added)])
+            rows = np.arange(number.start, number.stop, dtype=np.int64)
+            groups.setdefault(key, []).append(begin + rows[:, None] * step)
     found: list[Nest] = []
     for (phase, how, terms, scales), parts in groups.items():
         points = np.concatenate(parts)
         points = points[np.argsort(points[:, 0], kind="stable")]
-        listed = _terms(np.frombuffer(terms, dtype=np.int64).reshape(-1, 3))
-        found += [Nest(phase, how, one, listed, scales) for one in _fewest(points)]
+        listed = _terms(np.frombuffer(terms, dtype=np.int64).reshape(-1, 4))
+        found += [
+            Nest(phase, how, one, listed, scales)
+            for one in _fewest(points, points.shape[1] - len(scales))
+        ]
         if len(found) > MOST_PIECES:
             raise NotRaised(f"the results form more than {MOST_PIECES} regular parts")
     return sorted(found, key=lambda n: (n.phase, n.points.base))
 
 
-def _fewest(points: np.ndarray) -> list[Lattice]:
+def _fewest(points: np.ndarray, added: int) -> list[Lattice]:
     """Points as lattices, whichever gives fewer: all points together, or first those with the same
-    second operand. At the edges of a padded image, points with different taps alternate."""
+    second operands, which come before position `added`. At the edges of a padded image, points with
+    different taps alternate."""
     together = lattices(map(tuple, points.tolist()))
     if len(together) == 1:
         return together
-    apart = [points[points[:, 2] == second] for second in sorted(set(points[:, 2].tolist()))]
+    seconds = points[:, 2:added:2]
+    apart = [points[(seconds == one).all(axis=1)] for one in np.unique(seconds, axis=0)]
     parts = [one for some in apart for one in lattices(map(tuple, some.tolist()))]
     return min(together, _joined(parts), key=len)
 
 
-def _first(products: np.ndarray) -> list[int]:
-    return [int(v) for v in products[0, :2]] if len(products) else [0, 0]
-
-
-def _apart(products: np.ndarray) -> bytes:
-    """The operands and kinds of products, relative to the first product."""
-    apart = products[:, :3].copy()
-    if len(apart):
-        apart[:, :2] -= apart[0, :2].copy()
-    return apart.tobytes()
-
-
 def _terms(apart: np.ndarray) -> tuple[Terms, ...]:
-    """The products of a sum, as lattices for each kind."""
+    """The products of a sum, as lattices for each kind and pair of arrays."""
     result = []
-    for kind in sorted(set(apart[:, 2].tolist())):
-        points = apart[apart[:, 2] == kind][:, :2]
-        result += [Terms(kind, lattice) for lattice in lattices(map(tuple, points.tolist()))]
+    for kind, group in sorted(set(map(tuple, apart[:, 2:].tolist()))):
+        points = apart[(apart[:, 2] == kind) & (apart[:, 3] == group)][:, :2]
+        found = lattices(map(tuple, points.tolist()))
+        result += [Terms(kind, lattice, 1 + 2 * group) for lattice in found]
     if len(result) > MOST_PIECES:
         raise NotRaised(f"the sums form more than {MOST_PIECES} regular parts")
     return tuple(result)
