@@ -82,8 +82,17 @@ def truth(expr: Expr) -> Expr:
     return Binary("!=", expr, Number("0"))
 
 
-def combined(node: Node, sign: str, left: Value, right: Value) -> Value:
-    """The value of an operation. It is an int if all its parts have known ranges."""
+def combined(
+    node: Node,
+    sign: str,
+    left: Value,
+    right: Value,
+    narrow: Callable[[Value], Value] = lambda value: value,
+) -> Value:
+    """The value of an operation. It is an int if all its parts have known ranges.
+
+    `narrow` gives a followed integer the range that it has where it is computed.
+    """
     kind = common(left.type, right.type)
     if sign in _COMPARISONS and not is_whole(kind):
         ends = _number_of(left.expr), _number_of(right.expr)
@@ -98,6 +107,8 @@ def combined(node: Node, sign: str, left: Value, right: Value) -> Value:
     if sign in (*_COMPARISONS, "&&", "||"):
         kind = "int"
     if known is not None and is_whole(kind):
+        known = narrow(Value(Binary(sign, left.expr, right.expr), kind, known)).interval
+        assert known is not None
         if not fits(known, kind) or not fits(known, "int"):
             raise UnsupportedError(node, f"{text_of(node)!r} leaves the range of its type")
         retyped = kind != "int" and (left.retyped or right.retyped)

@@ -82,6 +82,8 @@ class Assignments(Declarations):
             self._move(node, target, sign, right)
         elif sign != "=":
             raise UnsupportedError(node, f"the operator {sign} is not supported")
+        elif self._is_first_of_field(target):
+            self._set_field(node, target, right)
         elif (record := self._record_of(target)) is not None:
             self._copy(target, record, right)
         elif target.type == "identifier" and self._is_followed(target):
@@ -92,6 +94,21 @@ class Assignments(Declarations):
             self._assign(node, place.expr, printed(value))
             return place
         return None
+
+    def _is_first_of_field(self, target: Node) -> bool:
+        """Whether an assignment gives a field its first value, which does not change later."""
+        if target.type != "field_expression":
+            return False
+        return isinstance(self.member(target), Unknown)
+
+    def _set_field(self, node: Node, target: Node, right: Node) -> None:
+        """Declare a field of a structure with its value."""
+        name, before = "".join(text_of(target).split()), self.member(target)
+        assert isinstance(before, Unknown)
+        if before.place is not None:
+            self._pointer(node, name, [], before.type, right, None)
+        else:
+            self._scalar(node, name, before.type, right)
 
     def _record_of(self, target: Node) -> Record | None:
         """The structure that an assignment changes as a whole."""

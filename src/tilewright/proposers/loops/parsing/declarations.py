@@ -206,7 +206,7 @@ class Declarations(Tables):
     ) -> bool:
         """Declare a structure of several types, or a pointer to one."""
         bundle = self.bundles.get(kind)
-        if bundle is None or (value is None and (levels or not bundle.changing)):
+        if bundle is None or (value is None and (levels or bundle.record is not None)):
             return False
         if value is None:
             self._fields(node, name, bundle, [None] * len(bundle.fields))
@@ -237,10 +237,10 @@ class Declarations(Tables):
         """Declare the fields of a structure. With `zeros`, numbers without values are zero."""
         self.scope.declare(name, bundle)
         for (field, kind, pointer), item in zip(bundle.fields, items, strict=True):
-            if pointer and item is not None:
-                self._pointer(node, f"{name}.{field}", [], kind, item, None)
-            elif pointer:
+            if pointer and item is None and zeros:
                 raise UnsupportedError(node, f"{field} of {name} points nowhere")
+            if pointer:
+                self._pointer(node, f"{name}.{field}", [], kind, item, None)
             elif field in bundle.changing:
                 value = self.value(item) if item is not None else zero(kind) if zeros else None
                 self.declare(f"{name}.{field}", kind, value)
@@ -345,10 +345,9 @@ class Declarations(Tables):
     @contextmanager
     def _under(self, condition: Expr) -> Iterator[None]:
         self._guards.append(condition)
-        self._conditional += 1
-        yield
+        with self._maybe(condition):
+            yield
         self._guards.pop()
-        self._conditional -= 1
 
 
 def zero(kind: Type) -> Value:

@@ -43,6 +43,7 @@ from tilewright.proposers.loops.parsing.arithmetic import (
     smaller_or_larger,
     within,
 )
+from tilewright.proposers.loops.parsing.narrowing import Fact, facts_of, narrowed
 from tilewright.proposers.loops.parsing.records import (
     record_at,
     seen_as,
@@ -81,7 +82,9 @@ _SIDES = ("consequence", "alternative")
 class Expressions:
     """Reads expressions, in which `scope` gives the meaning of names.
 
-    Side effects of an expression wait in `_after` until its statement is complete.
+    Side effects of an expression wait in `_after` until its statement is complete. `_facts` are
+    what the conditions around say about followed integers, `_meanings` the conditions that are
+    stored in variables.
     """
 
     def __init__(self) -> None:
@@ -92,6 +95,8 @@ class Expressions:
         self._ranges: dict[str, Interval] = {}
         self._after: list[tuple[Node, int]] = []
         self._conditional = 0
+        self._facts: list[Fact] = []
+        self._meanings: dict[str, Expr] = {}
         self._rehearsing = False
         self._printed: list[set[str]] = [set()]
 
@@ -108,7 +113,7 @@ class Expressions:
             return self._named(node)
         if kind == "number_literal":
             return literal_value(node)
-        if kind in ("true", "false"):
+        if kind in ("true", "false", "null"):
             return number(int(kind == "true"))
         if kind == "field_expression" and isinstance(found := self.member(node), (Value, Variable)):
             return found if isinstance(found, Value) else Value(Var(found.name), found.type)
@@ -339,11 +344,15 @@ class Expressions:
         name = text_of(node)
         found = self.scope.find(name)
         if isinstance(found, Value):
-            return found
+            return narrowed(found, self._facts)
         if isinstance(found, Variable):
             return Value(Var(found.name), found.type)
         if isinstance(found, Unknown):
             raise NotFollowedError(node, name, found.why)
+        if isinstance(found, Place) and _asks_for_null(node):
+            return number(1)
+        if found is None and name == "NULL":
+            return number(0)
         if found is None and name in ("INFINITY", "HUGE_VALF"):
             return Value(INFINITY, "float")
         why = "is an array" if isinstance(found, Place) else "is not declared here"
@@ -355,6 +364,8 @@ class Expressions:
             return inner
         if sign == "!":
             zero = Number("0")
+            if inner.interval is not None and inner.interval[0] == inner.interval[1]:
+                return number(int(inner.interval[0] == 0))
             return Value(Binary("==", printed(inner), zero), "int")
         if sign == "~" and is_whole(inner.type):
             return Value(Binary("^", printed(inner), Negative(Number("1"))), promoted(inner.type))
@@ -377,7 +388,30 @@ class Expressions:
             right = self.computed_under(_fails(printed(left)), lambda: self.value(other))
         else:
             right = self.value(other)
-        return combined(node, sign, left, right)
+        if not self._facts or sign not in ("+", "-", "*"):
+            return combined(node, sign, left, right)
+        found = combined(node, sign, left, right, lambda value: narrowed(value, self._facts))
+        whole = self.widened(node, found).interval  # it may be computed in any case
+        if whole is not None and not fits(whole, "int") and not self._rehearsing:
+            raise UnsupportedError(node, f"{text_of(node)!r} leaves the range of its type")
+        return found
+
+    def widened(self, node: Node, value: Value) -> Value:
+        """A value with the range that it has whether or not the conditions around are true."""
+        if not self._facts or value.interval is None:
+            return value
+        whole = self._in_any_case(value)
+        if whole.interval is None:
+            what = f"the range of {text_of(node)!r} is not known without the conditions around"
+            raise UnsupportedError(node, what)
+        return whole
+
+    def _in_any_case(self, value: Value) -> Value:
+        """A value with the range that it has without any condition, if this range is known."""
+        return value if self._rehearsing else replace(value, interval=self.interval_of(value.expr))
+
+    def _facts_of(self, test: Expr) -> list[Fact]:
+        return [*facts_of(test, self.interval_of, self._meanings)]
 
     def _chosen(self, node: Node) -> Value:
         condition = self.value(field_of(node, "condition"))
@@ -387,6 +421,8 @@ class Expressions:
         if condition.interval is not None and condition.interval[0] == condition.interval[1]:
             return value if condition.interval[0] else other
         kind = common(value.type, other.type)
+        if any(self._facts_of(t) for t in (test, _fails(test))):  # the choice has both values
+            value, other = self._in_any_case(value), self._in_any_case(other)
         least = smaller_or_larger(condition.expr, value, other)
         if least is not None and least.type == kind:
             return least
@@ -531,6 +567,9 @@ class Expressions:
             return computed("-", (0, 0), self.interval_of(expr.value))
         if isinstance(expr, Binary):
             left, right = self.interval_of(expr.left), self.interval_of(expr.right)
+            if expr.operator == "&" and None in (left, right):
+                mask = left or right  # of a number about which nothing is known
+                return (0, mask[1]) if mask is not None and mask[0] >= 0 else None
             return computed(expr.operator, left, right)
         return None
 
@@ -543,15 +582,35 @@ class Expressions:
 
     def computed_under(self, test: Expr, read: Callable[[], Value]) -> Value:
         """A value that is computed only if a test is true."""
-        with self._maybe():
+        with self._maybe(test):
             return read()
 
     @contextmanager
-    def _maybe(self) -> Iterator[None]:
+    def _maybe(self, test: Expr) -> Iterator[None]:
         """Marks what is read here as conditional."""
+        outer = self._facts
+        self._facts = [*outer, *self._facts_of(test)]
         self._conditional += 1
         yield
         self._conditional -= 1
+        self._facts = outer
+
+
+def _asks_for_null(node: Node) -> bool:
+    """Whether the value of a pointer is only asked whether it is null."""
+    inner, outer = node, node.parent
+    while outer is not None and outer.type == "parenthesized_expression":
+        inner, outer = outer, outer.parent
+    if outer is None:
+        return False
+    if outer.type == "binary_expression" and operator_of(outer) in ("==", "!="):
+        sides = (field_of(outer, "left"), field_of(outer, "right"))
+        return any(side.type == "null" or text_of(side) in ("0", "NULL") for side in sides)
+    if outer.type == "unary_expression":
+        return operator_of(outer) == "!"
+    if outer.type == "binary_expression":
+        return operator_of(outer) in ("&&", "||")
+    return outer.child_by_field_name("condition") in (inner, node)
 
 
 def _fails(test: Expr) -> Expr:

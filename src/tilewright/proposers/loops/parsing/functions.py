@@ -42,6 +42,7 @@ from tilewright.proposers.loops.parsing.scope import (
     Unknown,
     Value,
     Variable,
+    number,
 )
 from tilewright.proposers.loops.parsing.statements import (
     condition_of,
@@ -142,6 +143,9 @@ class Functions(VaryingLoops):
             if not levels:
                 self._bind_number(node, inner, name, kind, self.value(argument), name in changed)
                 continue
+            if text_of(argument) == "NULL" and self.scope.find("NULL") is None:
+                inner.declare(name, number(0))
+                continue
             variable = self._variable_at(argument, kind) if levels == [None] else None
             if variable is not None:
                 inner.declare(name, Pointed(variable))
@@ -198,7 +202,7 @@ class Functions(VaryingLoops):
         Elements that may be outside their arrays are read only if the test is true.
         """
         names = set(self._printed[-1])
-        with self._collected() as found, self._maybe():
+        with self._collected() as found, self._maybe(test):
             value = read()
         parts = expressions(tuple(found))
         if all(self.may_touch(e) for e in parts if isinstance(e, Element)):

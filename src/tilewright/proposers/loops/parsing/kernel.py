@@ -52,6 +52,7 @@ from tilewright.proposers.loops.parsing.memory import MEMORY, Memory
 from tilewright.proposers.loops.parsing.records import (
     assigned_fields,
     fields_in_order,
+    first_set_fields,
     records_used,
     type_name,
 )
@@ -74,7 +75,10 @@ _SHARING = re.compile(
     r"(?: schedule ?\( ?static ?\))?"
 )
 _ENUMERATION = re.compile(r"\btypedef(\s+enum\b[^{};]*\{[^{}]*\})\s*(\w+)\s*;")
-_HINTS = ("omp simd", "GCC ivdep", "GCC unroll")
+_HINTS = (
+    "omp simd", "GCC ivdep", "GCC unroll", "clang loop", "unroll", "nounroll", "ivdep", "vector",
+    "novector", "scop", "endscop",
+)  # fmt: skip
 """Pragmas that make promises or requests and do not change results."""
 _OWN_HEADERS = (
     "math.h",
@@ -136,6 +140,7 @@ class _Reader(Memory):
         self._scratch: list[Parameter] = []
         self._pragma: Node | None = None
         self._assigned_fields: set[str] = set()
+        self._first_set: frozenset[str] = frozenset()
 
     def kernel(self, root: Node) -> Kernel:
         """The kernel. Raises `UnsupportedError`."""
@@ -144,6 +149,7 @@ class _Reader(Memory):
         self.declared = Counter(declared_names(root))
         self.names |= {text_of(n) for n in descendants(root) if n.type == "identifier"}
         self._assigned_fields = {*assigned_fields(root)}
+        self._first_set = first_set_fields(root)
         for node in root.named_children:
             if node.type in ("type_definition", "struct_specifier"):
                 self._define(node, records_used(node, root))
@@ -185,6 +191,8 @@ class _Reader(Memory):
     def _define(self, node: Node, found: Mapping[str, Bundle]) -> None:
         for name, bundle in found.items():
             changing = frozenset(self._assigned_fields & {*bundle.names})
+            if bundle.record is None:
+                changing -= self._first_set
             if any(pointer and field in changing for field, _, pointer in bundle.fields):
                 what = "a structure with pointers is supported only if nothing changes these"
                 raise UnsupportedError(node, what)

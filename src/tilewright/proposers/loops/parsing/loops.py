@@ -366,7 +366,7 @@ class Loops(DataLoops):
             what = f"the limit {text_of(test.limit)!r} is not constant"
             self._require_full(node, limit.expr, what)
             raise UnsupportedError(node, what)
-        if start.type.startswith("u") and test.sign == ">=":
+        if start.type.startswith("u") and test.sign == ">=" and limit.interval[0] <= lowest:
             sign = f"{name} >= {text_of(test.limit) if test.limit is not None else 0}"
             raise UnsupportedError(node, f"{sign!r} always holds for {start.type}")
         if not kind.startswith("u") or test.sign == "!=":

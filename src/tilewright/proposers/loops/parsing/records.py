@@ -17,6 +17,7 @@ Read as::
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -110,6 +111,34 @@ def assigned_fields(root: Node) -> Iterator[str]:
             target = target.named_children[0]
         if target is not None and target.type == "field_expression":
             yield text_of(field_of(target, "field"))
+
+
+def first_set_fields(root: Node) -> frozenset[str]:
+    """The names of the fields whose only changes are first values, assigned after the declaration.
+
+    Each is `name.field = value;` in the block that declares the structure `name` without a value,
+    once in this block.
+    """
+    counted = Counter(assigned_fields(root))
+    first: Counter[str] = Counter()
+    for block in (n for n in descendants(root) if n.type == "compound_statement"):
+        declared: set[str] = set()
+        seen: set[tuple[str, str]] = set()
+        for line in block.named_children:
+            if line.type == "declaration":
+                names = line.children_by_field_name("declarator")
+                declared |= {text_of(n) for n in names if n.type == "identifier"}
+            inner = line.named_children[0] if line.type == "expression_statement" else None
+            if inner is None or inner.type != "assignment_expression":
+                continue
+            target = field_of(inner, "left")
+            if target.type != "field_expression" or text_of(field_of(inner, "operator")) != "=":
+                continue
+            of, field = (text_of(field_of(target, part)) for part in ("argument", "field"))
+            if of in declared and (of, field) not in seen and "->" not in text_of(target):
+                seen.add((of, field))
+                first[field] += 1
+    return frozenset(field for field, count in counted.items() if first[field] == count)
 
 
 def type_name(node: Node) -> str:

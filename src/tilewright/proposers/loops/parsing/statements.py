@@ -262,6 +262,7 @@ class Statements(Assignments):
         name = self.printed_name("holds")
         value = Select(all_of(self._guards), test, Number("0")) if self._guards else test
         self._done.append(Declare("int", name, (), value))
+        self._meanings[name] = test
         return Var(name)
 
 

@@ -45,7 +45,8 @@ class VaryingLoops(Loops):
     ) -> tuple[list[Statement], dict[str, Binding]]:
         """A loop whose number of iterations depends on loops around it. Raises
         `UnsupportedError`."""
-        name, node, (start, limit) = text_of(test.variable), head.node, ends
+        name, node = text_of(test.variable), head.node
+        start, limit = (self.widened(node, end) for end in ends)  # the loop runs in any case
         others, sign = iteration.moved, test.sign
         what = f"the number of iterations of the loop over {name} is not constant"
         if step < -1 or not step or head.tested_last or iteration.counters or (step > 1 and others):
