@@ -193,13 +193,22 @@ class Kernel:
     @cached_property
     def _tensors(self) -> Mapping[str, Tensor]:
         found = {tensor.name: tensor for tensor in self.arguments}
-        found.update((s.tensor.name, s.tensor) for _, s in walk(self.body) if isinstance(s, Alloc))
+        found.update((s.tensor.name, s.tensor) for _, s in self._statements if isinstance(s, Alloc))
         return MappingProxyType(found)
+
+    def statements(self) -> tuple[tuple[Path, Statement], ...]:
+        """All statements with their places; loops come before their contents."""
+        return self._statements
+
+    @cached_property
+    def _statements(self) -> tuple[tuple[Path, Statement], ...]:
+        return tuple(walk(self.body))
 
     def trips(self) -> dict[str, int]:
         """How often each loop runs, by its variable, and the number of possible values of each
         number."""
-        return {**dict.fromkeys(self.numbers, ANY), **trips_of(self.body)}
+        loops = {s.variable: s.trips for _, s in self._statements if isinstance(s, Loop)}
+        return {**dict.fromkeys(self.numbers, ANY), **loops}
 
 
 def walk(body: Body, path: Path = ()) -> Iterator[tuple[Path, Statement]]:
@@ -212,7 +221,7 @@ def walk(body: Body, path: Path = ()) -> Iterator[tuple[Path, Statement]]:
 
 def size_of(kernel: Kernel) -> int:
     """Number of statements of a kernel, including loops, as written in the text."""
-    return sum(1 for _ in walk(kernel.body))
+    return len(kernel.statements())
 
 
 def ops(body: Body) -> Iterator[Op]:

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TypeAlias
 
 from tilewright.proposers.descent import descended
-from tilewright.proposers.nki.ir import Kernel, Loop, ops, size_of, walk
+from tilewright.proposers.nki.ir import Kernel, Loop, ops, size_of
 from tilewright.proposers.nki.planning.moves import Moves, carried_out, cost_of
 from tilewright.proposers.nki.planning.steps import Step, possible
 
@@ -66,7 +66,7 @@ def _jammed(steps: tuple[Step, ...], kernel: Kernel) -> Iterator[Made]:
     """The kernel with iterations of one innermost loop of several instructions run together."""
     innermost = {
         loop.variable
-        for _, loop in walk(kernel.body)
+        for _, loop in kernel.statements()
         if isinstance(loop, Loop)
         and len(loop.body) > 1
         and not any(isinstance(s, Loop) for s in loop.body)

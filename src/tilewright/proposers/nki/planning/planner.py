@@ -11,7 +11,7 @@ from tilewright.core.records import History, MenuOption
 from tilewright.proposers.descent import descended
 from tilewright.proposers.learning import Evidence, evidence
 from tilewright.proposers.nki.estimate.cost import CHAINED
-from tilewright.proposers.nki.ir import Kernel, Op, size_of, walk
+from tilewright.proposers.nki.ir import Kernel, Op, size_of
 from tilewright.proposers.nki.planning.everywhere import is_large, swept
 from tilewright.proposers.nki.planning.masked_plans import MASKED, masked_sequences
 from tilewright.proposers.nki.planning.moves import DOES_NOT_FIT, Moves, carried_out, cost_of
@@ -193,7 +193,7 @@ def in_pieces(steps: tuple[Step, ...], kernel: Kernel) -> tuple[tuple[Step, ...]
     Transfers are split from the last to the first, so that the numbers of earlier ones stay the
     same.
     """
-    depths = [len(path) for path, statement in walk(kernel.body) if isinstance(statement, Op)]
+    depths = [len(path) for path, statement in kernel.statements() if isinstance(statement, Op)]
     for step in reversed(possible(kernel, "pieces")):
         number, count = map(int, step.arguments)
         if count == SPLIT and depths[number - 1] > 1:

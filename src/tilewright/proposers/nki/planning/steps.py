@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from tilewright.proposers.nki.analysis.dependence import NotApplicableError, allocated
-from tilewright.proposers.nki.ir import Kernel, Loop, Op, Path, at, ops, walk
+from tilewright.proposers.nki.analysis.partition_starts import startable
+from tilewright.proposers.nki.ir import Kernel, Loop, Op, Path, at, ops
 from tilewright.proposers.nki.rewrites.accumulate import accumulate
 from tilewright.proposers.nki.rewrites.adjacent_rows import adjacent
 from tilewright.proposers.nki.rewrites.bands import bands
@@ -55,7 +56,7 @@ def _at_loop(kernel: Kernel, change: Callable[[Kernel, Path], Kernel], name: str
 
 
 def _loop(kernel: Kernel, name: str) -> Path:
-    for path, statement in walk(kernel.body):
+    for path, statement in kernel.statements():
         if isinstance(statement, Loop) and statement.variable == name:
             return path
     raise NotApplicableError(f"there is no loop over {name}")
@@ -67,7 +68,7 @@ def _at_op(kernel: Kernel, change: Callable[[Kernel, Path], Kernel], number: str
 
 def _op(kernel: Kernel, number: str) -> Path:
     """The instruction with a number, counted from 1 in the text."""
-    found = [path for path, statement in walk(kernel.body) if isinstance(statement, Op)]
+    found = [path for path, statement in kernel.statements() if isinstance(statement, Op)]
     if not 1 <= _count(number) <= len(found):
         raise NotApplicableError(f"there is no instruction {number}")
     return found[_count(number) - 1]
@@ -178,7 +179,7 @@ class Step:
     def apply(self, kernel: Kernel) -> Kernel:
         """The kernel after the step; raises `NotApplicableError`."""
         try:
-            return cleaned(_APPLY[self.technique](kernel, *self.arguments))
+            return startable(cleaned(_APPLY[self.technique](kernel, *self.arguments)))
         except ValueError as error:
             raise NotApplicableError(str(error)) from None
 
@@ -192,7 +193,7 @@ class Step:
 def possible(kernel: Kernel, technique: str) -> list[Step]:
     """All steps of a technique, including those that do not apply to the kernel."""
     if technique in ("jam", "exchange", "fuse", "stay"):
-        loops = [s for _, s in walk(kernel.body) if isinstance(s, Loop)]
+        loops = [s for _, s in kernel.statements() if isinstance(s, Loop)]
         if technique == "jam":
             return [
                 Step("jam", (loop.variable, str(factor)))
@@ -204,7 +205,7 @@ def possible(kernel: Kernel, technique: str) -> list[Step]:
     if technique in _COUNTED:
         return [
             Step(technique, (loop.variable, str(count)))
-            for _, loop in walk(kernel.body)
+            for _, loop in kernel.statements()
             if isinstance(loop, Loop)
             for count in _COUNTED[technique]
             if count <= loop.trips
@@ -212,7 +213,7 @@ def possible(kernel: Kernel, technique: str) -> list[Step]:
     if technique == "hoist":
         return [
             Step("hoist", (name, loop.variable))
-            for _, loop in walk(kernel.body)
+            for _, loop in kernel.statements()
             if isinstance(loop, Loop)
             for name in allocated(loop.body)
         ]
@@ -233,7 +234,7 @@ def possible(kernel: Kernel, technique: str) -> list[Step]:
         ]
     if technique == "early":
         return list(_early(kernel))
-    numbered = enumerate((s for _, s in walk(kernel.body) if isinstance(s, Op)), start=1)
+    numbered = enumerate((s for _, s in kernel.statements() if isinstance(s, Op)), start=1)
     if technique == "engine":
         return [Step("engine", (str(n), engine)) for n, _ in numbered for engine in ENGINES]
     if technique == "strip":
@@ -266,7 +267,7 @@ def possible(kernel: Kernel, technique: str) -> list[Step]:
 def _early(kernel: Kernel) -> Iterator[Step]:
     """Instructions that overwrite data that their iteration used, and the enclosing loops."""
     number = 0
-    for path, op in walk(kernel.body):
+    for path, op in kernel.statements():
         if not isinstance(op, Op):
             continue
         number += 1

@@ -10,7 +10,8 @@ Before:                                       After:
 The four rows of a partition are one contiguous run, so that the transfer has a quarter of the
 descriptors. A transpose or a product moves every row to the column where it was before, or takes it
 from there. Results for single elements hold the rows in the same order as the tile, and are stored
-to the same rows as before.
+to the same rows as before. A product that sums over all rows of all blocks needs both operands in
+the same order of rows, so the other operand takes it as well.
 """
 
 from __future__ import annotations
@@ -41,12 +42,13 @@ _TURNING = {"nc_transpose": "data", "nc_matmul": "stationary"}
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Partition p of block q of some tiles, of `unit` columns, is to hold row p * `count` + q of a
-    block of `count` times `partitions` rows, instead of row q * `partitions` + p.
+    """Partition p of block q of some tiles is to hold row p * `count` + q of a block of `count`
+    times `partitions` rows, instead of row q * `partitions` + p.
+
+    `tiles` gives the columns of a block for each tile.
     """
 
-    tiles: set[str]
-    unit: int
+    tiles: dict[str, int]
     count: int
     partitions: int
     trips: Mapping[str, int]
@@ -59,10 +61,11 @@ class _Rows:
         """
         if not region.dims or region.dims[0] != (row, self.partitions):
             raise NotApplicableError("not all partitions of the tile are accessed together")
-        number, rest = region.offset.divided(self.unit)
+        unit = self.tiles[region.tensor]
+        number, rest = region.offset.divided(unit)
         low, high = rest.bounds(self.trips)
         reach = 1 + sum(step * (count - 1) for step, count in region.dims[1:])
-        if low < 0 or high + reach > self.unit:
+        if low < 0 or high + reach > unit:
             raise NotApplicableError("an instruction accesses several blocks of the tile")
         if not any(number == variable(v) and self.trips[v] == self.count for v in alone):
             raise NotApplicableError("an instruction accesses some blocks of the tile without all")
@@ -104,9 +107,9 @@ def adjacent(kernel: Kernel, path: Path) -> Kernel:
     follow = far.offset.factor(loop.variable) == step * partitions
     if far.dims[0][1] != partitions or run_of(far) != unit or step != unit or not follow:
         raise NotApplicableError("the blocks are not complete rows of HBM that follow one another")
-    rows = _Rows({tile.name}, unit, loop.trips, partitions, kernel.trips())
+    rows = _Rows({tile.name: unit}, loop.trips, partitions, kernel.trips())
     while True:  # until no further tile has its rows in the same order
-        known = set(rows.tiles)
+        known = dict(rows.tiles)
         body = _changed(kernel.body, rows, kernel, frozenset())
         if rows.tiles == known:
             break
@@ -141,7 +144,7 @@ def _whole_transfers(body: Body, rows: _Rows, kernel: Kernel) -> Body:
             statement = replace(statement, body=inner)
             transfers = [s for s in inner if isinstance(s, Op) and s.name == "dma_copy"]
             used = {region.tensor for op in transfers for _, region in op.regions}
-            if len(inner) == len(transfers) == 1 and used & rows.tiles:
+            if len(inner) == len(transfers) == 1 and used & set(rows.tiles):
                 statement = widened(transfers[0], statement, kernel.tensors()) or statement
         found.append(statement)
     return tuple(found)
@@ -163,6 +166,8 @@ def _moved(op: Op, rows: _Rows, kernel: Kernel, alone: frozenset[str]) -> Op:
         if key == "dst" or (op.name == "nc_transpose" and key == "data"):
             far = op.region(other)
             return op.having(**{other: rows.spread(far, tensors[far.tensor].row, block)})
+    if op.name == "nc_matmul":
+        return _summed(op, rows, tensors, alone)
     if op.name not in _COPIES:
         raise NotApplicableError(f"{op.name} depends on which rows a partition holds")
     places = {(region.offset, region.dims) for _, region in op.regions}
@@ -173,5 +178,27 @@ def _moved(op: Op, rows: _Rows, kernel: Kernel, alone: frozenset[str]) -> Op:
     row = tensors[region.tensor].row
     if region.offset != Linear() or run_of(region) != row or region.shape[0] != rows.partitions:
         rows.block(region, row, alone)
-    rows.tiles.update(region.tensor for _, region in op.regions)
+    rows.tiles.update({r.tensor: rows.tiles[region.tensor] for _, r in op.regions})
+    return op
+
+
+def _summed(op: Op, rows: _Rows, tensors: Mapping[str, Tensor], alone: frozenset[str]) -> Op:
+    """A product that sums over the rows of all blocks: both operands take the new order."""
+    operands = [op.region("stationary"), op.region("moving")]
+    known = [region for region in operands if region.tensor in rows.tiles]
+    blocks = {rows.block(region, tensors[region.tensor].row, alone) for region in known}
+    result = op.region("dst")
+    if len(blocks) != 1 or not op.accumulates or result.tensor in rows.tiles:
+        raise NotApplicableError("a product does not sum the same blocks of its operands")
+    (block,) = blocks
+    if any(result.offset.factor(name) for name, _ in block.terms):
+        raise NotApplicableError("a product sums the rows of one block without those of all")
+    for region in operands:
+        tile, unit = tensors[region.tensor], region.columns
+        place = (region.offset, region.dims[0], run_of(region), tile.row)
+        if place != (block * unit, (tile.row, rows.partitions), unit, unit * rows.count):
+            raise NotApplicableError(
+                f"{tile.name} holds other rows than the blocks that are summed"
+            )
+        rows.tiles[tile.name] = unit
     return op

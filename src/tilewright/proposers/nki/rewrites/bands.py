@@ -40,7 +40,6 @@ from tilewright.proposers.nki.ir import (
     ops,
     spliced,
     substituted,
-    walk,
 )
 from tilewright.proposers.nki.linear import Linear, variable
 from tilewright.proposers.nki.names import Names
@@ -138,7 +137,7 @@ def _loaded_once(kernel: Kernel, loops: set[str]) -> Kernel:
     waiting = True
     while waiting:
         waiting = False
-        for path, op in walk(kernel.body):
+        for path, op in kernel.statements():
             around = at(kernel.body, path[:-1]) if len(path) > 1 else None
             if not isinstance(around, Loop) or around.variable not in loops:
                 continue

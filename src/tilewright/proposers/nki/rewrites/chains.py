@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.proposers.nki.analysis.dependence import NotApplicableError
-from tilewright.proposers.nki.ir import Alloc, Kernel, Op, Path, walk
+from tilewright.proposers.nki.ir import Alloc, Kernel, Op, Path
 from tilewright.proposers.nki.rewrites.copies import forward
 from tilewright.proposers.nki.rewrites.hoist import hoist
 from tilewright.proposers.nki.rewrites.order import fuse
@@ -36,7 +36,7 @@ def _forwarded(kernel: Kernel, path: Path) -> tuple[Kernel, int]:
     """The kernel in which the loads of a loop are replaced by tiles where possible, and their
     number."""
     count = 0
-    for place in [p for p, s in walk(kernel.body) if isinstance(s, Op)]:
+    for place in [p for p, s in kernel.statements() if isinstance(s, Op)]:
         if place[: len(path)] == path:
             try:
                 kernel = forward(kernel, place)

@@ -17,7 +17,6 @@ from tilewright.proposers.nki.ir import (
     Tensor,
     ops,
     spliced,
-    walk,
     with_tensor,
 )
 from tilewright.proposers.nki.linear import Linear, variable
@@ -97,7 +96,7 @@ def folded(kernel: Kernel) -> Kernel:
     Parts that a jammed loop computes with a separate sum for each are then computed at once, with
     one sum.
     """
-    for path, loop in list(walk(kernel.body)):
+    for path, loop in list(kernel.statements()):
         if isinstance(loop, Loop) and len(loop.body) == 1:
             try:
                 kernel = _folded(kernel, path, loop)

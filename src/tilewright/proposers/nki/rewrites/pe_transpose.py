@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.proposers.nki.analysis.dependence import NotApplicableError
+from tilewright.proposers.nki.analysis.partition_starts import can_start
 from tilewright.proposers.nki.ir import (
     Alloc,
     Body,
@@ -27,10 +28,8 @@ from tilewright.proposers.nki.ir import (
     whole,
 )
 from tilewright.proposers.nki.names import Names
+from tilewright.proposers.nki.rewrites.pe_transpose_parts import MOST, turn_parts
 from tilewright.proposers.nki.rewrites.uses import op_at
-
-MOST = 128
-"""Maximum numbers of rows and columns that PE transposes at once."""
 
 
 def turn(kernel: Kernel, path: Path) -> Kernel:
@@ -48,6 +47,8 @@ def turn(kernel: Kernel, path: Path) -> Kernel:
     def tensor(name: str, shape: tuple[int, ...], dtype: str, memory: Memory) -> Tensor:
         return Tensor(names.fresh(name), shape, dtype, memory)
 
+    if not can_start(target, tensors):
+        return turn_parts(kernel, tile)
     if tile.memory == "sbuf" and not origin.on_chip:
         rows = _rows(source, op.name == "dma_transpose")
         loaded = tensor("rows", rows.shape, tile.dtype, "sbuf")

@@ -30,7 +30,6 @@ from tilewright.proposers.nki.ir import (
     at,
     mapped_ops,
     spliced,
-    walk,
     with_tensor,
 )
 from tilewright.proposers.nki.linear import Linear, variable
@@ -98,10 +97,7 @@ def regrouped(kernel: Kernel) -> Kernel:
     the order of a load or of a store.
     """
     tried = 0
-    while True:
-        places = [path for path, op in walk(kernel.body) if isinstance(op, Op)]
-        if tried == len(places):
-            return kernel
+    while tried < len(places := _transfer_places(kernel)):
         try:
             made = regroup(kernel, places[tried])
         except NotApplicableError:
@@ -109,6 +105,14 @@ def regrouped(kernel: Kernel) -> Kernel:
         if made is not kernel and _transfers(made) < _transfers(kernel):
             kernel = made
         tried += 1
+    return kernel
+
+
+def _transfer_places(kernel: Kernel) -> list[Path]:
+    """The places of all transfers."""
+    return [
+        path for path, op in kernel.statements() if isinstance(op, Op) and op.name == "dma_copy"
+    ]
 
 
 def _transfers(kernel: Kernel) -> float:

@@ -35,7 +35,6 @@ from tilewright.proposers.nki.ir import (
     mapped_regions,
     spliced,
     substituted,
-    walk,
     whole,
 )
 from tilewright.proposers.nki.linear import Linear, variable
@@ -84,7 +83,7 @@ def _earlier(kernel: Kernel, path: Path) -> Iterator[_Pair]:
     if later.get("reduce_cmd") is not None or later.get("reduce_res") is not None:
         return
     world = KernelFacts.of(kernel)
-    for place, op in walk(kernel.body):
+    for place, op in kernel.statements():
         if place >= path:
             return
         if not isinstance(op, Op) or op.name != later.name or len(place) != len(path):
@@ -127,7 +126,7 @@ def _lasts(kernel: Kernel, region: Region, pair: _Pair, world: KernelFacts) -> b
     end = (*pair.second[: pair.depth], pair.second[pair.depth] + 1)
     own = {loop.variable for loop in pair.loops}
     both = _around(kernel, pair.first) - own
-    for place, op in walk(kernel.body):
+    for place, op in kernel.statements():
         if not isinstance(op, Op) or all(r.tensor != region.tensor for r in op.writes):
             continue
         if not tensor.on_chip:
@@ -155,7 +154,7 @@ def _around(kernel: Kernel, path: Path) -> set[str]:
 
 def _taken(kernel: Kernel, pair: _Pair) -> Kernel:
     """The readers of the second instruction's result read that of the first one, which is kept."""
-    numbers = [place for place, s in walk(kernel.body) if isinstance(s, Op)]
+    numbers = [place for place, s in kernel.statements() if isinstance(s, Op)]
     first, second = numbers.index(pair.first), numbers.index(pair.second)
     kept = op_at(kernel, pair.first).region("dst").tensor
     copied = op_at(kernel, pair.second).region("dst").tensor
@@ -195,7 +194,7 @@ def _within(part: Region, tile: Tensor, region: Region) -> Region:
 
 def _place(kernel: Kernel, number: int) -> Path:
     """The place of the instruction with this number of instructions before it."""
-    return [path for path, s in walk(kernel.body) if isinstance(s, Op)][number]
+    return [path for path, s in kernel.statements() if isinstance(s, Op)][number]
 
 
 def _with_own_tile(kernel: Kernel, number: int, name: str) -> Kernel:

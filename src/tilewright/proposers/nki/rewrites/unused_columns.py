@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tilewright.proposers.nki.analysis.dependence import NotApplicableError
 from tilewright.proposers.nki.analysis.hidden_columns import cut
-from tilewright.proposers.nki.ir import Alloc, Kernel, Region, Tensor, spliced, walk
+from tilewright.proposers.nki.ir import Alloc, Kernel, Region, Tensor, spliced
 from tilewright.proposers.nki.rewrites.uses import is_whole, op_at, uses
 
 _OPERANDS = {"tensor_copy": "src", "nc_matmul": "moving"}
@@ -15,7 +15,7 @@ _OPERANDS = {"tensor_copy": "src", "nc_matmul": "moving"}
 
 def only_needed_columns(kernel: Kernel) -> Kernel:
     """The kernel with narrower copies and products if a part of their results is never read."""
-    tiles = [s.tensor for _, s in walk(kernel.body) if isinstance(s, Alloc) and s.tensor.on_chip]
+    tiles = [s.tensor for _, s in kernel.statements() if isinstance(s, Alloc) and s.tensor.on_chip]
     for tensor in reversed(tiles):
         try:
             kernel = _narrowed(kernel, tensor)

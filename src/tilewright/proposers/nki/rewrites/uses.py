@@ -19,7 +19,6 @@ from tilewright.proposers.nki.ir import (
     at,
     ops,
     spliced,
-    walk,
     whole,
 )
 from tilewright.proposers.nki.linear import Linear
@@ -45,7 +44,7 @@ def uses(kernel: Kernel, name: str) -> Uses:
     """All uses of a tensor that the kernel creates."""
     home: Path | None = None
     written, read = [], []
-    for path, statement in walk(kernel.body):
+    for path, statement in kernel.statements():
         if isinstance(statement, Alloc) and statement.tensor.name == name:
             home = path
         elif isinstance(statement, Op):
