@@ -23,6 +23,8 @@ from tilewright.core.records import (
     RunRecord,
 )
 from tilewright.core.roles import (
+    ComparesFurther,
+    ModelsLatency,
     OffersTemplates,
     Storage,
 )
@@ -37,7 +39,7 @@ from tilewright.search.reuse import schedule_of
 from tilewright.search.stepwise import Stepwise
 from tilewright.search.summary import Summary
 from tilewright.session import Parts, Session
-from tilewright.verification import require_preflight
+from tilewright.verification import Preflight, check_reference, require_preflight
 
 
 def open_project(project: Path, *, create: bool = False) -> Storage:
@@ -217,16 +219,19 @@ def _examination(
     opened: OpenTask, settings: Settings, project: Path, versions: Mapping[str, str]
 ) -> Examination | None:
     """The examination of the task during the search; None if the task must be examined before the
-    search.
+    search, or passed the examination in an earlier run.
 
     With models, the task is examined before the search, so that no money is spent on a task that is
     refused.
     """
     if any(is_model_name(n) or is_agent_name(n) for n in settings.proposers):
         return None
-    if not Examination.is_of(opened):
+    if isinstance(opened.task, ModelsLatency):
+        return Examination(opened, partial(require_preflight, opened, settings, project, versions))
+    known = Preflight(opened, settings, project, versions)
+    if not isinstance(opened.task, ComparesFurther) or not known.is_needed:
         return None
-    return Examination(opened, partial(require_preflight, opened, settings, project, versions))
+    return Examination(opened, partial(check_reference, opened, settings), known.remember)
 
 
 def _source(storage: Storage, opened: OpenTask, settings: Settings) -> str:

@@ -65,7 +65,7 @@ from tilewright.search.steps import SearchTask
 from tilewright.search.stepwise import Stepwise
 from tilewright.search.summary import Summary
 from tilewright.stopping import StopRequests
-from tilewright.verification import start_error
+from tilewright.verification import RECHECK_COMPARISONS, start_error
 
 RESERVED_STARTS = 2.0
 """Time that a search reserves for the confirmation, as a number of evaluations of the starting
@@ -212,12 +212,16 @@ class Session:
             self._is_holding = lambda: executor.is_holding
         search = self._assemble(executor, worker_count(self._opened, workers), stack)
         began = monotonic()
-        if not history and self._examination is not None:
-            history = self._modelled_start(self._examination, evaluated)
+        found = self._examination
+        compared_later = found is not None and found.compares_start
+        if not history and found is not None and compared_later:
+            history = self._modelled_start(found, evaluated)
         elif not history:
-            history = search.evaluate_start(Candidate(self._opened.task.start))
-        _require_start(self._opened.name, history)
-        if self._examination is None:
+            # The examination of the task does not compare its starting kernel once more.
+            comparisons = RECHECK_COMPARISONS if found is not None else 0
+            history = search.evaluate_start(Candidate(self._opened.task.start), comparisons)
+        self._require_start(history)
+        if not compared_later:
             self._reserve(RESERVED_STARTS * max(history[0].wall_s, monotonic() - began))
             self._evaluate_baselines(executor)
         self._survey()
@@ -226,6 +230,16 @@ class Session:
                 ModelsForecast(*self._parts.models.forecast(self._opened, self._storage, self._run))
             )
         return search, history
+
+    def _require_start(self, history: History) -> None:
+        outcome = history[0].outcome
+        if not isinstance(outcome, Failed):
+            return
+        if self._examination is not None and not self._examination.compares_start:
+            # A wrong reference also makes the starting kernel look wrong: its reason comes first.
+            self._examination.wait()
+            self._examination.look()
+        raise _StartFailedError(start_error(self._opened.name, outcome, self._opened.task.start))
 
     def _modelled_start(self, examination: Examination, evaluated: Mapping[str, object]) -> History:
         self._hear(EvaluationStarted(0, 1))
@@ -262,6 +276,7 @@ class Session:
         if self._examination is not None:
             self._examination.wait()
             self._deliver()
+            self._examination.passed()
 
     def _executor(self, evaluated: Mapping[str, object], workers: int | None) -> Executor:
         if self._place is None:
@@ -380,9 +395,3 @@ class Session:
     def _end(self, status: str, reason: str) -> None:
         self._hear.deliver()
         self._set(status, reason)
-
-
-def _require_start(task: str, history: History) -> None:
-    outcome = history[0].outcome
-    if isinstance(outcome, Failed):
-        raise _StartFailedError(start_error(task, outcome))

@@ -183,22 +183,42 @@ def require_preflight(
     versions: Mapping[str, str],
     checkpoint: Checkpoint | None = None,
 ) -> None:
-    """Test a task with wrong kernels, once per project.
+    """Test a task with wrong kernels, once per project, and its starting kernel.
 
     `WorkloadError` if its check accepts a wrong kernel, or if its starting kernel is wrong for
     inputs of any distribution. An exception from `checkpoint` ends the test. `checkpoint` may be
     called from two threads at the same time.
     """
-    from tilewright.storage.project import passed_preflight, remember_preflight
+    known = Preflight(opened, settings, project, versions)
+    if known.is_needed:
+        _examine_both(opened, settings, checkpoint)
+        known.remember()
 
-    if not isinstance(opened.task, Attackable):
-        return
-    rules = (VERSION, RULES_VERSION)
-    key = content_id(opened.name, *rules, repr(sorted(versions.items())), repr(settings.checks))
-    if passed_preflight(project, key):
-        return
-    _examine_both(opened, settings, checkpoint)
-    remember_preflight(project, key)
+
+class Preflight:
+    """What a project knows of the preflight of a task, which it needs once."""
+
+    def __init__(
+        self, opened: OpenTask, settings: Settings, project: Path, versions: Mapping[str, str]
+    ) -> None:
+        rules = (VERSION, RULES_VERSION)
+        versions_text, checks = repr(sorted(versions.items())), repr(settings.checks)
+        self._key = content_id(opened.name, *rules, versions_text, checks)
+        self._project = project
+        self._is_possible = isinstance(opened.task, Attackable)
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether the task has not passed preflight in this project."""
+        from tilewright.storage.project import passed_preflight
+
+        return self._is_possible and not passed_preflight(self._project, self._key)
+
+    def remember(self) -> None:
+        """Store that the task has passed preflight."""
+        from tilewright.storage.project import remember_preflight
+
+        remember_preflight(self._project, self._key)
 
 
 class _NotNeededError(Exception):

@@ -45,7 +45,7 @@ class OutcomeCache:
             found = self._lookup(self._limited_key(request))
         if found is None or (isinstance(found, Measured) and not found.is_of(self._latency)):
             return None
-        return found if _answers(found, request.limit_latency) else None
+        return found if _answers(found, request) else None
 
     def keep(self, request: EvaluationRequest, outcome: Outcome) -> None:
         """Store an outcome, unless another attempt could have a different outcome."""
@@ -62,7 +62,10 @@ class OutcomeCache:
         return content_id(self.context, request.candidate.source, repr(request.limit_latency))
 
 
-def _answers(outcome: Outcome, limit_latency: float | None) -> bool:
+def _answers(outcome: Outcome, request: EvaluationRequest) -> bool:
+    limit_latency = request.limit_latency
+    if isinstance(outcome, Measured) and len(outcome.verdict.checks) < request.comparisons:
+        return False
     if not isinstance(outcome, Failed) or outcome.kind != "slower_than_limit":
         return True
     return limit_latency is not None and (outcome.bound or 0.0) >= limit_latency

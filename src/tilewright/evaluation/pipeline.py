@@ -21,6 +21,7 @@ from tilewright.core.records import (
 from tilewright.core.roles import (
     Builder,
     Checker,
+    ChecksFurther,
     FindsBrokenRules,
     Runner,
     Sandboxed,
@@ -108,7 +109,10 @@ def _evaluate(
         return artifact
     limited = request.limit_latency is not None
     on_stage("check")
-    verdict = checker.check_first(artifact) if limited else checker.check(artifact)
+    if request.comparisons and isinstance(checker, ChecksFurther):
+        verdict = checker.check_further(artifact, request.comparisons)
+    else:
+        verdict = checker.check_first(artifact) if limited else checker.check(artifact)
     if isinstance(verdict, Failed):
         return verdict
     on_stage("measure")

@@ -48,9 +48,15 @@ class NativeChecker:
         The first case is compared in two calls, between which a few elements are changed, and each
         array is moved from one end of its pages to the other.
         """
-        evaluation = self._evaluation
-        numbers = evaluation.cases.compared(evaluation.settings.checks)
-        verdict = self._checked(artifact, numbers, passed)
+        return self._compared(artifact, self._evaluation.settings.checks, passed)
+
+    def check_further(self, artifact: Artifact, comparisons: int) -> Verdict | Failed:
+        """At least this many cases must agree, and every case of `check`."""
+        least = max(comparisons, self._evaluation.settings.checks)
+        return self._compared(artifact, least, NOTHING_CHECKED)
+
+    def _compared(self, artifact: Artifact, least: int, passed: Verdict) -> Verdict | Failed:
+        verdict = self._checked(artifact, self._evaluation.cases.compared(least), passed)
         if isinstance(verdict, Failed):
             return verdict
         return self._untested(artifact) or verdict

@@ -38,6 +38,7 @@ class NativeTask:
     """
 
     explains_code: Literal[True] = True
+    compares_further: Literal[True] = True
 
     untimed: str | None = None
     """The reason why kernels cannot be timed on this machine, or None."""

@@ -83,9 +83,9 @@ class Search:
         self._stop_within = stop_within
         self._closed = closed
 
-    def evaluate_start(self, start: Candidate) -> History:
+    def evaluate_start(self, start: Candidate, comparisons: int = 0) -> History:
         """Evaluate the starting kernel as trial 0, even if the budget is too small for it."""
-        parts = iter([[EvaluationRequest(start)]])
+        parts = iter([[EvaluationRequest(start, comparisons=comparisons)]])
         trials, _ = self._evaluate(0, parts, History(), Budget())
         return History(trials)
 

@@ -6,8 +6,16 @@ import shutil
 
 import pytest
 
-from tilewright.core.records import Artifact, Candidate, Failed, Verdict
+from tilewright.core.records import (
+    Artifact,
+    Candidate,
+    EvaluationRequest,
+    Failed,
+    Measured,
+    Verdict,
+)
 from tilewright.core.tasks import open_task
+from tilewright.evaluation.pipeline import evaluate
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
 
@@ -25,6 +33,18 @@ def test_it_passes_all_checks_and_fails_when_it_is_timed() -> None:
     measured = runner.measure(built, verdict, None)
     assert isinstance(measured, Failed)
     assert (measured.stage, measured.kind) == ("measure", "wrong_result")
+
+
+def test_a_start_is_compared_as_often_as_requested() -> None:
+    """And always on every distribution."""
+    task = open_task("host-c:softmax-16x64", {"input_seed": 3}).task
+    usual = len(task.check_cases()) - 1  # type: ignore[attr-defined]
+    for comparisons in (1, usual + 3):
+        request = EvaluationRequest(Candidate(task.start), comparisons=comparisons)
+        outcome = evaluate(task.evaluator, request)
+        assert isinstance(outcome, Measured), outcome
+        checks = outcome.verdict.checks[:-1]  # without the timed one
+        assert len(checks) == len({check.seed for check in checks}) == max(usual, comparisons)
 
 
 def test_it_is_tried_only_where_many_calls_are_timed() -> None:

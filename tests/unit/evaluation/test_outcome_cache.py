@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tilewright.core.records import (
     Candidate,
+    Check,
     EvaluationRequest,
     Failed,
     LatencyKind,
@@ -41,6 +44,13 @@ def test_a_measurement_answers_every_limit(cache: OutcomeCache) -> None:
     cache.keep(request(limit=500.0), MEASURED)
     for limit in (None, 50.0, 500.0, 5000.0):
         assert cache.find(request(limit=limit)) == MEASURED
+
+
+def test_a_measurement_with_fewer_comparisons_does_not_answer(cache: OutcomeCache) -> None:
+    checked = replace(MEASURED, verdict=Verdict((Check("seed", "small"),) * 4))
+    cache.keep(request(), checked)
+    assert cache.find(EvaluationRequest(Candidate("a"), comparisons=4)) == checked
+    assert cache.find(EvaluationRequest(Candidate("a"), comparisons=5)) is None
 
 
 def test_a_failure_answers_every_limit(cache: OutcomeCache) -> None:

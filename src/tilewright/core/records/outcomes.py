@@ -15,10 +15,14 @@ from tilewright.core.records.targets import LatencyKind
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRequest:
-    """A candidate to evaluate. The measurement may stop when it exceeds `limit_latency`."""
+    """A candidate to evaluate. The measurement may stop when it exceeds `limit_latency`.
+
+    At least `comparisons` comparisons are made, if the task has the role `ComparesFurther`.
+    """
 
     candidate: Candidate
     limit_latency: float | None = None
+    comparisons: int = 0
 
 
 @dataclass(frozen=True, slots=True)

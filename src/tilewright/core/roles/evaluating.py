@@ -65,6 +65,15 @@ class Checker(Protocol):
         ...
 
 
+@runtime_checkable
+class ChecksFurther(Protocol):
+    """A `Checker` that can make more comparisons than the settings say."""
+
+    def check_further(self, artifact: Artifact, comparisons: int) -> Verdict | Failed:
+        """At least this many comparisons, and at least one for each distribution."""
+        ...
+
+
 class Runner(Protocol):
     """Measures an artifact that passed its checks."""
 

@@ -168,6 +168,16 @@ class ExplainsCode(Protocol):
 
 
 @runtime_checkable
+class ComparesFurther(Protocol):
+    """A task whose checker has the role `ChecksFurther`.
+
+    A search evaluates its starting kernel once: as strictly as a winner, and as the baseline.
+    """
+
+    compares_further: Literal[True]
+
+
+@runtime_checkable
 class LimitsWorkers(Protocol):
     """A task whose measurements cannot run at the same time, so further workers would only wait."""
 
