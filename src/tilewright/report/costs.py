@@ -5,11 +5,12 @@ speed.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tilewright.core.records import CallRecord
-from tilewright.report.text import number, ratio
+from tilewright.report.text import number, ratio, words
 
 TURN = "turn "
 
@@ -21,7 +22,8 @@ PHASES = ("plan", "implement", "repair")
 class Cost:
     """Sums over some calls. `usd` is the known cost, without the calls in `unpriced`.
 
-    `unused` counts replies that were not accepted. `under_way` calls had no reply when the
+    `unused` counts replies that were not accepted, and `reasons` says why, the most frequent reason
+    first, with the number of replies. `under_way` calls had no reply when the
     run stopped, and cost at most `under_way_usd`. `served_by` contains the names that the models
     give themselves.
     """
@@ -41,11 +43,16 @@ class Cost:
     under_way: int
     under_way_usd: float
     served_by: tuple[str, ...]
+    reasons: tuple[tuple[str, int], ...] = ()
 
     @property
     def tokens(self) -> int:
         """Input and output tokens."""
         return self.input_tokens + self.output_tokens
+
+
+_MOST_REASONS = 3
+"""Maximum number of reasons in a sentence."""
 
 
 def costs(calls: Sequence[CallRecord]) -> list[Cost]:
@@ -87,6 +94,7 @@ def total(calls: Sequence[CallRecord], model: str = "", phase: str = "") -> Cost
         under_way=len(open_),
         under_way_usd=sum(call.counted_usd for call in open_),
         served_by=tuple(sorted({call.served_by for call in done if call.served_by})),
+        reasons=tuple(Counter(call.note for call in done if call.is_unused).most_common()),
     )
 
 
@@ -106,6 +114,11 @@ def cost_sentence(cost: Cost, speedup: float | None) -> str:
         parts.append(f"{cost.cached_calls} answered from earlier runs")
     if cost.failed:
         parts.append(f"{cost.failed} failed")
+    if cost.unused:
+        told = ", ".join(
+            f"{count} {words(note)[:80]}" for note, count in cost.reasons[:_MOST_REASONS]
+        )
+        parts.append(f"{cost.unused} replies not used: {told}")
     if cost.under_way:
         parts.append(
             f"{cost.under_way} under way when it stopped, at most {cost.under_way_usd:.4f} USD"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tilewright.core.records import MenuOption
 from tilewright.core.text import plain_text
-from tilewright.parts.languages import C
+from tilewright.parts.languages import NKI, C
 from tilewright.proposers.llm.edits import apply_edits, read_edits
 from tilewright.proposers.llm.messages import (
     Reply,
@@ -95,6 +95,41 @@ def test_the_same_kernel_twice_is_one() -> None:
 )
 def test_failures_are_typed(reply: Reply, expected: str) -> None:
     assert kind(code_in(reply)) == expected
+
+
+NKI_KERNEL = """import nki
+
+
+@nki.jit(mode="trace")
+def decode(q, k):
+    return q
+"""
+HELPER = "def scaled(x):\n    return 2 * x\n"
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        NKI_KERNEL,
+        NKI_KERNEL.replace("nki.jit", "jit"),
+        NKI_KERNEL.replace('@nki.jit(mode="trace")', "@other.nki_jit"),
+        NKI_KERNEL.replace("decode", "kernel").replace("@nki", "# @nki"),
+        HELPER,
+    ],
+)
+def test_a_kernel_in_nki_has_any_name(kernel: str) -> None:
+    assert read_code(Reply(fenced(kernel, "python")), NKI) == kernel
+
+
+@pytest.mark.parametrize("other", [HELPER, "import nki\n", "decode(q, k)\n", "kernel(q, k)\n"])
+def test_parts_of_a_kernel_in_nki_are_not_taken_for_it(other: str) -> None:
+    reply = Reply(f"{fenced(other, 'python')}\n{fenced(NKI_KERNEL, 'python')}")
+    assert read_code(reply, NKI) == NKI_KERNEL
+
+
+def test_text_without_a_function_is_no_kernel_in_nki() -> None:
+    reply = Reply(fenced("# @nki.jit\n# def kernel(x):\nx = kernel(1)\n", "python"))
+    assert kind(read_code(reply, NKI)) == "no_code"
 
 
 @given(st.text(alphabet=st.sampled_from("`~c \nkernel({}<think>/"), max_size=80))

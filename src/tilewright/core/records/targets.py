@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -73,6 +74,8 @@ class KernelLanguage:
 
     - `file`: the name of a kernel's file in folders and in messages
     - `entry`: the function that a kernel defines
+    - `marks`: regular expressions that find a kernel's function if it may have another name than
+      `entry`. Each counts only for texts of which none is found by the expressions before it.
     - `fence`: the tag of a fenced block in prompts
     - `comment`: the characters that begin a comment up to the end of the line
     - `lexer`: the name of the Pygments lexer that colours kernels
@@ -94,6 +97,7 @@ class KernelLanguage:
     normal_form: Callable[[str], str]
     keywords: frozenset[str] = frozenset()
     entry: str = "kernel"
+    marks: tuple[str, ...] = ()
     templates: TemplateNotation | None = None
     plain: Callable[[str, Workload], str] | None = None
     constants: Callable[[Workload], Mapping[str, object]] | None = None
@@ -102,6 +106,16 @@ class KernelLanguage:
     def suffix(self) -> str:
         """The suffix of kernel files, including the dot."""
         return Path(self.file).suffix
+
+    def kernels(self, texts: Sequence[str]) -> list[str]:
+        """Those of the texts that contain a kernel's function, outside comments."""
+        comments = re.compile(rf"{re.escape(self.comment)}.*")
+        codes = [(text, comments.sub("", text)) for text in texts]
+        for mark in self.marks or (rf"\b{re.escape(self.entry)}\s*+\(",):
+            found = [text for text, code in codes if re.search(mark, code, re.MULTILINE)]
+            if found:
+                return found
+        return []
 
     def located(self, message: str, line: int | None) -> str:
         """The message, preceded by the file and by the line of the kernel if it is known."""

@@ -38,5 +38,7 @@ PYTHON = KernelLanguage(
     keywords=python.KEYWORDS,
     templates=CALLS,
 )
-NKI = replace(PYTHON, name="NKI")
-"""The language NKI, which is Python with instructions of AWS Trainium."""
+NKI = replace(PYTHON, name="NKI", marks=(r"^[ \t]*@[\w.]*jit\b", r"^def[ \t]+kernel\b", r"^def\b"))
+"""The language NKI, which is Python with instructions of AWS Trainium. A kernel may have any
+name.
+"""

@@ -126,17 +126,14 @@ def read_code(reply: Reply, language: KernelLanguage) -> str | ReplyFailed:
     blocks, is_open = fenced_blocks(text)
     if is_open:
         return ReplyFailed("truncated", "the last fenced block does not end")
-    kernels = list(dict.fromkeys(b for b in blocks if _mentions_entry(b, language)))
+    kernels = list(dict.fromkeys(language.kernels(blocks)))
     if not kernels:
-        return ReplyFailed("no_code", f"{len(blocks)} fenced blocks, none with a kernel")
+        kernel = "a kernel" if language.marks else f"the function `{language.entry}`"
+        searched = f"{len(blocks)} fenced block{'s' * (len(blocks) != 1)}"
+        return ReplyFailed("no_code", f"{searched}, and none contains {kernel}")
     if len(kernels) > 1:
         return ReplyFailed("several_blocks", f"{len(kernels)} different kernels")
     return _finished(kernels[0])
-
-
-def _mentions_entry(block: str, language: KernelLanguage) -> bool:
-    code = re.sub(rf"{re.escape(language.comment)}.*", "", block)
-    return re.search(rf"\b{re.escape(language.entry)}\s*+\(", code) is not None
 
 
 def fenced_blocks(text: str) -> tuple[list[str], bool]:
