@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import random
+from pathlib import Path
+
 import numpy as np
 import pytest
+from c_programs import built, results
+from test_loop_reading import needs_gcc
 from test_loop_rewrites import outputs
 
 from tilewright.proposers.loops.analysis.changes import NotApplicableError
@@ -38,6 +43,8 @@ def product(term: str, start: str = "0", kind: str = "int") -> str:
         product("sum += u[i][k] * (b[j][k] + 9);"),
         product("sum += a[i][6 - k] * b[j][k];"),
         product("sum += a[i][k] * b[0][k];"),
+        product("int x = a[i][k], y = b[j][k]; sum += (y + (int32_t)-3) * (12 + (x + 1));"),
+        product("int16_t x = (int16_t)(a[i][k] + 32640); sum += (x - 32640) * b[j][k];"),
         product("sum += a[2][k] * b[0][k];").replace("j = 0; j < 5", "j = 1; j < 4"),
         product("sum += a[i][k] * b[j][k];").replace("i = 0; i < 4", "i = 1; i < 4"),
     ],
@@ -76,12 +83,71 @@ def test_one_operand_becomes_unsigned_and_sums_make_up_for_it() -> None:
         product("sum += a[i][k] * b[j][k];").replace("k = 0", "k = 1"),
         product("sum += a[i][k] * b[j][k];").replace("const int8_t a", "int8_t a"),
         product("sum += a[i][k] * (b[j][k] + 99999999);"),
+        product("int16_t x = (int16_t)(a[i][k] + 32641); sum += (x - 32641) * b[j][k];"),
+        product("sum += (3 - a[i][k]) * b[j][k];"),
+        product("float x = a[i][k]; sum += x * b[j][k];"),
         product("sum += a[i][k] * b[j][k];").replace("i++", "i += 2"),
     ],
 )
 def test_other_sums_stay(source: str) -> None:
     with pytest.raises(NotApplicableError):
         unsigned_by_signed(parse(source), 2)
+
+
+ROWS = (
+    "#include <stdint.h>\nvoid kernel(const int8_t m[6][40], const int8_t x[40], int32_t c[6]) { "
+    "for (int i = 0; i < 6; i++) { int sum = c[i]; "
+    "for (int k = 0; k < 40; k++) TERM c[i] = sum; } }"
+)
+
+
+def test_a_matrix_that_is_read_once_is_not_copied() -> None:
+    start = parse(ROWS.replace("TERM", "sum += (x[k] - 7) * m[i][k];"))
+    text = emit(unsigned_by_signed(start, 1))
+    assert "dot_1 = dot_1 + (uint8_t)(m[i][k] + 128) * x[k];" not in text, "-7 needs sums of m"
+    start = parse(ROWS.replace("TERM", "sum += x[k] * (m[i][k] + 9);"))
+    text = emit(unsigned_by_signed(start, 1))
+    assert "dot_1 = dot_1 + (uint8_t)(m[i][k] + 128) * x[k];" in text
+    assert "sum = sum + (dot_1 - 119 * sums_1[0]);" in text
+    assert "uint8_t m" not in text
+    found = Whole(4, 16, frozenset({"bytes", "jam"})).sequences(start)
+    assert ["bytes 1 0", "jam 1 6"] in [[str(s) for s, _ in steps] for steps, _ in found]
+
+
+@needs_gcc
+def test_random_sums_of_bytes_keep_their_results(tmp_path: Path) -> None:
+    rng, sources = random.Random(7), {}
+
+    def factor(element: str) -> str:
+        number = rng.choice(["1", "-3", "(int32_t)-128", "128", "(int16_t)40", "255"])
+        return rng.choice(
+            [element, f"({element} + {number})", f"({number} + {element})",
+             f"((int32_t){element} - {number})", f"((int16_t)({element} + 2) + {number})"]
+        )  # fmt: skip
+
+    for number in range(60):
+        kinds = rng.choice(["int8_t", "uint8_t"]), rng.choice(["int8_t", "uint8_t"])
+        left, right = factor("m[i][k]"), factor("x[k]")
+        left, right = rng.choice([(left, right), (right, left)])
+        term = f"sum += {left} * {right};"
+        if rng.random() < 0.5:
+            term = f"{{ const int p = {left}; int16_t q = {right}; sum += q * p; }}"
+        text = ROWS.replace("TERM", term).replace("const int8_t m", f"const {kinds[0]} m")
+        text = text.replace("const int8_t x", f"const {kinds[1]} x")
+        try:
+            made = unsigned_by_signed(parse(text), 1)
+        except NotApplicableError:
+            continue
+        sources |= {f"before_{number}": text, f"after_{number}": emit(made)}
+    assert len(sources) > 80
+    library = built(sources, tmp_path)
+    values = np.random.default_rng(1)
+    arrays = [values.integers(0, 256, size).astype(np.uint8) for size in ((6, 40), (40,))]
+    arrays[1][:8] = 128, 127, 0, 255, 128, 129, 1, 254
+    arrays.append(values.integers(-1000, 1000, 6).astype(np.int32))
+    for name in (n for n in sources if n.startswith("after")):
+        before = name.replace("after", "before")
+        assert results(library, name, arrays) == results(library, before, arrays), sources[before]
 
 
 def test_sums_of_bytes_are_tried_with_other_sequences() -> None:

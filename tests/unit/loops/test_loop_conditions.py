@@ -146,7 +146,7 @@ def test_pointers_are_compared_with_null() -> None:
 
 
 def test_fields_of_structures_may_be_set_after_their_declaration() -> None:
-    use = "state s; s.from = Y; s.n = 4; s.to = X + 2; run(&s); X[0] = s.n;"
+    use = "state s; ; s.from = Y; s.n = 4; s.to = X + 2; run(&s); X[0] = s.n;"
     assert body_of(f"{STATE}void kernel(float *X, const float *Y) {{ {use} }}") == (
         "for (int i = 0; i < 4; i++) { X[2 + i] = Y[i]; } X[0] = 4;"
     )

@@ -128,7 +128,8 @@ def first_set_fields(root: Node) -> frozenset[str]:
             if line.type == "declaration":
                 names = line.children_by_field_name("declarator")
                 declared |= {text_of(n) for n in names if n.type == "identifier"}
-            inner = line.named_children[0] if line.type == "expression_statement" else None
+            found = line.named_children if line.type == "expression_statement" else []
+            inner = found[0] if found else None  # an empty statement has none
             if inner is None or inner.type != "assignment_expression":
                 continue
             target = field_of(inner, "left")

@@ -254,8 +254,9 @@ class Whole:
         and whose totals the compiler combines."""
         for number in reversed(range(len(loops(kernel)))) if "jam" in self._offered else ():
             path = around(kernel, number)
-            if len(path) > 2 and sums_bytes(kernel, number):
-                place = next(n for n, loop in enumerate(loops(kernel)) if loop is path[-3])
+            if len(path) > 1 and sums_bytes(kernel, number):
+                outer = path[-min(3, len(path))]
+                place = next(n for n, loop in enumerate(loops(kernel)) if loop is outer)
                 return _jammed(kernel, place, _COPIES[-1], steps)
         return kernel
 

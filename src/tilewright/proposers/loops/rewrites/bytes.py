@@ -26,6 +26,10 @@ After, where a and w hold int8_t::
         out[i][j] = sum;
       }
 
+A factor of which no element is read twice is not copied, but converted where it is used:
+
+        for (int k = 0; k < 64; k++) dot_1 = dot_1 + (uint8_t)(w[j][k] + 128) * a[k];
+
 The constants by which the factors differ from bytes are multiplied out: (u + c)(v + d) = uv + du +
 cv + cd. Compilers recognise the instruction only in sums of this form.
 """
@@ -43,6 +47,7 @@ from tilewright.proposers.loops.analysis.changes import (
     names_in,
     visible_types,
 )
+from tilewright.proposers.loops.c_types import RANGES
 from tilewright.proposers.loops.ir import (
     Assign,
     Binary,
@@ -52,6 +57,7 @@ from tilewright.proposers.loops.ir import (
     Expr,
     For,
     Kernel,
+    Negative,
     Number,
     Parameter,
     Statement,
@@ -64,7 +70,7 @@ from tilewright.proposers.loops.ir import (
     walk,
     with_loop,
 )
-from tilewright.proposers.loops.rewrites.added_numbers import added_to
+from tilewright.proposers.loops.parsing.arithmetic import fits
 
 _SIGNED = ("int", "int32_t", "int64_t", "int16_t")
 _LEAST: dict[str, int] = {"uint8_t": 0, "int8_t": -128}
@@ -97,7 +103,7 @@ def unsigned_by_signed(kernel: Kernel, number: int) -> Kernel:
     path = around(kernel, number)
     loop = path[-1]
     total, factors = _product(loop, kernel, number)
-    factors.sort(key=lambda factor: factor.type != "uint8_t")
+    factors.sort(key=lambda factor: (factor.type != "uint8_t", not _is_read_once(factor, path)))
     kinds: tuple[Type, Type] = ("uint8_t", "int8_t")
     first, second = (f.beside(kind) for f, kind in zip(factors, kinds, strict=True))
     most = loop.trips * (255 * 128 + 255 * abs(second) + 128 * abs(first) + abs(first * second))
@@ -109,6 +115,13 @@ def unsigned_by_signed(kernel: Kernel, number: int) -> Kernel:
     taken = names_in(kernel)
     made = _Copies(kernel, path, taken)
     bytes_of = [made.bytes_of(f, kind) for f, kind in zip(factors, kinds, strict=True)]
+    multiplied: list[Expr] = [*bytes_of]
+    if _is_read_once(factors[0], path) and factors[0].type != "uint8_t" and not second:
+        made = _Copies(kernel, path, taken)  # a copy would be read as seldom
+        element = factors[0].element
+        shifted = Binary("+", element, Number(str(-factors[0].as_bytes("uint8_t"))))
+        bytes_of = [element, made.bytes_of(factors[1], "int8_t")]
+        multiplied = [Cast("uint8_t", shifted), bytes_of[1]]
     dot = Var(fresh("dot", taken))
     summed: Expr = dot
     for element, beside in zip(bytes_of, (second, first), strict=True):
@@ -118,7 +131,7 @@ def unsigned_by_signed(kernel: Kernel, number: int) -> Kernel:
     constant = loop.trips * first * second
     if constant:
         summed = Binary("+" if constant > 0 else "-", summed, Number(str(abs(constant))))
-    adding = Assign(dot, Binary("+", dot, Binary("*", *bytes_of)))
+    adding = Assign(dot, Binary("+", dot, Binary("*", *multiplied)))
     new: tuple[Statement, ...] = (
         Declare("int32_t", dot.name, (), Number("0")),
         replace(loop, body=(adding,)),
@@ -142,10 +155,20 @@ def sums_bytes(kernel: Kernel, number: int) -> bool:
         product = product.right
     if not isinstance(product, Binary) or product.operator != "*":
         return False
-    types = array_types(kernel)
-    factors = [f for f in (product.left, product.right) if isinstance(f, Element)]
-    kinds = sorted(types.get(f.array, "int") for f in factors if _is_along(f, loop))
-    return kinds == ["int8_t", "uint8_t"]
+    types, kinds = array_types(kernel), []
+    for factor in (product.left, product.right):
+        kind: Type | None = None
+        if isinstance(factor, Cast) and isinstance(factor.value, Binary):
+            kind, factor = factor.type, factor.value.left
+        if isinstance(factor, Element) and _is_along(factor, loop):
+            kinds.append(kind or types.get(factor.array, "int"))
+    return sorted(kinds) == ["int8_t", "uint8_t"]
+
+
+def _is_read_once(factor: _Factor, path: list[For]) -> bool:
+    """Whether the loops read each element of a factor along its rows, and no element twice."""
+    used = {e.name for s in factor.element.subscripts for e in walk(s) if isinstance(e, Var)}
+    return {o.variable for o in path} <= used and _is_along(factor.element, path[-1])
 
 
 def _product(loop: For, kernel: Kernel, number: int) -> tuple[Var, list[_Factor]]:
@@ -153,12 +176,12 @@ def _product(loop: For, kernel: Kernel, number: int) -> tuple[Var, list[_Factor]
     if not loop.body:
         raise NotApplicableError("the loop has no body")
     *declared, last = loop.body
-    named: dict[str, Expr] = {}
+    named: dict[str, Declare] = {}
     types = {p.name: p.type for p in kernel.parameters if p.constant and p.type in _LEAST}
     for s in declared:
         if not isinstance(s, Declare) or s.sizes or s.value is None or s.type not in _SIGNED:
             raise NotApplicableError("the loop does more than sum products")
-        named[s.name] = s.value
+        named[s.name] = s
     value = last.value if isinstance(last, Assign) else None
     total = last.target if isinstance(last, Assign) else None
     if not isinstance(value, Binary) or not isinstance(total, Var) or value.operator != "+":
@@ -173,17 +196,43 @@ def _product(loop: For, kernel: Kernel, number: int) -> tuple[Var, list[_Factor]
     return total, [_factor(side, named, types) for side in (product.left, product.right)]
 
 
-def _factor(side: Expr, named: dict[str, Expr], types: dict[str, Type]) -> _Factor:
-    """An element of an input of 8-bit numbers, to which a number may be added."""
-    expr = named.get(side.name, side) if isinstance(side, Var) else side
-    while isinstance(expr, Cast) and expr.type in _SIGNED:
-        expr = expr.value
-    added = added_to(expr)
-    if added is not None and isinstance(expr, Binary):
-        expr = expr.left.value if isinstance(expr.left, Cast) else expr.left
-    if not isinstance(expr, Element) or expr.array not in types:
+def _factor(side: Expr, named: dict[str, Declare], types: dict[str, Type]) -> _Factor:
+    """An element of an input of 8-bit numbers, to which numbers may be added."""
+    if isinstance(side, Var) and side.name in named:
+        variable = named[side.name]
+        assert variable.value is not None
+        return _converted(_factor(variable.value, named, types), variable.type)
+    if isinstance(side, Cast) and side.type in _SIGNED:
+        return _converted(_factor(side.value, named, types), side.type)
+    if isinstance(side, Binary) and side.operator in ("+", "-"):
+        for sum_of, number in ((side.left, side.right), (side.right, side.left)):
+            added = _constant(number)
+            if added is not None and (side.operator == "+" or sum_of is side.left):
+                factor = _factor(sum_of, named, types)
+                by = added if side.operator == "+" else -added
+                return _converted(replace(factor, added=factor.added + by), "int")
+    if not isinstance(side, Element) or side.array not in types:
         raise NotApplicableError("a factor is not an element of an 8-bit input plus a number")
-    return _Factor(expr, types[expr.array], added or 0)
+    return _Factor(side, types[side.array], 0)
+
+
+def _converted(factor: _Factor, kind: Type) -> _Factor:
+    """The factor after a conversion, if that does not change any of its values."""
+    least, most = RANGES[factor.type]
+    if not fits((least + factor.added, most + factor.added), kind):
+        raise NotApplicableError("the conversion of a factor may change its value")
+    return factor
+
+
+def _constant(expr: Expr) -> int | None:
+    """The value of a whole number, which may be converted to a type that can represent it."""
+    if isinstance(expr, Cast) and expr.type in _SIGNED:
+        value = _constant(expr.value)
+        return value if value is not None and fits((value, value), expr.type) else None
+    if isinstance(expr, Negative):
+        value = _constant(expr.value)
+        return None if value is None else -value
+    return int(expr.text) if isinstance(expr, Number) and expr.text.isdigit() else None
 
 
 def _is_along(element: Element, loop: For) -> bool:
