@@ -592,3 +592,23 @@ def test_a_loaded_tile_may_be_assigned_from_any_partition() -> None:
 )  # fmt: skip
 def test_an_engine_starts_at_few_partitions(body: str) -> None:
     refused(body, "unsupported_partition_start", x=ROWS)
+
+
+@pytest.mark.parametrize(("rows", "carried"), [("0:16", False), ("16:32", True)])
+def test_iterations_that_load_neighbouring_partitions_do_not_depend(
+    rows: str, carried: bool
+) -> None:
+    body = f"""
+        t = nl.ndarray((64, 8), nl.float32)
+        t[0:32, :] = nl.load(x[0:32, :])
+        for i in nl.affine_range(2):
+            t[16 + 16 * i:32 + 16 * i, :] = nl.load(x[16 + 16 * i:32 + 16 * i, :])
+            u = nl.ndarray((16, 8), nl.float32)
+            nisa.dma_copy(dst=u, src=t[{rows}, :])
+            nl.store(out[16 * i:16 * i + 16, :], u)
+    """
+    if carried:
+        refused(body, "unexpected_output_dependencies", x=ROWS[:64], out=(32, 8))
+    else:
+        found = Kernel(body, x=ROWS[:64], out=(32, 8)).run()
+        np.testing.assert_array_equal(found, np.tile(ROWS[:16], (2, 1)))

@@ -386,6 +386,8 @@ class Execution:
             return
         if buffer.stamps is None:
             buffer.stamps = np.full((4, buffer.row), -1, np.int32)
+        if view.gather is None and view.p0 % 32 and len(buffer.stamps) == 4:
+            buffer.stamps = np.repeat(buffer.stamps, 32, axis=0)
         _stamped(buffer.stamps, view)[...] = self.scope.serial
 
     def _note_store(self, view: View) -> None:
@@ -458,11 +460,13 @@ def _within(
 
 
 def _stamped(stamps: NDArray[np.int32], view: View) -> NDArray[np.int32]:
-    """The stamps of a region. Stamps in groups of 32 partitions are combined."""
+    """The stamps of a region: for each group of 32 partitions, or for each partition of a tile of
+    which something was written from within a group."""
     if view.gather is not None:
         low, high = int(view.gather.free.min()), int(view.gather.free.max())
         return stamps[:, low : high + 1]
-    groups = slice(view.p0 // 32, (view.p0 + max(view.shape[0], 1) - 1) // 32 + 1)
+    size = 128 // len(stamps)
+    groups = slice(view.p0 // size, (view.p0 + max(view.shape[0], 1) - 1) // size + 1)
     part = stamps[groups]
     shape = (part.shape[0], *view.shape[1:])
     strides = (stamps.strides[0], *(4 * step for step in view.fsteps[1:]))

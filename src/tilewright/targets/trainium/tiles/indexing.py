@@ -33,8 +33,7 @@ def indexed(view: View, key: object, language: int) -> View:
 
 
 def sliced(view: View, items: tuple[object, ...]) -> View | None:
-    """The region for numbers and plain slices within bounds, which most keys are; None for other
-    keys."""
+    """The region for numbers and slices within bounds, which most keys are; None for other keys."""
     if view.gather is not None:
         return None
     p0, f0 = view.p0, view.f0
@@ -54,9 +53,13 @@ def sliced(view: View, items: tuple[object, ...]) -> View | None:
                 psteps.append(0)
                 fsteps.append(0)
             continue
-        if type(item) is not slice or item.step is not None:
+        if type(item) is not slice:
             return None
-        start, stop = item.start, item.stop
+        start, stop, step = item.start, item.stop, item.step
+        if step is None:
+            step = 1
+        elif type(step) is not int or step < 1:
+            return None
         if start is None:
             start = 0
         if stop is None:
@@ -65,9 +68,9 @@ def sliced(view: View, items: tuple[object, ...]) -> View | None:
             return None
         p0 += start * pstep
         f0 += start * fstep
-        shape.append(stop - start)
-        psteps.append(pstep)
-        fsteps.append(fstep)
+        shape.append((stop - start - 1) // step + 1)
+        psteps.append(pstep * step)
+        fsteps.append(fstep * step)
     if on_chip and len(shape) < 2:
         more = 2 - len(shape)
         shape, psteps, fsteps = shape + [1] * more, psteps + [0] * more, fsteps + [0] * more
