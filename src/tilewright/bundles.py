@@ -170,8 +170,8 @@ def _compare(
     for name, was, now in zip(("starting kernel", "winner"), recorded, here, strict=True):
         shown = f"{number(was.latency)} {was.unit}"
         if isinstance(now, Failed):
-            rows.append(Row(name, shown, f"{now.stage}: {now.kind}", False, True))
-            reasons.append(f"the {name} fails on this machine: {now.kind}: {now.log}")
+            rows.append(Row(name, shown, now.words, False, True))
+            reasons.append(f"the {name} {now.words} on this machine: {now.log}")
             continue
         latencies.append(now.latency)
         off = abs(now.latency / was.latency - 1)

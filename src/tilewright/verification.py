@@ -102,7 +102,7 @@ def as_winner(settings: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def _not_repeatable(first: Measured, second: Outcome) -> Failed:
-    shown = f"{second.latency:g}" if isinstance(second, Measured) else second.kind
+    shown = f"{second.latency:g}" if isinstance(second, Measured) else second.kind_in_words
     log = f"the same binary gave {first.latency:g} {first.unit}, then {shown}, on the same inputs."
     return Failed("measure", "non_deterministic", log, sandbox=first.sandbox)
 
@@ -270,7 +270,7 @@ def start_error(task: str, failed: Failed, source: str = "") -> TilewrightError:
             f"the starting kernel of {task} computes nothing, because the body of its function "
             "`kernel` is empty: write code there that computes what the reference computes."
         )
-    what = f"the starting kernel of {task} fails its {failed.stage} with {failed.kind}"
+    what = f"the starting kernel of {task} {failed.words}"
     if failed.kind == "crash":  # no kernel should be able to end the evaluating process
         said = f"{what}: {lines[-1].rstrip('.')}."
         if Path(task).is_absolute():

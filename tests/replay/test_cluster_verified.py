@@ -182,5 +182,5 @@ def test_a_forged_pass_is_not_confirmed(cluster: Cluster, tmp_path: Path) -> Non
     for outcome in found.values():
         assert outcome.cause == "wrong_result"
         assert outcome.log.startswith(f"105 ns on {HOME} was not confirmed by a second machine. ")
-        assert f"On {OTHER}: check, wrong_result: a digit is 4" in outcome.log
+        assert f"On {OTHER}, the kernel fails its check (wrong result): a digit is 4" in outcome.log
     assert all(4 not in digits_of(t.candidate.source) for t in history if t.latency)

@@ -405,16 +405,16 @@ def test_resuming_nothing_is_refused(world: World, tmp_path: Path) -> None:
     [
         (
             Failed("check", "wrong_result", "first at C[0][1]: got 3, expected 4.\n", line=12),
-            "fails its check with wrong_result: first at C[0][1]: got 3, expected 4; the kernel "
+            "fails its check (wrong result): first at C[0][1]: got 3, expected 4; the kernel "
             "and the reference give different results, so correct the one that is wrong.",
         ),
         (
             Failed("build", "compile_error", "In function kernel:\nk.c:7:2: error: no x\n|^", 7),
-            "fails its build with compile_error: k.c:7:2: error: no x; correct the kernel.",
+            "does not build (compile error): k.c:7:2: error: no x; correct the kernel.",
         ),
         (
             Failed("measure", "crash", "Traceback:\n  File\nKeyError: 'x'\n"),
-            "fails its measure with crash: KeyError: 'x'.",
+            "cannot be measured (crash): KeyError: 'x'.",
         ),
         (
             Failed("check", "not_checked", "k.py:7: not checked: only PyTorch can tell.\n"),
@@ -424,7 +424,7 @@ def test_resuming_nothing_is_refused(world: World, tmp_path: Path) -> None:
         ),
         (
             Failed("build", "limit_exceeded", ""),
-            "fails its build with limit_exceeded: no log; correct the kernel.",
+            "does not build (limit exceeded): no log; correct the kernel.",
         ),
         (
             Failed("check", "timeout", "the kernel was stopped after 60 s of processor time.\n"),

@@ -71,6 +71,11 @@ class Task:
     reduction: int = 64
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        """The task without its source and without the values of its arrays."""
+        shapes = {name: list(getattr(array, "shape", ())) for name, array in self.inputs.items()}
+        return f"Task(name={self.name!r}, target={self.target!r}, inputs={shapes})"
+
     def __post_init__(self) -> None:
         if not self.name:
             called = getattr(self.reference, "__name__", "task")

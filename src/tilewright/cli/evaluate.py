@@ -11,6 +11,7 @@ import typer
 from tilewright.cli import search_options as options
 from tilewright.cli.options import Json, NoColor, TargetName, UnusedProject
 from tilewright.cli.output import check_outputs, write_json
+from tilewright.cli.task_names import shown_task
 from tilewright.cli.wrapping import print_sentences
 from tilewright.core.config import Settings
 
@@ -28,6 +29,11 @@ Example:
   tilewright evaluate kernel.c --workload gemmini:gemm-512x512x512 \\
       --json result.json
 """
+
+_UNKNOWN_PRECISION = (
+    "The precision of the results is unknown, because the errors on this workload's inputs do not "
+    "show whether a kernel computes with fewer digits (docs/tolerance.md)."
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -222,8 +228,7 @@ def _print_external(console: Console, external: ExternalResult | Failed, latency
 
     console.print()
     if isinstance(external, Failed):
-        kind = external.kind.replace("_", " ")
-        console.print(Text(f"external simulator: {kind} ({external.stage})", style="bold red"))
+        console.print(Text(f"external simulator: the kernel {external.words}", style="bold red"))
         console.print(Text(external.log.rstrip()), soft_wrap=True)
         return
     text = f"{external.simulator}: correct in {duration(external.wall_s)}"
@@ -248,16 +253,21 @@ def _print_measured(
     from tilewright.report.text import measurements, number, percent, share, words
 
     checks = ", ".join(dict.fromkeys(c.distribution for c in outcome.verdict.checks))
-    console.print(Text(f"{evaluation.workload}: correct ({checks})", style="bold green"))
+    console.print(
+        Text(f"{shown_task(evaluation.workload)}: correct ({checks})", style="bold green")
+    )
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column()
     table.add_column(justify="right")
     table.add_row(f"{outcome.quantity} {outcome.unit}", number(outcome.latency))
     table.add_row("utilisation", percent(outcome.utilization))
-    table.add_row("precision", outcome.verdict.precision or "not told apart")
+    table.add_row("precision", outcome.verdict.precision or "unknown")
     for row in measurements(outcome.details):
         table.add_row(*row)
     console.print(table)
+    if not outcome.verdict.precision:
+        console.print()
+        print_sentences(console, _UNKNOWN_PRECISION)
     for group in cause_groups(outcome.breakdown, load_target(evaluation.target).brief().causes):
         console.print(f"\n{group.title or 'Where the time goes:'}")
         table = Table(box=None, show_header=False, pad_edge=False)
@@ -281,8 +291,8 @@ def _print_failed(console: Console, evaluation: Evaluation, outcome: Failed, fil
     """Print the kind and the stage of the failure, the source line, and the log."""
     from rich.text import Text
 
-    kind = outcome.kind.replace("_", " ")
-    console.print(Text(f"{evaluation.workload}: {kind} ({outcome.stage})", style="bold red"))
+    task = shown_task(evaluation.workload)
+    console.print(Text(f"{task}: the kernel {outcome.words}", style="bold red"))
     lines, log = evaluation.candidate.source.splitlines(), outcome.log.rstrip()
     if outcome.line is not None and 0 < outcome.line <= len(lines):
         place = f"{file}:{outcome.line}: {lines[outcome.line - 1].strip()}"

@@ -63,8 +63,8 @@ def preflight(
     for result in results:
         if result.verdict == "not told apart":
             typer.echo(
-                f"The check does not always reject a wrong kernel that {result.text}. Remedy: "
-                f"{result.remedy}."
+                "The inputs do not always distinguish a correct kernel from one that "
+                f"{result.text}. Therefore, {result.remedy}."
             )
     typer.echo(f"{name}: the check rejects every wrong kernel that applies to this workload.")
 
@@ -89,7 +89,7 @@ def _print(results: list[AttackResult]) -> None:
 
     from tilewright.cli.console import results as console
 
-    table = Table("attack", "verdict", "told apart by", box=None, pad_edge=False)
+    table = Table("wrong kernel", "verdict", "reason", box=None, pad_edge=False)
     styles = {
         "rejected": "green",
         "accepted": "bold red",

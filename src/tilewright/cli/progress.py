@@ -9,6 +9,7 @@ from rich.text import Text
 
 from tilewright.cli.live import LivePanel
 from tilewright.cli.progress_state import Improvement, ProgressState
+from tilewright.cli.task_names import shown_task
 from tilewright.core.budget import Budget
 from tilewright.core.budget_text import describe_budget
 from tilewright.core.records import Measured, Trial
@@ -57,11 +58,11 @@ def plain_line(state: ProgressState, event: Event, improvement: Improvement | No
     """The log line of an event; empty for events that need none."""
     if isinstance(event, RunStarted):
         again = f", continued after {len(event.history)} evaluations" if len(event.history) else ""
-        return f"run {event.run.id}: {event.run.task}{again}"
+        return f"run {event.run.id}: {shown_task(event.run.task)}{again}"
     if isinstance(event, IterationFinished):
         return (
             f"[{duration(state.wall_s)}] iteration {event.iteration} of {state.iterations}: "
-            f"{state.plans} plans, {state.candidates} candidates, {state.duplicates} duplicates, "
+            f"{_made(state)}, "
             f"{event.evaluated} evaluated{_outcomes(state)}; best {ratio(state.speedup)}"
             + (f"; {_calls(state)}" if state.calls else "")
         )
@@ -112,7 +113,7 @@ def live_panel(state: ProgressState) -> Group:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(no_wrap=True, overflow="ellipsis")
-    grid.add_row("run", Text(f"{state.task}  ({state.run_id})"))
+    grid.add_row("run", Text(f"{shown_task(state.task)}  ({state.run_id})"))
     if state.reused is not None:
         grid.add_row("reuse", Text(_reuse(state.reused)))
     for note in state.notes:
@@ -129,13 +130,23 @@ def live_panel(state: ProgressState) -> Group:
     return Group(grid, _improvements(state))
 
 
+def _made(state: ProgressState) -> str:
+    """The plans and candidates of the iteration, for instance "6 plans, 8 candidates, 1
+    duplicate".
+    """
+    counts = {
+        "plan": state.plans,
+        "candidate": state.candidates,
+        "duplicate": state.duplicates,
+    }
+    return ", ".join(f"{count} {name}{'s' * (count != 1)}" for name, count in counts.items())
+
+
 def _where(state: ProgressState) -> str:
     if state.iteration == 0:
         return "the starting kernel"
-    return (
-        f"{state.iteration} of {state.iterations}, {state.stage}: {state.plans} plans, "
-        f"{state.candidates} candidates, {state.duplicates} duplicates"
-        + (f", {state.steps_failed} proposals failed" if state.steps_failed else "")
+    return f"{state.iteration} of {state.iterations}, {state.stage}: {_made(state)}" + (
+        f", {state.steps_failed} proposals failed" if state.steps_failed else ""
     )
 
 

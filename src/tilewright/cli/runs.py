@@ -14,6 +14,7 @@ from tilewright.cli import search_options as options
 from tilewright.cli.options import Json, NoColor, Project, RunName
 from tilewright.cli.output import check_outputs, write_json
 from tilewright.cli.searching import Outputs, finish, search
+from tilewright.cli.task_names import shown_task
 from tilewright.core.config import Settings
 
 if TYPE_CHECKING:
@@ -91,11 +92,10 @@ _WORKLOAD_COLUMNS = 16
 
 
 def _shown(task: str, project: Path, width: int) -> str:
-    """The name of a workload, or the path of a folder, which is relative if the folder is in the
-    project. On a narrow terminal, a long name continues in a second line after its target. A task
-    that was given to the Python API as functions is named without the folder of such tasks.
+    """The name of a task. On a narrow terminal, a long name continues in a second line after its
+    target.
     """
-    name = task.removeprefix(f"{project.resolve()}/").removeprefix(".tilewright/tasks/")
+    name = shown_task(task, project)
     if width < _NARROW and len(name) > _WORKLOAD_COLUMNS:
         return name.replace(":", ":\n", 1)
     return name

@@ -10,6 +10,7 @@ import typer
 
 from tilewright.cli.options import Json, NoColor, Project
 from tilewright.cli.output import check_outputs, write_json
+from tilewright.cli.task_names import shown_task
 
 if TYPE_CHECKING:
     from tilewright.core.records import History, RunRecord
@@ -36,6 +37,7 @@ def compare(
     from rich.table import Table
 
     from tilewright.cli.console import results
+    from tilewright.core.errors import InputError
     from tilewright.report.text import ratio
     from tilewright.run import open_project
     from tilewright.search.summary import summarize
@@ -43,9 +45,14 @@ def compare(
     check_outputs(json=json)
     with closing(open_project(project)) as storage:
         runs = [storage.run(name) for name in (first, second)]
+        if runs[0].id == runs[1].id:
+            raise InputError(
+                f"{first} and {second} are both the run {runs[0].id}. Give two different runs; "
+                "`tilewright runs list` lists them."
+            )
         histories = [storage.history(run.id) for run in runs]
     summaries = [summarize(run, history) for run, history in zip(runs, histories, strict=True)]
-    rows = {**_results(summaries, histories), **_differences(*runs)}
+    rows = {**_results(summaries, histories, project), **_differences(*runs)}
     table = Table("", *(run.id for run in runs), box=None, pad_edge=False)
     for column in table.columns[1:]:
         column.overflow = "fold"
@@ -58,7 +65,9 @@ def compare(
     write_json(json, {"rows": rows, "runs": [r.id for r in runs], "second_over_first": faster})
 
 
-def _results(summaries: list[Summary], histories: list[History]) -> dict[str, list[str]]:
+def _results(
+    summaries: list[Summary], histories: list[History], project: Path
+) -> dict[str, list[str]]:
     from tilewright.report.text import duration, number, ratio, words
 
     def steps(history: History) -> str:
@@ -67,7 +76,7 @@ def _results(summaries: list[Summary], histories: list[History]) -> dict[str, li
         return ", ".join(words(plan.option) for plan in plans if plan) or "-"
 
     return {
-        "workload": [s.workload for s in summaries],
+        "workload": [shown_task(s.workload, project) for s in summaries],
         "best": [f"{number(s.best_latency)} {s.quantity} {s.unit}".strip() for s in summaries],
         "speedup": [ratio(s.speedup) for s in summaries],
         "steps": [steps(history) for history in histories],

@@ -4,7 +4,6 @@ steps of the winning schedule.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tilewright.cli.nothing_improved import reasons
+from tilewright.cli.task_names import shown_task
 from tilewright.report.markdown import first_sentence
 from tilewright.report.queries import report_view
 from tilewright.report.text import duration, last_line, number, percent, ratio, words
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 LEFT_S = 1.0
 """Seconds of a budget that remain at the end of a run from which on the summary explains them."""
-_OF_TIME = re.compile(r"the budget of ([0-9.]+) s is spent")
 SHOWN = 5
 """Maximum number of listed places in the code that were not rewritten, and of listed unconfirmed
 candidates.
@@ -76,11 +75,9 @@ def _end(summary: Summary) -> str:
     if not summary.stop_reason:
         return f"The run is {summary.status}."
     ended = f"The search ended because {summary.stop_reason}."
-    of_time = _OF_TIME.fullmatch(summary.stop_reason)
-    left_s = float(of_time.group(1)) - summary.wall_s if of_time else 0.0
-    if left_s < LEFT_S:
+    if summary.unused_wall_s < LEFT_S:
         return ended
-    rest = f"The last {duration(left_s)}, reserved for confirming the best kernel,"
+    rest = f"The last {duration(summary.unused_wall_s)}, reserved for confirming the best kernel,"
     return f"{ended} {rest} were not needed."
 
 
@@ -124,10 +121,11 @@ def unconfirmed_lines(trials: Sequence[Trial]) -> Iterator[str]:
 
 def headline(summary: Summary) -> str:
     """One line: how much faster the best kernel is, or why there is no result."""
+    task = shown_task(summary.workload)
     if summary.speedup is None:
-        return f"{summary.workload}: no kernel could be measured ({summary.verdict})"
+        return f"{task}: no kernel could be measured ({words(summary.verdict)})"
     if not summary.is_faster:
-        nothing = f"{summary.workload}: no kernel was found that is faster than the starting kernel"
+        nothing = f"{task}: no kernel was found that is faster than the starting kernel"
         if summary.speedup > 1:
             nothing += (
                 f" (a difference of {ratio(summary.speedup)} is within the measurement noise)"
@@ -135,7 +133,7 @@ def headline(summary: Summary) -> str:
         if summary.unconfirmed:
             return f"{nothing}; {unconfirmed_words(summary.unconfirmed)}"
         return nothing
-    return f"{summary.workload}: {ratio(summary.speedup)} as fast as the starting kernel"
+    return f"{task}: {ratio(summary.speedup)} as fast as the starting kernel"
 
 
 def search_comparison(summary: Summary, history: History) -> Table:

@@ -24,7 +24,7 @@ from tilewright.cluster.settings import require_distributed, url
 from tilewright.core.plugins import is_target
 from tilewright.core.records import Outcome
 from tilewright.core.roles import RunsOnModels, Target, Untimed
-from tilewright.core.tasks import OpenTask, open_task, target_of, target_versions, without
+from tilewright.core.tasks import OpenTask, open_task, target_of, target_versions, versions_without
 from tilewright.evaluation.outcome_cache import Lookup, Store
 from tilewright.evaluation.pipeline import context_key
 from tilewright.evaluation.timeouts import StageTimeouts
@@ -137,7 +137,10 @@ def describe(
     """
     plain = json.loads(json.dumps(dict(settings)))  # lists instead of tuples, as it arrives there
     task = open_task(opened.name, plain).task
-    versions, folder = without(target_versions(opened.target), ignored_versions), Path(opened.name)
+    versions, folder = (
+        versions_without(target_versions(opened.target), ignored_versions),
+        Path(opened.name),
+    )
     is_folder = folder.is_absolute()
     target = str(settings.get("target") or (target_of(folder) if is_folder else ""))
     return TaskDescription(
@@ -145,7 +148,7 @@ def describe(
         target=opened.target.name,
         settings=plain,
         versions=versions,
-        context=context_key(task, without(opened.target.versions(), ignored_versions)),
+        context=context_key(task, versions_without(opened.target.versions(), ignored_versions)),
         ignored_versions=sorted(ignored_versions),
         timeouts=asdict(timeouts or StageTimeouts.from_settings(settings)),
         latency=opened.target.brief().latency,

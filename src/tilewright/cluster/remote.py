@@ -19,7 +19,7 @@ from tilewright.cluster.folders import unpacked
 from tilewright.cluster.messages import TaskDescription, read_request
 from tilewright.core.plugins import load_target
 from tilewright.core.records import EvaluationRequest, Measured, Outcome
-from tilewright.core.tasks import target_versions, without
+from tilewright.core.tasks import target_versions, versions_without
 from tilewright.evaluation.local import LocalExecutor
 from tilewright.evaluation.replies import error_reply, outcome_reply, ready_reply
 from tilewright.evaluation.timeouts import StageTimeouts
@@ -112,7 +112,7 @@ def _opened(
     if digest not in tasks:
         name, settings = _as_here(description)
         target = load_target(str(settings.get("target") or description.target))
-        versions = without(target_versions(target), description.ignored_versions)
+        versions = versions_without(target_versions(target), description.ignored_versions)
         if versions != description.versions:
             return None, versions
         timeouts = StageTimeouts(**description.timeouts)

@@ -13,7 +13,7 @@ from tilewright.core.errors import TilewrightError
 from tilewright.core.plugins import is_target, load_target, target_names
 from tilewright.core.records import content_id
 from tilewright.core.roles import NeedsResource, RunsOnModels, Target
-from tilewright.core.tasks import target_versions, without
+from tilewright.core.tasks import target_versions, versions_without
 
 ANY_MACHINE = "cpu"
 
@@ -34,7 +34,7 @@ def stamp_of_any_model(target: Target, versions: Mapping[str, str]) -> str | Non
     """
     if not isinstance(target, RunsOnModels):
         return None
-    return stamp(target, {**without(versions, target.model_versions), "model": "any"})
+    return stamp(target, {**versions_without(versions, target.model_versions), "model": "any"})
 
 
 def offered() -> dict[str, Mapping[str, str]]:

@@ -215,8 +215,8 @@ def refutation(
         if is_about_model and not same_model:
             return None
         log = (
-            f"{number} was not confirmed by a second machine. On {host}: {again.stage}, "
-            f"{again.kind}: {again.log}"
+            f"{number} was not confirmed by a second machine. On {host}, "
+            f"the kernel {again.words}: {again.log}"
         )
         return Failed("measure", "unconfirmed", log, again.line, None, again.sandbox, again.kind)
     (_, high), (low, _) = _limits(first), _limits(again)

@@ -5,6 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
+def time_is_spent(wall_s: float) -> str:
+    """The reason why a run with this time limit ended, if it has used its time."""
+    return f"the budget of {wall_s:g} s is spent"
+
+
 @dataclass(frozen=True, slots=True)
 class Spent:
     """The amounts that a run has used so far, in all its sessions."""
@@ -40,7 +45,7 @@ class Budget:
         if self.evaluations is not None and spent.evaluations >= self.evaluations:
             return f"the budget of {self.evaluations} evaluations is spent"
         if self.wall_s is not None and spent.wall_s >= self.wall_s:
-            return f"the budget of {self.wall_s:g} s is spent"
+            return time_is_spent(self.wall_s)
         if self.usd is not None and spent.usd >= self.usd:
             return f"the budget of {self.usd:g} USD is spent"
         if self.tokens is not None and spent.tokens >= self.tokens:

@@ -62,7 +62,7 @@ class UnknownNameError(InputError):
         )
         listed = ", ".join(names[:_LISTED])
         more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-        suggestion = f". Choose one of {listed}{more}." if names else f": there are no {what}s yet."
+        suggestion = f". Choose one of {listed}{more}." if names else f": there are no {what}s."
         if nearest:
             suggestion = f": did you mean {shortened(nearest[0])}?"
         super().__init__(

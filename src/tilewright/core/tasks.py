@@ -58,7 +58,7 @@ def target_versions(target: Target) -> dict[str, str]:
     return {"tilewright": version("tilewright"), **target.versions()}
 
 
-def without(versions: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
+def versions_without(versions: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
     """The versions except those of these names."""
     return {name: version for name, version in versions.items() if name not in names}
 

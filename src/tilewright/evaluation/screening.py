@@ -288,7 +288,10 @@ def refutation(measured: Measured, again: Outcome) -> Failed | None:
     """The reason why the second evaluation contradicts the first, or None if it agrees."""
     first = f"{measured.latency:g} {measured.unit}"
     if isinstance(again, Failed):
-        log = f"{first} was not confirmed on new inputs: {again.stage}, {again.kind}: {again.log}"
+        log = (
+            f"{first} was not confirmed on new inputs, because the kernel {again.words}: "
+            f"{again.log}"
+        )
         return Failed("measure", "unconfirmed", log, again.line, None, again.sandbox, again.kind)
     if again.latency <= measured.latency * (1 + allowed_difference(measured, again)):
         return None

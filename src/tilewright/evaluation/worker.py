@@ -49,7 +49,7 @@ from tilewright.core.records import (
     Stage,
 )
 from tilewright.core.roles import Containable, ModelsLatency, ShowsCode, Task
-from tilewright.core.tasks import open_task, target_versions, without
+from tilewright.core.tasks import open_task, target_versions, versions_without
 from tilewright.evaluation.disk import require_room
 from tilewright.evaluation.pipeline import context_key, evaluate, problem
 from tilewright.evaluation.replies import error_reply, outcome_reply, ready_reply
@@ -142,7 +142,7 @@ class _Server:
         opened = open_task(task, settings)
         self._task, self._kinds = opened.task, opened.target.brief().failure_kinds
         versions = target_versions(opened.target)
-        key = context_key(opened.task, without(opened.target.versions(), ignored_versions))
+        key = context_key(opened.task, versions_without(opened.target.versions(), ignored_versions))
         if isinstance(opened.task, Containable) and self._contained_by is None:
             self._contained_by = contain_this_process(Path(tempfile.gettempdir()))
         return key, versions

@@ -109,7 +109,8 @@ def read_experiment(name: str) -> Experiment:
         table = read_toml(file)
     except OSError as error:
         raise ConfigurationError(
-            f"experiment file {file} cannot be read ({error.strerror}). Give an existing TOML file."
+            f"experiment file {file} cannot be read ({error.strerror}). Give the path of a valid "
+            "TOML file."
         ) from error
     try:
         return _experiment(file, table)
@@ -196,7 +197,8 @@ def _options(name: str, options: object) -> dict[str, Any]:
     chosen: dict[str, Any] = {}
     for option, value in options.items():
         if option not in known:
-            raise UnknownNameError(f"option in [{name}]", option, known)
+            unknown = UnknownNameError("option", option, known)
+            raise ConfigurationError(f"in [{name}]: {unknown}")
         value = tuple(value) if isinstance(value, list) else value
         example = _EXAMPLES.get(option, getattr(defaults, option))
         kind = type(example)

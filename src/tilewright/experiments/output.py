@@ -79,10 +79,11 @@ def caption(experiment: Experiment, results: Sequence[CellResult]) -> str:
     budget = describe_budget(experiment.budget)
     return (
         f"{kinds or 'nothing measured'}; {matrix}, each run with {budget} at most. Speedups are "
-        "over the starting kernel, geometric means over workloads and seeds; intervals say what "
-        'other seeds would give on these workloads. "To its best" is the median '
-        f"number of evaluations until within 1 % of what {experiment.baseline} found with the same "
-        "workload and seed, and how many runs came there."
+        "over the starting kernel, geometric means over workloads and seeds. The intervals cover "
+        'other seeds, but not other workloads. "To its best" is the median number of evaluations '
+        f"until a run was within 1 % of the result of {experiment.baseline} with the same workload "
+        "and seed; in parentheses are the number of runs that reached it and the number of all "
+        "runs."
     )
 
 

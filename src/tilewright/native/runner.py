@@ -41,9 +41,8 @@ class NativeRunner:
         if self._built is None:
             built = self._evaluation.compiled(self._evaluation.start)
             if isinstance(built, Failed):
-                log = "the starting kernel, with which other kernels are compared, fails: "
-                f"{built.log}"
-                return Failed("measure", built.kind, log)
+                what = "the starting kernel, with which other kernels are compared,"
+                return Failed("measure", built.kind, f"{what} {built.words}: {built.log}")
             self._built = built
         return self._built
 

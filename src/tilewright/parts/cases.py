@@ -21,6 +21,7 @@ from tilewright.parts.float_error import (
 from tilewright.parts.inputs import Array
 from tilewright.parts.problem import (
     DrawsInputs,
+    HasUsersInputs,
     Problem,
 )
 
@@ -199,15 +200,18 @@ class Cases:
         return None
 
     def _nothing_to_compare(self, reason: str) -> WorkloadError:
+        problem = self._problem
+        remedy = problem.to_choose if isinstance(problem, HasUsersInputs) else "choose"
         if reason.startswith(NOT_FINITE):
             return WorkloadError(
                 f"{self.workload.name}: {reason} with all inputs that were tried, so there is "
-                "nothing to compare a kernel with. Correct the reference, or describe in "
-                "workload.toml the inputs for which it returns finite numbers."
+                f"nothing to compare a kernel with. Correct the reference, or {remedy} inputs for "
+                "which it returns finite numbers."
             )
         return WorkloadError(
-            f"{self.workload.name}: no values are known on which float32 arithmetic gives a "
-            f"result to compare with ({reason}). Say in workload.toml what the inputs look like."
+            f"{self.workload.name}: on none of the inputs that were tried, float32 arithmetic "
+            f"gives a result with which a kernel can be compared ({reason}). To correct this, "
+            f"{remedy} inputs on which the errors of float32 arithmetic are small."
         )
 
     def _drawn(self, number: int, distribution: str) -> Case:

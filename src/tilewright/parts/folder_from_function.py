@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -22,6 +23,10 @@ from tilewright.parts.new_folder import Description, parameters_in_c, workload_t
 from tilewright.parts.user_code import import_file, users_code
 from tilewright.parts.workload_schema import MAX_DIMENSIONS
 
+USUAL_REDUCTION = 64
+"""The number of products of a sum if it is not known."""
+_CHANGES = 4
+"""Number of elements of each input that are changed to find out which outputs depend on it."""
 EXAMPLES = "example_inputs"
 """The function of a user's file that returns the inputs from which shapes and types are taken."""
 TORCH = '''
@@ -79,7 +84,7 @@ def from_function(
         name,
         target,
         guess,
-        64,
+        example.reduction,
         () if exact else _tolerance(outputs, example.size),
         {} if exact else example.inputs,
         operations_note="one for each element of the output: correct this number",
@@ -114,6 +119,18 @@ def _check_for_kernel(file: Path, argument: Argument, language: KernelLanguage) 
         )
 
 
+def _check_precision(file: Path, function: str, arguments: Sequence[Argument]) -> None:
+    """`WorkloadError` if only outputs are of type float64, which numpy often chooses by itself."""
+    doubles = [a for a in arguments if a.dtype == "float64"]
+    floats = [a for a in arguments if a.is_given and is_float(a.dtype)]
+    if floats and doubles and not any(a.is_given for a in doubles):
+        raise WorkloadError(
+            f"{file}: {function} returned float64 for inputs of type {floats[0].dtype}, for "
+            "example because it computes with a float64 constant. Convert the result, for instance "
+            f"with .astype(np.{floats[0].dtype}), or give inputs of type float64."
+        )
+
+
 def _tolerance(outputs: Sequence[Argument], size: float) -> tuple[float, float]:
     """Absolute and relative tolerance for outputs that are about as large as `size`, if no rule of
     the target covers them.
@@ -132,12 +149,14 @@ class _Example:
 
     `inputs` contains the TOML text of the field `inputs` for each argument with a usable range.
     `size` is the root mean square of the largest output, or 1 if that is 0 or not finite.
+    `reduction` is the number of elements of one input on which an element of an output depends.
     """
 
     arguments: tuple[Argument, ...]
     of_torch: bool
     inputs: Mapping[str, str]
     size: float
+    reduction: int
 
 
 def _called(file: Path, function: str) -> _Example:
@@ -156,7 +175,11 @@ def _called(file: Path, function: str) -> _Example:
         names = list(inspect.signature(called).parameters)
         given = dict(found) if isinstance(found, Mapping) else dict(zip(names, found, strict=True))
     with users_code(f"{file}: {function}({', '.join(given)})", "it must accept its example inputs"):
-        returned = called(**given)
+        returned = called(**deepcopy(given))
+    if isinstance(returned, tuple) and len(returned) == 1:
+        raise WorkloadError(
+            f"{file}: {function} returned a tuple with one element. Return the element itself."
+        )
     outputs = returned if isinstance(returned, tuple) else (returned,)
     written = ["out"] if len(outputs) == 1 else [f"out{i}" for i in range(len(outputs))]
     while set(written) & set(given):
@@ -168,6 +191,7 @@ def _called(file: Path, function: str) -> _Example:
         _argument(file, name, array, role)
         for (name, array), role in zip(arrays.items(), roles, strict=True)
     )
+    _check_precision(file, function, arguments)
     likenesses = {name: _likeness(arrays[name]) for name in given}
     squares = [np.square(arrays[n], dtype=np.float64).mean() for n in written if arrays[n].size]
     size = math.sqrt(max(squares, default=0.0))
@@ -176,7 +200,37 @@ def _called(file: Path, function: str) -> _Example:
         any(_is_tensor(value) for _, value in named),
         {name: text for name, text in likenesses.items() if text},
         size if 0 < size < math.inf else 1.0,
+        _reduction(called, given, outputs),
     )
+
+
+def _reduction(called: Callable[..., Any], given: Mapping[str, Any], outputs: Sequence[Any]) -> int:
+    """The number of elements of one input on which an element of an output depends.
+
+    It is estimated by changing single elements: `elements * (changed outputs) / outputs`. A
+    function that fails on changed inputs gets the usual number.
+    """
+    before = [_array(value) for value in outputs]
+    count = sum(array.size for array in before)
+    rng = np.random.default_rng(0)
+    most = 1 if count else USUAL_REDUCTION
+    for name, value in given.items():
+        size = _array(value).size
+        for place in rng.integers(size, size=_CHANGES) if size and count else ():
+            changed = deepcopy(dict(given))
+            try:
+                with users_code("the function", "it must accept other values"):
+                    changed[name].reshape(-1)[int(place)] += 1
+                    returned = called(**changed)
+                    after = returned if isinstance(returned, tuple) else (returned,)
+                    differing = sum(
+                        int(np.count_nonzero(_array(now) != old))
+                        for old, now in zip(before, after, strict=True)
+                    )
+            except WorkloadError:
+                return USUAL_REDUCTION
+            most = max(most, round(size * differing / count))
+    return most
 
 
 def _likeness(values: NDArray[Any]) -> str:

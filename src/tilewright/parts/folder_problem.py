@@ -32,6 +32,8 @@ class FolderProblem:
     a tuple of outputs in the order of `workload.toml`.
     """
 
+    to_choose = "describe in workload.toml"
+
     def __init__(
         self,
         folder: Path,
@@ -143,6 +145,11 @@ class FolderProblem:
                 f"{self._path}: reference returned nothing. End it with `return` and the outputs "
                 f"({', '.join(a.name for a in self._outputs)})."
             )
+        if isinstance(returned, tuple) and len(returned) == len(self._outputs) == 1:
+            raise WorkloadError(
+                f"{self._path}: reference returned a tuple with one array. Return the array "
+                f"itself, because there is only one output ({self._outputs[0].name})."
+            )
         if len(values) != len(self._outputs):
             raise WorkloadError(
                 f"{self._path}: reference returned {len(values)} arrays, expected "
@@ -158,8 +165,13 @@ class FolderProblem:
     def _misfit(self, argument: Argument, array: Array, function: str) -> WorkloadError:
         return WorkloadError(
             f"{self._path}: {function} returned {array.dtype}{list(array.shape)} for "
-            f"{argument.name}, expected {argument.dtype}{list(argument.shape)}. Convert the "
-            "result, or correct the shapes and types in workload.toml."
+            f"{argument.name}, expected {argument.dtype}{list(argument.shape)}. "
+            + (
+                "Correct the shape here or in workload.toml."
+                if array.shape != argument.shape
+                else f"Convert the result (`.astype(np.{argument.dtype})`), or correct the type in "
+                "workload.toml."
+            )
         )
 
     def check_repeated(self, inputs: Mapping[str, Array], before: Mapping[str, Expected]) -> None:
@@ -245,8 +257,7 @@ class FloatFolderProblem(FolderProblem, FormulaProblem):
             for a in self._inputs
         }
         for argument, array in zip(self._outputs, self._called(numbers, np.asarray), strict=True):
-            if array.shape != argument.shape:
-                raise self._misfit(argument, array, "reference")
+            self._fitting(argument, array, "reference")
         self._called_with_numbers = True
 
     def reference(self, inputs: Mapping[str, Array]) -> Mapping[str, Any]:

@@ -125,6 +125,14 @@ class DrawsInputs(Protocol):
 
 
 @runtime_checkable
+class HasUsersInputs(Protocol):
+    """A problem whose inputs a user chooses."""
+
+    to_choose: str
+    """What the user does to choose inputs, for messages; the word "inputs" follows."""
+
+
+@runtime_checkable
 class NamesIndependentInputs(Protocol):
     """A problem that draws its inputs, some of which may nevertheless contain any numbers."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.core.records import Measured, MenuOption, TargetBrief, Trial
-from tilewright.parts.languages import CUDA, NKI, C
+from tilewright.parts.languages import CUDA, KERNELBENCH, NKI, TRITON, C
 from tilewright.proposers.builtin import has_local_memories
 
 
@@ -59,6 +59,14 @@ def _facts(target: TargetBrief, source: str) -> frozenset[str] | None:
         from tilewright.proposers import cuda_facts
 
         return cuda_facts.facts_in(source)
+    if target.language.name == KERNELBENCH.name:
+        from tilewright.proposers import cuda_facts
+
+        return cuda_facts.facts_in_answer(source)
+    if target.language.name == TRITON.name:
+        from tilewright.proposers import triton_facts
+
+        return triton_facts.facts_in(source)
     if target.language.name == C.name:
         from tilewright.proposers.loops.facts import facts_in
 

@@ -24,6 +24,7 @@ from tilewright.core.records import (
     Trial,
 )
 from tilewright.core.roles import StreamingPlanner
+from tilewright.parts.languages import CUDA, KERNELBENCH, NKI, TRITON, C
 from tilewright.proposers.wrong_steps import avoided_in, lessons, techniques_of, without
 
 if TYPE_CHECKING:
@@ -33,9 +34,9 @@ if TYPE_CHECKING:
     from tilewright.proposers.template_proposer import TemplateProposer
 
 NAME = "builtin"
-REWRITTEN = ("C", "NKI")
+REWRITTEN = (C.name, NKI.name)
 """Languages for which there is a rewriter."""
-BEGUN_ANEW = ("CUDA C++", "KernelBench", "Triton")
+BEGUN_ANEW = (CUDA.name, KERNELBENCH.name, TRITON.name)
 """Languages for which plans can begin with the target's templates instead of the parent."""
 
 

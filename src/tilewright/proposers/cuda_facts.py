@@ -7,9 +7,11 @@ option that needs such a fact is not offered to a kernel that already does this 
 
 from __future__ import annotations
 
+import ast
 import re
 
 from tilewright.parts.languages import CUDA
+from tilewright.parts.untrusted_python import UnparsableError, parsed
 
 FACTS = {
     "several-kernels": "it defines or launches more than one GPU function",
@@ -85,3 +87,15 @@ def facts_in(source: str) -> frozenset[str]:
         if (not basis or basis in found) and not re.search(done, code):
             found.add(fact)
     return frozenset(found)
+
+
+def facts_in_answer(source: str) -> frozenset[str] | None:
+    """The facts of the CUDA source in an answer in KernelBench's form, or None if the answer
+    contains no GPU function."""
+    try:
+        tree = parsed(source, "kernel.py")
+    except (SyntaxError, UnparsableError):
+        return None
+    texts = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)]
+    kernels = "\n".join(text for text in texts if isinstance(text, str))
+    return facts_in(kernels) if _FUNCTION.search(kernels) else None

@@ -151,7 +151,7 @@ def _ratio(before: Trial | None, after: Trial | None) -> float | None:
 
 def _failure(outcome: Failed) -> str:
     place = f", line {outcome.line}" if outcome.line is not None else ""
-    return f"{outcome.kind.replace('_', ' ')} ({outcome.stage}{place})"
+    return f"{outcome.kind_in_words} ({outcome.stage}{place})"
 
 
 def _checks(measured: Measured | None) -> str:

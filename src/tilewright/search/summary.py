@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tilewright.core.budget import time_is_spent
 from tilewright.core.records import (
     Baseline,
     Failed,
@@ -31,7 +32,8 @@ class Summary:
     class of precision; empty if the inputs cannot distinguish the classes. `noise` is the noise of
     both measurements as a share; 0 if latencies repeat exactly. `left_alone` is code of the
     starting kernel that the built-in rewriter does not understand.
-    `proposers` are the names of the proposers and models that shared the work.
+    `proposers` are the names of the proposers and models that shared the work. `unused_wall_s` is
+    the time that was reserved for the confirmation and was not needed.
 
     >>> import tilewright as tw
     >>> summary = tw.open_run("latest").summary
@@ -66,6 +68,7 @@ class Summary:
     best_precision: str = ""
     noise: float = 0.0
     proposers: tuple[str, ...] = ()
+    unused_wall_s: float = 0.0
 
     @property
     def is_faster(self) -> bool:
@@ -119,7 +122,16 @@ def summarize(
         best_precision=winner.verdict.precision if winner else "",
         noise=baseline.noise + winner.noise if baseline and winner else 0.0,
         proposers=tuple(map(str, proposers)) if isinstance(proposers, (list, tuple)) else (),
+        unused_wall_s=_unused_wall_s(run),
     )
+
+
+def _unused_wall_s(run: RunRecord) -> float:
+    """The rest of the time of a run that ended because its time was spent."""
+    limit = run.settings.get("max_wall_s")
+    if not isinstance(limit, (int, float)) or run.stop_reason != time_is_spent(limit):
+        return 0.0
+    return max(0.0, limit - run.wall_s)
 
 
 def unconfirmed(history: History) -> tuple[Trial, ...]:

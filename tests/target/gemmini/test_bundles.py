@@ -89,7 +89,7 @@ FORGERIES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
         lambda d: d["start_outcome"].update(latency=d["start_outcome"]["latency"] * 2), "not"),
     "a winner that is wrong": (
         lambda d: d.update(winner=d["winner"].replace("fence();", "").replace("mvout", "// ")),
-        "winner fails on this machine"),
+        "on this machine: "),
     "another task of this name": (
         lambda d: d["workload"].update(operations=5), "another task here"),
 }  # fmt: skip

@@ -225,3 +225,16 @@ def test_the_mathematics_of_vectors_may_be_called_and_nothing_of_a_like_name(
     for name, kind in [("expf", None), ("system", "link_error")]:
         built = builder.build(Candidate((head + KERNEL.format(body)).replace("NAME", name)))
         assert getattr(built, "kind", None) == kind, built
+
+
+def test_a_starting_kernel_that_does_not_build_is_named_with_its_error(
+    evaluator: Evaluator,
+) -> None:
+    runner = evaluator[2]
+    assert isinstance(runner, NativeRunner)
+    broken = replace(runner._evaluation, start="void kernel(")
+    failed = NativeRunner(broken)._baseline()
+    assert isinstance(failed, Failed)
+    assert "the starting kernel" in failed.log
+    assert "does not build (compile error)" in failed.log
+    assert "error: " in failed.log

@@ -12,6 +12,7 @@ import pytest
 import tilewright as tw
 from tilewright.api.task import written
 from tilewright.core.errors import TilewrightError
+from tilewright.core.records import Verdict
 from tilewright.core.tasks import open_task
 
 KERNEL = "void kernel(const float x[4][8], float out[8]) {}\n"
@@ -99,3 +100,15 @@ def test_what_cannot_be_used_is_one_sentence(
     values = {"kernel": KERNEL, "reference": summed, "inputs": X, **changed}
     with pytest.raises(TilewrightError, match=words):
         written(tw.Task(**values), tmp_path)
+
+
+def test_tasks_and_records_are_shown_without_sources_and_values() -> None:
+    task = tw.Task(KERNEL, summed, X)
+    assert repr(task) == "Task(name='summed', target='host-c', inputs={'x': [4, 8]})"
+    candidate = tw.Candidate(KERNEL)
+    assert repr(candidate) == f"Candidate(id='{candidate.id}', proposer='start')"
+    outcome = tw.Measured(8592.5, "ns", "measured", 0.00404, Verdict(), samples={"a": (1.0,) * 500})
+    assert repr(outcome) == (
+        "Measured(latency=8592.5, unit='ns', quantity='measured', utilization=0.00404, "
+        "precision='')"
+    )

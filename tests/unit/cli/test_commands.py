@@ -158,7 +158,7 @@ def test_evaluate_tells_verdict_and_numbers(world: World, cli: Cli) -> None:
     Path("bad.toy").write_text("toy -1 2 3 4 5")
     bad = cli("evaluate", "bad.toy", "--workload", "toy:digits", "--json", "a.json")
     assert bad.code == 1
-    assert "wrong result (check)" in bad.out
+    assert "the kernel fails its check (wrong result)" in bad.out
     assert "bad.toy:1: toy -1 2 3 4 5" in bad.out
     written = json.loads(Path("a.json").read_text())
     assert written["verdict"] == "wrong_result"
@@ -258,6 +258,9 @@ def test_runs_are_compared_exported_labelled_and_deleted(world: World, cli: Cli)
     second = json.loads(_written(cli(*OPTIMIZE[:-1], "2", "--json", "a.json")))["run"]
     compared = cli("runs", "compare", first, second, "--json", "c.json")
     assert "is 1.00x as fast" in compared.out
+    itself = cli("runs", "compare", first, first)
+    assert itself.code == 2
+    assert "Give two different runs" in " ".join(itself.err.split())
     rows = json.loads(Path("c.json").read_text())["rows"]
     assert rows["seed"] == ["1", "2"]
     assert "task" not in rows  # of both the same

@@ -127,7 +127,7 @@ def test_arms_share_nothing_where_seconds_are_counted(cli: Cli, world: World, fi
         ("8 evaluations", "soon", "the budget 'soon' cannot be read"),
         ("8 evaluations", "60 s", "Leave input_seed out"),
         ("beam = 1", "baem = 1", "did you mean 'beam'?"),
-        ("beam = 1", "seed = 1", "unknown option in [arms.chain] 'seed'"),
+        ("beam = 1", "seed = 1", "in [arms.chain]: unknown option 'seed'"),
         ("beam = 1", 'beam = "one"', "option beam in [arms.chain] is 'one'"),
         ("beam = 1", "beam = true", "option beam in [arms.chain] is True"),
         ("beam = 1", "beam = 0", "setting beam is 0"),

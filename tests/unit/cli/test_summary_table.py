@@ -9,6 +9,7 @@ from rich.console import Console
 
 from tilewright.cli.searching import summary_json
 from tilewright.cli.summary_table import search_comparison, summary_lines
+from tilewright.core.config import Settings
 from tilewright.core.records import Baseline, Candidate, Failed, History, Plan, Trial
 from tilewright.search.summary import Summary, summarize
 from tilewright.testing.runs import measured, run_record
@@ -223,9 +224,11 @@ def test_a_search_that_evaluated_only_the_start_says_what_took_the_time() -> Non
 
 
 def test_a_search_that_ends_before_its_budget_says_what_the_rest_was_reserved_for() -> None:
-    def told(wall_s: float) -> str:
-        run = run_record(wall_s=wall_s, stop_reason="the budget of 20 s is spent")
+    def told(wall_s: float, reason: str = "the budget of 20 s is spent") -> str:
+        settings = Settings(max_wall_s=20.0).recorded()
+        run = run_record(wall_s=wall_s, stop_reason=reason, settings=settings)
         return " ".join(shown(summarize(run, TRIALS), TRIALS).split())
 
     assert "The last 3 s, reserved for confirming the best kernel, were not" in told(17.0)
     assert "reserved" not in told(19.5)
+    assert "reserved" not in told(17.0, "the budget of 8 evaluations is spent")

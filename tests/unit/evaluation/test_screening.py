@@ -124,7 +124,7 @@ def test_a_jump_that_does_not_hold_is_a_failure() -> None:
         failed = outcomes[position]
         assert isinstance(failed, Failed)
         assert (failed.stage, failed.kind, failed.line) == ("measure", "unconfirmed", 3)
-        assert "wrong_result" in failed.log
+        assert "fails its check (wrong result)" in failed.log
     assert outcomes[1] == measured(950)
     assert heard == dict(enumerate(outcomes))
 

@@ -25,7 +25,7 @@ from tilewright.core.records import (
     Verdict,
     Workload,
 )
-from tilewright.proposers import cuda_facts
+from tilewright.proposers import cuda_facts, triton_facts
 from tilewright.proposers.applicable import applicable
 from tilewright.proposers.loops import facts as loop_facts
 from tilewright.proposers.nki import facts as nki_facts
@@ -63,11 +63,22 @@ def test_what_cannot_help_is_left_out_and_nothing_else(parent: dict[str, Any]) -
 
 
 @pytest.mark.parametrize(
-    "name", ["gemmini", "gemmini-fp32-4x4", "host-c", "amx-int8", "trainium", "cuda"]
+    "name",
+    [
+        "gemmini",
+        "gemmini-fp32-4x4",
+        "host-c",
+        "amx-int8",
+        "trainium",
+        "cuda",
+        "kernelbench",
+        "triton",
+    ],
 )
 def test_menus_name_facts_and_causes_that_exist(name: str) -> None:
     of_commands, of_loops = command_facts.FACTS.keys(), loop_facts.FACTS.keys()
     known = of_commands | of_loops | nki_facts.FACTS.keys() | cuda_facts.FACTS.keys()
+    known |= triton_facts.FACTS.keys()
     for option in load_target(name).brief().menu:
         assert set(option.needs) <= known, option.id
         assert 0 < option.worth < 1
@@ -85,6 +96,56 @@ def test_a_menu_is_never_empty() -> None:
     start = load_target("gemmini").open("gemm-64x64x64", {}).start
     trial = Trial(0, 0, Candidate(start), Failed("measure", "timeout", ""))
     assert applicable(brief, trial, only) == only
+
+
+ANSWER = '''\
+import torch
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = """
+__global__ void copy(const float *__restrict__ x, float *__restrict__ y) {
+  float4 one = ((const float4 *)x)[threadIdx.x];
+}
+"""
+extension = load_inline(name="a", cpp_sources="", cuda_sources=SOURCE, functions=["f"])
+'''
+
+
+def test_an_answer_has_the_facts_of_its_cuda_source() -> None:
+    assert cuda_facts.facts_in_answer(ANSWER) == cuda_facts.facts_in(ANSWER.split('"""')[1])
+    assert "no-vectors" not in (cuda_facts.facts_in_answer(ANSWER) or ())
+    for text in ("class Model: pass", "this is (no Python"):
+        assert cuda_facts.facts_in_answer(text) is None
+    brief = load_target("kernelbench").brief()
+    trial = Trial(0, 0, Candidate(ANSWER), Failed("measure", "timeout", ""))
+    kept = {option.id for option in applicable(brief, trial, brief.menu)}
+    assert not kept & {"vector-loads", "restrict-pointers", "padding", "streams"}
+    assert {"coalesce", "launch-bounds"} <= kept
+
+
+def test_options_for_triton_fit_the_kernel() -> None:
+    target = load_target("triton")
+    brief = target.brief()
+
+    def kept(source: str) -> set[str]:
+        trial = Trial(0, 0, Candidate(source), Failed("measure", "timeout", ""))
+        return {option.id for option in applicable(brief, trial, brief.menu)}
+
+    product = target.open("gemm-128x128x128", {}).start
+    options = kept(product)
+    assert {"more-terms", "stages", "tensor-core-products", "eviction-policy"} <= options
+    assert not options & {"tile-products", "pass-sum-to-product", "fuse-kernels", "fast-functions"}
+    changed = product.replace("other=0.0", "other=0.0, eviction_policy='evict_last'")
+    assert "eviction-policy" not in kept(changed)
+    added = product.replace("tl.dot(left, right, total,", "total + tl.dot(left, right,")
+    assert "pass-sum-to-product" in kept(added)
+    assert "stages" not in kept(target.open("chain-64x64", {}).start)
+
+
+def test_triton_offers_nothing_that_only_cuda_has() -> None:
+    text = " ".join(option.text for option in load_target("triton").brief().menu)
+    for word in ("float4", "__", "warp shuffle", "wmma", "cudaFunc", "shared tile", "barrier"):
+        assert word not in text
 
 
 def of_nki(source: str, breakdown: dict[str, float] | None = None) -> set[str]:
@@ -166,6 +227,8 @@ def test_tensor_cores_are_offered_only_where_lower_precision_is_allowed(name: st
     folder = replace(workload, source="/a/folder")
     half = tuple(replace(a, dtype="float16") for a in workload.arguments)
     lower = {"tensor-cores", "tensor-core-types"}
+    if name == "triton":
+        lower = {"tensor-core-products"}
 
     def offered(of: Workload, settings: dict[str, object]) -> set[str]:
         return {option.id for option in target.brief().menu_for(of, settings)} & lower

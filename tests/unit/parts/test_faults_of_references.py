@@ -45,12 +45,18 @@ def cases_of(folder: Path, body: str) -> Cases:
         ("X[:3]", r"returned float32\[3, 4\] for Y, expected float32\[4, 4\]"),
         ("None", r"reference returned nothing. End it with `return` and the outputs \(Y\)"),
         ("float(X[0, 0]) * X", "raised TypeError: a conversion to a single number is not"),
-        ("np.ones((4, 4))", "values for Y that it does not compute from its inputs by numpy"),
+        (
+            "np.ones((4, 4), np.float32)",
+            "values for Y that it does not compute from its inputs by numpy",
+        ),
         ("np.sort(X)", "raised TypeError: np.sort is not supported; use the numpy operations"),
         ("np.einsum('ij->ji', X)", "raised TypeError: np.einsum is not supported; use"),
         ("np.add.accumulate(X)", r"raised TypeError: np.add.accumulate is not supported; use"),
         ("np.asarray(X)", "copies elements into an array that numpy has made; use the numpy"),
-        ("X.astype(int)", "raised TypeError: a conversion to int64 is not supported; use"),
+        (
+            "X.astype(int).astype(np.float32)",
+            "raised TypeError: a conversion to int64 is not supported; use",
+        ),
     ],
 )
 def test_a_reference_that_fails_is_told_from_one_that_cannot_be_followed(

@@ -217,7 +217,7 @@ INFINITE = "import numpy as np\ndef reference(A, B):\n    return np.full((8, 8),
 
 
 def test_a_recurrence_that_overflows_on_large_values_is_told_what_to_say(tmp_path: Path) -> None:
-    with pytest.raises(WorkloadError, match=r"describe in workload.toml the inputs"):
+    with pytest.raises(WorkloadError, match=r"describe in workload.toml inputs"):
         folder_cases(tmp_path, reference=SOLVER, inputs="inputs = { normal = [1e30, 1] }").compared(
             3
         )

@@ -80,6 +80,23 @@ def test_a_type_without_a_rule_of_its_own_gets_a_tolerance(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
+    ("body", "reduction"),
+    [
+        ("x * weights", 1),
+        ("x[:, :-2] + x[:, 1:-1] + x[:, 2:]", 4),  # 3, except at the edges
+        ("x @ weights", 8),
+        ("x * x.sum(1, keepdims=True)", 8),
+        ("x * (weights if (x * weights == 1).all() else None)", 64),
+    ],
+)
+def test_the_number_of_products_of_a_sum_comes_from_the_function(
+    body: str, reduction: int, tmp_path: Path
+) -> None:
+    _write(tmp_path, _from(tmp_path, FUNCTION.replace("x * weights", body), "host-c"))
+    assert read_workload_file(tmp_path / "workload.toml").reduction == reduction
+
+
+@pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
         ("def scaled", "def other", "defines no function scaled"),
@@ -88,6 +105,8 @@ def test_a_type_without_a_rule_of_its_own_gets_a_tolerance(tmp_path: Path) -> No
         ("np.ones((8,), np.float32)", "np.ones(8, bool)", "weights has the type bool"),
         (", np.ones((8,), np.float32)", ",", "ValueError"),
         ("return x * weights", "return x @ weights.missing", "AttributeError"),
+        ("return x * weights", "return (x * weights,)", "a tuple with one element"),
+        ("x * weights", "x * np.sqrt(weights.size)", "float64 for inputs of type float32"),
         ("import numpy", "import nothing_of_this_name", "ModuleNotFoundError"),
         ("weights", "float", "the parameter 'float' is a keyword of C"),
         ("np.ones((8,), np.float32)", "np.ones((1,) * 9, np.float32)", "has 9 dimensions"),

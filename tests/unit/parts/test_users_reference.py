@@ -16,7 +16,7 @@ from tilewright.core.errors import WorkloadError
 from tilewright.core.files import read_bytes, read_text, read_toml
 from tilewright.core.records import Argument, Workload
 from tilewright.parts import user_code
-from tilewright.parts.folder_problem import FolderProblem
+from tilewright.parts.folder_problem import FloatFolderProblem, FolderProblem
 
 ARGUMENTS = (Argument("A", (2,), "float32", "input"), Argument("C", (2,), "float32", "output"))
 
@@ -119,3 +119,23 @@ def test_files_have_a_largest_size(tmp_path: Path) -> None:
         read_text(file, 10)
     with pytest.raises(OSError, match="not UTF-8 text"):
         read_toml(file)
+
+
+@pytest.mark.parametrize(
+    ("returned", "says"),
+    [
+        ("A + 1,", "returned a tuple with one array. Return the array itself"),
+        ("A.astype('f8') + 1", r"returned float64\[2\] for C, .*`.astype\(np.float32\)`"),
+        ("A[:1] + 1", r"returned float32\[1\] for C, .*Correct the shape"),
+    ],
+)
+@pytest.mark.parametrize("kind", [FolderProblem, FloatFolderProblem])
+def test_a_result_of_another_form_is_refused(
+    tmp_path: Path, kind: type[FolderProblem], returned: str, says: str
+) -> None:
+    (tmp_path / "reference.py").write_text(f"def reference(A):\n    return {returned}\n")
+    problem = kind(tmp_path, Workload("w", "t", ARGUMENTS, 2), 1, "f", {})
+    if isinstance(problem, FloatFolderProblem):
+        problem.required = True
+    with pytest.raises(WorkloadError, match=says):
+        problem.reference({"A": np.ones(2, np.float32)})

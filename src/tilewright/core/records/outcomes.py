@@ -139,6 +139,13 @@ class Measured:
     phases: tuple[Mapping[str, float], ...] = ()
     gaps: tuple[Gap, ...] = ()
 
+    def __repr__(self) -> str:
+        """The numbers that a user looks at first, without samples and texts."""
+        return (
+            f"Measured(latency={self.latency:g}, unit={self.unit!r}, quantity={self.quantity!r}, "
+            f"utilization={self.utilization:.3g}, precision={self.verdict.precision!r})"
+        )
+
     @property
     def interval(self) -> tuple[float, float]:
         """The ends of a confidence interval (98 %) of the median latency.
@@ -203,7 +210,22 @@ class Failed:
     sandbox: str = ""
     cause: FailureKind = ""
 
+    @property
+    def words(self) -> str:
+        """What went wrong, for people: "does not build (link error)"."""
+        return f"{_FAILS[self.stage]} ({self.kind_in_words})"
 
+    @property
+    def kind_in_words(self) -> str:
+        """The kind of failure, for people: "link error"."""
+        return self.kind.replace("_", " ")
+
+
+_FAILS: dict[Stage, str] = {
+    "build": "does not build",
+    "check": "fails its check",
+    "measure": "cannot be measured",
+}
 Outcome: TypeAlias = Measured | Failed
 
 

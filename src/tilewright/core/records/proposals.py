@@ -159,6 +159,10 @@ class Candidate:
     plan: Plan | None = None
     proposer: str = "start"
 
+    def __repr__(self) -> str:
+        """The candidate without its source and without its plan."""
+        return f"Candidate(id={self.id!r}, proposer={self.proposer!r})"
+
     @property
     def id(self) -> str:
         """Content hash of the source (16 hexadecimal digits)."""

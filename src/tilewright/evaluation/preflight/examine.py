@@ -73,10 +73,10 @@ def _require_start_that_builds(task: Task) -> None:
     """
     built = task.evaluator[0].build(Candidate(task.start))
     if isinstance(built, Failed):
-        said = plain_text(" ".join(built.log.split())[:400])
+        said = plain_text(" ".join(built.log.split())[:400]).rstrip(".")
         raise WorkloadError(
-            f"the starting kernel of {task.workload.name} does not build ({built.kind}: {said}). "
-            "Correct it, because everything that a search finds is compared with it."
+            f"the starting kernel of {task.workload.name} does not build ({built.kind_in_words}: "
+            f"{said}). Correct it, because everything that a search finds is compared with it."
         )
 
 
@@ -185,8 +185,8 @@ def _try_kernel(task: Task, name: str, source: str, kinds: Collection[str] | Non
     if isinstance(outcome, Failed):
         log = next(iter(outcome.log.splitlines()), "")
         if outcome.kind in SHOWS_NOTHING:
-            said = f"shows nothing: it was not compared ({outcome.kind}: {log})"
+            said = f"shows nothing: it was not compared ({outcome.kind_in_words}: {log})"
             return AttackResult(f"kernel: {name}", text, "does not apply", said)
-        return AttackResult(f"kernel: {name}", text, "rejected", f"{outcome.kind}: {log}")
+        return AttackResult(f"kernel: {name}", text, "rejected", f"{outcome.kind_in_words}: {log}")
     remedy = "draw the inputs from wider distributions, or correct the reference"
     return AttackResult(f"kernel: {name}", text, "accepted", remedy=remedy)

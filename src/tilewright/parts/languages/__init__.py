@@ -42,3 +42,7 @@ NKI = replace(PYTHON, name="NKI", marks=(r"^[ \t]*@[\w.]*jit\b", r"^def[ \t]+ker
 """The language NKI, which is Python with instructions of AWS Trainium. A kernel may have any
 name.
 """
+TRITON = replace(PYTHON, name="Triton")
+"""Python with kernels of Triton."""
+KERNELBENCH = replace(PYTHON, name="KernelBench", entry="ModelNew", templates=MACROS)
+"""Python in KernelBench's form. The CUDA source in it may leave parameters open."""

@@ -169,7 +169,7 @@ def describe_failure(trial: Trial) -> str:
     """Stage, kind, log and the source lines around the failure."""
     failed = trial.outcome
     assert isinstance(failed, Failed), "only failures are described"
-    parts = [f"{_STAGES[failed.stage]} ({failed.kind.replace('_', ' ')})", first_error(failed)]
+    parts = [f"{_STAGES[failed.stage]} ({failed.kind_in_words})", first_error(failed)]
     if failed.line is not None:
         parts.append(_excerpt(trial.candidate.source, failed.line))
     return "\n\n".join(parts)
@@ -224,7 +224,7 @@ def _attempt(child: Trial, parent: Trial, causes: Sequence[str]) -> str:
     if outcome.kind == "slower_than_limit" and outcome.bound is not None:
         return f"slower, takes at least {_compared(outcome.bound, before)}"
     reason = _ERROR.sub("", first_error(outcome)).strip(": \n").split("\n")[0]
-    return f"{_words(outcome.kind)}: {shortened_line(reason)}"
+    return f"{outcome.kind_in_words}: {shortened_line(reason)}"
 
 
 def _compared(latency: float, before: Measured) -> str:

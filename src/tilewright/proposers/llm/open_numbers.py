@@ -42,7 +42,7 @@ def describe_values(trial: Trial, history: History) -> str:
     ]
     fastest = f"; the fastest are {'; '.join(told)}" if told else ""
     wrong = [
-        f"{_values(other)} ({other.outcome.kind.replace('_', ' ')})"
+        f"{_values(other)} ({other.outcome.kind_in_words})"
         for other in others
         if isinstance(other.outcome, Failed) and other.outcome.stage != "measure"
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -58,7 +59,9 @@ def install_command(package: str) -> str:
     """The command that installs a package into the environment of this process."""
     if importlib.util.find_spec("pip") is not None:
         return f"{sys.executable} -m pip install {package}"
-    return f"uv pip install --python {sys.executable} {package}"
+    # `uv run` names its own program, which is not on PATH if `./tw` has installed it.
+    uv = "uv" if shutil.which("uv") else os.environ.get("UV", "uv")
+    return f"{uv} pip install --python {sys.executable} {package}"
 
 
 def environment() -> dict[str, str]:

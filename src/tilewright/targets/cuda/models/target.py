@@ -10,12 +10,11 @@ from pathlib import Path
 
 from tilewright.core.errors import ToolchainMissingError, WorkloadError
 from tilewright.core.records import FolderTemplate, TargetBrief, Workload
-from tilewright.core.templates import MACROS
 from tilewright.native.settings import EvaluationSettings
 from tilewright.native.target import require_linux
 from tilewright.parts.brief_files import load_template, render
 from tilewright.parts.folder import read_folder
-from tilewright.parts.languages import PYTHON
+from tilewright.parts.languages import KERNELBENCH
 from tilewright.parts.problem import Problem
 from tilewright.targets.cuda.device.gpus import find_gpu
 from tilewright.targets.cuda.kernelbench import wrong_products
@@ -34,8 +33,6 @@ from tilewright.targets.cuda.shapes import KINDS, MOST_BYTES, Shape, parse_shape
 from tilewright.targets.cuda.target import CudaTarget, pytorch
 
 FOLDER = Path(__file__).parent
-ANSWER = replace(PYTHON, name="KernelBench", entry="ModelNew", templates=MACROS)
-"""Python in KernelBench's form; the CUDA source in it may leave parameters open."""
 
 
 class KernelBenchTarget(CudaTarget):
@@ -46,7 +43,7 @@ class KernelBenchTarget(CudaTarget):
     @cached_property
     def _brief(self) -> TargetBrief:
         return replace(
-            super()._brief, name=self.name, language=ANSWER, examples=(),
+            super()._brief, name=self.name, language=KERNELBENCH, examples=(),
             rules=render(FOLDER / "rules.md", {}),
         )  # fmt: skip
 
@@ -106,7 +103,7 @@ class KernelBenchTarget(CudaTarget):
         """A user's folder whose kernel.py is an answer. `forward` takes the inputs in order."""
         require_linux(self.name)
         workload, start, problem = read_folder(
-            folder, self.name, ANSWER, MOST_BYTES, "the memory of a GPU"
+            folder, self.name, KERNELBENCH, MOST_BYTES, "the memory of a GPU"
         )
         if any(a.role == "inout" for a in workload.arguments):
             raise WorkloadError(

@@ -202,7 +202,7 @@ class ModelChecker:
         if not self._reduced or found.kind == "not_checked":
             return found
         log = (
-            f"not checked: with {self._reduced} it fails ({found.kind.replace('_', ' ')}: "
+            f"not checked: with {self._reduced} it fails ({found.kind_in_words}: "
             f"{found.log.rstrip('.')}), and it may be written for the problem's own sizes alone; "
             "only a GPU can show whether it is correct there."
         )

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from tilewright.core.errors import ToolchainMissingError, WorkloadError
 from tilewright.core.records import FolderTemplate, TargetBrief
-from tilewright.parts.brief_files import load_examples, load_template, render
-from tilewright.parts.languages import PYTHON
+from tilewright.parts.brief_files import load_examples, load_menu, load_template, render
+from tilewright.parts.languages import TRITON
 from tilewright.targets.cuda.occupancy import Architecture
 from tilewright.targets.cuda.shapes import KINDS, REGISTERED, Shape, parse_shape
 from tilewright.targets.cuda.target import CudaTarget
@@ -21,8 +21,18 @@ from tilewright.targets.cuda.triton.task import TritonTask
 from tilewright.targets.cuda.triton.templates import parameters, templates_of
 
 FOLDER = Path(__file__).parent
-TRITON = replace(PYTHON, name="Triton")
-"""Python with kernels of Triton."""
+FAILURES = {
+    "not_checked": "only a GPU can run the kernel (inline assembly, 8-bit floats); it may be "
+    "correct",
+    "launch_failure": "a launch that every GPU refuses, because it has too many programs, or needs "
+    "too much memory",
+    "misaligned": "an access to an address that is not a multiple of the element's size",
+    "unfinished": "an output changed after the kernel had returned",
+    "keeps_memory": "the kernel keeps memory of the device from one call to the next",
+    "race": "programs of one launch access the same element, one of them changes it, and no "
+    "atomic operation lies between the accesses",
+}
+"""Kinds of failure that kernels in Triton can have in addition to the general ones."""
 
 
 class TritonTarget(CudaTarget):
@@ -35,7 +45,9 @@ class TritonTarget(CudaTarget):
     def _brief(self) -> TargetBrief:
         return replace(
             super()._brief, name=self.name, language=TRITON,
+            menu=load_menu(FOLDER / "menu.toml", {}),
             examples=load_examples(FOLDER / "examples", {}),
+            failures=FAILURES,
             rules=render(FOLDER / "rules.md", {}),
             plan_hints=render(FOLDER / "plan_hints.md", {}).strip(),
         )  # fmt: skip
