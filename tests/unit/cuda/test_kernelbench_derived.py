@@ -39,7 +39,8 @@ class Graph:
         name = f"{len(self.said[0])}.0"
         for way, operations in enumerate(self.said):
             said = [array(*g, way) if isinstance(g, tuple) else g for g in given]
-            gives = [array("", shape, way)]
+            is_mask = does.partition(".")[0] in ("gt", "ge", "lt", "le", "eq", "ne")
+            gives = [array("", shape, way, "bool" if is_mask else "float32")]
             operations.append(
                 {"does": f"aten.{does}", "given": said, "words": words, "gives": gives}
             )
@@ -50,9 +51,9 @@ class Graph:
         return recognised(*({"operations": o, "outputs": [last]} for o in self.said))
 
 
-def array(name: str, shape: Sequence[Any], way: int) -> dict[str, Any]:
+def array(name: str, shape: Sequence[Any], way: int, dtype: str = "float32") -> dict[str, Any]:
     sizes = [size[way] if isinstance(size, tuple) else size for size in shape]
-    return {"array": name, "shape": sizes, "dtype": "torch.float32"}
+    return {"array": name, "shape": sizes, "dtype": f"torch.{dtype}"}
 
 
 X, Y, BIAS = ("input 0", (R, C)), ("input 1", (R, C)), ("self.b", (C,))
@@ -99,11 +100,57 @@ def test_a_product_ends_with_what_follows_it() -> None:
     assert "tanhf(" in text
 
 
+def test_comparisons_and_selections_are_part_of_a_kernel() -> None:
+    graph = Graph()
+    mask = graph("gt.Tensor", (R, C), X, BIAS)
+    zero = graph("scalar_tensor.default", (), 0.0)
+    graph("where.self", (R, C), mask, X, zero)
+    text = only_text(graph)
+    assert "v_a0.at[v] > a1[place / a1_inner % a1_count] ? 1.0f : 0.0f" in text
+    assert "!= 0.0f ? v_a0.at[v] : 0.0f)" in text
+
+
+def test_small_values_are_computed_again_for_each_element() -> None:
+    graph = Graph()
+    scale = graph("add.Tensor", (C,), BIAS, 1.0)
+    graph("mul.Tensor", (R, C), X, scale)
+    model = graph.read()
+    assert model.grid == (R, C)
+    text = only_text(graph)
+    assert "(a1[place / a1_inner % a1_count] + 1.0f)" in text
+    graph = Graph()
+    seen = graph("view.default", (C, (1, 1)), graph("add.Tensor", (C,), BIAS, 1.0))
+    graph("mul.Tensor", (C, C), ("input 0", (C, C)), seen)
+    with pytest.raises(OtherError, match="incompatible shapes"):
+        graph.read()
+
+
+def test_rows_whose_elements_are_not_adjacent_have_a_kernel_of_their_own() -> None:
+    graph = Graph()
+    cube = ("input 0", (R, C, (8, 8)))
+    mean = graph("mean.dim", (R, (1, 1), (8, 8)), cube, [1], True)
+    graph("sub.Tensor", (R, C, (8, 8)), cube, mean)
+    model = graph.read()
+    assert (model.columns, model.inner) == ((C,), ((8, 8),))
+    text = only_text(graph)
+    assert "of_columns<SUM, WIDTH>(total0, parts);" in text
+    assert "int columns = (int)a0.size(1);" in text
+    assert "rows, columns, 8);" in text
+
+
 @pytest.mark.parametrize(
     ("operations", "says"),
     [
         ([("cumsum.default", (R, C), X, 1)], "it computes cumsum"),
-        ([("sum.dim_IntList", (C,), X, [0])], "an axis that is not the last one"),
+        ([("sum.dim_IntList", (C,), ("input 0", (R, C, R)), [0, 2])], "axes that are not adjacent"),
+        ([("sum.dim_IntList", (R,), X, [1]), ("sum.dim_IntList", (C,), X, [0])],
+         "rows of different"),
+        ([("gt.Scalar", (R, C), X, 0)], "its result is a mask"),
+        ([("ones_like.default", (R, C), X)], "does not depend on its arrays"),
+        ([("add.Tensor", (R, C), X, 1), ("sum.dim_IntList", (), ("self.b", (C,)), [0])],
+         "all elements to one number"),
+        ([("mul.Tensor", (C,), BIAS, 2), ("sum.dim_IntList", (R,), X, [1]),
+          ("mul.Tensor", (C,), ("0.0", (C,)), 2)], "arrays of several sizes"),
         ([("sum.default", (), X)], "all elements to one number"),
         ([("bmm.default", (R, C), X, Y)], "it computes bmm"),
         ([("mm.default", (R, R), X, ("input 1", (C, R))),
@@ -217,6 +264,17 @@ MODELS = {
     ),
     "conv": ("torch.randn(2, 3, 12, 12)", "return torch.relu(self.conv(x)) * 2"),
     "linear": ("torch.rand(4, 9, 32)", "return torch.sigmoid(self.linear(x))"),
+    "selection": (
+        "torch.randn(64, 256)",
+        "return torch.where(x > 0.5, x, 0.1 * x).masked_fill(x < -1, -1.0) * torch.sign(x)",
+    ),
+    "rms of channels": (
+        "torch.rand(4, 24, 6, 10)",
+        "return x / torch.sqrt((x ** 2).mean(dim=1, keepdim=True) + 1e-5)",
+    ),
+    "softmax of channels": ("torch.randn(3, 50, 33)", "return torch.softmax(x, dim=1)"),
+    "largest of channels": ("torch.randn(3, 50, 64)", "return torch.max(x, dim=1)[0]"),
+    "scaled": ("torch.randn(5, 16)", "return x * (1 + self.linear.bias) - self.linear.bias"),
 }
 
 

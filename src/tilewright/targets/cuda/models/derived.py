@@ -18,9 +18,10 @@ from tilewright.core.templates import MACROS, concrete
 from tilewright.parts.untrusted_python import UnparsableError, parsed
 from tilewright.targets.cuda.models.answers import in_pytorch
 from tilewright.targets.cuda.models.formulas import OtherError
+from tilewright.targets.cuda.models.host import Host
 from tilewright.targets.cuda.models.problem_file import Described
 from tilewright.targets.cuda.models.recognition import recognised
-from tilewright.targets.cuda.models.statements import Host, texts_of
+from tilewright.targets.cuda.models.statements import texts_of
 from tilewright.targets.cuda.models.translation import translate
 from tilewright.targets.cuda.occupancy import Architecture
 

@@ -123,8 +123,29 @@ _PLAIN = {
     "square": "({0} * {0})", "clone": "{0}", "alias": "{0}", "detach": "{0}",
     "mul": "({0} * {1})", "div": "({0} / {1})", "maximum": "fmaxf({0}, {1})",
     "minimum": "fminf({0}, {1})", "relu6": "fminf(fmaxf({0}, 0.0f), 6.0f)",
+    "floor": "floorf({0})", "ceil": "ceilf({0})", "round": "rintf({0})", "_to_copy": "{0}",
+    "exp2": "exp2f({0})", "expm1": "expm1f({0})", "log2": "log2f({0})", "log1p": "log1pf({0})",
+    "gt": "({0} > {1} ? 1.0f : 0.0f)", "ge": "({0} >= {1} ? 1.0f : 0.0f)",
+    "lt": "({0} < {1} ? 1.0f : 0.0f)", "le": "({0} <= {1} ? 1.0f : 0.0f)",
+    "eq": "({0} == {1} ? 1.0f : 0.0f)", "ne": "({0} != {1} ? 1.0f : 0.0f)",
+    "sign": "({0} > 0.0f ? 1.0f : {0} < 0.0f ? -1.0f : 0.0f)",
+    "where": "({0} != 0.0f ? {1} : {2})", "masked_fill": "({1} != 0.0f ? {2} : {0})",
+    "logical_not": "({0} != 0.0f ? 0.0f : 1.0f)", "bitwise_not": "({0} != 0.0f ? 0.0f : 1.0f)",
+    **dict.fromkeys(("logical_and", "bitwise_and"),
+                    "({0} != 0.0f && {1} != 0.0f ? 1.0f : 0.0f)"),
+    **dict.fromkeys(("logical_or", "bitwise_or"), "({0} != 0.0f || {1} != 0.0f ? 1.0f : 0.0f)"),
 }  # fmt: skip
-"""PyTorch's element-wise operations without settings."""
+"""PyTorch's element-wise operations without settings. The truth values of a mask are 1 and 0."""
+_OF_TWO = {
+    "add", "sub", "rsub", "mul", "div", "maximum", "minimum", "gt", "ge", "lt", "le", "eq", "ne",
+    "logical_and", "logical_or", "bitwise_and", "bitwise_or",
+}  # fmt: skip
+_OF_THREE = {"where", "masked_fill"}
+
+
+def operands_of(name: str) -> int:
+    """The number of operands of an element-wise operation; its further arguments are settings."""
+    return 3 if name in _OF_THREE else 2 if name in _OF_TWO else 1
 
 
 def number(value: object) -> Number:

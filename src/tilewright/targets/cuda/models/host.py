@@ -1,0 +1,74 @@
+"""The function of an answer that Python calls: its arrays, and how sizes follow from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tilewright.targets.cuda.models.formulas import (
+    Element,
+    Formula,
+    OtherError,
+    Shape,
+    Size,
+    parts,
+)
+from tilewright.targets.cuda.models.readings import Array, Recognised
+
+
+@dataclass
+class Host:
+    """The function that Python calls: its arrays, and how the sizes are computed from them."""
+
+    model: Recognised
+
+    names: dict[str, str] = field(default_factory=dict)
+    arrays: list[Array] = field(default_factory=list)
+    known: dict[Size, str] = field(default_factory=dict)
+
+    def array(self, array: Array) -> str:
+        """The name of an array in C."""
+        if array.name not in self.names:
+            self.names[array.name] = f"a{len(self.names)}"
+            self.arrays.append(array)
+        return self.names[array.name]
+
+    def size(self, size: Size) -> str:
+        """The expression for an extent, computed from the arrays."""
+        if size[0] == size[1]:
+            return str(size[0])
+        for array in self.arrays:
+            if size in self.model.arrays[array.name]:
+                axis = self.model.arrays[array.name].index(size)
+                return f"(int){self.names[array.name]}.size({axis})"
+        if size in self.known:
+            return self.known[size]
+        raise OtherError("a size of its result does not follow from those of its arrays")
+
+    def product(self, shape: Shape) -> str:
+        """The expression for the number of elements of a shape."""
+        return " * ".join(self.size(size) for size in shape) or "1"
+
+
+def leaves(formula: Formula, host: Host) -> dict[Element, str]:
+    """The elements of arrays in a formula, with the names of the arrays in C."""
+    found = dict[Element, str]()
+    for part in parts(formula):
+        if isinstance(part, Element):
+            known = [e for e in found if e.array == part.array]
+            if known and known[0] != part:
+                raise OtherError("it computes with one array in two ways")
+            found[part] = host.array(Array(part.array, part.shape))
+    return found
+
+
+def place(element: Element, name: str) -> str:
+    """The index of an element in its array."""
+    if element.whole:
+        return "place"
+    return f"place / {name}_inner % {name}_count"
+
+
+def indented(lines: Sequence[str], by: int) -> str:
+    """Lines of C, each indented by this many spaces."""
+    return "\n".join(line if line.startswith("#") else " " * by + line for line in lines)

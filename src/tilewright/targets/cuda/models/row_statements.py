@@ -1,0 +1,172 @@
+"""Writes element-wise operations and operations on rows as CUDA."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tilewright.targets.cuda.models.formulas import (
+    Calculated,
+    Formula,
+    Total,
+    Written,
+    is_of_a_row,
+    parts,
+)
+from tilewright.targets.cuda.models.host import Host, indented, leaves, place
+from tilewright.targets.cuda.models.readings import Recognised
+
+_KINDS = {"sum": ("SUM", "0.0f"), "most": ("MOST", "-3.4e38f"), "least": ("LEAST", "3.4e38f")}
+
+
+def arrays_in_c(model: Recognised, host: Host) -> tuple[str, str, str]:
+    """The kernel's parameters, the arguments that the launcher passes on, and the launcher's own
+    parameters."""
+    elements = leaves(model.formula, host)
+    taken, passed, given = "", "", ""
+    for element, name in elements.items():
+        taken += f"const float *{name}, "
+        passed += f"{name}, "
+        given += f"{name}.data_ptr<float>(), "
+        if not element.whole:
+            taken += f"int {name}_inner, int {name}_count, "
+            passed += f"{name}_inner, {name}_count, "
+            given += f"{host.product(element.inner)}, (int){name}.numel(), "
+    return taken, passed, given
+
+
+def element_body(
+    formula: Formula, host: Host, known: Mapping[Formula, str]
+) -> tuple[list[str], list[str], str]:
+    """The loads of a thread's vectors, the statements for one element, and its value."""
+    elements = leaves(formula, host)
+    reached = {e: n for e, n in elements.items() if e in set(_reached(formula, known))}
+    loads = [
+        f"Vector<WIDTH> v_{n} = ((const Vector<WIDTH> *){n})[i];"
+        for e, n in reached.items()
+        if e.whole
+    ]
+    values: dict[Formula, str] = {
+        e: f"v_{n}.at[v]" if e.whole else f"{n}[{place(e, n)}]" for e, n in reached.items()
+    }
+    written = Written({**known, **values}, [])
+    result = written.value(formula)
+    return loads, written.lines, result
+
+
+def _reached(formula: Formula, known: Mapping[Formula, str]) -> Sequence[Formula]:
+    """The formulas inside one that have to be computed at this point, which excludes known ones."""
+    found, waiting = list[Formula](), [formula]
+    while waiting:
+        one = waiting.pop()
+        if one in known or one in found:
+            continue
+        found.append(one)
+        if isinstance(one, Calculated):
+            waiting += one.of
+    return found
+
+
+def row_phases(model: Recognised, host: Host) -> str:
+    """The passes over a row: one for each sum or largest element, in order, and one for the
+    result."""
+    lines, known = list[str](), dict[Formula, str]()
+    totals = [part for part in parts(model.formula) if isinstance(part, Total)]
+    for number, total in enumerate(totals):
+        _of_rows(model.formula, known, lines)
+        kind, start = _KINDS[total.kind]
+        name = f"total{number}"
+        lines += [f"float {name} = {start};",
+                  *_loop(total.of, host, known, f"float part = {start};",
+                         f"part = joined<{kind}>(part, {{}});",
+                         f"{name} = joined<{kind}>({name}, part);"),
+                  f"{name} = of_row<{kind}>({name}, parts);"]  # fmt: skip
+        known[total] = name
+    _of_rows(model.formula, known, lines)
+    if is_of_a_row(model.formula):
+        written = Written(dict(known), lines)
+        value = written.value(model.formula)
+        lines.append(f"if (there && threadIdx.x == 0) result[row] = {value};")
+    else:
+        lines += ["if (!there) return;",
+                  *_loop(model.formula, host, known, "Vector<WIDTH> found;", "found.at[v] = {};",
+                         "((Vector<WIDTH> *)result)[i] = found;")]  # fmt: skip
+    return indented(lines, 2)
+
+
+def _of_rows(formula: Formula, known: dict[Formula, str], lines: list[str]) -> None:
+    """Values that are the same for a whole row and follow from known values are computed only
+    once."""
+    for part in parts(formula):
+        ready = isinstance(part, Calculated) and is_of_a_row(part) and part not in known
+        inner = _reached(part, known)
+        if ready and not any(isinstance(p, Total) for p in inner):
+            written = Written(known, lines)
+            written.value(part)
+
+
+def _loop(
+    formula: Formula, host: Host, known: Mapping[Formula, str], before: str, last: str, after: str
+) -> list[str]:
+    """A pass over a row: the statements for a thread's vectors, and `last` with the value of each
+    element."""
+    loads, lines, value = element_body(formula, host, known)
+    return [
+        "for (unsigned i = begin + threadIdx.x; i < begin + length; i += THREADS) {",
+        *(f"  {line}" for line in [before, *loads]),
+        "#pragma unroll",
+        "  for (int v = 0; v < WIDTH; v++) {",
+        "    unsigned place = i * WIDTH + v;",
+        *(f"    {line}" for line in lines),
+        f"    {last.format(value)}",
+        "  }",
+        f"  {after}",
+        "}",
+    ]
+
+
+def column_phases(model: Recognised, host: Host) -> str:
+    """As `row_phases`, for rows whose elements are not adjacent: a thread computes WIDTH of them at
+    a time, so that there are as many sums or largest elements."""
+    lines, known = list[str](), dict[Formula, str]()
+    totals = [part for part in parts(model.formula) if isinstance(part, Total)]
+    for number, total in enumerate(totals):
+        kind, start = _KINDS[total.kind]
+        name = f"total{number}"
+        lines += [f"float {name}[WIDTH];",
+                  f"for (int v = 0; v < WIDTH; v++) {name}[v] = {start};",
+                  *_column_loop(total.of, host, known, "",
+                                f"{name}[v] = joined<{kind}>({name}[v], {{}});", ""),
+                  f"of_columns<{kind}, WIDTH>({name}, parts);"]  # fmt: skip
+        known[total] = f"{name}[v]"
+    if is_of_a_row(model.formula):
+        written = Written(dict(known), [])
+        value = written.value(model.formula)
+        lines += ["if (!there || threadIdx.y > 0) return;",
+                  "for (int v = 0; v < WIDTH; v++) {",
+                  *(f"  {line}" for line in written.lines),
+                  f"  result[row * WIDTH + v] = {value};", "}"]  # fmt: skip
+    else:
+        lines += ["if (!there) return;",
+                  *_column_loop(model.formula, host, known, "Vector<WIDTH> found;",
+                                "found.at[v] = {};",
+                                "((Vector<WIDTH> *)result)[i] = found;")]  # fmt: skip
+    return indented(lines, 2)
+
+
+def _column_loop(
+    formula: Formula, host: Host, known: Mapping[Formula, str], before: str, last: str, after: str
+) -> list[str]:
+    loads, lines, value = element_body(formula, host, known)
+    return [
+        "for (int e = threadIdx.y; e < columns; e += PARTS) {",
+        "  unsigned i = begin + e * vectors;",
+        *(f"  {line}" for line in [before, *loads] if line),
+        "#pragma unroll",
+        "  for (int v = 0; v < WIDTH; v++) {",
+        "    unsigned place = i * WIDTH + v;",
+        *(f"    {line}" for line in lines),
+        f"    {last.format(value)}",
+        "  }",
+        *([f"  {after}"] if after else []),
+        "}",
+    ]
