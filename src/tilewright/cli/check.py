@@ -69,9 +69,7 @@ def check(
         measured = check_kernel(opened, settings)
     except NotTimedError as error:
         why = as_started(str(error))
-        say_sentence(
-            f"ok  kernel    agrees with the reference, but cannot be timed on this machine: {why}"
-        )
+        say_sentence(f"ok  kernel    agrees with the reference, but was not timed: {why}")
     else:
         count = len(measured.verdict.checks)
         said = f"{number(measured.latency)} {measured.quantity} {measured.unit}"

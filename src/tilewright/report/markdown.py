@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 LONGEST = 240
 """Maximum number of characters of a first sentence; a longer one is shortened."""
-_MARKERS = re.compile(r"\*\*|__|`|^\s*(?:#+|[-*+]|\d+[.)])\s+", re.MULTILINE)
+_MARKERS = re.compile(r"\*\*|__|```\w*|^\s*(?:#+|[-*+]|\d+[.)])\s+", re.MULTILINE)
 _END = re.compile(r"(?<=[.!?])\s+(?=[A-Z(])|\n\s*\n")
 
 
@@ -34,8 +34,8 @@ def as_html(text: str) -> str:
 
 
 def first_sentence(text: str) -> str:
-    """The first sentence on one line without Markdown's marks; "..." at its end if it was
-    shortened.
+    """The first sentence on one line without Markdown's marks, except those of code, which may
+    look like a word (`right`); "..." at its end if it was shortened.
     """
     plain = _MARKERS.sub("", text).strip()
     sentence = " ".join(_END.split(plain, maxsplit=1)[0].split())

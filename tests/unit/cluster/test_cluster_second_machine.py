@@ -84,9 +84,8 @@ def test_another_model_refutes_only_what_no_model_may_do(
     assert (found is not None) == is_refuted
     if found is not None:
         assert found.cause == failed.kind
-        assert f"100 ns on a was not confirmed by a second machine. On b: {failed.stage}, " in (
-            found.log
-        )
+        said = f"100 ns on a was not confirmed by a second machine. On b, the kernel {failed.words}"
+        assert said in found.log
 
 
 class Models(Machines):

@@ -12,8 +12,9 @@ from tilewright.core.records import Candidate, Failed, Measured, Outcome
 from tilewright.parts.case import Case
 from tilewright.targets.cuda import create_target
 from tilewright.targets.cuda.device import evaluator, kernel
-from tilewright.targets.cuda.device.evaluator import REPEATED
+from tilewright.targets.cuda.device import runner as device_runner
 from tilewright.targets.cuda.device.kernel import DeviceKernel
+from tilewright.targets.cuda.device.runner import REPEATED
 from tilewright.targets.cuda.task import CudaTask
 
 FOLDER = Path(__file__).parents[2] / "exploits" / "cuda_timing"
@@ -122,7 +123,8 @@ def test_several_copies_of_a_batch_are_compared(
 
     monkeypatch.setattr(DeviceKernel, "_compare", heard)
     monkeypatch.setattr(kernel, "_compared", compared)
-    monkeypatch.setattr(evaluator, "checked_call", lambda *_: None)
+    for module in (evaluator, device_runner):
+        monkeypatch.setattr(module, "checked_call", lambda *_: None)
     assert isinstance(outcome_of(task, task.start), Measured)
     assert max(len(set(copies)) for copies in batches) == kernel.MOST_COMPARED
     monkeypatch.setattr(kernel, "COMPARED_S", 0.0)

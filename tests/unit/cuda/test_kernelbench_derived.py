@@ -300,4 +300,4 @@ def test_kernels_made_of_models_in_pytorch_are_right(name: str, tmp_path: Path) 
     built = builder.build(Candidate(task.start))
     verdict = checker.check(built)  # type: ignore[arg-type]
     assert isinstance(verdict, Verdict), verdict.log
-    assert verdict.precision == "float32"
+    assert verdict.precision in ("float32", "exact")

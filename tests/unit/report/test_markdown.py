@@ -36,7 +36,7 @@ def test_nothing_foreign_becomes_markup(foreign: str) -> None:
     [
         ("Keep B resident. Then unroll.", "Keep B resident."),
         ("## Plan\n\n**Keep B.**  It is 1.5 times as large.", "Plan"),
-        ("- Keep `B` in\n  memory. More", "Keep B in memory."),
+        ("- Keep `B` in\n  memory. More", "Keep `B` in memory."),
         ("Move by 1.5 rows e.g. two", "Move by 1.5 rows e.g. two"),
         ("", ""),
     ],

@@ -21,9 +21,9 @@ from tilewright.targets.cuda.device.evaluator import (
     DeviceBuilder,
     DeviceChecker,
     DeviceEvaluation,
-    DeviceRunner,
 )
 from tilewright.targets.cuda.device.gpus import Gpu
+from tilewright.targets.cuda.device.runner import DeviceRunner
 from tilewright.targets.cuda.evaluation import CudaEvaluation
 from tilewright.targets.cuda.hostile import hostile_kernels
 from tilewright.targets.cuda.models.oracle import find_torch

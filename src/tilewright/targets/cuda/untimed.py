@@ -13,7 +13,7 @@ from tilewright.targets.cuda.occupancy import Architecture, architectures
 from tilewright.targets.cuda.resources import in_words
 
 NO_GPU = (
-    "no NVIDIA GPU can be used on this machine, and without one kernels cannot be timed. "
+    "no NVIDIA GPU can be used on this machine. "
     f"To search for a faster kernel, {HOW_TO_GET} (docs/targets/cuda.md)"
 )
 
@@ -49,9 +49,9 @@ class CudaRunner:
         precision = verdict.precision or "precision class unknown"
         raise NotTimedError(
             f"the kernel is correct on the CPU ({precision}) in {len(verdict.checks)} comparisons "
-            f"with threads in three orders{self._at(artifact.source)}; "
-            f"for {evaluation.architecture.name} {words}; "
-            f"but {self._reason}."
+            f"with threads in three orders{self._at(artifact.source)}. "
+            f"Compiled for {evaluation.architecture.name}, {words}. "
+            f"The kernel cannot be timed, because {self._reason}."
         )
 
     def _at(self, source: str) -> str:

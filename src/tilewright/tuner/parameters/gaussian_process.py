@@ -32,7 +32,7 @@ class GaussianProcess:
     Args:
         rows: (n, d) coordinates of the measured points.
         values: (n,) the measured values (logarithms of latencies).
-        scale: how far values usually are from their mean; by default, as far as these are.
+        scale: the standard deviation of values; by default, that of the measured values.
     """
 
     def __init__(self, rows: Floats, values: Floats, scale: float | None = None) -> None:

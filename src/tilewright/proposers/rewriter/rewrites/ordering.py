@@ -56,7 +56,7 @@ def check_stores_behind(kernel: Kernel, machine: Machine, stores: Set[Command], 
         for other, region in touched:
             if array == other and _in_order(store, region, loop):
                 raise NotApplicable(
-                    f"loop {loop.var} uses elements of {array} it stores one iteration later"
+                    f"loop {loop.var} uses elements of {array} that it stores one iteration later"
                 )
 
 

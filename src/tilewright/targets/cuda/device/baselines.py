@@ -14,7 +14,8 @@ from pathlib import Path
 
 from tilewright.core.records import Artifact, Candidate, Failed, Measured, Verdict
 from tilewright.core.roles import NOTHING_CHECKED, Builder, Checker, Runner
-from tilewright.targets.cuda.device.evaluator import DeviceChecker, DeviceEvaluation, DeviceRunner
+from tilewright.targets.cuda.device.evaluator import DeviceChecker, DeviceEvaluation
+from tilewright.targets.cuda.device.runner import DeviceRunner
 from tilewright.targets.cuda.nvcc import Compiled
 from tilewright.targets.cuda.other_python import FoundPython
 from tilewright.targets.cuda.shapes import Shape

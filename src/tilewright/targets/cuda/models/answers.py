@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from tilewright.core.records import Argument
 from tilewright.targets.cuda.launcher import POINTERS, parameters
 from tilewright.targets.cuda.models.answer_arguments import Form
-from tilewright.targets.cuda.models.forward import TYPES
+from tilewright.targets.cuda.models.answer_values import TYPES
 from tilewright.targets.cuda.shapes import KINDS, Shape
 
 _ANSWER = '''\

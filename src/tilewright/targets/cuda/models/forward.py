@@ -8,76 +8,31 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tilewright.core.records import Argument
 from tilewright.targets.cuda.models.answer import Answer, constant, name_of, shown
 from tilewright.targets.cuda.models.answer_arguments import Form, UnsupportedArgument
+from tilewright.targets.cuda.models.answer_values import (
+    Loaded,
+    Part,
+    Sizes,
+    Tensor,
+    Unknown,
+    Whole,
+    code,
+    size,
+)
 from tilewright.targets.cuda.models.module_attributes import attributes_of
 from tilewright.targets.cuda.models.not_checked import NotReadError
 
 NAMESPACE = "tw_answer"
-TYPES = {
-    "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
-    "float16": "Half", "float32": "Float", "float64": "Double", "bfloat16": "BFloat16",
-    "bool": "Bool",
-}  # fmt: skip
-"""PyTorch's names of element types."""
 _SAME = frozenset({"contiguous", "cuda", "detach"})
 """Methods that change nothing here, because every array is dense and on the device."""
 _OF_ANOTHER = re.compile(r"[A-Za-z_][\w.]*\.(?:device|dtype)", re.ASCII)
 """Expressions for the device or the type of another tensor, which may be used as arguments."""
 _MAKERS = frozenset({"empty", "zeros", "empty_like", "zeros_like"})
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """A C++ expression of type `at::Tensor`, with its shape and element type if they are known.
-
-    The result of a function (`is_result`) may also be several tensors.
-    """
-
-    code: str
-    shape: tuple[int, ...] | None = None
-    dtype: str = ""
-    is_result: bool = False
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """The shape of a tensor as a Python value."""
-
-    of: Tensor
-
-
-@dataclass(frozen=True)
-class Part:
-    """A module inside the model: its name, and its attributes that are numbers or texts."""
-
-    name: str
-    attributes: Mapping[str, object] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """An extension, with its name. A module of the model may have the same name."""
-
-    name: str
-
-
-@dataclass(frozen=True)
-class Whole:
-    """A C++ expression of a whole number that is known when the answer runs."""
-
-    code: str
-
-
-@dataclass(frozen=True)
-class Unknown:
-    """A value that was not understood. The answer is refused only if it uses the value."""
-
-    error: NotReadError
 
 
 @dataclass
@@ -218,7 +173,7 @@ class Translation:
                 target.lineno,
             )
         for i, name in enumerate(names):
-            self.names[name] = _size(value.of, i, target)
+            self.names[name] = size(value.of, i, target)
 
     def _parts(self, value: Tensor, count: int) -> list[Tensor]:
         """The tensors that a function returns together."""
@@ -260,7 +215,7 @@ class Translation:
                 found = self.value(node.value)
                 index = self.value(node.slice)
                 if isinstance(found, Sizes):
-                    return _size(found.of, index, node)
+                    return size(found.of, index, node)
                 if (
                     isinstance(found, tuple)
                     and type(index) is int
@@ -327,7 +282,7 @@ class Translation:
         known = self.answer.extensions[name].functions
         if node.keywords or (known and function not in known):
             raise NotReadError(f"this call of {function} is not understood", node.lineno)
-        given = ", ".join(_code(self.value(argument), argument) for argument in node.args)
+        given = ", ".join(code(self.value(argument), argument) for argument in node.args)
         return Tensor(f"{NAMESPACE}::{function}({given})", is_result=True)
 
     def _method(self, of: Tensor, method: str, node: ast.Call) -> object:
@@ -339,13 +294,13 @@ class Translation:
         if method == "float" and not given and of.dtype == "float32":
             return of
         if method == "size":
-            return _size(of, given[0], node) if given else Sizes(of)
+            return size(of, given[0], node) if given else Sizes(of)
         if method in ("dim", "numel") and not given:
             return Whole(f"{of.code}.{method}()")
         if method in ("view", "reshape"):
             words = given[0] if len(given) == 1 and isinstance(given[0], tuple) else given
             assert isinstance(words, Sequence)
-            inner = ", ".join(_code(word, node) for word in words)
+            inner = ", ".join(code(word, node) for word in words)
             return Tensor(f"{of.code}.view({{{inner}}})")
         raise NotReadError(f"{method} is called, which no kernel of the answer computes",
                            node.lineno)  # fmt: skip
@@ -369,32 +324,6 @@ class Translation:
         else:
             words = given[0] if len(given) == 1 and isinstance(given[0], tuple) else given
             if isinstance(words, Sequence) and words:
-                inner = ", ".join(_code(word, node) for word in words)
+                inner = ", ".join(code(word, node) for word in words)
                 return Tensor(f"at::{maker}({{{inner}}})")
         raise NotReadError(f"torch.{maker} with these arguments is not understood", node.lineno)
-
-
-def _size(of: Tensor, index: object, node: ast.AST) -> object:
-    if not isinstance(index, int):
-        raise NotReadError("only single sizes of a shape can be used", getattr(node, "lineno", 0))
-    if of.shape is not None and -len(of.shape) <= index < len(of.shape):
-        return of.shape[index]
-    return Whole(f"{of.code}.size({index})")
-
-
-_CODES: Mapping[type, Callable[[object], str]] = {
-    bool: lambda value: str(value).lower(),
-    int: lambda value: f"{value}LL",
-    float: lambda value: f"tw_torch::Real{{{value!r}}}",
-    type(None): lambda value: "c10::nullopt",
-}
-
-
-def _code(value: object, node: ast.expr) -> str:
-    """A value as a C++ expression."""
-    if isinstance(value, (Tensor, Whole)):
-        return value.code
-    if type(value) in _CODES and value not in (float("inf"), float("-inf")) and value == value:
-        return _CODES[type(value)](value)
-    raise NotReadError(f"{shown(node)} is passed to a kernel, but is neither a tensor "
-                       "nor a number", node.lineno)  # fmt: skip

@@ -14,7 +14,7 @@ from tilewright.core.errors import WorkloadError
 from tilewright.core.files import MAX_TEXT_BYTES, read_text
 from tilewright.core.records import Argument, Workload
 from tilewright.targets.cuda.models.answer_arguments import Form, InnerModule, UnsupportedArgument
-from tilewright.targets.cuda.models.forward import TYPES
+from tilewright.targets.cuda.models.answer_values import TYPES
 from tilewright.targets.cuda.models.oracle import process_of
 from tilewright.targets.cuda.models.torch_problem import Given, TorchProblem
 from tilewright.targets.cuda.shapes import MOST_BYTES

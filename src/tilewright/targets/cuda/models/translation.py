@@ -23,7 +23,8 @@ from tilewright.targets.cuda.models.answer import (
     read_answer,
 )
 from tilewright.targets.cuda.models.answer_arguments import Form
-from tilewright.targets.cuda.models.forward import NAMESPACE, TYPES, Tensor, Translation
+from tilewright.targets.cuda.models.answer_values import TYPES, Tensor
+from tilewright.targets.cuda.models.forward import NAMESPACE, Translation
 from tilewright.targets.cuda.models.not_checked import NotReadError, WrongError
 from tilewright.targets.cuda.source import HEADERS, refused
 
