@@ -19,6 +19,6 @@ def test_optimize_says_what_is_missing_and_what_can_be_done(
     said = capsys.readouterr()
     assert ended.value.code == 2
     assert len(said.err.strip().splitlines()) == 1
-    for part in ("no NVIDIA GPU", "cannot be timed", "tilewright check"):
+    for part in ("no NVIDIA GPU", "cannot be optimised on this machine", "tilewright check"):
         assert part in said.err
     assert not (tmp_path / "p").exists()
