@@ -74,7 +74,7 @@ def test_a_repeatable_result_is_returned(
     ("second", "shown"),
     [
         (replace(FOUND, latency=FOUND.latency + 1), f"{FOUND.latency + 1:g}"),
-        (Failed("check", "wrong_result", ""), "wrong_result"),
+        (Failed("check", "wrong_result", ""), "wrong result"),
     ],
 )
 def test_a_result_that_does_not_repeat_is_a_failure(
