@@ -56,7 +56,7 @@ def test_the_bound_of_transfers_is_the_slower_of_bus_and_dram() -> None:
 
 
 def test_every_cause_is_told_in_cycles_and_the_largest_are_explained() -> None:
-    bound, causes, helps, lines, core, memory = told(
+    bound, causes, helps, lines, core, code, memory = told(
         result(
             2000, array_busy=1030, preloads_alone=6, product_rows=1024, dma_wait=700, cpu=200,
             cpu_fetch=60, fence=10, fetch_wait=90,
@@ -64,15 +64,15 @@ def test_every_cause_is_told_in_cycles_and_the_largest_are_explained() -> None:
     )  # fmt: skip
     assert bound == (
         "The kernel takes 1.95 times the 1,024 cycles that any kernel needs at least: 1,024 cycles "
-        "of the array, and 1,024 cycles of DMA to fetch every input once. This kernel's "
-        "instructions need 100 cycles of the core."
+        "of the array if all blocks fill it, and 1,024 cycles of DMA to fetch every input once. "
+        "This kernel's instructions need 100 cycles of the core."
     )
     assert causes.startswith(
         "The array does no useful work in 976 cycles: dma wait 700 (the array waits for a load); "
         "cpu 200 ("
     )
     assert causes.endswith("; fence 10; preloads alone 6.")
-    assert helps.startswith("What usually helps against cpu fetch: less code")
+    assert helps.startswith("What usually helps against cpu fetch: less code (`less-code`)")
     assert "against preloads alone" not in helps  # too few cycles
     assert lines == (
         "Most of these cycles are lost at line 7 (dma wait 300) and line 8 (dma wait 80)."
@@ -82,6 +82,7 @@ def test_every_cause_is_told_in_cycles_and_the_largest_are_explained() -> None:
         "at line 8). The core waits 90 cycles for instructions; the array may be working during "
         "these cycles."
     )
+    assert code == "These are 3 different instructions in 1 line of 64 bytes."
     assert memory == ("Local memory written: scratchpad 64.0 of 256 KB, accumulator 16.0 of 64 KB.")
 
 
@@ -117,7 +118,10 @@ def test_small_blocks_short_products_and_preloads_alone_are_told_apart(
     assert (f"short products {short} (" in text) == bool(short)
     needs = f"Its products need at least {rows:,} cycles of the array"
     assert (needs in text) == bool(small)
-    assert ("they are more than the task counts" in text) == bool(small)
+    assert ("not all blocks of B fill the array" in text) == bool(small)
+    assert "more than the task counts" not in text
+    extra = "\n".join(told(replace(timed, macs=2 * 64**3)))
+    assert ("they are more than the task counts" in extra) == bool(small)
 
 
 def test_the_least_latency_knows_nothing_of_a_kernel() -> None:

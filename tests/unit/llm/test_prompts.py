@@ -225,7 +225,10 @@ def test_plan_prompts_name_the_latency_at_which_the_search_stops() -> None:
     outcome = PARENT.outcome
     assert isinstance(outcome, Measured)
     bounded = replace(PARENT, outcome=replace(outcome, bound=900.0))
-    told = "The search stops once a kernel takes at most 909 cycles, 1 % above the bound of 900."
+    told = (
+        "The search stops once a kernel takes at most 909 cycles, which is 1 % above 900 cycles, "
+        "the time that certainly no kernel can beat. Even the fastest kernel may need more than"
+    )
     assert told in text(Prompts().plan(brief, bounded, HISTORY))
     for asked, parent in [(BRIEF, bounded), (brief, PARENT)]:
         assert "The search stops" not in text(Prompts().plan(asked, parent, HISTORY))
@@ -246,8 +249,28 @@ def test_kernels_that_are_to_be_changed_have_no_marks() -> None:
     assert isinstance(outcome, Measured)
     named = replace(PARENT, outcome=replace(outcome, feedback="dma wait 9 at line 2."))
     at_once = text(Prompts(without=["plan"]).plan(BRIEF, named, HISTORY))
-    assert "Lines are counted from 1" in at_once
-    assert "// line" not in at_once + text(Prompts().implement(BRIEF, named, PLAN))
+    implemented = text(Prompts().implement(BRIEF, named, PLAN))
+    assert "// line" not in at_once + implemented
+    listed = "that the measurement names, counted from 1:\n- line 2: `copy(x, y);`\n"
+    assert listed in at_once
+    assert listed in implemented
+    told = replace(outcome, feedback="line 2: 9 cycles `copy(x, y);`")
+    quoted = text(Prompts().implement(BRIEF, replace(PARENT, outcome=told), PLAN))
+    assert "that the measurement names" not in quoted
+
+
+def test_dropout_spares_the_options_that_the_measurement_recommends() -> None:
+    outcome = PARENT.outcome
+    assert isinstance(outcome, Measured)
+    last = BRIEF.menu[-1].id
+    brief = replace(BRIEF, dropout=0.99)
+    told = replace(PARENT, outcome=replace(outcome, feedback=f"Less code helps (`{last}`)."))
+    for number in range(8):
+        assert last in {option.id for option in Prompts().menu(brief, told, number)}
+    offered = [o.id for n in range(8) for o in Prompts().menu(brief, PARENT, n)]
+    assert offered.count(last) < 8
+    without = Prompts(without=["feedback"])
+    assert [o.id for n in range(8) for o in without.menu(brief, told, n)] == offered
 
 
 def test_a_target_may_say_itself_what_binds() -> None:

@@ -20,6 +20,7 @@ from tilewright.proposers.llm.messages import (
 )
 from tilewright.proposers.llm.replies import (
     NothingWorthwhile,
+    PlanText,
     ReplyFailed,
     read_change,
     read_code,
@@ -231,9 +232,13 @@ class TestPlan:
             ("Option: 3. hoist\nDo it.", "hoist"),
             ("OPTION: 2\nDo it.", "unroll-deep"),
             ("OPTION: unroll-deep, then again\nDo it.", "unroll-deep"),
-            ("I would hoist the configuration.", "hoist"),
-            ("I would unroll-deep everything.", "unroll-deep"),
-            ("I would unroll or hoist.", "other"),
+            ("Hoist: the configuration moves out of the loop.", "hoist"),
+            ("1. **unroll-deep** everything.", "unroll-deep"),
+            ("I would `hoist` the configuration.", "hoist"),
+            ("I would `unroll` or `hoist`.", "other"),
+            ("I would hoist the configuration.", "other"),
+            ("Pack the words, with one copy of the loop (unroll 1).", "other"),
+            ("OPTION: 9\nDo it.", "other"),
             ("OPTION: rewrite it all\nIn assembler.", "other"),
         ],
     )
@@ -241,6 +246,13 @@ class TestPlan:
         plan = read_plan(Reply(text), MENU)
         assert not isinstance(plan, ReplyFailed)
         assert plan.option == option
+
+    def test_only_a_heading_names_an_option_that_was_not_offered(self) -> None:
+        offered, hidden = MENU[:1], MENU[1:]
+        texts = ["OPTION: hoist\nDo it.", "`hoist` it.", "OPTION: 3\nDo it.", "`unroll` it."]
+        plans = [read_plan(Reply(text), offered, hidden) for text in texts]
+        options = [plan.option for plan in plans if isinstance(plan, PlanText)]
+        assert options == ["hoist", "other", "other", "unroll"]
 
     def test_failures(self) -> None:
         assert kind(read_plan(Reply(""), MENU)) == "empty"

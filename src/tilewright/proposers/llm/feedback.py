@@ -33,6 +33,9 @@ MOST_ATTEMPTS = 8
 MOST_OTHERS = 4
 """Number of other kernels of the run that are shown, the fastest ones."""
 
+LONGEST_QUOTE = 80
+"""Number of characters of a line that targets quote."""
+
 CONTEXT_LINES = 2
 """Number of source lines that are shown before and after the line of a failure."""
 
@@ -82,12 +85,18 @@ def describe_latency(trial: Trial, notes: Sequence[str] = ()) -> str:
 
 
 def describe_goal(trial: Trial, stop_within: float) -> str:
-    """The latency at which the search ends, `stop_within` above the bound; empty for none."""
+    """The latency at which the search ends, `stop_within` above the bound, and what the bound
+    means; empty if there is none.
+    """
     outcome = trial.outcome
     if not stop_within or not isinstance(outcome, Measured) or outcome.bound is None:
         return ""
     latency = f"{outcome.bound * (1 + stop_within):,.0f} {outcome.unit}"
-    return f"{latency}, {100 * stop_within:.3g} % above the bound of {outcome.bound:,.0f}"
+    return (
+        f"{latency}, which is {100 * stop_within:.3g} % above {outcome.bound:,.0f} {outcome.unit}, "
+        "the time that certainly no kernel can beat. Even the fastest kernel may need more than "
+        "this, so it is no goal for one change"
+    )
 
 
 def describe_ancestors(trial: Trial, history: History) -> list[str]:
@@ -252,10 +261,12 @@ def with_lines_marked(source: str, told: str, comment: str) -> str:
 
 
 def lines_named(source: str, told: str) -> list[str]:
-    """The kernel's lines that `told` (a plan) mentions by number, each with its number."""
-    texts = source.splitlines()
-    named = sorted({int(number) for number in _NAMED_LINE.findall(told)})
-    return [f"line {n}: `{texts[n - 1].strip()}`" for n in named if 0 < n <= len(texts)]
+    """The kernel's lines that `told` (a measurement or a plan) mentions by number without quoting
+    them, each with its number.
+    """
+    texts = dict(enumerate(map(str.strip, source.splitlines()), 1))
+    named = sorted({int(number) for number in _NAMED_LINE.findall(told)} & texts.keys())
+    return [f"line {n}: `{texts[n]}`" for n in named if f"`{texts[n][:LONGEST_QUOTE]}`" not in told]
 
 
 def shortened_line(text: str, longest: int = LONGEST_ATTEMPT) -> str:

@@ -145,8 +145,8 @@ class LLMProposer:
             if reply is None:
                 continue
             offered = self._prompts.menu(brief, parent, number)
-            hidden = (option for option in brief.menu if option not in offered)
-            read = read_plan(reply, (*offered, *hidden))  # numbers refer to the offered ones
+            hidden = [option for option in brief.menu if option not in offered]
+            read = read_plan(reply, offered, hidden)
             if isinstance(read, ReplyFailed):
                 self._reject(call.request, read)
             elif isinstance(read, NothingWorthwhile):

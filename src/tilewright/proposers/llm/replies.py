@@ -76,11 +76,12 @@ _FENCE = re.compile(r"^[ \t]*+(`{3,}+|~{3,}+)[^\n`]*+$", re.MULTILINE)
 
 
 def read_plan(
-    reply: Reply, menu: Sequence[MenuOption]
+    reply: Reply, menu: Sequence[MenuOption], hidden: Sequence[MenuOption] = ()
 ) -> PlanText | NothingWorthwhile | ReplyFailed:
     """The plan in a reply: JSON with option, change, expected and plan, or text with headed lines.
 
-    The option `none` means that there is no plan.
+    `menu` contains the options that the prompt offered. A heading may also name a `hidden` option,
+    which the prompt did not offer. The option `none` means that there is no plan.
     """
     failure = unusable(reply)
     if failure is not None:
@@ -96,7 +97,7 @@ def read_plan(
         return NothingWorthwhile((text or change or expected)[:MAX_REASON_CHARACTERS])
     if not text:
         return ReplyFailed("empty", "the reply contains no plan after the headings")
-    option = _option(named, text, menu)
+    option = _option(named, text, menu, hidden)
     text = f"{change.rstrip('.')}.\n\n{text}" if change else text
     return PlanText(option, text[:MAX_PLAN_CHARACTERS], expected[:MAX_PLAN_CHARACTERS])
 
@@ -234,20 +235,31 @@ def _undecorated(text: str) -> str:
     return text if text.count("`") % 2 == 0 else text.strip("`*_.")
 
 
-def _option(named: str, text: str, menu: Sequence[MenuOption]) -> str:
-    """The menu option of a plan, which the plan names by its id or number. Otherwise, the only
-    option that the plan mentions.
+def _option(
+    named: str, text: str, menu: Sequence[MenuOption], hidden: Sequence[MenuOption] = ()
+) -> str:
+    """The option of a plan, which the plan names by its id, or by its number in the prompt's menu.
+    Otherwise, the only option of this menu that begins a line of the text or stands in backquotes.
+
+    An option's id elsewhere in the text may be an ordinary word, and decides nothing.
     """
-    ids = [option.id for option in menu]
+    ids = [option.id for option in (*menu, *hidden)]
     low = named.lower()
     exact = [i for i in ids if i.lower() == low] or [i for i in ids if i.lower() in low]
     if exact:
         return max(exact, key=len)
     number = re.match(r"([0-9]{1,3})(?![0-9])", named)
-    if number and 1 <= int(number[1]) <= len(ids):
+    if number and 1 <= int(number[1]) <= len(menu):
         return ids[int(number[1]) - 1]
-    mentioned = [i for i in ids if re.search(rf"(?<![\w-]){re.escape(i)}(?![\w-])", text, re.I)]
-    return mentioned[0] if len(mentioned) == 1 else OTHER
+    marked = [option.id for option in menu if _is_marked(option.id, text)]
+    return marked[0] if len(marked) == 1 else OTHER
+
+
+def _is_marked(option: str, text: str) -> bool:
+    """Whether an option's id begins a line, after marks of Markdown, or stands in backquotes."""
+    word = re.escape(option)
+    begins = rf"^[ \t*#>_-]*+(?:[0-9]{{1,3}}+[.)][ \t*_]*+)?{word}(?![\w-])"
+    return re.search(rf"{begins}|`{word}`", text, re.MULTILINE | re.IGNORECASE) is not None
 
 
 def _finished(code: str) -> str:

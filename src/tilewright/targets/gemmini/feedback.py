@@ -117,13 +117,14 @@ def describe(
     least = bounds(workload, config, result.instructions)
     lost = _lost(least["array"], result)
     parts = [
-        _bound(least, result),
+        _bound(least, result, config["array_dim"]),
         _causes(lost),
         *told_remedies(lost, result.cycles),
         *_at_banks(result, binary),
         *described_phases(result.phases),
         *_lines(by_line),
         _core(result, by_line),
+        _code(result, config["l2_line_bytes"]),
         "Local memory written: scratchpad "
         + _fill(result.scratchpad_kb, _scratchpad_kb(config))
         + ", accumulator "
@@ -133,22 +134,25 @@ def describe(
     return "\n".join(part for part in parts if part)
 
 
-def _bound(least: Mapping[str, int], result: SimResult) -> str:
+def _bound(least: Mapping[str, int], result: SimResult, dim: int) -> str:
     """The minimum of all kernels for the task, then what this kernel needs at least."""
     minimum = max(1, least["array"], least["DMA"])  # a task may state no work
     text = (
         f"The kernel takes {result.cycles / minimum:.2f} times the {minimum:,} cycles that any "
-        f"kernel needs at least: {least['array']:,} cycles of the array, and {least['DMA']:,} "
-        "cycles of DMA to fetch every input once. "
+        f"kernel needs at least: {least['array']:,} cycles of the array if all blocks fill it, and "
+        f"{least['DMA']:,} cycles of DMA to fetch every input once. "
         f"This kernel's instructions need {least['core']:,} cycles of the core"
     )
     if least["core"] > minimum:
         text += ", so it cannot reach this minimum without fewer instructions"
     rows = result.breakdown.get("product_rows", 0)
     if rows > least["array"] * (1 + _NEGLIGIBLE):
+        done = math.ceil(result.macs / dim**2)
+        reasons = ["they are more than the task counts"] * (done > least["array"])
+        reasons += ["not all blocks of B fill the array"] * (rows > done)
         text += (
-            f". Its products need at least {rows:,} cycles of the array, because not all of their "
-            "blocks fill the array, or because they are more than the task counts"
+            f". Its products need at least {rows:,} cycles of the array in any order, because "
+            f"{listed(reasons)}"
         )
     return f"{text}."
 
@@ -246,6 +250,17 @@ def _core(result: SimResult, by_line: Mapping[str, Mapping[str, float]]) -> str:
     if waits:
         text += f". The core waits {listed(waits)}; the array may be working during these cycles"
     return f"{text}."
+
+
+def _code(result: SimResult, line_bytes: int) -> str:
+    """The size of the code that runs, each line of which is fetched from memory once."""
+    lines = len({pc // line_bytes for pc, _ in result.executed})
+    if not lines:
+        return ""
+    return (
+        f"These are {len(result.executed):,} different instructions in {lines:,} "
+        f"line{'s' * (lines != 1)} of {line_bytes} bytes."
+    )
 
 
 def _most_at(cause: str, by_line: Mapping[str, Mapping[str, float]]) -> str:

@@ -1,4 +1,7 @@
-"""Usual remedies for those causes of lost cycles whose names do not suggest one."""
+"""Usual remedies for those causes of lost cycles whose names do not suggest one.
+
+A remedy in backquotes is an option of the menu, which every prompt with this feedback then offers.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,9 @@ from collections.abc import Mapping
 _SHARE = 0.02  # share of all cycles from which on a remedy is mentioned
 
 _REMEDIES: Mapping[str, str] = {
-    "cpu_fetch": "less code: one loop or one function that is not inlined for similar phases, no "
-    "unrolling of code that runs only once or twice, and the first loads before any other work, "
-    "so that the rest of the code is fetched while they are in progress",
+    "cpu_fetch": "less code (`less-code`): one loop or one function that is not inlined for "
+    "similar phases, no unrolling of code that runs only once or twice, and the first loads "
+    "before any other work, so that the rest of the code is fetched while they are in progress",
     "cpu_literal": "operand words that are made from small numbers by BLOCK or advanced by "
     "additions; the compiler places large constants in memory",
     "cpu_data": "fewer variables that are in use at the same time, and no large tables; cycles at "
@@ -18,7 +21,9 @@ _REMEDIES: Mapping[str, str] = {
     "before it only if the compute after it is in the queue by then and neither of the two needs "
     "a result that is still in the array",
     "short_products": "products with few rows directly before products that keep their B "
-    "(preload with NONE)",
+    "(preload with NONE, `fill-array`)",
+    "small_blocks": "whole blocks of B, and no products that the task does not need; "
+    "partial blocks at the end of a size that is no multiple of the array's cannot be avoided",
     "drain": "one config_ex before the first product; the last product's way out of the array "
     "cannot be saved",
 }

@@ -8,21 +8,21 @@ from tilewright.core.records import Workload
 from tilewright.targets.trainium.latency.costs import DMA, ENGINES, PSUM_PORT
 from tilewright.targets.trainium.latency.model import NOTHING_LEFT, Estimate
 from tilewright.targets.trainium.machine import Machine
-from tilewright.targets.trainium.roofline import roofline_ns
+from tilewright.targets.trainium.roofline import floor_ns, roofline_ns
 
 _MOST_LINES = 5
 _MOST_WAITS = 3
 _RARELY_BUSY = 0.05  # of the time after the launch
+_SHORT_RUNS = 1.2  # the time of the transfers relative to that at full bandwidth
 
 
 def in_words(workload: Workload, machine: Machine, found: Estimate, source: str) -> str:
     """Latency, limiting bound, waits of the busiest engine, transfers, and the most expensive
     lines."""
     total = found.latency_ns
-    least, bound = roofline_ns(workload, machine)
     parts = [
         f"The modelled latency is {_us(total)}, including {_us(machine.launch)} that the launch of "
-        f"any kernel takes. Without the launch, the roofline is {_us(least)} ({bound}).",
+        f"any kernel takes. {_bounds(workload, machine)}",
         "Busy times: "
         + ", ".join(
             f"{name} {_us(ns)} ({ns / total:.0%})"
@@ -45,6 +45,16 @@ def in_words(workload: Workload, machine: Machine, found: Estimate, source: str)
             f"{found.spilled / 1e6:.2f} MB to HBM and back."
         )
     return "\n".join([*parts, *_lines(found.lines, source)])
+
+
+def _bounds(workload: Workload, machine: Machine) -> str:
+    """The roofline with the launch, and the lower time that is certain, if it is another one."""
+    least, bound = roofline_ns(workload, machine)
+    certain, work = floor_ns(workload, machine)
+    text = f"With the launch, the roofline is {_us(machine.launch + least)} ({bound})"
+    if certain < machine.launch + least:
+        text += f"; for all kernels, only {_us(certain)} are certain (the launch and {work})"
+    return f"{text}."
 
 
 def _binding(found: Estimate) -> str:
@@ -78,7 +88,10 @@ def _transfers(found: Estimate, machine: Machine) -> str:
     )
     if not 0 < least < works:
         return text
-    return f"{text} At full bandwidth, its transfers to and from HBM would take {_us(least)}."
+    text += f" At full bandwidth, its transfers to and from HBM would take {_us(least)}"
+    if works > _SHORT_RUNS * least:
+        text += "; longer contiguous runs come nearer to this (`larger-transfers`, `adjacent-rows`)"
+    return f"{text}."
 
 
 def _timeline(found: Estimate) -> list[str]:

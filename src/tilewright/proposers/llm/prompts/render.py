@@ -82,11 +82,18 @@ class Prompts:
 
     def menu(self, brief: Brief, parent: Trial, number: int) -> tuple[MenuOption, ...]:
         """The options that plan `number` for `parent` may choose from: dropout acts on the filtered
-        menu."""
+        menu, except for options that the measurement recommends in backquotes.
+        """
         if self._applicable is not None:
             kept = self._applicable(brief.target, parent, brief.menu)
             brief = replace(brief, menu=kept)
-        return brief.offered(number)
+        offered, told = brief.offered(number), self._measured(parent)
+        return tuple(o for o in brief.menu if o in offered or f"`{o.id}`" in told)
+
+    def _measured(self, parent: Trial) -> str:
+        """The target's feedback; empty if there is none, or if this component is switched off."""
+        outcome = parent.outcome
+        return outcome.feedback if self._use.feedback and isinstance(outcome, Measured) else ""
 
     def plan(
         self, brief: Brief, parent: Trial, history: History, number: int = 0
@@ -95,17 +102,14 @@ class Prompts:
         that number.
 
         Lines that the measurement mentions are marked only if the answer contains no code, because
-        a model could copy the marks into a kernel.
+        a model could copy the marks into a kernel. Otherwise, they are listed.
         """
-        source = parent.candidate.source.rstrip()
-        if self.in_two_phases and self._use.feedback:
-            source = with_lines_marked(
-                source, self._feedback(parent), brief.target.language.comment
-            )
         situation = self._situation(brief, parent, history, number)
-        return self._messages(
-            "plan", brief, **{**situation, "source": source, "marked": self.in_two_phases}
-        )
+        if self.in_two_phases:
+            told, comment = situation["feedback"], brief.target.language.comment
+            situation["source"] = with_lines_marked(situation["source"], told, comment)
+            situation["quoted"] = []
+        return self._messages("plan", brief, **situation)
 
     def turns(
         self,
@@ -128,10 +132,11 @@ class Prompts:
         self, brief: Brief, parent: Trial, history: History, number: int
     ) -> dict[str, Any]:
         """A description of the kernel with which a proposal begins."""
+        feedback = self._feedback(parent)
         return {
             "source": parent.candidate.source.rstrip(),
-            "marked": False,
-            "feedback": self._feedback(parent),
+            "feedback": feedback,
+            "quoted": lines_named(parent.candidate.source, feedback),
             "goal": describe_goal(parent, brief.stop_within),
             "least_gain": "at least 1 % faster" if brief.stop_within else "faster",
             "ancestors": describe_ancestors(parent, history),
@@ -160,14 +165,18 @@ class Prompts:
         """The request for a kernel that implements `plan`; `mistakes` are those of earlier
         kernels.
         """
+        source = parent.candidate.source.rstrip()
+        feedback = describe_latency(parent) if self._use.feedback else ""
+        quoted = lines_named(source, feedback)
         return self._messages(
             "implement",
             brief,
-            source=parent.candidate.source.rstrip(),
+            source=source,
             plan=plan,
-            feedback=describe_latency(parent) if self._use.feedback else "",
+            feedback=feedback,
+            quoted=quoted,
             mistakes=mistakes,
-            named=lines_named(parent.candidate.source, plan.text),
+            named=[line for line in lines_named(source, plan.text) if line not in quoted],
             option_text=next((o.text for o in brief.target.menu if o.id == plan.option), ""),
             examples=examples_of(brief.target.examples, plan.option),
         )
