@@ -43,7 +43,7 @@ def launched(
     with open(reading, "rb") as report:  # noqa: PTH123 (a descriptor, not a path)
         try:
             process = subprocess.Popen(
-                [_program(), str(writing), *steps, "--", *command],
+                [find_program(), str(writing), *steps, "--", *command],
                 cwd=folder,
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -76,7 +76,7 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
 
 
 @functools.cache
-def _program() -> str:
+def find_program() -> str:
     """The path of the launcher. Raises `ToolchainMissingError` if it is not installed."""
     path = resources.files("tilewright.sandbox").joinpath("launcher")
     if not path.is_file():

@@ -5,9 +5,14 @@ from __future__ import annotations
 import ctypes
 import os
 import pickle
+import shutil
+import tempfile
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
+
+from tilewright.sandbox import launcher
 
 T = TypeVar("T")
 NOBODY = 65534
@@ -19,11 +24,24 @@ def in_child(function: Callable[[], T], *, plain: bool) -> T:
 
     What a child does to itself (limits, containment) is gone with it.
     """
+    if plain and os.geteuid() == 0:
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder).chmod(0o755)
+            program = shutil.copy(launcher.find_program(), folder)
+            return _in_child(function, program)
+    return _in_child(function, None)
+
+
+def _in_child(function: Callable[[], T], launcher_of_all: str | None) -> T:
+    """The same. `launcher_of_all` is for a user without rights, who may not enter the folder of a
+    checkout as its owner does.
+    """
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         try:
-            if plain and os.geteuid() == 0:
+            if launcher_of_all is not None:
+                launcher.find_program = lambda: launcher_of_all
                 os.setgroups([])
                 os.setresgid(NOBODY, NOBODY, NOBODY)
                 os.setresuid(NOBODY, NOBODY, NOBODY)

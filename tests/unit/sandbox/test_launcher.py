@@ -311,12 +311,12 @@ def test_an_incomplete_installation_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(launcher.resources, "files", lambda _: tmp_path)
-    launcher._program.cache_clear()
+    launcher.find_program.cache_clear()
     try:
         with pytest.raises(ToolchainMissingError, match="sandbox/launcher"):
             run(tmp_path, [])
     finally:
-        launcher._program.cache_clear()
+        launcher.find_program.cache_clear()
 
 
 @needs_filter

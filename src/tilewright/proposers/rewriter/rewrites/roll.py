@@ -119,15 +119,37 @@ def _repetitions(body: Body, start: int, length: int, kept: _Kept) -> int:
     while start + (times + 1) * length <= len(body):
         now = body[start + times * length : start + (times + 1) * length]
         before = body[start + (times - 1) * length : start + times * length]
-        steps = [_increments(a, b, first=times == 1) for a, b in zip(before, now, strict=True)]
-        if any(s is None for s in steps) or not kept.same(before, now):
+        steps = _all_increments(before, now, first=times == 1)
+        if steps is None or not kept.same(before, now) or (times > 1 and steps != increments):
             break
-        known = [s for s in steps if s is not None]
-        if times > 1 and known != increments:
-            break
-        increments = known
+        increments = steps
         times += 1
     return times
+
+
+def alike(before: Body, now: Body) -> bool:
+    """Whether both are the same commands in the same loops, whatever their operands. Others cannot
+    repeat each other, and this is found in much less time than by comparing operands."""
+    return len(before) == len(now) and all(map(_alike, before, now))
+
+
+def _alike(before: Stmt, now: Stmt) -> bool:
+    if isinstance(before, Command):
+        return isinstance(now, Command) and before.name == now.name
+    return isinstance(before, Loop) and isinstance(now, Loop) and alike(before.body, now.body)
+
+
+def _all_increments(before: Body, now: Body, *, first: bool) -> list[tuple[int, ...]] | None:
+    """The growth of all statements; None if one of them is other code."""
+    if not alike(before, now):
+        return None
+    found = []
+    for old, new in zip(before, now, strict=True):
+        step = _increments(old, new, first=first)
+        if step is None:
+            return None
+        found.append(step)
+    return found
 
 
 def _increments(before: Stmt, now: Stmt, *, first: bool) -> tuple[int, ...] | None:
@@ -156,10 +178,9 @@ def _increments_within(before: Loop, now: Loop, *, first: bool) -> tuple[int, ..
     bounds = [(s.lower, s.upper, s.step, len(s.body)) for s in (before, now)]
     if bounds[0] != bounds[1]:
         return None
-    later = at_value(now.body, now.var, var(before.var))
-    found = [_increments(a, b, first=first) for a, b in zip(before.body, later, strict=True)]
-    known = [f for f in found if f is not None]
-    return tuple(n for f in known for n in f) if len(known) == len(found) else None
+    later = at_value(now.body, now.var, var(before.var)) if now.var != before.var else now.body
+    found = _all_increments(before.body, later, first=first)
+    return None if found is None else tuple(n for step in found for n in step)
 
 
 def _shape(operand: Operand) -> tuple[Shape, frozenset[Flag], tuple[int, ...]]:

@@ -21,7 +21,7 @@ from tilewright.proposers.rewriter.ir import (
     commands,
 )
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.rewrites.roll import roll
+from tilewright.proposers.rewriter.rewrites.roll import alike, roll
 
 ROUNDS = 6
 """The loop after it was merged with its first iteration, and the repetitions that were made a
@@ -65,7 +65,9 @@ def _with_first(loop: Loop, before: Sequence[Stmt], env: Env) -> Loop | None:
     count = len(loop.body)
     if len(before) < count or not loop.lower.is_const:
         return None
-    first = before[-count:]
+    first = tuple(before[-count:])
+    if not alike(first, loop.body):
+        return None
     earlier = folded(at_value(loop.body, loop.var, loop.lower - loop.step), env)
     if len(earlier) != count:
         return None
