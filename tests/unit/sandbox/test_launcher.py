@@ -270,12 +270,14 @@ def test_no_right_of_root_remains(own_user: bool) -> None:
 
 
 def test_the_command_ends_with_its_parent(sandbox: Sandbox) -> None:
-    """Also without a chance to end it: the parent is killed."""
+    """Also without a chance to end it: the parent ends without leaving any context."""
+    kept = []
 
     def child() -> int:
         with open_folder("launcher-") as name:
             context = sandbox.started(["/bin/sleep", "600"], Path(name), Limits(20.0))
-            return context.__enter__().pid  # and the child ends without leaving the context
+            kept.append(context)  # which would end the command when it is no longer used
+            return context.__enter__().pid
 
     started = in_child(child, plain=False)
     try:
