@@ -172,12 +172,14 @@ def _stage(
     columns: int,
     added: Sequence[Matrix],
     factors: Sequence[tuple[Matrix, Matrix]],
+    widths: Sequence[int] = (8, 16),
 ) -> Matrix:
-    """Loops that store a matrix: the sum of added ones and of products."""
+    """Loops that store a matrix: the sum of added ones and of products, in tiles of one of the
+    widths."""
     rng = program.rng
     unscaled = rng.random() < 0.4
     result = program.matrix("int32_t" if unscaled else "int8_t", rows, columns)
-    tall, wide = rng.choice((8, 16)), rng.choice((8, 16))
+    tall, wide = rng.choice((8, 16)), rng.choice(widths)
     loops = [_loop(rng, "i", rows, tall), _loop(rng, "j", columns, wide)]
     rng.shuffle(loops)
     scale = "1.0f" if unscaled else rng.choice(("1.0f", "0.25f", "0.03125f"))
@@ -235,3 +237,29 @@ def _loop(rng: random.Random, name: str, count: int, step: int) -> str:
     if rng.random() < 0.3:
         return f"for (int {name} = {count - step}; {name} >= 0; {name} -= {step})"
     return f"for (int {name} = 0; {name} < {count}; {name} += {step})"
+
+
+def chained_program(seed: int) -> Program:
+    """Two products, of which the second one multiplies the results of the first one; these lie in
+    an array of the kernel's own."""
+    rng = random.Random(f"chained {seed}")
+    while True:
+        program = Program(rng)
+        rows, depth, between = (16 * rng.randint(1, 3) for _ in range(3))
+        left = program.matrix("int8_t", rows, depth, given=True)
+        for columns in (between, rng.choice((16, 32, 64))):
+            right = program.matrix("int8_t", left.columns, columns, given=True)
+            added = []
+            if rng.random() < 0.5:
+                added = [program.matrix("int32_t", rows, columns, given=True)]
+            left = _stage(program, rows, columns, added, [(left, right)], (16,))
+            program.body.append("fence();")
+        results = [a for a in program.arrays if a.name not in program.inputs]
+        program.own = {results[0].name: rng.choice(("file", "static", "automatic"))}
+        plain = all(
+            one.layout == "rows" or (one.layout == "between" and one not in results)
+            or (one.layout == "tiles" and one.columns == 16 and one is right)
+            for one in program.arrays
+        )  # fmt: skip
+        if results[0].element == "int8_t" and plain:
+            return program

@@ -24,7 +24,13 @@ from tilewright.targets.gemmini.memory import argument_addresses
 from tilewright.targets.gemmini.target import GemminiTarget
 from tilewright.targets.gemmini.toolchain import compile_kernel, find_gcc, find_toolchain, find_zig
 
-from .random_programs import Matrix, Program, random_program, with_own_arrays
+from .random_programs import (
+    Matrix,
+    Program,
+    chained_program,
+    random_program,
+    with_own_arrays,
+)
 
 pytestmark = [
     pytest.mark.toolchain,
@@ -85,6 +91,14 @@ def test_the_naive_nest_leaves_the_same(seed: int, own: bool) -> None:
     assert any(any(output) for output in expected)
 
 
+def test_products_that_read_results_in_local_memory_leave_the_same(seed: int) -> None:
+    program = chained_program(seed)
+    chained = emit(raised(program.source, MACHINE, chained=True))
+    found, expected = left(program, chained), left(program, program.source)
+    assert found == expected, f"{program.source}\n\n{chained}"
+    assert any(any(output) for output in expected)
+
+
 @pytest.mark.parametrize("own", [False, True])
 def test_the_loops_found_in_its_commands_issue_the_same(seed: int, own: bool) -> None:
     program = random_program(seed)
@@ -107,6 +121,15 @@ KEPT = {
 """Kernels whose computation is not derived, with the reason."""
 
 
+CHAINED = frozenset(
+    (
+        *("attention_heads", "attention_packed", "attention_tiles", "generated_attention"),
+        *("layers_skip", "mlp_layers", "pingpong_mlp"),
+    )
+)
+"""Kernels with products that can read results of the product before them in local memory."""
+
+
 @pytest.mark.parametrize("name", sorted(p.name for p in FOLDERS.iterdir()))
 def test_kernels_of_other_authors_compute_what_their_naive_nest_computes(name: str) -> None:
     source = (FOLDERS / name / "kernel.c").read_text()
@@ -123,6 +146,12 @@ def test_kernels_of_other_authors_compute_what_their_naive_nest_computes(name: s
             raised(source, machine)
         return
     assert left_in(arguments, inputs, emit(raised(source, machine)), target) == expected
+    if name in CHAINED:
+        chained = emit(raised(source, machine, chained=True))
+        assert left_in(arguments, inputs, chained, target) == expected
+    else:
+        with pytest.raises(NotRaised):
+            raised(source, machine, chained=True)
 
 
 def test_config_ex_scales_operands_from_the_accumulator() -> None:

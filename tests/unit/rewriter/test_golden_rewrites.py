@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from kernel_model import gemm_is_right
 from test_block_rewrites import CASES as RECURRENCE
+from test_chained import GOLDEN_CASES as CHAINED
 from test_one_nest import GOLDEN_CASES as PRODUCTS
 
 from tilewright.proposers.rewriter.analysis.ranges import simplify
@@ -114,7 +115,7 @@ def test_result_is_the_stored_one(
 def test_every_technique_has_a_golden_case() -> None:
     shown = {
         Step.parse(s).technique
-        for c in (KERNELS | RECURRENCE | PRODUCTS).values()
+        for c in (KERNELS | RECURRENCE | PRODUCTS | CHAINED).values()
         for s in c.split("; ")
         if s
     }

@@ -30,7 +30,7 @@ from tilewright.proposers.rewriter.estimate.expectation import changes, describe
 from tilewright.proposers.rewriter.ir import Kernel, same_kernel
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.planning.by_hand import left_alone
-from tilewright.proposers.rewriter.planning.catalogue import RAISE
+from tilewright.proposers.rewriter.planning.catalogue import CHAIN, RAISE
 from tilewright.proposers.rewriter.planning.full_sequences import (
     option_of,
     quick_drafts,
@@ -97,12 +97,12 @@ class RewriterProposer:
         reused = plans_of_schedule(brief, parent, kernel, machine, before, rng, NAME)[:count]
         yield from reused
         count -= len(reused)
-        nest = self._nest_of_start(brief, parent, kernel, history) if count else None
-        if nest is not None:
+        nests = self._nests_of_start(brief, parent, kernel, history) if count else []
+        if nests:
             for plan in self._plans_as_given(brief, parent, history, count // GIVEN, rng):
                 yield plan
                 count -= 1
-            yield from self._plans_anew(brief, parent, history, nest, count, rng)
+            yield from self._plans_anew(brief, parent, history, nests, count, rng)
             return
         menu = brief.target.menu_for(brief.workload)
         if not any(t.candidate.plan for t in history) and count:
@@ -171,49 +171,63 @@ class RewriterProposer:
         drafts = draw(kernel, machine, brief.offered(), ancestor, history, count, rng, 2 * LONGEST)
         return [_plan(parent, d, before, ancestor) for d in drafts if d.cost.total < before.total]
 
-    def _nest_of_start(
+    def _nests_of_start(
         self, brief: Brief, parent: Trial, kernel: Kernel, history: History
-    ) -> Kernel | None:
-        """The naive loop nest of the starting kernel, once in a run; None if the starting kernel is
-        itself naive."""
-        machine = self._machine_of(brief.target)
-        if parent.candidate.parent_id is not None or not brief.offered():
-            return None
+    ) -> list[Draft]:
+        """The naive loop nests of the starting kernel, once in a run.
+
+        None if the starting kernel is itself naive and its products cannot read earlier results in
+        local memory. If they can, the starting kernel is one of the nests.
+        """
+        machine, offered = self._machine_of(brief.target), brief.offered()
+        if parent.candidate.parent_id is not None or not offered:
+            return []
         if any(t.candidate.plan is not None and t.candidate.plan.begins_anew for t in history):
-            return None
-        try:
-            nest = Step(RAISE).apply(kernel, machine)
-        except (InputError, NotApplicable):
-            return None
-        return None if are_alike(nest, kernel, machine) else nest
+            return []
+        found: list[Draft] = []
+        for step in (Step(RAISE), Step(CHAIN)):
+            try:
+                nest = step.apply(kernel, machine)
+            except (InputError, NotApplicable):
+                continue
+            given = are_alike(nest, kernel, machine)
+            steps, start = ((), kernel) if given else ((step,), nest)
+            found.append(Draft(offered[0], steps, start, estimate(start, machine)))
+        return found if any(draft.steps for draft in found) else []
 
     def _plans_anew(
         self,
         brief: Brief,
         parent: Trial,
         history: History,
-        nest: Kernel,
+        nests: list[Draft],
         count: int,
         rng: random.Random,
     ) -> Iterator[Plan]:
-        """The naive loop nest of the starting kernel, and schedules made from it."""
+        """The naive loop nest of the starting kernel, and schedules made from its nests in turn."""
         offered, machine = brief.offered(), self._machine_of(brief.target)
         before = estimate(_lifted(parent.candidate.source, machine), machine)
         menu = brief.target.menu_for(brief.workload)  # complete: made only once
 
-        def begun() -> Iterator[Draft]:
-            yield Draft(offered[0], (), nest, estimate(nest, machine))
+        def begun(nest: Draft) -> Iterator[Draft]:
+            yield from [nest] if nest is nests[0] and nest.steps else []
             whole = 0
-            for draft in whole_drafts(nest, machine, menu, offered):
+            for draft in whole_drafts(nest.kernel, machine, menu, offered):
                 whole += 1
                 yield draft
             more = max(0, count - 1 - whole)
-            for draft in draw(nest, machine, menu, parent, history, more, rng, 2 * LONGEST):
+            for draft in draw(nest.kernel, machine, menu, parent, history, more, rng, 2 * LONGEST):
                 yield replace(draft, option=option_of(draft.steps, offered))
 
-        for draft in itertools.islice(begun(), count):
-            whole_way = replace(draft, steps=(Step(RAISE), *draft.steps))
-            yield _plan(parent, whole_way, before, anew=True)
+        def from_start(nest: Draft) -> Iterator[Draft]:
+            for draft in begun(nest):
+                more = () if draft is nest else draft.steps
+                yield replace(draft, steps=(*nest.steps, *more))
+
+        listed = itertools.zip_longest(*map(from_start, nests))
+        drafts = (draft for group in listed for draft in group if draft is not None)
+        for draft in itertools.islice(drafts, count):
+            yield _plan(parent, draft, before, anew=True)
 
     def implement(
         self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int

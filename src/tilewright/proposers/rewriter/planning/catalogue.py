@@ -31,6 +31,7 @@ from tilewright.proposers.rewriter.planning.sites import (
     tiled_loops,
 )
 from tilewright.proposers.rewriter.planning.text_arguments import (
+    chain_products,
     discard_schedule,
     keep_operand,
     keep_resident,
@@ -73,6 +74,8 @@ from tilewright.proposers.rewriter.rewrites.widen import widened_everywhere
 
 RAISE = "raise"
 """The technique that discards the schedule. Plans that return to the computation use it."""
+CHAIN = "chain"
+"""The technique that discards the schedule, too, and lets products read results in local memory."""
 IN_NEST = "in-product"
 """The technique that applies another one to one of several products."""
 ALONE = frozenset(
@@ -139,6 +142,13 @@ CATALOGUE: Mapping[str, Technique] = {
         once,
         discard_schedule,
         "discard the schedule: derive what the kernel computes and write it as the naive loop nest",
+    ),
+    CHAIN: Technique(
+        once,
+        chain_products,
+        "discard the schedule, and let each product read the results of the product before it in "
+        "local memory instead of storing and loading them",
+        _STORES | _LOADS,
     ),
     "resident": Technique(
         resident_sites,

@@ -111,10 +111,16 @@ def peel_iteration(kernel: Kernel, machine: Machine, label: str, which: str) -> 
     return peel(kernel, machine, loop_at(kernel, label), which)
 
 
-def discard_schedule(kernel: Kernel, machine: Machine) -> Kernel:
+def chain_products(kernel: Kernel, machine: Machine) -> Kernel:
+    """The naive loop nest of what a kernel computes, in which products read the results of earlier
+    products in local memory; `NotApplicable` if it cannot be derived."""
+    return discard_schedule(kernel, machine, chained=True)
+
+
+def discard_schedule(kernel: Kernel, machine: Machine, *, chained: bool = False) -> Kernel:
     """The naive loop nest of what a kernel computes; `NotApplicable` if it cannot be derived."""
     try:
-        return separated(raised(emit(kernel), machine), machine)
+        return separated(raised(emit(kernel), machine, chained=chained), machine)
     except NotRaised as reason:
         found = str(reason).rstrip(".")
         raise NotApplicable(f"what the kernel computes could not be derived: {found}") from reason

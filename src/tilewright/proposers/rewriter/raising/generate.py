@@ -9,28 +9,49 @@ from dataclasses import replace
 
 from tilewright.proposers.rewriter.ir import Array, Body, Command, Stmt
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.raising.chained import chain
 from tilewright.proposers.rewriter.raising.computation import Computation, Kind
 from tilewright.proposers.rewriter.raising.isa import Isa
-from tilewright.proposers.rewriter.raising.nest_writer import NestWriter, beside
+from tilewright.proposers.rewriter.raising.nest_writer import NestWriter
 from tilewright.proposers.rewriter.raising.nests import Lattice, Nest, Terms
+from tilewright.proposers.rewriter.raising.tiles import beside
 
 
 def generated(
-    computation: Computation, found: Sequence[Nest], arrays: Mapping[int, Array], machine: Machine
-) -> Body:
-    """The body of the naive kernel, for arrays given by the numbers in their addresses."""
+    computation: Computation,
+    found: Sequence[Nest],
+    arrays: Mapping[int, Array],
+    machine: Machine,
+    *,
+    chained: bool = False,
+) -> tuple[Body, frozenset[int]]:
+    """The body of the naive kernel, for arrays given by the numbers in their addresses, and the
+    numbers of the arrays that it does not use.
+
+    If it is `chained`, products read results of the product before them in local memory, where this
+    is possible.
+    """
     isa = Isa.of(machine, computation)
     result: list[Stmt] = []
     for copied in computation.copied:
         result += NestWriter(isa, arrays, computation.kinds).copies(copied)
-    phase = found[0].phase
-    for nest, rest in _widened(found, isa, computation.kinds):
+    phase, at = found[0].phase, 0
+    nests = _widened(found, isa, computation.kinds)
+    unused = set[int]()
+    while at < len(nests):
+        nest, rest = nests[at]
         if nest.phase != phase:
             result.append(Command(isa.sync, ()))
-            phase = nest.phase
-        result += NestWriter(isa, arrays, computation.kinds, rest).nest(nest)
+        both = chain(computation, isa, arrays, nests, at) if chained else None
+        if both is not None:
+            result += both[0]
+            unused.add(both[1])
+            at += 1
+        else:
+            result += NestWriter(isa, arrays, computation.kinds, rest).nest(nest)
+        phase, at = nests[at][0].phase, at + 1
     result.append(Command(isa.sync, ()))
-    return tuple(result)
+    return tuple(result), frozenset(unused)
 
 
 def _widened(found: Sequence[Nest], isa: Isa, kinds: Sequence[Kind]) -> list[tuple[Nest, int]]:

@@ -25,9 +25,12 @@ from tilewright.proposers.rewriter.raising.stretches import Stretch, parts
 
 
 @lru_cache(maxsize=16)
-def raised(source: str, machine: Machine) -> Kernel:
+def raised(source: str, machine: Machine, *, chained: bool = False) -> Kernel:
     """The naive loop nest that computes the same as a kernel; `NotRaised` gives the reason if there
     is none.
+
+    With `chained`, products read results of the product before them in local memory, where this is
+    possible; `NotRaised` if it is nowhere possible.
 
     Sums are added up in another order: the same result for integers, another rounding for floats.
     Products whose operands are contiguous are joined if this reduces the number of products. If not
@@ -41,9 +44,9 @@ def raised(source: str, machine: Machine) -> Kernel:
             if not error.data:
                 raise
             run = executed(source, machine, data=True)
-        return _derived(kernel, run, machine)
+        return _derived(kernel, run, machine, chained=chained)
     except NotRaised as error:
-        if not has_opaque(kernel.body):
+        if chained or not has_opaque(kernel.body):
             raise
         try:
             return _in_parts(kernel, machine)
@@ -71,7 +74,7 @@ def _in_parts(kernel: Kernel, machine: Machine) -> Kernel:
     return simplify(replace(kernel, arrays=arrays, body=tuple(body), names={}, words=None))
 
 
-def _derived(kernel: Kernel, run: Run, machine: Machine) -> Kernel:
+def _derived(kernel: Kernel, run: Run, machine: Machine, *, chained: bool = False) -> Kernel:
     """The nest of a run of a kernel."""
     try:
         found = computation(run, machine)
@@ -80,19 +83,19 @@ def _derived(kernel: Kernel, run: Run, machine: Machine) -> Kernel:
     wide = side_by_side(found, deepest(found, machine), machine)
     if wide is not found:
         try:
-            return _nest(kernel, wide, machine)
+            return _nest(kernel, wide, machine, chained=chained)
         except NotRaised:  # the same for its results
             pass
     deep = deepened(found, deepest(found, machine))
     if deep is not found:
         try:
-            return _nest(kernel, deep, machine)
+            return _nest(kernel, deep, machine, chained=chained)
         except NotRaised:  # its addresses do not form loops: the products stay as they are
             pass
-    return _nest(kernel, found, machine)
+    return _nest(kernel, found, machine, chained=chained)
 
 
-def _nest(kernel: Kernel, found: Computation, machine: Machine) -> Kernel:
+def _nest(kernel: Kernel, found: Computation, machine: Machine, *, chained: bool) -> Kernel:
     """The nest. Two axes of a parameter are merged if the addresses treat them as one axis."""
     own = found.own.arrays(names_in(kernel))
     arrays = numbered(kernel) | {n: array for n, array in own.items() if n not in found.unused}
@@ -100,11 +103,14 @@ def _nest(kernel: Kernel, found: Computation, machine: Machine) -> Kernel:
     loops = nests(found)
     while True:
         try:
-            body = generated(found, loops, arrays, machine)
+            body, unused = generated(found, loops, arrays, machine, chained=chained)
             break
         except AxisEnds as end:
             merged = with_merged_axis(kernel, arrays[end.number], end.axis)
             if merged is None:
                 raise
             kernel, arrays[end.number] = merged
-    return simplify(replace(kernel, arrays=tuple(arrays.values()), body=body, names={}, words=None))
+    if chained and not unused:
+        raise NotRaised("no product can read the results of the product before it in local memory")
+    used = tuple(array for number, array in arrays.items() if number not in unused)
+    return simplify(replace(kernel, arrays=used, body=body, names={}, words=None))
