@@ -100,6 +100,10 @@ class NotTimedError(ToolchainMissingError):
     """A correct kernel that this machine cannot time; the message says what is missing."""
 
 
+CANNOT_BE_TIMED = "The kernel cannot be timed, because"
+"""The beginning of the sentence of a `NotTimedError` after what is known about the kernel."""
+
+
 class DeviceBusyError(TilewrightError):
     """Another process is using the device on which kernels are measured."""
 

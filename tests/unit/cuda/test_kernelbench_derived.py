@@ -138,6 +138,15 @@ def test_rows_whose_elements_are_not_adjacent_have_a_kernel_of_their_own() -> No
     assert "rows, columns, 8);" in text
 
 
+def test_a_row_without_its_first_axis_is_broadcast() -> None:
+    graph = Graph()
+    mean = graph("mean.dim", (C,), X, [0])
+    graph("sub.Tensor", (R, C), X, mean)
+    model = graph.read()
+    assert (model.columns, model.inner) == ((R,), (C,))
+    assert "v_a0.at[v] - " in only_text(graph)
+
+
 @pytest.mark.parametrize(
     ("operations", "says"),
     [
@@ -221,6 +230,7 @@ def test_without_a_gpu_the_kernel_is_checked_and_written(
         run.optimize(str(file), Settings(), project=tmp_path)
     assert "Its Model is a product that is followed by element-wise operations." in str(said.value)
     assert "is correct on the CPU (float32)" in str(said.value)
+    assert str(said.value).count("To search for a faster kernel") == 1
     answer = (tmp_path / "scaled_answer.py").read_text()
     assert "class ModelNew" in answer
     assert "extension.answer(A, B, self.scale.weight)" in answer
@@ -273,6 +283,7 @@ MODELS = {
         "return x / torch.sqrt((x ** 2).mean(dim=1, keepdim=True) + 1e-5)",
     ),
     "softmax of channels": ("torch.randn(3, 50, 33)", "return torch.softmax(x, dim=1)"),
+    "distance from the mean": ("torch.randn(40, 36)", "return x - x.mean(dim=0)"),
     "largest of channels": ("torch.randn(3, 50, 64)", "return torch.max(x, dim=1)[0]"),
     "scaled": ("torch.randn(5, 16)", "return x * (1 + self.linear.bias) - self.linear.bias"),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.core.errors import NotTimedError
+from tilewright.core.errors import CANNOT_BE_TIMED, NotTimedError
 from tilewright.core.records import Artifact, Failed, Measured, Verdict
 from tilewright.targets.cuda import partial_runs
 from tilewright.targets.cuda.device.gpus import HOW_TO_GET, Gpu
@@ -51,7 +51,7 @@ class CudaRunner:
             f"the kernel is correct on the CPU ({precision}) in {len(verdict.checks)} comparisons "
             f"with threads in three orders{self._at(artifact.source)}. "
             f"Compiled for {evaluation.architecture.name}, {words}. "
-            f"The kernel cannot be timed, because {self._reason}."
+            f"{CANNOT_BE_TIMED} {self._reason}."
         )
 
     def _at(self, source: str) -> str:

@@ -112,7 +112,8 @@ class Reading:
             if value.transposed:
                 raise OtherError("it transposes an array")
             return element(value, shape)
-        rows = is_of_a_row(value.formula) and value.shape == self._of_rows(shape)
+        aligned = ((1, 1),) * (len(shape) - len(value.shape)) + value.shape
+        rows = is_of_a_row(value.formula) and aligned == self._of_rows(shape)
         if value.shape == shape or rows or isinstance(value.formula, Number):
             return value.formula
         if value.viewed:
