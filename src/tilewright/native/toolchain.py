@@ -36,17 +36,21 @@ _OBJECT = (
     "-fno-stack-protector", "-U_FORTIFY_SOURCE",
 )  # fmt: skip
 """Flags for an image at a fixed address that calls only its own and allowed functions."""
-_LISTED = (
-    *_OBJECT[1:], "-S", "-O1", "-g1", "-fno-tree-vectorize", "-fno-tree-slp-vectorize",
-    "-fno-jump-tables", "-fno-omit-frame-pointer", "-mno-red-zone",
+LISTED = (
+    "-S", "-O1", "-g1", "-fno-tree-vectorize", "-fno-tree-slp-vectorize", "-fno-jump-tables",
+    "-fno-omit-frame-pointer", "-mno-red-zone",
 )  # fmt: skip
 """Flags for a listing in which each condition is a comparison and a jump, a move or a value.
 
 With -Og, the number of iterations of a loop would not be compared before its first iteration, so a
 loop that has one more iteration for some values would have both results in all checks.
 """
-_LISTED_BY_GCC = ("-fno-reorder-blocks-and-partition",)
-"""A function is then in one piece."""
+LISTED_BY_GCC = (
+    "-fno-reorder-blocks-and-partition", "-fno-if-conversion", "-fno-if-conversion2",
+)  # fmt: skip
+"""A function is then in one piece, and the result of no comparison is a mask, which would not be
+recorded.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +166,7 @@ def assembly_of(toolchain: Toolchain, source: str, timeout_s: float) -> str | Fa
     with open_folder("tilewright-build-") as name:
         folder = Path(name)
         (folder / toolchain.language.file).write_text(source, encoding="utf-8")
-        flags = (*toolchain.flags, *_LISTED, *_LISTED_BY_GCC * toolchain.is_gcc)
+        flags = (*toolchain.flags, *_OBJECT[1:], *LISTED, *LISTED_BY_GCC * toolchain.is_gcc)
         arguments = [*flags, toolchain.language.file, "-o", "kernel.s"]
         failed = _run_compiler(toolchain, arguments, folder, timeout_s)
         if failed is not None:

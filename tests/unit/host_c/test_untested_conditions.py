@@ -13,7 +13,7 @@ import pytest
 from tilewright.core.records import Candidate, EvaluationRequest, Failed, Measured, Outcome
 from tilewright.core.tasks import OpenTask, open_task
 from tilewright.evaluation.pipeline import evaluate
-from tilewright.native.conditions import dependence, examination
+from tilewright.native.conditions import dependence, examination, finding
 from tilewright.native.conditions.dependence import sites_on_data
 from tilewright.native.conditions.listing import read_listing
 from tilewright.native.conditions.plain import is_without_conditions
@@ -379,7 +379,7 @@ def test_what_the_starting_kernel_does_is_accepted(tmp_path: Path) -> None:
 def test_a_kernel_that_cannot_be_examined_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(examination, "MOST_SITES", 0)
+    monkeypatch.setattr(finding, "MOST_SITES", 0)
     turned = KERNEL % "for (int j = 0; j < 16; j++) if (X[2][j] < 0) Y[2][j] = 2 * X[2][j];"
     outcome = outcome_of(folder_of(tmp_path, KERNEL % ""), turned)
     assert isinstance(outcome, Failed), outcome

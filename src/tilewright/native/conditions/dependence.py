@@ -11,31 +11,30 @@ the results that are computed from data without a condition, it finds those of `
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
 
-from tilewright.native.conditions.blocks import Block, blocks_of, decided_by
+from tilewright.native.conditions.blocks import blocks_of, decided_by
 from tilewright.native.conditions.effects import (
     FLAGS,
+    KEPT,
     Effects,
     effects_of,
     in_memory,
     registers,
 )
-from tilewright.native.conditions.listing import Function, Instruction, Listing
+from tilewright.native.conditions.facts import Known, Site
+from tilewright.native.conditions.listing import Instruction, Listing
 from tilewright.native.conditions.stack_cells import STACK, cells_of, is_followed
+from tilewright.native.conditions.surroundings import OF_C, Surroundings, launchers_of
 from tilewright.native.conditions.values import nan_condition, value_of
 from tilewright.parts.machine_code.post_dominance import TooLargeError
 
-ENTRY = "kernel"
 _ARGUMENTS = ("di", "si", "d", "c", "8", "9", *(f"v{n}" for n in range(8)))
+_WHOLE_ARGUMENTS = _ARGUMENTS[:4]
 _RESULTS = ("a", "d", "v0", "v1")
-_KEPT = ("b", "bp", "sp", "12", "13", "14", "15")
-_WITHOUT_DATA = re.compile(r"(?:mem(?:cpy|move|set)|omp_\w+|GOMP_\w+)")
-"""Functions whose results are addresses, or do not depend on memory."""
 _SLOT = re.compile(r"(-?\d*)\(%r([bs]p)\)")
 _ON_STACK = re.compile(r"(-?\d*)\(%r([bs]p)[,)]")
-_NAMED = re.compile(r"([\w.$]+)(?:[+-]\d+)?\(%rip\)")
+_NAMED = re.compile(r"(?:-?\d+[+])?([\w.$]+)(?:[+-]\d+)?\(%rip\)")
 
 
 MOST_STEPS = 3_000_000
@@ -44,87 +43,73 @@ bounds the time to some seconds.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
-    """An instruction whose result depends on data: its condition, or the operand that is recorded
-    before it and its size in bytes, or neither for a computed jump.
-    """
-
-    instruction: Instruction
-    condition: str | None = None
-    value: tuple[str, int] | None = None
-
-    @property
-    def is_jump(self) -> bool:
-        """Whether it is a jump or a call to an address that depends on data."""
-        return self.condition is None and self.value is None
-
-
-@dataclass(slots=True)
-class _Known:
-    """The facts that are known about a function so far. Facts are only added, until nothing
-    changes.
-    """
-
-    function: Function
-    effects: list[Effects]
-    blocks: list[Block]
-    decided: dict[int, list[int]]
-    follows_stack: bool  # whether the states contain cells of the stack
-    entry: set[str] = field(default_factory=set)
-    results: set[str] = field(default_factory=set)
-    undecided: bool = False
-    called: bool = False
-    uncertain: set[int] = field(default_factory=set)
-    slots: dict[tuple[str, int], bool] = field(default_factory=dict)
-    arrays: dict[str, int] = field(default_factory=dict)
-    arrays_hold_data: bool = False
-    sites: dict[int, Site] = field(default_factory=dict)
-
-
-def sites_on_data(listing: Listing) -> list[Site]:
+def sites_on_data(listing: Listing, around: Surroundings = OF_C) -> list[Site]:
     """The conditions of all functions that depend on values that the kernel is given.
 
     Raises `TooLargeError`.
     """
-    return _Analysis(listing).run()
+    return Analysis(listing, around).run()
 
 
-class _Analysis:
-    def __init__(self, listing: Listing) -> None:
+class Analysis:
+    """Follows the values of a listing. `known_loads` are the lines of instructions that read values
+    from memory that do not depend on data.
+
+    Attributes:
+        sources: by line, the instructions that read data from memory, and the operand in memory.
+    """
+
+    def __init__(
+        self, listing: Listing, around: Surroundings, known_loads: Collection[int] = ()
+    ) -> None:
+        self.sources: dict[int, tuple[Instruction, str]] = {}
+        self._known_loads = known_loads
         self._constants = listing.constants
-        self._known: dict[str, _Known] = {}
+        self._around = around
+        self._known: dict[str, Known] = {}
         self._static_data: set[str] = set()  # static variables that depend on data
         self._static_arrays: set[str] = set()  # those whose address is taken
+        launchers = launchers_of(listing, around)
         for name, function in listing.functions.items():
             if function.code:
                 blocks = blocks_of(function)
                 effects = [effects_of(one) for one in function.code]
                 decided = decided_by(function, blocks)
                 follows = is_followed(function.code)
-                self._known[name] = _Known(function, effects, blocks, decided, follows)
-        for known in self._known.values():
+                known = Known(function, effects, blocks, decided, follows, name in launchers)
+                self._known[name] = known
+        for name, known in self._known.items():
             for one, its_effects in zip(known.function.code, known.effects, strict=True):
                 self._note_stack(known, one, its_effects)
                 if one.name.startswith(("call", "jmp")) and one.operands:
                     callee = self._known.get(_name(one.operands[0]))
                     if callee is not None:
                         callee.called = True
+                named = _NAMED.fullmatch(one.operands[0]) if one.operands else None
+                if its_effects.is_address and named and named[1] in self._known:
+                    taken = self._known[named[1]]
+                    taken.launched = name in launchers and taken.launched is not False
+        in_tables = {line.split()[-1] for line in listing.lines if ".quad" in line}
         for name, known in self._known.items():
             # Called through its address, with unknown arguments.
-            if name != ENTRY and not known.called:
+            is_launched = known.launched and name not in in_tables
+            if not (self._is_entry(name) or known.launches or known.called or is_launched):
                 known.entry |= set(_ARGUMENTS)
         self._changed = True
         self._steps = 0
 
     def run(self) -> list[Site]:
+        """The conditions on data. Raises `TooLargeError`."""
         while self._changed:
             self._changed = False
             for known in self._known.values():
                 self._follow(known)
         return [site for known in self._known.values() for _, site in sorted(known.sites.items())]
 
-    def _note_stack(self, known: _Known, one: Instruction, effects: Effects) -> None:
+    def _is_entry(self, name: str) -> bool:
+        return self._around.entries.fullmatch(name) is not None
+
+    def _note_stack(self, known: Known, one: Instruction, effects: Effects) -> None:
         """Note where arrays on the stack begin, which places are written by name, and which static
         variables have their address taken.
         """
@@ -145,7 +130,7 @@ class _Analysis:
         if one.name == "movq" and one.operands[:1] == ("%rsp",) and one.operands[-1] != "%rbp":
             known.arrays["sp"] = 0
 
-    def _follow(self, known: _Known) -> None:
+    def _follow(self, known: Known) -> None:
         """Follow values through a function until nothing changes in it."""
         states: list[set[str] | None] = [None] * len(known.blocks)
         states[0] = set(known.entry)
@@ -171,7 +156,7 @@ class _Analysis:
                     states[other] = state | (before or set())
                     open_.append(other)
 
-    def _step(self, known: _Known, at: int, state: set[str], *, uncertain: bool) -> None:
+    def _step(self, known: Known, at: int, state: set[str], *, uncertain: bool) -> None:
         one, effects = known.function.code[at], known.effects[at]
         name, operands = one.name, one.operands
         if effects.is_nothing:
@@ -191,7 +176,7 @@ class _Analysis:
         if not operands:
             self._without_operands(name, state, known)
             return
-        data = uncertain or (not effects.is_constant and self._depends(known, at, state))
+        data = (not effects.is_constant and self._depends(known, at, state)) or uncertain
         if effects.only_compares:
             _put(state, [FLAGS], data=data)
             return
@@ -202,22 +187,28 @@ class _Analysis:
             _put(state, [FLAGS], data=data)
         self._write(known, at, state, data=data)
 
-    def _depends(self, known: _Known, at: int, state: set[str]) -> bool:
+    def _depends(self, known: Known, at: int, state: set[str]) -> bool:
         """Whether the result of an instruction depends on data."""
         one, effects = known.function.code[at], known.effects[at]
-        if effects.from_status or not effects.reads.isdisjoint(state):
-            return True
-        return any(self._loads_data(known, one, operand, state) for operand in effects.loads)
+        found = effects.from_status or not effects.reads.isdisjoint(state)
+        for operand in effects.loads:
+            is_known = one.at in self._known_loads
+            if not is_known and self._loads_data(known, one, operand, state):
+                self.sources[one.at] = one, operand
+                found = True
+        return found
 
-    def _loads_data(self, known: _Known, one: Instruction, operand: str, state: set[str]) -> bool:
-        if any(r in state for r in registers(operand)):
-            return True
+    def _loads_data(self, known: Known, one: Instruction, operand: str, state: set[str]) -> bool:
         named = _NAMED.fullmatch(operand)
+        if named and self._around.known.fullmatch(named[1]):
+            return False
         if named:
             return named[1] in self._static_data | (self._static_arrays - self._constants)
         if "@GOTPCREL" in operand or operand.startswith("%fs:"):
             return False
         slot = _SLOT.fullmatch(operand)
+        if known.launches:  # what it reads elsewhere are sizes, and addresses of arrays
+            return known.arrays_hold_data and slot is not None
         if not slot:
             return True
         base, offset = slot[2], int(slot[1] or 0)
@@ -229,7 +220,7 @@ class _Analysis:
         begins = known.arrays.get(base)
         return written or (known.arrays_hold_data and begins is not None and offset >= begins)
 
-    def _write(self, known: _Known, at: int, state: set[str], *, data: bool) -> None:
+    def _write(self, known: Known, at: int, state: set[str], *, data: bool) -> None:
         one = known.function.code[at]
         target = one.operands[-1]
         if one.name.startswith("pop"):
@@ -252,7 +243,7 @@ class _Analysis:
                     known.slots[place] = True
                     self._changed = True
             elif data:
-                self._into_arrays(known)
+                self._into_memory(known)
         else:
             _put(state, registers(target)[:1], data=data)
             if one.name.startswith("mulx"):
@@ -260,7 +251,7 @@ class _Analysis:
         if one.name.startswith("xchg"):
             _put(state, registers(one.operands[0])[:1], data=True)
 
-    def _jump(self, known: _Known, at: int, state: set[str]) -> None:
+    def _jump(self, known: Known, at: int, state: set[str]) -> None:
         one = known.function.code[at]
         target = one.operands[0] if one.operands else "*"
         lost = target.startswith(".L") and target not in known.function.labels
@@ -270,31 +261,43 @@ class _Analysis:
             self._into(self._known[_name(target)], state, uncertain=known.undecided)
             self._grow(known.results, self._known[_name(target)].results)
 
-    def _call(self, known: _Known, at: int, state: set[str], *, uncertain: bool) -> None:
+    def _call(self, known: Known, at: int, state: set[str], *, uncertain: bool) -> None:
         one = known.function.code[at]
         target = one.operands[0] if one.operands else "*"
         callee = self._known.get(_name(target))
-        if known.arrays:
-            self._into_arrays(known)
         if callee is not None:
             self._into(callee, state, uncertain=uncertain)
             results = set(callee.results)
         else:
             if target.startswith("*") and any(r in state for r in registers(target)):
                 known.sites[at] = Site(one)
-            results = set() if _WITHOUT_DATA.fullmatch(_name(target)) else set(_RESULTS)
+            results = self._results_outside(_name(target), state)
+        if callee.stores if callee else not self._around.keep_memory.fullmatch(_name(target)):
+            self._into_memory(known)
         if uncertain:
             results = set(_RESULTS)
-        kept = {name for name in state if name in _KEPT or name.startswith(STACK)}
+        kept = {name for name in state if name in KEPT or name.startswith(STACK)}
         state.clear()
         state |= kept | results
 
-    def _into(self, callee: _Known, state: Iterable[str], *, uncertain: bool) -> None:
+    def _results_outside(self, name: str, state: set[str]) -> set[str]:
+        """The registers with results of a function outside the kernel that depend on data."""
+        around = self._around
+        if around.without_data.fullmatch(name):
+            return set()
+        if around.of_values.fullmatch(name) and state.isdisjoint(_WHOLE_ARGUMENTS):
+            return set()
+        return set(_RESULTS)
+
+    def _into(self, callee: Known, state: Iterable[str], *, uncertain: bool) -> None:
         self._grow(callee.entry, set(state) & set(_ARGUMENTS))
         if uncertain and not callee.undecided:
             callee.undecided = self._changed = True
 
-    def _into_arrays(self, known: _Known) -> None:
+    def _into_memory(self, known: Known) -> None:
+        """Data is written through an address, which may be that of an array on the stack."""
+        if not known.stores:
+            known.stores = self._changed = True
         if known.arrays and not known.arrays_hold_data:
             known.arrays_hold_data = self._changed = True
 
@@ -303,10 +306,10 @@ class _Analysis:
             known |= set(more)
             self._changed = True
 
-    def _without_operands(self, name: str, state: set[str], known: _Known) -> None:
+    def _without_operands(self, name: str, state: set[str], known: Known) -> None:
         if name.startswith(("stos", "movs")):
             if "a" in state or name.startswith("movs"):
-                self._into_arrays(known)
+                self._into_memory(known)
         elif name == "sahf":
             _put(state, [FLAGS], data="a" in state)
         elif name.startswith(("clt", "cqt", "cwt", "cdq", "cqo", "cwd", "cbt")):

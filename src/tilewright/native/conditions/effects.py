@@ -13,6 +13,8 @@ from tilewright.native.conditions.listing import Instruction
 
 FLAGS = "flags"
 X87 = "x87"
+KEPT = ("b", "bp", "sp", "12", "13", "14", "15")
+"""The registers whose values functions keep."""
 CONDITIONS = re.findall(
     r"\w+", "nbe nae nge nle ae be ge le na nb nc ne ng nl no np ns nz pe po a b c e g l o p s z"
 )

@@ -6,6 +6,7 @@ results. Only kernels with such conditions are then called, on the inputs of the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,20 +14,17 @@ import numpy as np
 
 from tilewright.core.records import Argument, Failed, KernelLanguage
 from tilewright.native.calls import compared
-from tilewright.native.conditions.contexts import with_own_copies
-from tilewright.native.conditions.dependence import Site, sites_on_data
-from tilewright.native.conditions.listing import read_listing
+from tilewright.native.conditions.facts import Site
+from tilewright.native.conditions.finding import found_in
 from tilewright.native.conditions.recording import Recorder
+from tilewright.native.conditions.surroundings import OF_C
 from tilewright.native.evaluator import NativeEvaluation
 from tilewright.native.machine import off_measuring_cores, on_building_cores
 from tilewright.native.toolchain import assembled, assembly_of
-from tilewright.parts.machine_code.post_dominance import TooLargeError
 from tilewright.parts.untested_conditions import MORE_TURNS, Untested, refusal, unexamined
 
-MOST_SITES = 4096
-"""Maximum number of conditions on data in a kernel that is accepted."""
 _RECORDS = "results of conditions"  # no parameter of a kernel has this name
-_CREATES_THREAD = "pthread_create@PLT"
+_CREATES_THREAD = re.compile(r"^\s*(?:call|jmp)\s+pthread_create@PLT", re.MULTILINE)
 """Kernels that start threads themselves are not examined: what a thread is given looks like
 data.
 """
@@ -53,29 +51,20 @@ def examined(evaluation: NativeEvaluation, source: str) -> Examined:
         text = assembly_of(evaluation.toolchain, source, limit_s)
         if isinstance(text, Failed):
             return Examined(failed=text)
-        listing = read_listing(text, evaluation.toolchain.language.file)
-        if any(one.operands[:1] == (_CREATES_THREAD,) for one in listing.code()):
+        if _CREATES_THREAD.search(text):
             return Examined()
-        try:
-            sites = sites_on_data(listing)
-            apart = with_own_copies(listing, listing.functions_of(s.instruction for s in sites))
-            if apart is not None:
-                listing = read_listing(apart, evaluation.toolchain.language.file)
-                sites = sites_on_data(listing)
-        except TooLargeError:
-            return Examined(failed=unexamined("it has more code than can be examined."))
-        jumps = tuple(site for site in sites if site.is_jump)
-        if not sites or jumps:
-            return Examined(jumps)
-        if len(sites) > MOST_SITES:
-            many = f"{len(sites)} conditions depend on input values, more than {MOST_SITES}."
-            return Examined(failed=unexamined(many))
-        recorder = Recorder.of(len(sites))
-        recording = recorder.recording(listing, sites, len(evaluation.workload.arguments))
+        found = found_in(text, evaluation.toolchain.language.file, OF_C)
+        if isinstance(found, Failed):
+            return Examined(failed=found)
+        if not found.sites or found.jumps:
+            return Examined(found.jumps)
+        recorder = Recorder.of(len(found.sites))
+        arguments = len(evaluation.workload.arguments)
+        recording = recorder.of_kernel(found.listing, found.sites, arguments)
         binary = assembled(evaluation.toolchain, recording, limit_s)
     if isinstance(binary, Failed):
         return Examined(failed=binary)
-    return _called(evaluation, binary, sites, recorder)
+    return _called(evaluation, binary, found.sites, recorder)
 
 
 def _called(

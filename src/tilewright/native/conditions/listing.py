@@ -35,6 +35,18 @@ class Function:
     name: str
     code: list[Instruction] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
+    _jumps: dict[int, list[int]] | None = None
+
+    def before(self, at: int) -> list[int]:
+        """The positions of the instructions after which the one at a position may be next."""
+        if self._jumps is None:
+            self._jumps = {}
+            for place, one in enumerate(self.code):
+                target = self.labels.get(one.operands[0]) if one.operands else None
+                if one.name.startswith("j") and target is not None:
+                    self._jumps.setdefault(target, []).append(place)
+        goes_on = at > 0 and not self.code[at - 1].name.startswith(("jmp", "ret", "ud"))
+        return [*self._jumps.get(at, ()), *([at - 1] if goes_on else ())]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ number to one place if there was a value, and to the other place if a later valu
 changes no flags, and restores the registers that it uses from the stack, below which the listing's
 code keeps nothing (`-mno-red-zone`).
 
-The records are an array that the harness maps at a random address. The kernel's memory contains
-only this address minus a random number, which is part of the recording code. A record's place in
-the array is random as well, and all other places must stay 0. A kernel that moves the address
-thus faults or is noticed. Only a kernel that reads its own code, or addresses on the harness's
-stack, can find the records.
+The records are an array that the harness, or the emulator of a GPU, maps at a random address. The
+kernel's memory contains only this address minus a random number, which is part of the recording
+code. A record's place in the array is random as well, and all other places must stay 0. A kernel
+that moves the address thus faults or is noticed. Only a kernel that reads its own code, or
+addresses on the harness's stack, can find the records.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.native.conditions.dependence import Site
+from tilewright.native.conditions.facts import Site
 from tilewright.native.conditions.listing import Listing
 
 _PLACE = struct.Struct("<Q")
 _PER_SITE = 3
 """Places of a condition: whether it was false, and whether it was true. Places of a value: whether
-there was one, whether it was followed by another one, and the first one.
+there was one, whether it was followed by another one, and the first one. Of a load, only the third
+place is used, for a hash of all its values.
 """
 _LEAST_PLACES, _TIMES = 1024, 32
 """Least number of places, and the number of places for each one in use."""
@@ -63,24 +64,42 @@ class Recorder:
         name = f"tilewright_{secrets.token_hex(8)}"
         return cls(name, number, distance, places, _PLACE.size * count)
 
-    def recording(self, listing: Listing, sites: Sequence[Site], arguments: int) -> str:
-        """The listing with recording code. Its kernel has another parameter after its `arguments`,
-        the array of the records.
+    def of_kernel(self, listing: Listing, sites: Sequence[Site], arguments: int) -> str:
+        """The listing of a kernel in C with recording code. The kernel has another parameter after
+        its `arguments`, the array of the records.
         """
+        lines = [
+            line if line.lstrip().startswith(_TEXTS) else _KERNEL.sub(f"{self.name}_kernel", line)
+            for line in self._recording(listing, sites)
+        ]
+        return "\n".join([*lines, *self._caller(arguments)]) + "\n"
+
+    def of_program(self, listing: Listing, sites: Sequence[Site], begins: str, size: str) -> str:
+        """The listing with recording code, a function `begins` that is called with the address of
+        the records, and a variable `size`, their size in bytes."""
+        function = (
+            *("\t.text", f"\t.globl {begins}", f"\t.type {begins}, @function", f"{begins}:"),
+            *(f"\tsubq\t${self.distance}, %rdi", f"\tmovq\t%rdi, {self.name}(%rip)", "\tret"),
+            *(f"\t.size {begins}, .-{begins}", "\t.section .rodata", "\t.balign 8"),
+            *(f"\t.globl {size}", f"{size}:", f"\t.quad {self.size}"),
+        )
+        return "\n".join([*self._recording(listing, sites), *function]) + "\n"
+
+    def _recording(self, listing: Listing, sites: Sequence[Site]) -> list[str]:
+        """The lines of the listing with recording code, and the recorder's variable."""
         before = {site.instruction.at: index for index, site in enumerate(sites)}
         text: list[str] = []
         for at, line in enumerate(listing.lines):
             if at in before:
                 site = sites[before[at]]
-                text += (
-                    self._code(before[at], site.condition or "")
-                    if site.value is None
-                    else self._value_code(before[at], *site.value)
-                )
-            is_text = line.lstrip().startswith(_TEXTS)
-            text.append(line if is_text else _KERNEL.sub(f"{self.name}_kernel", line))
-        variable = ("\t.bss", "\t.balign 8", f"{self.name}:", "\t.zero 8")
-        return "\n".join([*text, *self._caller(arguments), *variable]) + "\n"
+                if site.value is None:
+                    text += self._code(before[at], site.condition or "")
+                elif site.is_load:
+                    text += self._load_code(before[at], *site.value)
+                else:
+                    text += self._value_code(before[at], *site.value)
+            text.append(line)
+        return [*text, "\t.bss", "\t.balign 8", f"{self.name}:", "\t.zero 8"]
 
     def _code(self, index: int, condition: str) -> list[str]:
         no, yes, _ = self.places[index]
@@ -107,6 +126,22 @@ class Recorder:
             f"\tmovl\t${self.number}, {differs}",
             *("2:\tpopq\t%rcx", "\tpopfq", "\tpopq\t%rax"),
         ]
+
+    def _load_code(self, index: int, operand: str, size: int) -> list[str]:
+        hashed = f"{self.distance + self.places[index][2]}(%rcx)"
+        load = {1: "movzbl\t{}, %eax", 2: "movzwl\t{}, %eax", 4: "movl\t{}, %eax"}
+        return [
+            *("\tpushq\t%rax", "\tpushfq"),
+            "\t" + load.get(size, "movq\t{}, %rax").format(operand),
+            *("\tpushq\t%rcx", f"\tmovq\t{self.name}(%rip), %rcx", f"\txorq\t{hashed}, %rax"),
+            *(f"\timulq\t${self.number}, %rax, %rax", "\taddq\t$1, %rax"),
+            *(f"\tmovq\t%rax, {hashed}", "\tpopq\t%rcx", "\tpopfq", "\tpopq\t%rax"),
+        ]
+
+    def hashes(self, records: bytes) -> list[int]:
+        """For each load, a hash of all values that were read, in their order; 0 if there were
+        none."""
+        return [_PLACE.unpack_from(records, places[2])[0] for places in self.places]
 
     def _caller(self, arguments: int) -> list[str]:
         """The function `kernel`, which stores the records' address and calls the kernel's own."""

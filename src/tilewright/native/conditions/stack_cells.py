@@ -56,7 +56,7 @@ def cells_of(name: str, operands: tuple[str, ...], place: str) -> tuple[tuple[st
     whether it writes all their bytes. If its width is not known, the cells are those of the widest
     instruction.
     """
-    width = _width(name, operands)
+    width = width_of(name, operands)
     begin = int(place.partition("(")[0] or 0)
     end = begin + (width or _WIDEST)
     cells = range(begin // _CELL, -(-end // _CELL))
@@ -64,7 +64,7 @@ def cells_of(name: str, operands: tuple[str, ...], place: str) -> tuple[tuple[st
     return tuple(f"{STACK}{cell}" for cell in cells), whole
 
 
-def _width(name: str, operands: tuple[str, ...]) -> int | None:
+def width_of(name: str, operands: tuple[str, ...]) -> int | None:
     """The bytes that an instruction reads or writes in memory; None if they are not known."""
     for form in (_EXTENDS, _WHOLE, _MOVED, _SCALAR):
         if found := form.fullmatch(name):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from tilewright.native.conditions.effects import effects_of, in_memory, registers
+from tilewright.native.conditions.effects import KEPT, effects_of, in_memory, registers
 from tilewright.native.conditions.listing import Function
 
 _FROM_WHOLE = re.compile(r"^v?cvtu?si2s[sd][lq]?$")
@@ -40,18 +40,18 @@ def value_of(
     moved = _MOVED.match(one.name)
     if data and (_FROM_WHOLE.match(one.name) or (moved and "mm" in one.operands[-1])):
         if operand.startswith("%") and "mm" not in operand:
-            is_constant = _is_constant(function, at, operand)
-            return None if is_constant else (operand, 4 if _GENERAL.match(operand) else 8)
-        if _FROM_WHOLE.match(one.name) and _is_addressed(operand):
+            is_float = _is_constant(function, at, operand) or _holds_float(function, at, operand)
+            return None if is_float else (operand, 4 if _GENERAL.match(operand) else 8)
+        if _FROM_WHOLE.match(one.name) and is_addressed(operand):
             is_constant = _holds_constants(function, operand)
             return None if is_constant else (operand, 8 if one.name.endswith("q") else 4)
     loads, index = _LOADS.match(one.name), _INDEX.search(operand)
-    if loads and index and _is_addressed(operand) and set(registers(index[1])) & set(state):
+    if loads and index and is_addressed(operand) and set(registers(index[1])) & set(state):
         return operand, 4 if loads[1] == "s" else 8
     return None
 
 
-def _is_addressed(operand: str) -> bool:
+def is_addressed(operand: str) -> bool:
     """Whether an operand is in memory, at a place that is not relative to the end of the stack."""
     return in_memory(operand) and "%rsp" not in operand and "%fs:" not in operand
 
@@ -75,6 +75,38 @@ def _is_constant(function: Function, at: int, register: str) -> bool:
             is_constant = source.startswith("$") or _holds_constants(function, source)
             return one.name.startswith("mov") and is_constant
     return False
+
+
+def _holds_float(function: Function, at: int, register: str) -> bool:
+    """Whether a register only keeps a float at a position, because everything that may have been
+    written to it last is a float or a constant. A constant that a condition selects is found by the
+    condition.
+    """
+    open_ = [(at, registers(register))]
+    seen = set(open_)
+    while open_:
+        place, name = open_.pop()
+        for before in function.before(place):
+            one = function.code[before]
+            sought = name
+            if one.operands and one.operands[-1][:1] == "%" and registers(one.operands[-1]) == name:
+                source = one.operands[0]
+                if one.name.startswith("mov") and source.startswith("$"):
+                    continue
+                if one.name.startswith("mov") and source.startswith("%"):
+                    if "mm" in source:
+                        continue
+                    sought = registers(source)
+                elif not effects_of(one).only_compares:
+                    return False
+            elif one.name.startswith("call") and name[0] not in KEPT:
+                return False
+            if before == 0:
+                return False
+            if (before, sought) not in seen:
+                seen.add((before, sought))
+                open_.append((before, sought))
+    return True
 
 
 def _holds_constants(function: Function, place: str) -> bool:
@@ -111,5 +143,5 @@ def _is_read(function: Function, at: int, register: str) -> bool:
     for before in range(at - 1, max(0, at - _NEAR) - 1, -1):
         one = function.code[before]
         if one.operands and registers(one.operands[-1]) == name:
-            return bool(_READS.match(one.name)) and _is_addressed(one.operands[0])
+            return bool(_READS.match(one.name)) and is_addressed(one.operands[0])
     return False

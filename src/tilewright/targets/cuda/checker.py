@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tilewright.core.records import Artifact, Check, Failed, Verdict
+from tilewright.core.records import Artifact, Failed, Verdict
 from tilewright.core.roles import NOTHING_CHECKED
 from tilewright.parts.case import Case
 from tilewright.parts.cases import Cases
-from tilewright.parts.languages import PYTHON
-from tilewright.parts.untested_conditions import MORE_TURNS, refusal
-from tilewright.targets.cuda import partial_runs
+from tilewright.parts.untested_conditions import MORE_TURNS, refusal, unexamined
+from tilewright.targets.cuda import case_runs, partial_runs
 from tilewright.targets.cuda.cpu_program import not_checked
-from tilewright.targets.cuda.emulation import OLD_BYTES, ORDERS, Run, RunResult
+from tilewright.targets.cuda.emulation import Run
 from tilewright.targets.cuda.evaluation import CudaEvaluation, with_cause_of
 from tilewright.targets.cuda.nvcc import Compiled
 from tilewright.targets.cuda.resources import refused_launch
@@ -24,6 +23,7 @@ class CudaChecker:
 
     def __init__(self, evaluation: CudaEvaluation) -> None:
         self._evaluation = evaluation
+        self._starts: dict[str, bool] = {}  # whether a starting kernel has an untested condition
 
     def check_first(self, artifact: Artifact) -> Verdict | Failed:
         """The first case with threads in every order."""
@@ -41,18 +41,38 @@ class CudaChecker:
         """A kernel that passed, unless one of its conditions on input values had the same result in
         all runs. If one in the starting kernel had, honest kernels may need such conditions."""
         evaluation = self._evaluation
-        if not evaluation.untested(source):
+        found = self._untested(source)
+        if not found or evaluation.start == source:
             return passed
-        more = MORE_TURNS * len(evaluation.cases.compared(evaluation.settings.checks))
-        verdict = self._checked(source, lambda cases: cases.compared(more), passed)
-        untested = evaluation.untested(source)
-        if isinstance(verdict, Failed) or not untested:
-            return verdict
-        if evaluation.start not in evaluation.conditions:
-            self._checked(evaluation.start, lambda cases: cases.compared(more), NOTHING_CHECKED)
-        if evaluation.untested(evaluation.start):
-            return verdict
-        return refusal(untested, len(verdict.checks), PYTHON)
+        if not evaluation.start:
+            return found
+        if evaluation.start not in self._starts:
+            self._starts[evaluation.start] = bool(self._untested(evaluation.start))
+        return passed if self._starts[evaluation.start] else found
+
+    def _untested(self, source: str) -> Failed | None:
+        """The failure of a kernel with a condition on input values that had the same result in all
+        runs. It has further runs if this seems so after those of the comparisons."""
+        evaluation = self._evaluation
+        program = evaluation.recording(source)
+        if program is None or isinstance(program, Failed):
+            return program
+        once = len(evaluation.cases.compared(evaluation.settings.checks))
+        for number in (once, MORE_TURNS * once):
+            cases = [evaluation.cases[n] for n in evaluation.cases.compared(number)]
+            runs = case_runs.turns(cases, evaluation.share)
+            ran = evaluation.recorded(source, program, [run for _, run in runs])
+            checks = case_runs.compared(runs, ran)
+            failed = checks[0] if isinstance(checks, tuple) else ran.failed
+            if failed is not None:
+                return failed if failed.kind == "wrong_result" else unexamined(failed.log)
+            untested = evaluation.untested(source)
+            if not untested:
+                return None
+        still = evaluation.still_untested(source, program, case_runs.alike(runs))
+        if isinstance(still, Failed):
+            return unexamined(still.log)
+        return refusal(still, len(runs), evaluation.language) if still else None
 
     def _checked(
         self, source: str, chosen: Callable[[Cases], Sequence[int]], passed: Verdict
@@ -71,10 +91,10 @@ class CudaChecker:
         seeds = {check.seed for check in passed.checks}
         cases = [evaluation.cases[n] for n in chosen(evaluation.cases)]
         cases = [case for case in cases if case.check.seed not in seeds]
-        runs = _turns(cases, evaluation.share)
+        runs = case_runs.turns(cases, evaluation.share)
         ran = evaluation.ran(program, [run for _, run in runs])
         evaluation.launches[source] = ran.launches
-        checks = _compared(runs, ran)
+        checks = case_runs.compared(runs, ran)
         if isinstance(checks, tuple):
             return evaluation.with_cause(checks[0], source, checks[1])
         if ran.failed is not None:
@@ -98,45 +118,6 @@ class CudaChecker:
             if other is not None:
                 return other
         return Verdict((*passed.checks, *checks))
-
-
-def _turns(cases: Sequence[Case], share: float) -> list[tuple[Case, Run]]:
-    """The order of threads for each case, with different contents of memory that a call has not
-    written. If only some blocks are run, this includes the outputs."""
-    first = [(case, i) for case in cases[:1] for i in range(len(ORDERS))]
-    turns = first + [(case, i % len(ORDERS)) for i, case in enumerate(cases[1:], 1)]
-    fills = partial_runs.FILLS if share < 1 else (0,)
-    olds = [OLD_BYTES[(n + n // len(ORDERS)) % len(OLD_BYTES)] for n in range(len(turns))]
-    return [
-        (case, Run(case.initial, ORDERS[i], case.seed, share, fills[i % len(fills)], old))
-        for (case, i), old in zip(turns, olds, strict=True)
-    ]
-
-
-def _compared(runs: Sequence[tuple[Case, Run]], ran: RunResult) -> list[Check] | tuple[Failed, Run]:
-    """The checks of the completed runs, or how the first wrong run differs, with this run."""
-    checks = list[Check]()
-    ended = list(zip(runs, ran.outputs, strict=False))
-    for case in dict.fromkeys(case for (case, _), _ in ended):
-        own = [(run, outputs) for (other, run), outputs in ended if other is case]
-        only = None
-        if own[0][0].share < 1:
-            only = partial_runs.written_in_any(case, [(run.fill, outputs) for run, outputs in own])
-        found = [case.mismatch(outputs, only) for _, outputs in own]
-        wrong = next((i for i, mismatch in enumerate(found) if mismatch is not None), None)
-        if wrong is None:
-            checks.append(case.passed(own[0][1], only))
-        elif None in found:
-            log = (
-                f"the result depends on the order in which threads run, because a barrier or an "
-                f"atomic operation is missing, on the contents of memory that the kernel has not "
-                f"written, or on the addresses of the arrays; all of these differ between calls. "
-                f"With threads {own[wrong][0].order}, {found[wrong]}."
-            )
-            return Failed("check", "race", log), own[wrong][0]
-        else:
-            return Failed("check", "wrong_result", f"{found[wrong]}."), own[wrong][0]
-    return checks
 
 
 def _in_other_program(

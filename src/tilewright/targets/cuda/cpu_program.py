@@ -4,7 +4,7 @@ One program has the address sanitizer. The other program reports every access to
 runtime that finds data races. There are two programs because no compiler can do both. They also
 differ in what CUDA leaves open: fused multiply-adds, the errors of fast functions, the contents of
 local variables that were never set, and the properties of the device. A kernel has to be right in
-both.
+both. A third program records the results of conditions (`condition_program.py`).
 
 The names that the object file may call and define are restricted (`cpu_symbols.py`), and a kernel
 that breaks these rules is refused before it is linked.
@@ -17,6 +17,7 @@ import platform
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
@@ -26,6 +27,7 @@ from elftools.common.exceptions import ELFError
 
 from tilewright.core.errors import ToolchainMissingError
 from tilewright.core.records import Failed, content_id
+from tilewright.native.toolchain import LISTED, LISTED_BY_GCC
 from tilewright.sandbox import Limits, Sandbox, find_sandbox, open_folder, read_output
 from tilewright.targets.cuda.cpu_symbols import LIBRARIES, defined_names, refused_symbol
 from tilewright.targets.cuda.launches import NotReadError, for_the_cpu
@@ -42,7 +44,6 @@ _KERNEL = (
 )  # fmt: skip
 """Compiler flags: a misaligned vector access ends the kernel, as on a GPU, and uninitialised
 variables get implausible values."""
-_SANITIZER = ("-fsanitize=address", "-fsanitize-sections=tw_shared")
 _SHARED = """SECTIONS {
   tw_shared : {
     __start_tw_shared = .;
@@ -62,10 +63,37 @@ _SHARED = """SECTIONS {
 """
 """A linker script that collects the variables that are reset for each block (`__shared__` in
 device.h), and those that a kernel may keep from one call to the next (state.h)."""
-_RACES = (
-    "-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0",
-    "-ftrivial-auto-var-init=zero", "-ffp-contract=fast", "-fexpensive-optimizations",
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One of a kernel's programs: the macro with which the runtime is compiled, further flags for
+    the kernel, and flags for linking.
+    """
+
+    macro: str
+    flags: tuple[str, ...]
+    linking: tuple[str, ...] = ()
+
+
+SANITIZED = Kind(
+    "SANITIZED",
+    ("-fsanitize=address", "-fsanitize-sections=tw_shared"),
+    ("-fsanitize=address",),
+)
+RACES = Kind(
+    "RACES",
+    (
+        "-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0",
+        "-ftrivial-auto-var-init=zero", "-ffp-contract=fast", "-fexpensive-optimizations",
+    ),
 )  # fmt: skip
+RECORDS = Kind(
+    "RECORDS",
+    (*LISTED, *LISTED_BY_GCC, "-fno-sanitize=all", "-fno-math-errno", "-fpie"),
+)
+"""The program is compiled to a listing, which refers to variables as the analysis expects."""
+_KINDS = (SANITIZED, RACES, RECORDS)
 _HEADERS = {
     "cuda_runtime.h": "device.h", "cuda.h": "device.h", "cuda_pipeline.h": "device.h",
     "cuda_pipeline_primitives.h": "device.h", "device_launch_parameters.h": "device.h",
@@ -91,7 +119,7 @@ class CpuCompiler:
         """A hash of everything that determines how a kernel runs on the CPU."""
         paths = [*sorted(EMULATOR.iterdir()), *OWN_HEADERS.values()]
         texts = [path.read_text(encoding="utf-8") for path in paths]
-        return content_id(*_COMMON, *_KERNEL, *_SANITIZER, *_RACES, _SHARED, *texts)[:8]
+        return content_id(*_COMMON, *_KERNEL, *map(str, _KINDS), _SHARED, *texts)[:8]
 
     def compile(
         self, source: str, call: str, timeout_s: float, races: bool = False
@@ -101,6 +129,36 @@ class CpuCompiler:
 
         With `races`, the program that finds data races.
         """
+        kind = RACES if races else SANITIZED
+        with open_folder("tilewright-cpu-") as name:
+            folder = Path(name)
+            failed = self._compiled(folder, source, call, kind, ("-c", "-o", "kernel.o"), timeout_s)
+            return failed or self._linked(folder, kind, timeout_s)
+
+    def listing(self, source: str, call: str, timeout_s: float) -> str | Failed:
+        """The assembly text of a kernel's program, in which each condition is an instruction."""
+        with open_folder("tilewright-cpu-") as name:
+            folder = Path(name)
+            failed = self._compiled(folder, source, call, RECORDS, ("-o", "kernel.s"), timeout_s)
+            if failed is not None:
+                return failed
+            return read_output(folder / "kernel.s", _MOST_BYTES).decode(errors="replace")
+
+    def assembled(self, text: str, timeout_s: float) -> bytes | Failed:
+        """The program of an assembly text that `listing` returned, with additions."""
+        with open_folder("tilewright-cpu-") as name:
+            folder = Path(name)
+            (folder / "kernel.s").write_text(text, encoding="utf-8")
+            log = self._run(folder, ["-c", "kernel.s", "-o", "kernel.o"], timeout_s)
+            if log is not None:
+                return _failed(log)
+            return self._linked(folder, RECORDS, timeout_s)
+
+    def _compiled(
+        self, folder: Path, source: str, call: str, kind: Kind, output: Sequence[str],
+        timeout_s: float,
+    ) -> Failed | None:  # fmt: skip
+        """Compile a kernel in a folder. Returns the failure, or None."""
         try:
             text = for_the_cpu(without_messages(source))
         except NotReadError as error:
@@ -111,28 +169,26 @@ class CpuCompiler:
             f'#include "device.h"\n{includes}\nnamespace {{\n#line 1 "kernel.cu"\n{text}\n}}\n'
             f'#line 1 "call.cu"\n{call}'
         )
-        with open_folder("tilewright-cpu-") as name:
-            folder = Path(name)
-            _write_headers(folder)
-            (folder / "program.cpp").write_text(whole, encoding="utf-8")
-            (folder / "device.h.gch").write_bytes(_precompiled(self, races))
-            flags = (*_kernel_flags(races), f"-ffile-prefix-map={name}=.")
-            log = self._run(folder, [*flags, "-c", "program.cpp", "-o", "kernel.o"], timeout_s)
-            if log is not None:
-                return _failed(log.replace(name, "."))
-            data = read_output(folder / "kernel.o", _MOST_BYTES)
-            refused = refused_symbol(data, partial(_names_in_use, self))
-            if refused is not None:
-                return refused
-            (folder / "runtime.o").write_bytes(_runtime(self, races))
-            (folder / "shared.ld").write_text(_SHARED)
-            library = [] if races else ["-fsanitize=address"]
-            words = ["kernel.o", "runtime.o", "-T", "shared.ld", *library, "-no-pie"]
-            words += ["-o", "program"]
-            log = self._run(folder, words, timeout_s)
-            if log is not None:
-                return not_checked(f"it does not link for the CPU: {log[:_MOST_LOG]}")
-            return read_output(folder / "program", _MOST_BYTES)
+        _write_headers(folder)
+        (folder / "program.cpp").write_text(whole, encoding="utf-8")
+        (folder / "device.h.gch").write_bytes(_precompiled(self, kind))
+        flags = (*_kernel_flags(kind), f"-ffile-prefix-map={folder}=.")
+        log = self._run(folder, [*flags, "program.cpp", *output], timeout_s)
+        return None if log is None else _failed(log.replace(str(folder), "."))
+
+    def _linked(self, folder: Path, kind: Kind, timeout_s: float) -> bytes | Failed:
+        """The program of the object file in a folder."""
+        data = read_output(folder / "kernel.o", _MOST_BYTES)
+        refused = refused_symbol(data, partial(_names_in_use, self))
+        if refused is not None:
+            return refused
+        (folder / "runtime.o").write_bytes(_runtime(self, kind))
+        (folder / "shared.ld").write_text(_SHARED)
+        words = ["kernel.o", "runtime.o", "-T", "shared.ld", *kind.linking, "-no-pie"]
+        log = self._run(folder, [*words, "-o", "program"], timeout_s)
+        if log is not None:
+            return not_checked(f"it does not link for the CPU: {log[:_MOST_LOG]}")
+        return read_output(folder / "program", _MOST_BYTES)
 
     def _run(self, folder: Path, words: list[str], timeout_s: float) -> str | None:
         """The compiler's complaint about the source, or None."""
@@ -173,19 +229,18 @@ def find_cpu_compiler() -> CpuCompiler:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ToolchainMissingError(f"{path} cannot be started ({error}): {HOW_TO_GET}.") from error
     compiler = CpuCompiler(path, printed.partition("\n")[0].strip() or path, sandbox)
-    _runtime(compiler, races=False)
+    _runtime(compiler, SANITIZED)
     return compiler
 
 
 @cache
-def _runtime(compiler: CpuCompiler, races: bool) -> bytes:
+def _runtime(compiler: CpuCompiler, kind: Kind) -> bytes:
     """The object file of the emulator's own code, which is the same for every kernel."""
     with open_folder("tilewright-cpu-") as name:
         folder = Path(name)
         _write_headers(folder)
         (folder / "runtime.cpp").write_bytes((EMULATOR / "runtime.cpp").read_bytes())
-        part = "-DRACES" if races else "-DSANITIZED"
-        words = [*_COMMON, "-O2", part, "-c", "runtime.cpp", "-o", "runtime.o"]
+        words = [*_COMMON, "-O2", f"-D{kind.macro}", "-c", "runtime.cpp", "-o", "runtime.o"]
         log = compiler._run(folder, words, 60.0)
         if log is not None:
             raise ToolchainMissingError(
@@ -198,7 +253,7 @@ def _runtime(compiler: CpuCompiler, races: bool) -> bytes:
 @cache
 def _names_in_use(compiler: CpuCompiler) -> frozenset[str]:
     """The names that the emulator and the libraries of a kernel's program define."""
-    names = {name for races in (False, True) for name in defined_names(_runtime(compiler, races))}
+    names = {name for kind in _KINDS for name in defined_names(_runtime(compiler, kind))}
     for library in LIBRARIES:
         words = [compiler.path, f"-print-file-name={library}"]
         found = subprocess.run(
@@ -209,12 +264,12 @@ def _names_in_use(compiler: CpuCompiler) -> frozenset[str]:
     return frozenset(names)
 
 
-def _kernel_flags(races: bool) -> tuple[str, ...]:
-    return (*_COMMON, *_KERNEL, *((*_RACES, *_fused()) if races else _SANITIZER))
+def _kernel_flags(kind: Kind) -> tuple[str, ...]:
+    return (*_COMMON, *_KERNEL, *kind.flags, *(_fused() if kind is RACES else ()))
 
 
 @cache
-def _precompiled(compiler: CpuCompiler, races: bool) -> bytes:
+def _precompiled(compiler: CpuCompiler, kind: Kind) -> bytes:
     """The header that every kernel includes first, as the compiler has read it.
 
     It is half of what a kernel's compilation takes. Empty if the compiler cannot precompile: a
@@ -223,7 +278,7 @@ def _precompiled(compiler: CpuCompiler, races: bool) -> bytes:
     with open_folder("tilewright-cpu-") as name:
         folder = Path(name)
         _write_headers(folder)
-        words = [*_kernel_flags(races), "-x", "c++-header", "device.h", "-o", "device.h.gch"]
+        words = [*_kernel_flags(kind), "-x", "c++-header", "device.h", "-o", "device.h.gch"]
         log = compiler._run(folder, words, 60.0)
         return b"" if log is not None else read_output(folder / "device.h.gch", _MOST_HEADER)
 

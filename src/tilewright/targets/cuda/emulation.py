@@ -25,7 +25,7 @@ wrong with at least one of them."""
 _ADDRESSES = 1 << 46
 """Bytes of address space. The address sanitizer reserves all of it and uses only a little."""
 _MEMORY = 3 << 30
-_MOST_REPORT = 1 << 20
+_MOST_REPORT, _MOST_RECORDS = 1 << 20, 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +73,17 @@ class Part:
 
 
 class Condition(NamedTuple):
-    """A condition on loaded values: its place in the kernel, its line, and which results it had."""
+    """A condition on loaded values: its place in the kernel, its line, and which results it had.
+
+    Of a number that is computed without a condition, `was_false` says whether there was one, and
+    `was_true` whether there was a different one.
+    """
 
     place: str
-    line: int
+    line: int | None
     was_false: bool
     was_true: bool
+    is_number: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +92,8 @@ class RunResult:
 
     `failed` is None if all runs were completed, and `part` is None if the first run had all blocks.
     `unset` is the first read of an element that nothing had written, if accesses were recorded.
-    `conditions` are those on loaded values, if they were recorded.
+    `conditions` are those on loaded values, if they were recorded. `records` is what the program
+    that records conditions wrote.
     """
 
     outputs: tuple[Mapping[str, bytes], ...]
@@ -96,9 +102,10 @@ class RunResult:
     part: Part | None = None
     unset: Failed | None = None
     conditions: tuple[Condition, ...] = ()
+    records: bytes = b""
 
 
-_CHANGED_ANSWERS = Failed(
+CHANGED_ANSWERS = Failed(
     "check",
     "crash",
     "the program that runs the kernel on the CPU gave incomplete answers, because the kernel "
@@ -139,6 +146,7 @@ def run_on_cpu(
         )
         finished = sandbox.run(["./program"], folder, bounds)
         report = _report(folder / "report.txt")
+        records = _records(folder / "records.bin")
         outputs = read_outputs(folder / "outputs.bin", arguments, written * len(runs))
     ended = any(row == ["done"] for row in report) and finished.status == 0
     failed = None
@@ -160,13 +168,21 @@ def run_on_cpu(
         said = finished.output.decode(errors="replace")[-500:]
         failed = failed_by(report, arguments, line_of, name_of, said)
     elif len(outputs) < len(runs):
-        failed = _CHANGED_ANSWERS
+        failed = CHANGED_ANSWERS
     try:
         unset = unset_by(report, arguments, line_of)
         launches, part = _launches(report), _part(report, arguments)
     except (IndexError, KeyError, ValueError):
-        return RunResult(tuple(outputs), (), failed or _CHANGED_ANSWERS)
-    return RunResult(tuple(outputs), launches, failed, part, unset)
+        return RunResult(tuple(outputs), (), failed or CHANGED_ANSWERS)
+    return RunResult(tuple(outputs), launches, failed, part, unset, records=records)
+
+
+def _records(path: Path) -> bytes:
+    """What the program recorded; empty if it does not record or has not ended."""
+    try:
+        return read_output(path, _MOST_RECORDS)
+    except OSError:
+        return b""
 
 
 def _itemsize(argument: Argument) -> int:

@@ -6,15 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from tilewright.core.records import Failed, Workload
+from tilewright.core.records import Failed, KernelLanguage, Workload
 from tilewright.native.settings import EvaluationSettings
 from tilewright.parts.cases import Cases
+from tilewright.parts.languages import CUDA
 from tilewright.parts.problem import Problem
 from tilewright.parts.untested_conditions import Untested
 from tilewright.sandbox import Sandbox, find_sandbox
 from tilewright.targets.cuda import partial_runs
+from tilewright.targets.cuda.condition_program import (
+    ConditionProgram,
+    loads_program,
+    on_data,
+    recording_program,
+)
 from tilewright.targets.cuda.cpu_program import CpuCompiler, find_cpu_compiler
 from tilewright.targets.cuda.emulation import (
+    CHANGED_ANSWERS,
     Condition,
     Launch,
     Part,
@@ -64,6 +72,11 @@ class CudaEvaluation:
         """Private inputs of the workload that is compared."""
         seed = self.settings.input_seed
         return Cases(self.compared, self.problem, seed, self.lowest, costly=self.share < 1)
+
+    @property
+    def language(self) -> KernelLanguage:
+        """The language of kernels, in which messages name lines."""
+        return CUDA
 
     @property
     def share(self) -> float:
@@ -128,11 +141,65 @@ class CudaEvaluation:
             self.settings.simulation_timeout_s,
         )
 
+    def recording(self, source: str) -> ConditionProgram | Failed | None:
+        """The program that records the results of a kernel's conditions on input values, the
+        failure of a kernel for which there is none, or None if it has no such conditions."""
+        compiler = self.cpu_compiler
+        return recording_program(compiler, source, self._call, self._compile_s)
+
+    def recorded(self, source: str, program: ConditionProgram, runs: Sequence[Run]) -> RunResult:
+        """The results of runs of such a program, with those of the conditions."""
+        found = self.ran(program.binary, runs)
+        if found.failed is not None:
+            return found
+        conditions = program.conditions(found.records)
+        if conditions is None:
+            return replace(found, failed=CHANGED_ANSWERS)
+        self.remember(source, conditions)
+        return found
+
+    def remember(self, source: str, conditions: Sequence[Condition]) -> None:
+        """Add results of conditions to those of earlier runs."""
+        for known in [s for s in self.conditions if s not in (source, self.start)]:
+            del self.conditions[known]
+        seen = self.conditions.setdefault(source, {})
+        for one in conditions:
+            old = seen.get(one.place, one)
+            no, yes = old.was_false or one.was_false, old.was_true or one.was_true
+            seen[one.place] = one._replace(was_false=no, was_true=yes)
+
     def untested(self, source: str) -> tuple[Untested, ...]:
-        """The conditions on loaded values that had the same result in all runs so far; none where
-        conditions are not recorded."""
-        del source
-        return ()
+        """The conditions on input values that had the same result in all runs so far."""
+        seen = self.conditions.get(source, {}).values()
+        return tuple(
+            Untested(c.line, is_jump=False, is_number=c.is_number)
+            for c in seen
+            if c.was_false != c.was_true
+        )
+
+    def still_untested(
+        self, source: str, program: ConditionProgram, runs: Sequence[Run]
+    ) -> tuple[Untested, ...] | Failed:
+        """The untested conditions that depend on input values even if an instruction that reads the
+        same in all these runs reads none. The runs differ in their inputs only."""
+        loads = loads_program(self.cpu_compiler, program, self._compile_s)
+        if isinstance(loads, Failed):
+            return loads
+        hashes = []
+        for run in runs:
+            ran = self.ran(loads.binary, [run])
+            if ran.failed is not None or len(ran.records) != loads.recorder.size:
+                return ran.failed or CHANGED_ANSWERS
+            hashes.append(loads.recorder.hashes(ran.records))
+        known = {
+            site.instruction.at
+            for site, read in zip(loads.sites, zip(*hashes, strict=True), strict=True)
+            if len(set(read)) == 1
+        }
+        places = on_data(program, known)
+        seen = self.conditions[source]
+        self.conditions[source] = {place: seen[place] for place in seen if place in places}
+        return self.untested(source)
 
     def refused_part(self) -> Failed | None:
         """Why running only some of a kernel's blocks would show nothing, or None."""

@@ -22,7 +22,7 @@
 
 #include "runtime.h"
 
-#define __global__
+#define __global__ __attribute__((noinline))
 #define __device__
 #define __host__
 #define __constant__

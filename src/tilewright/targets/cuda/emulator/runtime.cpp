@@ -810,6 +810,28 @@ __attribute__((constructor)) static void begin_to_serve(void) {
 #else
 #include "state.h"
 
+/* ---- records of conditions ---- */
+
+#ifdef RECORDS
+static char *records;
+
+static void begin_records(void) {
+  records = (char *)mmap(0, tw_records_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (records == MAP_FAILED) _exit(4);
+  tw_begin_records(records);
+}
+
+static void end_records(void) {
+  int file = open("records.bin", O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  if (file < 0) _exit(3);
+  write_whole(file, records, tw_records_size);
+  close(file);
+}
+#else
+static void begin_records(void) {}
+static void end_records(void) {}
+#endif
+
 struct Job {
   int inputs;
   long long offset; /* in the file of inputs */
@@ -866,6 +888,7 @@ int main(void) {
   if (fscanf(job, "%d", &runs) != 1) _exit(3);
 
   begin();
+  begin_records();
 
   const char *kept = nullptr;
   for (int run = 0; run < runs; run++) {
@@ -890,6 +913,7 @@ int main(void) {
     kept = variables.kept();
   }
   if (kept) fail("keeps_state", (long)kept, 0); /* after all runs: a wrong result says more */
+  end_records();
   fprintf(report, "done\n");
   fclose(report);
   return 0;

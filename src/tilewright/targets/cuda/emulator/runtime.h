@@ -48,4 +48,8 @@ void tw_record(void *event, const void *stream);
 void tw_wait(const void *stream, const void *event);
 void tw_host_waits(const void *stream, const void *event);  /* for the event, or for the stream where it is null */
 void tw_host_waits_for_all(void);
+
+/* In the program that records the results of conditions, the kernel has these (condition_program.py). */
+void tw_begin_records(void *records);
+extern const size_t tw_records_size;
 }

@@ -53,6 +53,9 @@ class ModelTask(CudaTask):
         """
         self.form, self.full_form, self.reduced = form, full_form, reduced
         self.derived = derived
+        start = translate(self.start, form)
+        # Without a starting kernel, nothing shows what an honest kernel may contain.
+        self._evaluation = replace(self._evaluation, start=start if isinstance(start, str) else "")
         return self
 
     @staticmethod

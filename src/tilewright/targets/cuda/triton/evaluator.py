@@ -6,12 +6,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.core.records import Failed
+from tilewright.core.records import Failed, KernelLanguage
+from tilewright.native.conditions.listing import Listing
+from tilewright.native.conditions.recording import Recorder
+from tilewright.parts.languages import PYTHON
 from tilewright.parts.untested_conditions import Untested
+from tilewright.targets.cuda.condition_program import ConditionProgram
 from tilewright.targets.cuda.cpu_program import not_checked
 from tilewright.targets.cuda.device.build import LOADING
 from tilewright.targets.cuda.device.evaluator import DeviceEvaluation
-from tilewright.targets.cuda.emulation import Condition, Run, RunResult
+from tilewright.targets.cuda.emulation import Run, RunResult
 from tilewright.targets.cuda.evaluation import MOST_OPERATIONS, CudaEvaluation
 from tilewright.targets.cuda.launcher import call
 from tilewright.targets.cuda.nvcc import Compiled, Nvcc, Resources, read_resources
@@ -74,6 +78,11 @@ class TritonEvaluation(CudaEvaluation):
     """Evaluates Triton kernels like CUDA C++. They are compiled at full size and interpreted at the
     reduced size."""
 
+    @property
+    def language(self) -> KernelLanguage:
+        """The language of kernels, in which messages name lines."""
+        return PYTHON
+
     def compiled(self, source: str) -> Compiled | Failed:
         """The machine code of a kernel. The code of the last kernel is kept."""
         if source not in self._compiled:
@@ -99,22 +108,26 @@ class TritonEvaluation(CudaEvaluation):
             source, self.compared.arguments, tuple(self.sizes.values()), runs,
             self.settings.simulation_timeout_s * _SLOWER,
         )  # fmt: skip
-        self._remember(source, found.conditions)
+        self.remember(source, found.conditions)
         return RunResult(found.outputs, launches, found.failed)
 
-    def _remember(self, source: str, conditions: Sequence[Condition]) -> None:
-        for known in [s for s in self.conditions if s not in (source, self.start)]:
-            del self.conditions[known]
-        seen = self.conditions.setdefault(source, {})
-        for one in conditions:
-            old = seen.get(one.place, one)
-            no, yes = old.was_false or one.was_false, old.was_true or one.was_true
-            seen[one.place] = one._replace(was_false=no, was_true=yes)
+    def recording(self, source: str) -> ConditionProgram | None:
+        """The kernel itself, which records conditions in all runs; None if all had both results."""
+        if source in self.conditions and not self.untested(source):
+            return None
+        return ConditionProgram(source.encode(), Listing((), {}, frozenset()), (), Recorder.of(0))
 
-    def untested(self, source: str) -> tuple[Untested, ...]:
-        """The conditions on loaded values that had the same result in all runs so far."""
-        seen = self.conditions.get(source, {}).values()
-        return tuple(Untested(c.line, is_jump=False) for c in seen if c.was_false != c.was_true)
+    def recorded(self, source: str, program: ConditionProgram, runs: Sequence[Run]) -> RunResult:
+        """The results of further runs."""
+        del source
+        return self.ran(program.binary, runs)
+
+    def still_untested(
+        self, source: str, program: ConditionProgram, runs: Sequence[Run]
+    ) -> tuple[Untested, ...]:
+        """The untested conditions: the interpreter follows each value itself."""
+        del program, runs
+        return self.untested(source)
 
     def watched(self, source: str, run: Run) -> None:
         """There is no other program: the interpreter has looked for races in every run."""

@@ -1,0 +1,67 @@
+"""Finds the conditions in a compiler's listing whose results are to be recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.core.records import Failed
+from tilewright.native.conditions.contexts import with_own_copies
+from tilewright.native.conditions.dependence import Analysis, sites_on_data
+from tilewright.native.conditions.facts import Site
+from tilewright.native.conditions.listing import Listing, read_listing
+from tilewright.native.conditions.stack_cells import width_of
+from tilewright.native.conditions.surroundings import Surroundings
+from tilewright.native.conditions.values import is_addressed
+from tilewright.parts.machine_code.post_dominance import TooLargeError
+from tilewright.parts.untested_conditions import unexamined
+
+MOST_SITES = 4096
+"""Maximum number of conditions on data in a kernel that is accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A listing in which each call of a function with conditions has a copy of the function, its
+    conditions on data, and its jumps to addresses that depend on data.
+    """
+
+    listing: Listing
+    sites: tuple[Site, ...]
+    jumps: tuple[Site, ...]
+
+
+def found_in(text: str, file: str, around: Surroundings) -> Found | Failed:
+    """The conditions on data in a listing of the source `file`."""
+    listing = read_listing(text, file)
+    try:
+        sites = _sites(listing, around)
+        apart = with_own_copies(listing, listing.functions_of(s.instruction for s in sites))
+        if apart is not None:
+            listing = read_listing(apart, file)
+            sites = _sites(listing, around)
+    except TooLargeError:
+        return unexamined("it has more code than can be examined.")
+    if len(sites) > MOST_SITES:
+        many = f"{len(sites)} conditions depend on input values, more than {MOST_SITES}."
+        return unexamined(many)
+    jumps = tuple(site for site in sites if site.is_jump)
+    return Found(listing, tuple(site for site in sites if not site.is_jump), jumps)
+
+
+def loads_of(listing: Listing, around: Surroundings) -> list[Site]:
+    """The instructions that may read data from memory, with the operands whose values can be
+    recorded. Raises `TooLargeError`."""
+    analysis = Analysis(listing, around)
+    analysis.run()
+    found = []
+    for _, (one, operand) in sorted(analysis.sources.items()):
+        width = width_of(one.name, one.operands)
+        if width in (1, 2, 4, 8) and is_addressed(operand):
+            found.append(Site(one, value=(operand, width), is_load=True))
+    return found
+
+
+def _sites(listing: Listing, around: Surroundings) -> list[Site]:
+    """The conditions on data, if `around` says so only those that have a line of the source."""
+    sites = sites_on_data(listing, around)
+    return [s for s in sites if s.instruction.line or not around.only_own_lines]
