@@ -56,6 +56,23 @@ def test_a_kernel_may_define_a_macro_with_the_name_of_a_template_parameter() -> 
     assert isinstance(outcome, Verdict), outcome.log
 
 
+def test_conversions_by_functions_of_cuda_give_the_nearest_possible_number() -> None:
+    source = """#include <cuda_runtime.h>
+__global__ void sums(const float *X, float *Y, int C) {
+  float sum = 0.0f;
+  for (int c = 0; c < C; c++) sum += X[blockIdx.x * C + c];
+  bool right = __float2int_rz(1e21f) == 2147483647 && __float2int_rn(-1e21f) == -2147483647 - 1 &&
+               __float2uint_rn(-1.0f) == 0 && __float2int_rn(NAN) == 0 &&
+               __float2int_rz(-3.9f) == -3 &&
+               __float2ll_rz(1e30f) == 9223372036854775807ll && __double2int_rn(2.5) == 2;
+  Y[blockIdx.x] = right ? sum : 0.0f;
+}
+void kernel(const float *X, float *Y, int R = 8, int C = 64) { sums<<<R, 1>>>(X, Y, C); }
+"""
+    outcome = checker_for(task_for("rowsum-8x64")).check(Artifact("", b"", "", source))
+    assert isinstance(outcome, Verdict), outcome.log
+
+
 def conditions(body: str) -> list[int | None]:
     """The lines of conditions on input values in the second line of a kernel."""
     source = (

@@ -39,11 +39,12 @@ HOW_TO_GET = "install GCC's C++ compiler, version 12 or later (Debian: apt insta
 _COMMON = ("-std=c++17", "-g", "-fno-pie", "-w", "-I.")
 _KERNEL = (
     "-O1", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fno-stack-protector",
-    "-U_FORTIFY_SOURCE", "-ffp-contract=off", "-fsanitize=alignment",
-    "-fsanitize-undefined-trap-on-error", "-ftrivial-auto-var-init=pattern", "-fdata-sections",
+    "-U_FORTIFY_SOURCE", "-ffp-contract=off", "-ftrivial-auto-var-init=pattern", "-fdata-sections",
+    "-fsanitize=alignment,shift-exponent,float-cast-overflow", "-fno-sanitize-recover=all",
 )  # fmt: skip
-"""Compiler flags: a misaligned vector access ends the kernel, as on a GPU, and uninitialised
-variables get implausible values."""
+"""Compiler flags: a misaligned vector access ends the kernel, as on a GPU, and so does an operation
+for which C++ defines no result and this CPU has another one than a GPU. Uninitialised variables get
+implausible values."""
 _SHARED = """SECTIONS {
   tw_shared : {
     __start_tw_shared = .;

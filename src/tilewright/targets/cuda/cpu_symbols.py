@@ -21,7 +21,7 @@ from tilewright.core.records import Failed
 from tilewright.native.allowed_calls import refused_call
 
 _OWN_CALLS = re.compile(
-    r"tw_(?!call)\w+|threadIdx|blockIdx|blockDim|gridDim|__[at]san_\w+|__(?:start|stop)_tw_shared|"
+    r"tw_(?!call)\w+|threadIdx|blockIdx|blockDim|gridDim|__[at]san_\w+|__ubsan_handle_\w+|__(?:start|stop)_tw_shared|"
     r"_GLOBAL_OFFSET_TABLE_|exp10f?|erfc?f|nearbyint|__cxa_atexit|__dso_handle|__(?:eq|ne)hf2"
 )
 _VARIABLES = re.compile(r"(\.data|\.bss)(\..*)?|tw_shared|\.(init|fini)_array(\..*)?", re.DOTALL)

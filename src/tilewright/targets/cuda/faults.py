@@ -12,6 +12,8 @@ KINDS = {
     "barrier": "threads wait at a barrier or for their warp, but other threads never arrive",
     "launch_failure": "a launch that every GPU refuses, because it has too many threads, blocks "
     "or bytes",
+    "undefined": "an operation for which C++ defines no result, and which a GPU and a CPU compute "
+    "differently",
     "misaligned": "a vector access to an address that is not a multiple of its size",
     "host_access": "host code accesses device memory",
     "unfinished": "an output changed after the kernel had returned, or the default stream does not "
@@ -134,6 +136,17 @@ _WHOSE = {
 }
 _FAULTS = {
     "misaligned": ("misaligned", "an access to an address that is not a multiple of its size"),
+    "undefined_shift": (
+        "undefined",
+        "a shift by a negative number of bits, or by all bits of the number or more: C++ defines "
+        "no result, and a GPU and a CPU have different ones. Test the number of bits before",
+    ),
+    "undefined_conversion": (
+        "undefined",
+        "a conversion of a number that the whole type cannot hold: C++ defines no result, and a "
+        "GPU and a CPU have different ones. Limit the number before, or call a function such as "
+        "__float2int_rz, which gives the nearest possible number",
+    ),
     "divided_by_zero": ("illegal_instruction", "a division of whole numbers by zero"),
     "host_access": ("host_access", "host code accesses an array in device memory"),
     "input_modified": ("input_modified", "the kernel writes to an input"),

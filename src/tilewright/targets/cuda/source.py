@@ -59,6 +59,7 @@ ONLY_A_GPU = (
      "it uses asynchronous copies of the hardware"),
     (re.compile(r"\btex2D\b|\btex1Dfetch\b|\bcudaTextureObject_t\b"), "it reads textures"),
     (re.compile(r"\bcudaGraph\w+"), "it records a graph of launches"),
+    (re.compile(r"\blong\s+double\b"), "it uses long double, which has fewer digits on a GPU"),
 )  # fmt: skip
 """Features that the check on the CPU cannot run, in words."""
 

@@ -105,23 +105,31 @@ inline float sinpif(float x) { return (float)std::sin(3.14159265358979324 * std:
 inline float cospif(float x) { return (float)std::cos(3.14159265358979324 * std::fmod((double)x, 2.0)); }
 inline void sincospif(float x, float *sine, float *cosine) { *sine = sinpif(x), *cosine = cospif(x); }
 
+/* As a GPU converts: the nearest possible number, and 0 for what is not a number. */
+namespace tw {
+template <class To, class From> inline To whole(From x) {
+  constexpr To least = std::is_signed<To>::value ? To(1) << (8 * sizeof(To) - 1) : 0, most = To(~least);
+  if (x != x) return 0;
+  return x <= (From)least ? least : x >= (From)most ? most : (To)x;
+}
+}  // namespace tw
 inline int __float_as_int(float x) { return tw::bits<int>(x); }
 inline unsigned __float_as_uint(float x) { return tw::bits<unsigned>(x); }
 inline float __int_as_float(int x) { return tw::bits<float>(x); }
 inline float __uint_as_float(unsigned x) { return tw::bits<float>(x); }
 inline long long __double_as_longlong(double x) { return tw::bits<long long>(x); }
 inline double __longlong_as_double(long long x) { return tw::bits<double>(x); }
-inline int __float2int_rn(float x) { return (int)std::nearbyint(x); }
-inline int __float2int_rz(float x) { return (int)x; }
-inline int __float2int_rd(float x) { return (int)std::floor(x); }
-inline int __float2int_ru(float x) { return (int)std::ceil(x); }
-inline unsigned __float2uint_rn(float x) { return (unsigned)std::nearbyint(x); }
+inline int __float2int_rn(float x) { return tw::whole<int>(std::nearbyint(x)); }
+inline int __float2int_rz(float x) { return tw::whole<int>(x); }
+inline int __float2int_rd(float x) { return tw::whole<int>(std::floor(x)); }
+inline int __float2int_ru(float x) { return tw::whole<int>(std::ceil(x)); }
+inline unsigned __float2uint_rn(float x) { return tw::whole<unsigned>(std::nearbyint(x)); }
 inline float __int2float_rn(int x) { return (float)x; }
 inline float __uint2float_rn(unsigned x) { return (float)x; }
-inline long long __float2ll_rn(float x) { return (long long)std::nearbyint(x); }
-inline long long __float2ll_rz(float x) { return (long long)x; }
-inline int __double2int_rn(double x) { return (int)std::nearbyint(x); }
-inline int __double2int_rz(double x) { return (int)x; }
+inline long long __float2ll_rn(float x) { return tw::whole<long long>(std::nearbyint(x)); }
+inline long long __float2ll_rz(float x) { return tw::whole<long long>(x); }
+inline int __double2int_rn(double x) { return tw::whole<int>(std::nearbyint(x)); }
+inline int __double2int_rz(double x) { return tw::whole<int>(x); }
 inline float __double2float_rn(double x) { return (float)x; }
 inline float __ll2float_rn(long long x) { return (float)x; }
 inline double __hiloint2double(int high, int low) {

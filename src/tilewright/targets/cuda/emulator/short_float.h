@@ -81,7 +81,7 @@ inline float bfloat_value(unsigned short stored) { return bits<float>((unsigned)
   inline T __short_as_##name(short stored) { return __ushort_as_##name((unsigned short)stored); }         \
   inline int __##name##2int_rn(T a) { return __float2int_rn((float)a); }                                  \
   inline int __##name##2int_rz(T a) { return __float2int_rz((float)a); }                                  \
-  inline unsigned __##name##2uint_rz(T a) { return (unsigned)(float)a; }                                  \
+  inline unsigned __##name##2uint_rz(T a) { return tw::whole<unsigned>((float)a); }                                  \
   inline T __int2##name##_rn(int a) { return T((double)a); }                                              \
   inline T __uint2##name##_rn(unsigned a) { return T((double)a); }                                        \
   inline T __double2##name(double a) { return T(a); }                                                     \
