@@ -84,6 +84,47 @@ def test_menus_name_facts_and_causes_that_exist(name: str) -> None:
         assert 0 < option.worth < 1
 
 
+PACKED = """
+static __attribute__((noinline)) void product(uint64_t a, uint64_t b, uint64_t c) {
+  preload_blocks(b, c);
+  compute_preloaded_blocks(a, ~0ull);
+  preload_blocks(~0ull, c + 16);
+  compute_accumulated_blocks(a + 16, ~0ull);
+}
+
+void kernel(const int8_t a[32][16], const int8_t b[16][16], int8_t c[32][16]) {
+  config_ld(16, 1.0f, 16, 0);
+  mvin(a, 0, 16, 16);
+  product(BLOCK(0, 16, 16), BLOCK(32, 16, 16), BLOCK(ACC(0), 16, 16));
+  fence();
+}
+"""
+DONE = {"pack-blocks", "share-operand", "fill-array", "reuse-array-operand", "settings-once"}
+
+
+def test_what_a_kernel_of_packed_blocks_does_already_is_not_offered() -> None:
+    brief = load_target("gemmini").brief()
+    outcome = Measured(100, "cycles", "simulated", 0.5, Verdict(()))
+
+    def kept(source: str) -> set[str]:
+        trial = Trial(0, 0, Candidate(source), outcome)
+        return DONE & {option.id for option in applicable(brief, trial, brief.menu)}
+
+    assert kept(PACKED) == set()
+    plain = PACKED.replace(
+        "compute_preloaded_blocks(a, ~0ull)", "compute_preloaded(a, NONE, 16, 16, 16, 16)"
+    )
+    assert kept(plain) == {"pack-blocks"}
+    assert kept(PACKED.replace("compute_accumulated_blocks", "compute_preloaded_blocks")) == {
+        "share-operand", "fill-array", "reuse-array-operand",
+    }  # fmt: skip
+    set_again = PACKED.replace(
+        "  preload_blocks(b, c);", "  config_st(16, 1.0f);\n  preload_blocks(b, c);"
+    )
+    looped = set_again.replace("  product(", "  for (int i = 0; i < 2; i++) product(")
+    assert kept(looped) == {"settings-once"}
+
+
 def test_what_is_not_known_leaves_nothing_out() -> None:
     brief = load_target("gemmini").brief()
     unread = Trial(0, 0, Candidate("this is no C {"), Failed("measure", "timeout", ""))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -50,7 +52,8 @@ def traced(body: str) -> Trace:
         ("nisa.nc_matmul(sums, a, a)", {"float32_products": 1}),
         ("nisa.nc_matmul(sums, b, b)", {}),
         ("nisa.tensor_tensor(a, a, a, op=nl.add)", {"additions_of_tiles": 1}),
-        ("nisa.tensor_tensor(a, a, a, op=nl.multiply)", {}),
+        ("nisa.tensor_tensor(a, a, a, op=nl.multiply)", {"squares": 1}),
+        ("nisa.tensor_tensor(a[:, 0:32], a[:, 0:32], a[:, 32:64], op=nl.multiply)", {}),
         ("nisa.memset(a, value=0.0)", {"copies_and_memsets": 1}),
         ("nisa.tensor_copy(b, a)", {"copies_and_memsets": 1, "converting_copies": 1}),
         (
@@ -87,7 +90,7 @@ def traced(body: str) -> Trace:
             {},
         ),
         ("nisa.activation(a[:, 0:1], op=nl.exp, data=a[:, 0:1])", {"rescaling_exponentials": 1}),
-        ("nisa.activation(a[:, 0:1], op=nl.square, data=a[:, 0:1])", {}),
+        ("nisa.activation(a[:, 0:1], op=nl.square, data=a[:, 0:1])", {"squares": 1}),
         (
             "nisa.memset(b, value=1.0); nisa.nc_matmul(sums, b, b)",
             {"copies_and_memsets": 1},  # ones alone broadcast or sum a tile
@@ -104,9 +107,15 @@ def traced(body: str) -> Trace:
         ),
         (
             "nisa.tensor_tensor(a[:, 0:62], a[:, 0:62], a[:, 2:64], op=nl.maximum)",
-            {"shifted_windows": 1},
+            {"shifted_windows": 1, "windows": 1},
         ),
         ("nisa.tensor_tensor(a[:, 0:32], a[:, 0:32], a[:, 32:64], op=nl.maximum)", {}),
+        ("nisa.tensor_tensor(a[:, 0:3], a[:, 0:3], a[:, 2:5], op=nl.maximum)", {"windows": 1}),
+        (
+            "nisa.tensor_reduce(a[:, 0:62], op=nl.maximum, axis=2, "
+            "data=a.ap(pattern=[[64, 128], [1, 62], [1, 3]]))",
+            {"windows": 1},
+        ),
         (
             "nisa.tensor_tensor(a[:, 0:32], a[:, 0:32], a[:, 32:64], op=nl.maximum); "
             "nisa.tensor_reduce(a[:, 32:33], op=nl.maximum, data=a[:, 0:32], axis=1)",
@@ -157,6 +166,22 @@ def test_what_is_done_or_impossible_is_not_offered(
     gone = left_out(name, kernel)
     assert without <= gone
     assert not kept & gone
+
+
+def test_a_decoding_step_of_attention_is_offered_no_windows_and_no_statistics() -> None:
+    target = create_target()
+    folder = Path(__file__).parents[2] / "fixtures" / "foreign_nki" / "gqa_decode"
+    task = target.open_folder(folder, {})
+    found = task.modelled(task.start)
+    assert isinstance(found, Measured)
+    menu = target.brief().menu_for(task.workload)
+    kept = applicable(target.brief(), Trial(0, 0, Candidate(task.start), found), menu)
+    gone = {option.id for option in menu} - {option.id for option in kept}
+    assert gone >= {
+        "separable-windows", "pairs-of-windows", "taps-in-place", "bands-of-rows", "bn-stats",
+        "load-windows-once", "skip-masked", "scan-instruction",
+    }  # fmt: skip
+    assert not gone & {"adjacent-rows", "avoid-transposes", "column-of-ones", "bf16-products"}
 
 
 def test_menus_name_counts_that_exist() -> None:

@@ -15,6 +15,7 @@ FACTS = {
     "multiplications": "it multiplies element by element",
     "reductions": "it reduces along an axis",
     "tile-operands": "an operation has two tiles as operands",
+    "masks": "it selects or masks elements, or compares positions",
     "sequential-ranges": "it has a loop over sequential_range",
     "idle-partitions": "a tile may have fewer than 128 partitions",
 }
@@ -28,6 +29,7 @@ _PATTERNS = {
     "multiplications": re.compile(rf"multiply|\bscale\b|square|{_GRIDS}"),
     "reductions": re.compile(rf"reduce|\b(?:sum|max|min|mean)\b|{_GRIDS}"),
     "tile-operands": re.compile(rf"(?<!scalar_)tensor_tensor(?!_scan)|broadcast|{_GRIDS}"),
+    "masks": re.compile(r"mask|select|where|iota|tri[lu]|greater|less"),
     "sequential-ranges": re.compile(r"sequential_range"),
 }
 _PARTITIONS = 128

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from tree_sitter import Node
 
 from tilewright.proposers.c.syntax import declared_name, descendants, text_of
+from tilewright.proposers.rewriter.machine import Machine
 
 _OPERATORS: Mapping[str, Callable[[int, int], int]] = {
     "+": operator.add,
@@ -19,6 +20,13 @@ _OPERATORS: Mapping[str, Callable[[int, int], int]] = {
 def called(call: Node) -> str:
     """The name of the function or macro that is called."""
     return text_of(call.child_by_field_name("function") or call)
+
+
+def keeps_operand(call: Node, machine: Machine) -> bool:
+    """Whether a command is a product with the operand that is in the array already."""
+    name = called(call)
+    base, _ = machine.forms.get(name, (name, None))
+    return base in machine.effects and machine.attribute(base, "keeps") is not None
 
 
 def may_be_one(scale: str) -> bool:

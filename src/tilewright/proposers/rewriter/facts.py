@@ -21,6 +21,7 @@ from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
 from tilewright.proposers.rewriter.fact_calls import (
     arguments,
     called,
+    keeps_operand,
     may_be_one,
     parameters,
     texts_given,
@@ -39,6 +40,9 @@ FACTS = {
     "inner-fences": "there is another fence in addition to the last one",
     "clears": "a load writes zeros",
     "repeated": "three or more products follow one another",
+    "unpacked": "a product takes addresses and sizes instead of words",
+    "operands-replaced": "no product keeps the operand that is in the array",
+    "repeated-settings": "a setting may be made several times",
     "load-bursts": "three or more loads, or a loop of loads, follow one another without work in "
     "between",
     "store-bursts": "two or more stores, or a loop of stores, follow one another without work in "
@@ -114,6 +118,12 @@ class _Facts:
             yield "tests"
         if sum(self._unit(c) == "sync" for c in commands) > 1:
             yield "inner-fences"
+        if any(self._unit(c) == "execute" for c in commands):
+            yield "unpacked"
+        if not any(keeps_operand(c, self._machine) for c in self._calls):
+            yield "operands-replaced"
+        if any(self._unit(c) == "config" and self._is_repeated(c) for c in commands):
+            yield "repeated-settings"
         if any(self._clears(c) for c in commands):
             yield "clears"
         blocks = [n for n in descendants(self._root) if n.type == "compound_statement"]

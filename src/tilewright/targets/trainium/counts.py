@@ -16,6 +16,7 @@ NAMES = (
     "selections",
     "scans",
     "statistics",
+    "squares",
     "broadcast_loads",
     "converting_transfers",
     "single_element_transfers",
@@ -24,8 +25,8 @@ NAMES = (
     *techniques.NAMES,
 )
 """All counts; `techniques.py` describes the last ones. Products include transposes on PE, and
-copies include those by activations. Statistics are `bn_stats`, and intermediates are what a kernel
-stores in HBM and loads again."""
+copies include those by activations. Statistics are `bn_stats`, squares are powers and products of a
+tile with itself, and intermediates are what a kernel stores in HBM and loads again."""
 _SELECTIONS = {
     "select",
     "affine_select",
@@ -65,6 +66,8 @@ def _of_instruction(one: Instruction) -> Mapping[str, int]:
         "selections": name in _SELECTIONS,
         "scans": name == "tensor_tensor_scan",
         "statistics": name == "bn_stats",
+        "squares": bool(operations & {"square", "power"})
+        or ("multiply" in operations and tiles and len({_place(a) for a in one.reads[:2]}) == 1),
     }
 
 
@@ -78,6 +81,10 @@ def _of_transfer(one: Instruction) -> Mapping[str, int]:
         "single_element_transfers": one.opcode == "dma_transpose"
         or any(a.pattern.run == 1 < a.elements for a in hbm),
     }
+
+
+def _place(access: Access) -> tuple[object, ...]:
+    return access.tensor.id, access.start_partition, access.offset, access.pattern.dims
 
 
 def _is_wide(one: Instruction) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 
@@ -12,13 +13,17 @@ NAMES = (
     "rescaling_exponentials",
     "products_with_a_column_of_ones",
     "shifted_windows",
+    "windows",
     "repeated_reductions",
 )
 """Activations whose operand an instruction with a number or a column computed (`f(x * a)`);
 exponentials of one element of each partition, such as exp(old maximum - new maximum); products with
 a tile that is filled with ones in part; operands that begin a few elements after an operand of the
-same shape in the same tile; reductions of two parts of a tile, or of a whole tile, that the same
+same shape in the same tile; operands that may be windows, which overlap an operand of the same
+shape, contain elements several times, or have three or more axes in a reduction; reductions of two
+parts of a tile, or of a whole tile, that the same
 operation computed."""
+_AXES_OF_WINDOWS = 3
 _SCALING = {"add", "subtract", "multiply", ""}
 
 
@@ -41,6 +46,7 @@ class Techniques:
         """Take account of one instruction or transfer."""
         if one.engine != "dma":
             self._read(one)
+        self._found["windows"] += any(map(_overlaps_itself, one.reads))
         is_of_ones = one.opcode == "memset" and one.attributes.get("value") == 1
         for access in one.writes:
             self._writers[access.tensor.id] = one
@@ -55,8 +61,12 @@ class Techniques:
             found["products_with_a_column_of_ones"] += any(map(self._has_ones, one.reads))
         elif one.opcode in ("tensor_tensor", "tensor_reduce"):
             found["repeated_reductions"] += self._is_repeated(one)
+        axes = len(one.reads[0].pattern.dims) if one.reads else 0
+        found["windows"] += one.opcode == "tensor_reduce" and axes >= _AXES_OF_WINDOWS
         for access in one.reads:
-            found["shifted_windows"] += self._is_shifted(access)
+            moved = self._steps_from_last(access)
+            found["shifted_windows"] += any(4 * steps <= count for steps, count in moved)
+            found["windows"] += any(steps < count for steps, count in moved)
 
     def _is_scaled(self, access: Access) -> bool:
         writer = self._writers.get(access.tensor.id)
@@ -74,13 +84,25 @@ class Techniques:
         operation = one.attributes.get("op")
         return len(tensors) == 1 and writer is not None and writer.attributes.get("op") == operation
 
-    def _is_shifted(self, access: Access) -> bool:
-        """Whether an operand begins at most a quarter of an axis after another one like it."""
+    def _steps_from_last(self, access: Access) -> list[tuple[int, int]]:
+        """By how many elements of each axis, of how many, an operand begins before or after the
+        last one like it in the same tile; empty for the first one and for the same place.
+        """
         key = access.tensor.id, access.pattern
         before = self._offsets.setdefault(key, access.offset)
         shift = abs(access.offset - before)
         self._offsets[key] = access.offset
-        return shift > 0 and any(
-            step and shift % step == 0 and 4 * (shift // step) <= count
-            for step, count in access.pattern.dims
-        )
+        dims = access.pattern.dims if shift else ()
+        return [(shift // step, count) for step, count in dims if step and shift % step == 0]
+
+
+def _overlaps_itself(access: Access) -> bool:
+    """Whether an operand contains some elements several times, such as overlapping windows of a
+    row; repetitions by a step of 0 do not count.
+    """
+    steps = [*access.pattern.dims]
+    if access.tensor.memory == "hbm":
+        steps.append((access.partition_step, access.partitions))
+    moved = [(abs(step), count) for step, count in steps if step]
+    reached = 1 + sum(step * (count - 1) for step, count in moved)
+    return math.prod(count for _, count in moved) > reached
