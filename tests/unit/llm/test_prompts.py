@@ -281,11 +281,11 @@ def test_a_target_may_say_itself_what_binds() -> None:
     assert "most time goes to" not in rendered
 
 
-def test_plan_prompts_hold_what_was_tried_without_success() -> None:
+def test_plan_prompts_hold_what_was_tried() -> None:
     rendered = text(PROMPTS["plan with attempts"](Prompts()))
     assert "- `tile` (Tile by 2.): wrong result: y[0][3]: got 0, expected 7.\n" in rendered
     assert "- `tile` (Tile by 8.): slower, 510 cycles (+2.0%)\n" in rendered
-    assert "Tile by 16." not in rendered
+    assert "- `tile` (Tile by 16.): faster, " in rendered
     assert "What was tried" not in text(PROMPTS["plan"](Prompts()))
 
 
@@ -375,6 +375,21 @@ def test_of_a_slower_attempt_the_causes_are_told_that_changed_most() -> None:
     ]
     assert "port +850, wait +120" in attempts(parent, after)[0]
     assert attempts(parent, before)[0].endswith("as fast, 1,000 cycles (+0.0%)")
+
+
+def test_kernels_derived_from_this_one_are_named() -> None:
+    trials = [
+        Trial(n, 1, _planned(60 + n, f"Change {n}.", {}), measured(latency, {}))
+        for n, latency in enumerate((450.0, 400.0, 490.0, 480.0, 470.0, 1100.0), 1)
+    ]
+    told = describe_tried(PARENT, History([PARENT, *trials]))
+    assert told[:2] == [
+        "`tile` (Change 2.): faster, 400 cycles (-60.0%)",
+        "`tile` (Change 1.): faster, 450 cycles (-55.0%)",
+    ]
+    assert [line[:18] for line in told[2:4]] == ["`tile` (Change 5.)", "`tile` (Change 4.)"]
+    assert len(told) == 5
+    assert "`tile` (Change 6.): slower, 1,100 cycles (+10.0%)" in told[4]
 
 
 def test_of_an_attempt_that_was_stopped_or_failed_the_first_reason_is_told() -> None:

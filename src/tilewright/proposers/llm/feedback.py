@@ -112,7 +112,7 @@ def describe_ancestors(trial: Trial, history: History) -> list[str]:
 
 
 def describe_tried(trial: Trial, history: History, causes: Sequence[str] = ()) -> list[str]:
-    """The latest attempts on `trial` that did not make it faster.
+    """The fastest kernels that were derived from `trial`, and the latest other attempts on it.
 
     Each attempt has the option, the plan in one line, and the outcome. A slower kernel also has the
     changes of its largest `causes` (all causes if none are given). If a candidate failed and was
@@ -120,15 +120,22 @@ def describe_tried(trial: Trial, history: History, causes: Sequence[str] = ()) -
     """
     children = [t for t in history if t.candidate.parent_id == trial.candidate.id]
     corrected = {str(parameters_of(child).get("repairs", "")) for child in children}
-    attempts = []
+    faster, attempts = list[tuple[float, str]](), list[str]()
     for child in children:
-        outcome = _attempt(child, trial, causes)
         plan = child.candidate.plan
-        if not outcome or plan is None or child.candidate.id in corrected:
+        if plan is None or plan.is_instance or child.candidate.id in corrected:
             continue
-        if not plan.is_instance:
-            attempts.append(f"`{plan.option}` ({gist(plan)}): {outcome}")
-    told = list(dict.fromkeys(attempts))[-MOST_ATTEMPTS:]
+        text = f"`{plan.option}` ({gist(plan)}): {_attempt(child, trial, causes)}"
+        if (
+            child.latency is not None
+            and trial.latency is not None
+            and child.latency < trial.latency
+        ):
+            faster.append((child.latency, text))
+        else:
+            attempts.append(text)
+    told = [text for _, text in sorted(faster)[:MOST_OTHERS]]
+    told += list(dict.fromkeys(attempts))[-MOST_ATTEMPTS:]
     values = describe_values(trial, history)
     return [values, *told] if values else told
 
@@ -221,12 +228,12 @@ def gist(plan: Plan) -> str:
 
 
 def _attempt(child: Trial, parent: Trial, causes: Sequence[str]) -> str:
-    """How an attempt ended; empty for one that is faster than its parent."""
+    """How an attempt ended."""
     outcome, before = child.outcome, parent.outcome
     assert isinstance(before, Measured), "what is expanded was measured"
     if isinstance(outcome, Measured):
         if outcome.latency < before.latency:
-            return ""
+            return f"faster, {_compared(outcome.latency, before)}"
         how = "slower" if outcome.latency > before.latency else "as fast"
         changes = ", ".join(_changes(before, outcome, causes))
         return f"{how}, {_compared(outcome.latency, before)}" + (f": {changes}" if changes else "")

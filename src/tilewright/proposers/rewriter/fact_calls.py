@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 from tree_sitter import Node
 
@@ -22,11 +23,13 @@ def called(call: Node) -> str:
     return text_of(call.child_by_field_name("function") or call)
 
 
-def keeps_operand(call: Node, machine: Machine) -> bool:
-    """Whether a command is a product with the operand that is in the array already."""
+def product_of(call: Node, machine: Machine) -> Literal["keeps", "replaces"] | None:
+    """Whether a product uses the operand that is in the array already; None for other calls."""
     name = called(call)
     base, _ = machine.forms.get(name, (name, None))
-    return base in machine.effects and machine.attribute(base, "keeps") is not None
+    if base not in machine.effects or machine.attribute(base, "uses") != "array":
+        return None
+    return "keeps" if machine.attribute(base, "keeps") is not None else "replaces"
 
 
 def may_be_one(scale: str) -> bool:

@@ -7,6 +7,7 @@ cannot follow. A fact that is not found does not hold; one that is found may hol
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -21,9 +22,9 @@ from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
 from tilewright.proposers.rewriter.fact_calls import (
     arguments,
     called,
-    keeps_operand,
     may_be_one,
     parameters,
+    product_of,
     texts_given,
     value,
 )
@@ -41,7 +42,7 @@ FACTS = {
     "clears": "a load writes zeros",
     "repeated": "three or more products follow one another",
     "unpacked": "a product takes addresses and sizes instead of words",
-    "operands-replaced": "no product keeps the operand that is in the array",
+    "operands-replaced": "more products replace the operand in the array than keep it",
     "repeated-settings": "a setting may be made several times",
     "load-bursts": "three or more loads, or a loop of loads, follow one another without work in "
     "between",
@@ -120,7 +121,9 @@ class _Facts:
             yield "inner-fences"
         if any(self._unit(c) == "execute" for c in commands):
             yield "unpacked"
-        if not any(keeps_operand(c, self._machine) for c in self._calls):
+        products_by_operand = Counter(product_of(c, self._machine) for c in self._calls)
+        kept = products_by_operand["keeps"]
+        if not kept or products_by_operand["replaces"] > kept:
             yield "operands-replaced"
         if any(self._unit(c) == "config" and self._is_repeated(c) for c in commands):
             yield "repeated-settings"
