@@ -3,9 +3,6 @@
 If latencies are modelled without data, a search can begin before its starting kernel has been
 compared with the reference and before the correctness check has been tested. Both are done while
 the search is running, and no result is reported before both are complete.
-
-If latencies are measured, only the correctness check is tested meanwhile. The search begins with
-the comparison and the measurement of the starting kernel.
 """
 
 from __future__ import annotations
@@ -33,23 +30,16 @@ class _CancelledError(Exception):
 
 
 class Examination:
-    """Compares the starting kernel and the baselines of a run with the reference if latencies are
-    modelled, and then tests the correctness check, in a thread.
+    """Compares the starting kernel and the baselines of a run with the reference, and then tests
+    the correctness check, in a thread.
 
     Args:
         require: examines the task itself, and raises an exception if it must be refused.
-        passed: called when the search knows that nothing was refused.
     """
 
-    def __init__(
-        self,
-        opened: OpenTask,
-        require: Callable[[Checkpoint], None],
-        passed: Callable[[], None] = lambda: None,
-    ) -> None:
+    def __init__(self, opened: OpenTask, require: Callable[[Checkpoint], None]) -> None:
         self._opened = opened
         self._require = require
-        self.passed = passed
         self._cancelled = Event()
         self._thread: Thread | None = None
         self._raised: Exception | None = None
@@ -58,10 +48,10 @@ class Examination:
         self.baselines: tuple[Baseline, ...] | None = None
         """The baselines, when they have been evaluated."""
 
-    @property
-    def compares_start(self) -> bool:
-        """Whether the starting kernel is compared here, while the search is running."""
-        return isinstance(self._opened.task, ModelsLatency)
+    @staticmethod
+    def is_of(opened: OpenTask) -> bool:
+        """Whether a search for this task can begin before its starting kernel has been compared."""
+        return isinstance(opened.task, ModelsLatency)
 
     def begin(self, settings: Mapping[str, object], storage: Storage) -> None:
         """Start the thread, which evaluates with the settings of the run."""
@@ -99,21 +89,17 @@ class Examination:
 
     def _work(self, settings: Mapping[str, object], storage: Storage) -> None:
         try:
-            if self.compares_start:
-                self._compare_all(settings, storage)
+            executor = create_executor(self._opened, settings, 1, storage)
+            try:
+                self._compare(executor)
+                self.baselines = evaluate_baselines(self._opened, executor, self._checkpoint)
+            finally:
+                executor.close()
             self._require(self._checkpoint)
         except _CancelledError:
             pass
         except Exception as error:
             self._raised = error
-
-    def _compare_all(self, settings: Mapping[str, object], storage: Storage) -> None:
-        executor = create_executor(self._opened, settings, 1, storage)
-        try:
-            self._compare(executor)
-            self.baselines = evaluate_baselines(self._opened, executor, self._checkpoint)
-        finally:
-            executor.close()
 
     def _compare(self, executor: Executor) -> None:
         candidate, took = Candidate(self._opened.task.start), [0.0]

@@ -23,8 +23,6 @@ from tilewright.core.records import (
     RunRecord,
 )
 from tilewright.core.roles import (
-    ComparesFurther,
-    ModelsLatency,
     OffersTemplates,
     Storage,
 )
@@ -39,7 +37,7 @@ from tilewright.search.reuse import schedule_of
 from tilewright.search.stepwise import Stepwise
 from tilewright.search.summary import Summary
 from tilewright.session import Parts, Session
-from tilewright.verification import Preflight, check_reference, require_preflight
+from tilewright.verification import require_preflight
 
 
 def open_project(project: Path, *, create: bool = False) -> Storage:
@@ -219,19 +217,16 @@ def _examination(
     opened: OpenTask, settings: Settings, project: Path, versions: Mapping[str, str]
 ) -> Examination | None:
     """The examination of the task during the search; None if the task must be examined before the
-    search, or passed the examination in an earlier run.
+    search.
 
     With models, the task is examined before the search, so that no money is spent on a task that is
     refused.
     """
     if any(is_model_name(n) or is_agent_name(n) for n in settings.proposers):
         return None
-    if isinstance(opened.task, ModelsLatency):
-        return Examination(opened, partial(require_preflight, opened, settings, project, versions))
-    known = Preflight(opened, settings, project, versions)
-    if not isinstance(opened.task, ComparesFurther) or not known.is_needed:
+    if not Examination.is_of(opened):
         return None
-    return Examination(opened, partial(check_reference, opened, settings), known.remember)
+    return Examination(opened, partial(require_preflight, opened, settings, project, versions))
 
 
 def _source(storage: Storage, opened: OpenTask, settings: Settings) -> str:

@@ -23,6 +23,7 @@ from tilewright.core.records import (
 )
 from tilewright.core.roles import (
     Attackable,
+    ComparesFurther,
     Executor,
     ExplainsCode,
     FindsUnsupportedCode,
@@ -212,16 +213,15 @@ class Session:
             self._is_holding = lambda: executor.is_holding
         search = self._assemble(executor, worker_count(self._opened, workers), stack)
         began = monotonic()
-        found = self._examination
-        compared_later = found is not None and found.compares_start
-        if not history and found is not None and compared_later:
-            history = self._modelled_start(found, evaluated)
+        if not history and self._examination is not None:
+            history = self._modelled_start(self._examination, evaluated)
         elif not history:
-            # The examination of the task does not compare its starting kernel once more.
-            comparisons = RECHECK_COMPARISONS if found is not None else 0
+            # Preflight does not compare the starting kernel of such a task.
+            further = isinstance(self._opened.task, ComparesFurther)
+            comparisons = RECHECK_COMPARISONS if further else 0
             history = search.evaluate_start(Candidate(self._opened.task.start), comparisons)
         self._require_start(history)
-        if not compared_later:
+        if self._examination is None:
             self._reserve(RESERVED_STARTS * max(history[0].wall_s, monotonic() - began))
             self._evaluate_baselines(executor)
         self._survey()
@@ -233,13 +233,9 @@ class Session:
 
     def _require_start(self, history: History) -> None:
         outcome = history[0].outcome
-        if not isinstance(outcome, Failed):
-            return
-        if self._examination is not None and not self._examination.compares_start:
-            # A wrong reference also makes the starting kernel look wrong: its reason comes first.
-            self._examination.wait()
-            self._examination.look()
-        raise _StartFailedError(start_error(self._opened.name, outcome, self._opened.task.start))
+        if isinstance(outcome, Failed):
+            error = start_error(self._opened.name, outcome, self._opened.task.start)
+            raise _StartFailedError(error)
 
     def _modelled_start(self, examination: Examination, evaluated: Mapping[str, object]) -> History:
         self._hear(EvaluationStarted(0, 1))
@@ -276,7 +272,6 @@ class Session:
         if self._examination is not None:
             self._examination.wait()
             self._deliver()
-            self._examination.passed()
 
     def _executor(self, evaluated: Mapping[str, object], workers: int | None) -> Executor:
         if self._place is None:

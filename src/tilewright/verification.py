@@ -28,7 +28,7 @@ from tilewright.core.records import (
     Stage,
     content_id,
 )
-from tilewright.core.roles import Attackable, Checkpoint
+from tilewright.core.roles import Attackable, Checkpoint, ComparesFurther
 from tilewright.core.tasks import OpenTask, open_task
 from tilewright.evaluation.disk import require_room
 from tilewright.evaluation.local import LocalExecutor
@@ -185,40 +185,26 @@ def require_preflight(
 ) -> None:
     """Test a task with wrong kernels, once per project, and its starting kernel.
 
+    If the task has the role `ComparesFurther`, its starting kernel is not tested here, because each
+    search compares it as strictly as a winner when it measures it.
+
     `WorkloadError` if its check accepts a wrong kernel, or if its starting kernel is wrong for
     inputs of any distribution. An exception from `checkpoint` ends the test. `checkpoint` may be
     called from two threads at the same time.
     """
-    known = Preflight(opened, settings, project, versions)
-    if known.is_needed:
+    from tilewright.storage.project import passed_preflight, remember_preflight
+
+    if not isinstance(opened.task, Attackable):
+        return
+    rules = (VERSION, RULES_VERSION)
+    key = content_id(opened.name, *rules, repr(sorted(versions.items())), repr(settings.checks))
+    if passed_preflight(project, key):
+        return
+    if isinstance(opened.task, ComparesFurther):
+        check_reference(opened, settings, checkpoint)
+    else:
         _examine_both(opened, settings, checkpoint)
-        known.remember()
-
-
-class Preflight:
-    """What a project knows of the preflight of a task, which it needs once."""
-
-    def __init__(
-        self, opened: OpenTask, settings: Settings, project: Path, versions: Mapping[str, str]
-    ) -> None:
-        rules = (VERSION, RULES_VERSION)
-        versions_text, checks = repr(sorted(versions.items())), repr(settings.checks)
-        self._key = content_id(opened.name, *rules, versions_text, checks)
-        self._project = project
-        self._is_possible = isinstance(opened.task, Attackable)
-
-    @property
-    def is_needed(self) -> bool:
-        """Whether the task has not passed preflight in this project."""
-        from tilewright.storage.project import passed_preflight
-
-        return self._is_possible and not passed_preflight(self._project, self._key)
-
-    def remember(self) -> None:
-        """Store that the task has passed preflight."""
-        from tilewright.storage.project import remember_preflight
-
-        remember_preflight(self._project, self._key)
+    remember_preflight(project, key)
 
 
 class _NotNeededError(Exception):

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from threading import Event
 
 import pytest
 
-from tilewright import examining, run, run_metadata, session
+from tilewright import examining, run, run_metadata, session, verification
 from tilewright.core import plugins, tasks
 from tilewright.core.config import Settings
 from tilewright.core.errors import WorkloadError
@@ -23,10 +22,10 @@ from tilewright.core.records import (
     Verdict,
 )
 from tilewright.core.roles import Checkpoint, Executor, More, OnOutcome
-from tilewright.search.events import Evaluated, IterationStarted, Stopped
+from tilewright.search.events import Evaluated, IterationStarted
 from tilewright.search.events import Event as SearchEvent
 from tilewright.testing.toy import START, ToyExecutor, ToyProposer, ToyTarget, ToyTask, toy_outcome
-from tilewright.verification import RECHECK_COMPARISONS, Preflight
+from tilewright.verification import RECHECK_COMPARISONS
 
 QUICK = Settings(seed=1, iterations=2, plans=2)
 WRONG = Failed("check", "wrong_result", "1 of 5 elements differ (small inputs)")
@@ -194,97 +193,7 @@ def test_models_are_asked_after_the_examination(
 def test_other_tasks_are_examined_before() -> None:
     opened = tasks.OpenTask("toy:digits", ToyTarget(), ToyTask())
     assert run._examination(opened, QUICK, Path(), {}) is None
-
-
-class Measuring(ToyExecutor):
-    """Keeps the requests of the search, and may refuse the starting kernel."""
-
-    def __init__(self, requests: list[EvaluationRequest], start: Outcome) -> None:
-        super().__init__()
-        self.requests, self.start = requests, start
-
-    def _one(self, request: EvaluationRequest) -> tuple[Outcome, float, bool]:
-        self.requests.append(request)
-        if request.candidate.source == START:
-            return self.start, 0.5, False
-        return super()._one(request)
-
-
-class MeasuredTask(ToyTask):
-    """Its starting kernel is compared further when it is measured."""
-
-    compares_further = True
-
-
-@pytest.fixture
-def measured(world: World, monkeypatch: pytest.MonkeyPatch) -> list[EvaluationRequest]:
-    requests: list[EvaluationRequest] = []
-    target = ToyTarget()
-    monkeypatch.setattr(target, "open", lambda spec, settings: MeasuredTask())
-    monkeypatch.setattr(tasks, "load_target", lambda name: target)
-    monkeypatch.setattr(session, "create_executor", lambda *_: Measuring(requests, world.start))
-    monkeypatch.setattr(run, "check_reference", world.require)
-    passed: list[bool] = []
-
-    class Known(Preflight):
-        is_needed = property(lambda self: not passed)  # type: ignore[assignment]
-
-        def remember(self) -> None:
-            passed.append(True)
-
-    monkeypatch.setattr(run, "Preflight", Known)
-    monkeypatch.setattr(run, "require_preflight", lambda *_: None)
-    return requests
-
-
-def test_a_measured_start_is_evaluated_once_and_as_strictly_as_a_winner(
-    world: World, measured: list[EvaluationRequest], tmp_path: Path
-) -> None:
-    run.optimize("toy:digits", QUICK, project=tmp_path)
-    starts = [r for r in measured if r.candidate.source == START]
-    assert [r.comparisons for r in starts] == [RECHECK_COMPARISONS]
-    assert world.examined == 1
-    assert not any(r.comparisons for r in measured if r not in starts)
-    measured.clear()
-    run.optimize("toy:digits", replace(QUICK, seed=2), project=tmp_path)
-    assert [r.comparisons for r in measured if r.candidate.source == START] == [0]
-    assert world.examined == 1, "the project remembers it"
-
-
-def test_a_refused_check_ends_a_search_with_a_measured_start(
-    world: World,
-    measured: list[EvaluationRequest],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    world.refusal = WorkloadError("the check of toy:digits accepts a wrong kernel")
-
-    def late(*_: object) -> None:
-        world.searching.wait(20)
-        world.require()
-
-    def hear(event: SearchEvent) -> None:
-        if isinstance(event, Stopped):
-            world.searching.set()
-
-    monkeypatch.setattr(run, "check_reference", late)
-    for seed in (1, 2):
-        world.searching.clear()
-        settings = replace(QUICK, seed=seed)
-        with pytest.raises(WorkloadError, match="accepts a wrong kernel"):
-            run.optimize("toy:digits", settings, project=tmp_path, on_event=hear)
-    assert world.examined == 2, "a refused task is not remembered"
-
-
-def test_the_reason_of_the_check_comes_before_that_of_a_measured_start(
-    world: World, measured: list[EvaluationRequest], tmp_path: Path
-) -> None:
-    world.start = WRONG
-    with pytest.raises(WorkloadError, match="the starting kernel of toy:digits fails its check"):
-        run.optimize("toy:digits", QUICK, project=tmp_path)
-    world.refusal = WorkloadError("the reference of toy:digits gives two different results")
-    with pytest.raises(WorkloadError, match="two different results"):
-        run.optimize("toy:digits", replace(QUICK, seed=2), project=tmp_path)
+    assert not examining.Examination.is_of(opened)
 
 
 def test_a_search_is_not_over_before_the_examination(world: World, tmp_path: Path) -> None:
@@ -318,3 +227,56 @@ def test_time_to_evaluate_a_winner_once_is_kept(
     monkeypatch.setattr(session.Session, "_reserve", lambda self, seconds: kept.append(seconds))
     run.optimize("toy:digits", QUICK, project=tmp_path, on_event=world.hear)
     assert kept == [0.5]
+
+
+class Measuring(ToyExecutor):
+    """Keeps the requests of the search, and may refuse the starting kernel."""
+
+    def __init__(self, requests: list[EvaluationRequest], start: Outcome) -> None:
+        super().__init__()
+        self.requests, self.start = requests, start
+
+    def _one(self, request: EvaluationRequest) -> tuple[Outcome, float, bool]:
+        self.requests.append(request)
+        if request.candidate.source == START:
+            return self.start, 0.5, False
+        return super()._one(request)
+
+
+class MeasuredTask(ToyTask):
+    """Its starting kernel is compared further when it is measured."""
+
+    compares_further = True
+
+
+def test_a_measured_start_is_evaluated_once_and_as_strictly_as_a_winner(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests: list[EvaluationRequest] = []
+    target = ToyTarget()
+    monkeypatch.setattr(target, "open", lambda spec, settings: MeasuredTask())
+    monkeypatch.setattr(tasks, "load_target", lambda name: target)
+    monkeypatch.setattr(session, "create_executor", lambda *_: Measuring(requests, world.start))
+    run.optimize("toy:digits", QUICK, project=tmp_path)
+    starts = [r for r in requests if r.candidate.source == START]
+    assert [r.comparisons for r in starts] == [RECHECK_COMPARISONS]
+    assert world.examined == 1
+    assert not any(r.comparisons for r in requests if r not in starts)
+
+
+@pytest.mark.parametrize("task", [ToyTask, MeasuredTask])
+def test_preflight_evaluates_only_starts_that_searches_do_not_compare_further(
+    task: type[ToyTask], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    monkeypatch.setattr(verification, "Attackable", ToyTask)
+    monkeypatch.setattr(verification, "check_reference", lambda *_: done.append("check"))
+    monkeypatch.setattr(verification, "require_start", lambda *_: done.append("start"))
+    target = ToyTarget()
+    monkeypatch.setattr(target, "open", lambda spec, settings: task())
+    monkeypatch.setattr(tasks, "load_target", lambda name: target)
+    opened = tasks.open_task("toy:digits", {})
+    run.open_project(tmp_path, create=True).close()
+    for _ in range(2):
+        verification.require_preflight(opened, QUICK, tmp_path, {})
+    assert sorted(done) == ["check"] + ["start"] * (task is ToyTask)

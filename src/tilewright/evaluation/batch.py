@@ -70,6 +70,6 @@ class Batch:
                 self._on_outcome(position, outcome, 0.0 if repeated else wall_s, cached or repeated)
 
 
-def _key(request: EvaluationRequest) -> tuple[str, float | None]:
+def _key(request: EvaluationRequest) -> tuple[str, float | None, int]:
     """A key that is the same for equal requests."""
-    return request.candidate.source, request.limit_latency
+    return request.candidate.source, request.limit_latency, request.comparisons

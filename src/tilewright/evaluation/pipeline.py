@@ -109,7 +109,8 @@ def _evaluate(
         return artifact
     limited = request.limit_latency is not None
     on_stage("check")
-    if request.comparisons and isinstance(checker, ChecksFurther):
+    if request.comparisons:
+        assert isinstance(checker, ChecksFurther), "the task has the role ComparesFurther"
         verdict = checker.check_further(artifact, request.comparisons)
     else:
         verdict = checker.check_first(artifact) if limited else checker.check(artifact)

@@ -39,10 +39,8 @@ def request_id(request: EvaluationRequest) -> str:
     """The id that a reply to this request repeats, so that no outcome is taken for that of another
     request.
     """
-    limit = request.limit_latency
-    return content_id(
-        "request", request.candidate.source, "" if limit is None else repr(float(limit))
-    )
+    limit = "" if request.limit_latency is None else repr(float(request.limit_latency))
+    return content_id("request", request.candidate.source, limit, str(request.comparisons))
 
 
 def outcome_reply(request: EvaluationRequest, outcome: Outcome) -> dict[str, Any]:

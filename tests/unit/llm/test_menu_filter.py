@@ -118,9 +118,7 @@ def test_what_a_kernel_of_packed_blocks_does_already_is_not_offered() -> None:
     assert kept(PACKED.replace("compute_accumulated_blocks", "compute_preloaded_blocks")) == {
         "share-operand", "fill-array", "reuse-array-operand",
     }  # fmt: skip
-    phases = PACKED.replace(
-        "  fence();", "  preload(2, 3, 1, 1, 1, 1);\n  compute_preloaded(4);" * 2
-    )
+    phases = PACKED.replace("  fence();", "  compute_preloaded(4, NONE, 16, 16, 16, 16);\n" * 2)
     assert {"share-operand", "fill-array", "reuse-array-operand"} <= kept(phases)
     set_again = PACKED.replace(
         "  preload_blocks(b, c);", "  config_st(16, 1.0f);\n  preload_blocks(b, c);"

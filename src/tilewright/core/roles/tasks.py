@@ -171,7 +171,8 @@ class ExplainsCode(Protocol):
 class ComparesFurther(Protocol):
     """A task whose checker has the role `ChecksFurther`.
 
-    A search evaluates its starting kernel once: as strictly as a winner, and as the baseline.
+    A search compares its starting kernel as strictly as a winner when it measures it, so preflight
+    does not evaluate it.
     """
 
     compares_further: Literal[True]
