@@ -20,13 +20,16 @@ class Pending:
     positions: list[int]
 
 
+_Key = tuple[str, float | None, int]
+
+
 class Batch:
     """The outcomes of one call of `Executor.evaluate`, and the callbacks that receive them."""
 
     def __init__(self, on_outcome: OnOutcome | None) -> None:
         self._size = 0
         self._outcomes: dict[int, Outcome] = {}
-        self._unfinished: dict[tuple[str, float | None], Pending] = {}
+        self._unfinished: dict[_Key, Pending] = {}
         self._on_outcome = on_outcome
 
     def admit(self, requests: Sequence[EvaluationRequest], cache: OutcomeCache) -> list[Pending]:
@@ -70,6 +73,6 @@ class Batch:
                 self._on_outcome(position, outcome, 0.0 if repeated else wall_s, cached or repeated)
 
 
-def _key(request: EvaluationRequest) -> tuple[str, float | None, int]:
+def _key(request: EvaluationRequest) -> _Key:
     """A key that is the same for equal requests."""
     return request.candidate.source, request.limit_latency, request.comparisons
