@@ -10,8 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from c_programs import Program, built, random_arrays, results
+from tree_sitter import Node
 
 from tilewright.proposers.loops.emit import emit
+from tilewright.proposers.loops.ir import Expr
+from tilewright.proposers.loops.parsing.assignments import Assignments
 from tilewright.proposers.loops.parsing.kernel import parse
 from tilewright.proposers.loops.parsing.syntax import UnsupportedError
 from tilewright.proposers.loops.planning.full_sequences import Whole
@@ -524,12 +527,48 @@ def test_limits_of_the_standard_headers_are_read_where_they_are_included() -> No
         ("KERNEL {\n  if (X[0] > 0) { if (X[1] > 0) return; X[2] = 1; }\n  X[3] = 1;\n}", 2,
          "leaves this function"),
         ("KERNEL {\n  float (*r)[4] = (float (*)[3])X;\n}", 2, "like"),
+        ("void kernel(const float X[8], float Y[4]) {\n  for (int i = 0; i < 8; i++)\n"
+         "    if (i < 4) { if (X[i] > 0) Y[i] = 1; else Y[i] = 2; }\n}", 3, "outside its sizes"),
     ],
 )  # fmt: skip
 def test_what_is_not_understood_is_named_with_its_line(source: str, line: int, says: str) -> None:
     with pytest.raises(UnsupportedError, match=says) as error:
         parse(source.replace("KERNEL", "void kernel(float *X)"))
     assert error.value.line == line
+
+
+def nested(depth: int) -> str:
+    inner = nested(depth - 1) if depth else ""
+    return f"if (T[i] > {depth}) {{ H[{depth}] += i; {inner} H[0] += 1; }}"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        " else ".join(f"if (T[i] == {n}) H[{n}]++;" for n in range(30)),
+        "for (int j = 0; j < 12; j++) { " + "if (i == j) continue; H[j] += i; " * 30 + "}",
+        nested(30),
+    ],
+    ids=["else if", "continue", "nested"],
+)
+def test_each_further_condition_adds_only_a_few_readings(
+    body: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If each condition were read twice, 30 conditions would take 2 ** 30 readings."""
+    read = []
+    assign = Assignments._assign
+
+    def counted(self: Assignments, node: Node, target: Expr, value: Expr) -> None:
+        read.append(node)
+        assert len(read) <= 4000, "too many readings"
+        assign(self, node, target, value)
+
+    monkeypatch.setattr(Assignments, "_assign", counted)
+    text = body_of(
+        f"void kernel(const int T[64], int H[64]) {{ for (int i = 0; i < 12; i++) {{ {body} }} }}"
+    )
+    assert text.count("int holds") in (29, 30, 31)
+    assert "int holds_61 =" not in text
 
 
 def test_several_names_of_types_may_stand_on_one_line() -> None:

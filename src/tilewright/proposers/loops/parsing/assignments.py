@@ -15,6 +15,7 @@ After::
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from tree_sitter import Node
 
@@ -56,8 +57,7 @@ class Assignments(Declarations):
 
     def __init__(self) -> None:
         super().__init__()
-        self._both = False
-        self._written: frozenset[Element] = frozenset()
+        self._uncertain: list[tuple[Node, Element]] | None = None
 
     def assigned(self, node: Node) -> Value:
         """The value of an assignment inside an expression. The assignment happens before the
@@ -215,10 +215,24 @@ class Assignments(Declarations):
             value = Select(all_of(self._guards), value, target)
             if isinstance(target, Load):
                 raise UnsupportedError(node, "a vector is stored under a condition")
-            if isinstance(target, Element) and not (self._both or self.may_touch(target)):
-                what = f"{target.array} may be written outside its sizes where the condition fails"
-                raise UnsupportedError(node, what)
+            if isinstance(target, Element) and not self.may_touch(target):
+                self._doubt(node, target)
         self._done.append(Assign(target, value))
+
+    def _doubt(self, node: Node, element: Element) -> None:
+        """Refuse to write an element where a condition is false. Inside of an `if` with two
+        branches, this is decided after both: they may write it in any case."""
+        if self._uncertain is None:
+            what = f"{element.array} may be written outside its sizes where the condition fails"
+            raise UnsupportedError(node, what)
+        self._uncertain.append((node, element))
+
+    @contextmanager
+    def _deferred(self) -> Iterator[list[tuple[Node, Element]]]:
+        """The elements that it is not certain may be written, collected during a reading."""
+        outer, self._uncertain = self._uncertain, []
+        yield self._uncertain
+        self._uncertain = outer
 
     def may_touch(self, element: Element) -> bool:
         """Whether an element is certainly inside its array, or is also read without the condition.
@@ -229,8 +243,6 @@ class Assignments(Declarations):
         if self._rehearsing:
             return True
         if any(e == element for guard in self._guards for e in _always(guard)):
-            return True
-        if element in self._written and all(self.interval_of(s) for s in element.subscripts):
             return True
         sizes = self._sizes.get(element.array, ())
         return len(sizes) == len(element.subscripts) and all(

@@ -568,7 +568,8 @@ class Expressions:
         if isinstance(expr, Binary):
             left, right = self.interval_of(expr.left), self.interval_of(expr.right)
             if expr.operator == "&" and None in (left, right):
-                mask = left or right  # of a number about which nothing is known
+                # The mask of a number about which nothing is known.
+                mask = left if left is not None else right
                 return (0, mask[1]) if mask is not None and mask[0] >= 0 else None
             return computed(expr.operator, left, right)
         return None

@@ -61,7 +61,16 @@ LEAVES = "a `continue` skips statements after the block that contains it"
 
 
 class Statements(Assignments):
-    """Reads statements. They wait in `_done` until the enclosing statement is complete."""
+    """Reads statements. They wait in `_done` until the enclosing statement is complete.
+
+    `_stored` are the statements inside of the outermost condition whose own condition is known to
+    be stored in a variable. They are read only once from then on: if each condition inside of
+    another one were read twice, the time would double with each condition.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._stored: set[int] = set()
 
     def statements(self, nodes: Sequence[Node]) -> None:
         """The statements of a block. Those after a `continue` get the opposite condition."""
@@ -207,25 +216,33 @@ class Statements(Assignments):
         if not chosen:
             self._guarded(node, opposite, otherwise)
             return
-        both, self._both = self._both, True
+        if not self._guards:
+            self._stored.clear()
+            with self._deferred():
+                first, second = self._branches(test, opposite, chosen, otherwise)
+            joined = _joined(first, second, test, opposite)
+            if joined is not None:
+                self._done += joined
+                return
+        kept = self._kept(test)
+        opposite = Binary("==", kept, Number("0"))
+        with self._deferred() as uncertain:
+            first, second = self._branches(kept, opposite, chosen, otherwise)
+        written = _written(first, kept) & _written(second, opposite)
+        for place, target in uncertain:
+            if target not in written or None in map(self.interval_of, target.subscripts):
+                self._doubt(place, target)
+        self._done += [*first, *second]
+
+    def _branches(
+        self, test: Expr, opposite: Expr, chosen: Sequence[Node], otherwise: Sequence[Node]
+    ) -> tuple[list[Statement], list[Statement]]:
+        """The statements of both branches of an `if`."""
         with self._inner(), self._collected() as first, self._under(test):
             self.statements(chosen)
         with self._inner(), self._collected() as second, self._under(opposite):
             self.statements(otherwise)
-        self._both = both
-        joined = None if self._guards else _joined(first, second, test, opposite)
-        if joined is not None:
-            self._done += joined
-            return
-        outer, guards = self._written, self._guards
-        written = _written(first, all_of([*guards, test]))
-        self._written = outer | (written & _written(second, all_of([*guards, opposite])))
-        kept = self._kept(test)
-        with self._inner(), self._under(kept):
-            self.statements(chosen)
-        with self._inner(), self._under(Binary("==", kept, Number("0"))):
-            self.statements(otherwise)
-        self._written = outer
+        return first, second
 
     def _decided(
         self, condition: Node, chosen: Sequence[Node], otherwise: Sequence[Node]
@@ -247,14 +264,22 @@ class Statements(Assignments):
     def _guarded(self, node: Node, test: Expr, nodes: Sequence[Node]) -> None:
         """Statements under a condition. The condition is stored in a variable if the statements can
         change it."""
-        with self._inner(), self._collected() as found, self._under(test):
-            self.statements(nodes)
-        changes = sum(isinstance(s, Assign) for s in statements(tuple(found)))
-        if changes > 1 or any(isinstance(s, For) for s in found):
-            kept = self._kept(test)
-            with self._inner(), self._collected() as found, self._under(kept):
+        if not self._guards:
+            self._stored.clear()
+        if node.id not in self._stored:
+            names, meanings = set(self._printed[-1]), dict(self._meanings)
+            with self._inner(), self._collected() as found, self._under(test):
                 self.statements(nodes)
-        self._done += found
+            changes = sum(isinstance(s, Assign) for s in statements(tuple(found)))
+            if changes <= 1 and not any(isinstance(s, For) for s in found):
+                self._done += found
+                return
+            if self._guards:  # only the outermost reading that is repeated leaves out names
+                self._printed[-1], self._meanings = names, meanings
+            self._stored.add(node.id)
+        kept = self._kept(test)
+        with self._inner(), self._under(kept):
+            self.statements(nodes)
 
     def _kept(self, test: Expr) -> Expr:
         if isinstance(test, Var):
@@ -307,7 +332,8 @@ def followed(branch: Node | None, rest: Sequence[Node]) -> list[Node]:
 
 
 def _written(found: Sequence[Statement], condition: Expr) -> frozenset[Element]:
-    """Elements that conditional statements write whenever the condition is true."""
+    """Elements that conditional statements write whenever the condition is true, and no other
+    condition around has to be true."""
     return frozenset(
         s.target
         for s in found
