@@ -49,6 +49,10 @@ def test_parts_are_loaded_as_rows_and_turned_at_once() -> None:
         ("        for h in nl.static_range(8):\n            nisa.dma_copy(",
          "        for h in nl.static_range(8):\n            nisa.dma_copy(dst=out[0:16, 0:16], "
          "src=a[g * 16 : g * 16 + 16, 0:16])\n            nisa.dma_copy(", "is read before"),
+        ("    for g in nl.static_range(4):\n",
+         "    nisa.dma_copy(dst=a[16:32, r * 16 : r * 16 + 16],\n"
+         "                  src=x.ap(pattern=[[1, 16], [64, 16]], offset=r * 8192))\n"
+         "    for g in nl.static_range(4):\n", "depends on a loop outside it"),
     ],
 )  # fmt: skip
 def test_what_is_not_turned_as_a_whole(old: str, new: str, reason: str) -> None:

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from nki_world import TRN1, Kernel
+from nki_world import BF16, TRN1, Kernel
 
 from tilewright.core.records import Argument, Workload
 from tilewright.targets.trainium.errors import KernelError
+from tilewright.targets.trainium.feedback import in_words
 from tilewright.targets.trainium.latency.capacity import examine
 from tilewright.targets.trainium.latency.compiling import compiled
 from tilewright.targets.trainium.latency.costs import SCALAR, Costs
@@ -100,13 +101,30 @@ def test_copies_inside_hbm_are_limited_by_the_bandwidth_of_hbm() -> None:
     found = estimate(trace, TRN1)
     moved = 2 * 2048 * 2048 * 4 / 410
     assert found.busy["DMA"] == pytest.approx(moved, rel=0.02)
-    assert found.bytes_read == found.bytes_written == found.bytes_copied == 2048 * 2048 * 4
+    size = 2048 * 2048 * 4
+    assert (found.bytes_read, found.bytes_written, found.bytes_copied) == (size, size, (size, size))
+
+
+def test_a_copy_that_converts_the_type_has_other_bytes_on_each_side() -> None:
+    trace = Kernel("nisa.dma_copy(out, x)", x=np.zeros((512, 512), BF16), out=(512, 512),
+                   language=2).trace  # fmt: skip
+    count = 512 * 512
+    found = estimate(trace, TRN1)
+    assert (found.bytes_read, found.bytes_written) == (2 * count, 4 * count)
+    assert found.bytes_copied == (2 * count, 4 * count)
+    arguments = (
+        Argument("x", (512, 512), "bfloat16", "input"),
+        Argument("out", (512, 512), "float32", "output"),
+    )
+    told = in_words(Workload("copy", "trainium", arguments, 0, source="/f"), TRN1, found, "")
+    least = 4 * count / (410 / 2) / 1e3
+    assert f"its transfers to and from HBM would take {least:.2f} us" in told
 
 
 def test_bytes_through_sbuf_are_not_copied_inside_hbm() -> None:
     body = "t = nl.ndarray((128, 64), nl.float32)\nnisa.dma_copy(t, x)\nnisa.dma_copy(out, t)"
     x = np.zeros((128, 64), np.float32)
-    assert estimate(Kernel(body, x=x, out=(128, 64), language=2).trace, TRN1).bytes_copied == 0
+    assert estimate(Kernel(body, x=x, out=(128, 64), language=2).trace, TRN1).bytes_copied == (0, 0)
 
 
 def test_the_roofline_of_a_folder_without_operations_is_that_of_copies_inside_hbm() -> None:

@@ -80,8 +80,8 @@ def _transfers(found: Estimate, machine: Machine) -> str:
     finish = found.latency_ns - machine.launch
     works = found.busy.get(ENGINES[DMA], 0.0)
     dma, copied = machine.dma, found.bytes_copied
-    least = (found.bytes_read + found.bytes_written - 2 * copied) / dma.peak_bytes_per_ns
-    least += copied / (dma.engines * dma.hbm_copy_bytes_per_ns)
+    least = (found.bytes_read + found.bytes_written - sum(copied)) / dma.peak_bytes_per_ns
+    least += max(copied) / (dma.engines * dma.hbm_copy_bytes_per_ns)
     text = (
         f"DMA is idle for {_us(max(0.0, finish - works))} of {_us(finish)} after the launch, at "
         f"least {_us(machine.dma.fixed)} of them while the last transfer completes."

@@ -17,6 +17,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 
+import numpy as np
+
 from tilewright.proposers.nki.analysis.dependence import NotApplicableError
 from tilewright.proposers.nki.ir import (
     Alloc,
@@ -97,7 +99,7 @@ def _check_parts(kernel: Kernel, tile: Tensor, written: tuple[Path, ...], depth:
     A transpose on PE multiplies by zeros, so that an undefined element would spread along its row.
     """
     tensors = kernel.tensors()
-    filled: set[int] = set()
+    filled = np.zeros((tile.shape[0], tile.row), np.bool_)
     for path in written:
         op = op_at(kernel, path)
         if op.name != "dma_copy" or tensors[op.region("src").tensor].on_chip:
@@ -108,16 +110,17 @@ def _check_parts(kernel: Kernel, tile: Tensor, written: tuple[Path, ...], depth:
         if target.dims[0][0] != tile.row or target.dims[1][0] != 1 or source.dims[0][0] != 1:
             raise NotApplicableError("a transfer does not transpose a part of the tile")
         trips = _trips(kernel, path, depth)
+        if any(name not in trips for name, _ in target.offset.terms):
+            raise NotApplicableError("a part of the tile depends on a loop outside it")
         low, high = target.offset.divided(tile.row)[1].bounds(trips)
         if low < 0 or high + target.columns > tile.row:
             raise NotApplicableError("a part of the tile goes beyond its columns")
         for offset in _offsets(target.offset, trips):
-            filled.update(
-                offset + p * tile.row + c
-                for p in range(target.shape[0])
-                for c in range(target.shape[1])
-            )
-    if len(filled) != tile.shape[0] * tile.row:
+            first, column = divmod(offset, tile.row)
+            filled[first : first + target.shape[0], column : column + target.columns] = True
+            if filled.all():
+                break
+    if not filled.all():
         raise NotApplicableError(f"transfers leave parts of {tile.name} undefined")
 
 
@@ -133,8 +136,6 @@ def _trips(kernel: Kernel, path: Path, depth: int) -> dict[str, int]:
 
 def _offsets(offset: Linear, trips: Mapping[str, int]) -> Iterator[int]:
     """The values of an offset in all iterations of loops."""
-    if any(name not in trips for name, _ in offset.terms):
-        raise NotApplicableError("a part of the tile depends on a loop outside it")
     for values in product(*(range(trips[name]) for name, _ in offset.terms)):
         yield offset.constant + sum(
             factor * value for (_, factor), value in zip(offset.terms, values, strict=True)

@@ -50,9 +50,9 @@ class Estimate:
     time that it waited, in ns by cause, and `waits` the same by the line that waited. `timeline`
     gives the share of each tenth of the time after the launch in which an engine works. `lines`
     gives ns by engine for each source line. `bytes_read` and `bytes_written` are what transfers
-    read from HBM and write to it; `bytes_copied` of them go from HBM to HBM and are part of both.
-    `spilled` is the number of bytes in both directions that the compiler adds because tiles do not
-    fit.
+    read from HBM and write to it; `bytes_copied` are the parts of the first and of
+    the second that go from HBM to HBM, which differ if a copy converts the type. `spilled` is the
+    number of bytes in both directions that the compiler adds because tiles do not fit.
     """
 
     latency_ns: float
@@ -64,7 +64,7 @@ class Estimate:
     lines: Mapping[int, Mapping[str, float]]
     bytes_read: int
     bytes_written: int
-    bytes_copied: int
+    bytes_copied: tuple[int, int]
     spilled: int
     instructions: int
     transfers: int

@@ -38,7 +38,7 @@ class Program:
     previous: NDArray[np.int32]
     bytes_read: int
     bytes_written: int
-    bytes_copied: int
+    bytes_copied: tuple[int, int]
     bytes_spilled: int
 
     def columns(self) -> tuple[NDArray[np.generic], ...]:
@@ -84,7 +84,7 @@ class _Rows:
     """The tensors into which spilled operands are loaded, after the tensors of the trace."""
     bytes_read: int = 0
     bytes_written: int = 0
-    bytes_copied: int = 0
+    bytes_copied: tuple[int, int] = (0, 0)
     bytes_spilled: int = 0
 
     def add(self, step: Step) -> None:
@@ -134,14 +134,13 @@ class _Rows:
         self._append(Cost((), rows * size / dma.bytes_per_ns, jobs), line, accesses, kinds)
 
     def _count(self, instruction: Instruction) -> None:
-        for access in instruction.reads:
-            if access.tensor.memory == "hbm":
-                self.bytes_read += access.bytes
-        for access in instruction.writes:
-            if access.tensor.memory == "hbm":
-                self.bytes_written += access.bytes
-                if all(source.tensor.memory == "hbm" for source in instruction.reads):
-                    self.bytes_copied += access.bytes
+        sides = instruction.reads, instruction.writes
+        read, written = (sum(a.bytes for a in side if a.tensor.memory == "hbm") for side in sides)
+        self.bytes_read += read
+        self.bytes_written += written
+        if all(side and all(a.tensor.memory == "hbm" for a in side) for side in sides):
+            before, after = self.bytes_copied
+            self.bytes_copied = before + read, after + written
 
     def _append(self, cost: Cost, line: int, accesses: list[Access], kinds: list[int]) -> None:
         self.row_costs.append(cost)
