@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from threading import Event, Thread
 
+from tilewright.core.errors import InternalError
 from tilewright.core.records import (
     Baseline,
     Candidate,
@@ -23,6 +24,10 @@ from tilewright.core.tasks import OpenTask
 from tilewright.evaluation.building import Builds
 from tilewright.executors import create_executor, evaluate_baselines
 from tilewright.verification import start_error
+
+
+_LOOK_S = 0.2
+"""Seconds between two looks at whether the search must stop while it waits."""
 
 
 class _CancelledError(Exception):
@@ -43,6 +48,7 @@ class Examination:
         self._cancelled = Event()
         self._thread: Thread | None = None
         self._raised: Exception | None = None
+        self._is_complete = False
         self.start: Trial | None = None
         """The outcome of the starting kernel when it has been compared."""
         self.baselines: tuple[Baseline, ...] | None = None
@@ -78,10 +84,13 @@ class Examination:
         if self._raised is not None:
             raise self._raised
 
-    def wait(self) -> None:
-        """Wait until the examination is complete."""
-        if self._thread is not None:
-            self._thread.join()
+    def wait(self, checkpoint: Checkpoint) -> None:
+        """Wait until the examination is complete. An exception from `checkpoint` ends the wait."""
+        while self._thread is not None and self._thread.is_alive():
+            self._thread.join(_LOOK_S)
+            checkpoint()
+        if not self._is_complete and self._raised is None:
+            raise InternalError("the examination of the task ended before it was complete.")
 
     def cancel(self) -> None:
         """End the examination soon, because its result is not needed. May be called again."""
@@ -96,6 +105,7 @@ class Examination:
             finally:
                 executor.close()
             self._require(self._checkpoint)
+            self._is_complete = True
         except _CancelledError:
             pass
         except Exception as error:

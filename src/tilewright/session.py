@@ -270,7 +270,7 @@ class Session:
 
     def _finish_examination(self) -> None:
         if self._examination is not None:
-            self._examination.wait()
+            self._examination.wait(self._deliver)
             self._deliver()
 
     def _executor(self, evaluated: Mapping[str, object], workers: int | None) -> Executor:

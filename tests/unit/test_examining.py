@@ -12,7 +12,7 @@ import pytest
 from tilewright import examining, run, run_metadata, session, verification
 from tilewright.core import plugins, tasks
 from tilewright.core.config import Settings
-from tilewright.core.errors import WorkloadError
+from tilewright.core.errors import InternalError, WorkloadError
 from tilewright.core.records import (
     Candidate,
     EvaluationRequest,
@@ -227,6 +227,44 @@ def test_time_to_evaluate_a_winner_once_is_kept(
     monkeypatch.setattr(session.Session, "_reserve", lambda self, seconds: kept.append(seconds))
     run.optimize("toy:digits", QUICK, project=tmp_path, on_event=world.hear)
     assert kept == [0.5]
+
+
+class StoppedError(Exception):
+    """A request to stop."""
+
+
+def test_a_request_to_stop_ends_the_wait_for_the_examination(world: World, tmp_path: Path) -> None:
+    world.waits_for_search, ended = False, Event()
+    opened = tasks.open_task("toy:digits", {})
+
+    def wait_long(checkpoint: Checkpoint) -> None:
+        ended.wait(20)
+
+    found = examining.Examination(opened, wait_long)
+
+    def stop() -> None:
+        raise StoppedError
+
+    with closing(run.open_project(tmp_path, create=True)) as storage:
+        found.begin({}, storage)
+        with pytest.raises(StoppedError):
+            found.wait(stop)
+        ended.set()
+        found.wait(lambda: None)
+
+
+def test_an_examination_that_ends_early_is_not_passed(world: World, tmp_path: Path) -> None:
+    world.waits_for_search = False
+    opened = tasks.open_task("toy:digits", {})
+
+    def leave(checkpoint: Checkpoint) -> None:
+        raise SystemExit
+
+    found = examining.Examination(opened, leave)
+    with closing(run.open_project(tmp_path, create=True)) as storage:
+        found.begin({}, storage)
+        with pytest.raises(InternalError, match="before it was complete"):
+            found.wait(lambda: None)
 
 
 class Measuring(ToyExecutor):
