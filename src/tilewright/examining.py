@@ -25,7 +25,6 @@ from tilewright.evaluation.building import Builds
 from tilewright.executors import create_executor, evaluate_baselines
 from tilewright.verification import start_error
 
-
 _LOOK_S = 0.2
 """Seconds between two looks at whether the search must stop while it waits."""
 

@@ -253,6 +253,7 @@ def test_a_request_to_stop_ends_the_wait_for_the_examination(world: World, tmp_p
         found.wait(lambda: None)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_an_examination_that_ends_early_is_not_passed(world: World, tmp_path: Path) -> None:
     world.waits_for_search = False
     opened = tasks.open_task("toy:digits", {})
