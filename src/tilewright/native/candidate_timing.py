@@ -33,6 +33,12 @@ LIMIT_MARGIN = 1.1
 FEWEST_PAIRS = 10
 
 
+def starting_kernel_fails(built: Failed) -> Failed:
+    """The failure of a measurement because the starting kernel does not build."""
+    words = "the starting kernel, with which other kernels are compared,"
+    return Failed("measure", built.kind, f"{words} {built.words}: {built.log}")
+
+
 @dataclass(frozen=True, slots=True)
 class Effort:
     """The limits of a measurement: at most `pairs` pairs in a session, within `seconds`.

@@ -14,6 +14,7 @@ from tilewright.native.candidate_timing import (
     OpenKernel,
     Timed,
     confirm_against,
+    starting_kernel_fails,
     time_against,
 )
 from tilewright.native.evaluator import NativeEvaluation
@@ -41,8 +42,7 @@ class NativeRunner:
         if self._built is None:
             built = self._evaluation.compiled(self._evaluation.start)
             if isinstance(built, Failed):
-                what = "the starting kernel, with which other kernels are compared,"
-                return Failed("measure", built.kind, f"{what} {built.words}: {built.log}")
+                return starting_kernel_fails(built)
             self._built = built
         return self._built
 

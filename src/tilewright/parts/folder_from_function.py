@@ -207,20 +207,21 @@ def _called(file: Path, function: str) -> _Example:
 def _reduction(called: Callable[..., Any], given: Mapping[str, Any], outputs: Sequence[Any]) -> int:
     """The number of elements of one input on which an element of an output depends.
 
-    It is estimated by changing single elements: `elements * (changed outputs) / outputs`. A
-    function that fails on changed inputs gets the usual number.
+    It is estimated by changing single elements: `elements * (changed outputs) / outputs`. If the
+    function fails on changed inputs, or no output changes, this is the usual number.
     """
     before = [_array(value) for value in outputs]
     count = sum(array.size for array in before)
     rng = np.random.default_rng(0)
-    most = 1 if count else USUAL_REDUCTION
+    most = 0
     for name, value in given.items():
-        size = _array(value).size
+        array = _array(value)
+        shape, size = array.shape, array.size
         for place in rng.integers(size, size=_CHANGES) if size and count else ():
             changed = deepcopy(dict(given))
             try:
                 with users_code("the function", "it must accept other values"):
-                    changed[name].reshape(-1)[int(place)] += 1
+                    changed[name][tuple(map(int, np.unravel_index(place, shape)))] += 1
                     returned = called(**changed)
                     after = returned if isinstance(returned, tuple) else (returned,)
                     differing = sum(
@@ -229,8 +230,8 @@ def _reduction(called: Callable[..., Any], given: Mapping[str, Any], outputs: Se
                     )
             except WorkloadError:
                 return USUAL_REDUCTION
-            most = max(most, round(size * differing / count))
-    return most
+            most = max(most, round(size * differing / count), min(differing, 1))
+    return most or USUAL_REDUCTION
 
 
 def _likeness(values: NDArray[Any]) -> str:

@@ -59,8 +59,8 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A command, the steps of the launcher before it, descriptors for the steps or the command, and
-    those of them that this process opened for it.
+    """A command, the steps of the launcher before it, and the descriptors that were opened for
+    both, which the caller closes when the command runs.
     """
 
     command: list[str]

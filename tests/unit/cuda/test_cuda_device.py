@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from tilewright.targets.cuda import create_target
 from tilewright.targets.cuda.device.build import LOADING, refused_object
 from tilewright.targets.cuda.device.gpus import find_gpu
 from tilewright.targets.cuda.device.process import DeviceFailedError, DeviceProcess
+from tilewright.targets.cuda.device.runner import DeviceRunner
 from tilewright.targets.cuda.device.values import drawn_floats, hash_of
 from tilewright.targets.cuda.task import CudaTask
 
@@ -47,6 +49,20 @@ def test_a_kernel_is_checked_and_timed_at_full_size(task: CudaTask) -> None:
     assert measured.bound is not None
     assert "GFLOP/s" in measured.feedback
     assert any(name.endswith("candidate") for name in measured.samples)
+
+
+def test_a_starting_kernel_that_does_not_build_is_named_with_its_error(task: CudaTask) -> None:
+    builder, checker, _ = task.evaluator
+    artifact = builder.build(Candidate(task.start))
+    assert not isinstance(artifact, Failed), artifact.log
+    verdict = checker.check(artifact)
+    assert not isinstance(verdict, Failed), verdict.log
+    broken = replace(task.device, start="void launch(")
+    failed = DeviceRunner(broken).measure(artifact, verdict, None)
+    assert isinstance(failed, Failed)
+    assert failed.stage == "measure"
+    words = "the starting kernel, with which other kernels are compared, does not build ("
+    assert failed.log.startswith(words), failed.log
 
 
 def test_the_evaluator_draws_and_hashes_as_the_device_does(task: CudaTask) -> None:

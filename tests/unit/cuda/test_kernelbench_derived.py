@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -136,6 +137,41 @@ def test_rows_whose_elements_are_not_adjacent_have_a_kernel_of_their_own() -> No
     assert "of_columns<SUM, WIDTH>(total0, parts);" in text
     assert "int columns = (int)a0.size(1);" in text
     assert "rows, columns, 8);" in text
+
+
+@pytest.mark.parametrize("form", ["square", "newton"])
+@pytest.mark.parametrize("begins", ["elements", "product", "rows", "broadcast"])
+def test_values_that_are_used_several_times_are_written_once(form: str, begins: str) -> None:
+    """Written out, these formulas have at least 2 to the power of 32 operations."""
+    graph, wide = Graph(), (R, R)
+    shape: Sequence[Any] = (R,) if begins == "broadcast" else (R, R)
+    matrix = ("input 0", wide)
+    scale: Any = ("self.a", (R,)) if begins == "broadcast" else ("input 1", wide)
+    chains = []
+    first: Any = {
+        "elements": lambda: matrix,
+        "product": lambda: graph("mm.default", wide, matrix, ("self.w", wide)),
+        "rows": lambda: graph("sum.dim_IntList", (R, (1, 1)), matrix, [1], True),
+        "broadcast": lambda: ("self.b", (R,)),
+    }[begins]()
+    if begins == "rows":
+        shape, scale = (R, (1, 1)), first
+    for _ in range(2):  # the same values are computed twice
+        x = first
+        for _ in range(98 if form == "square" else 32):
+            if form == "square":
+                x = graph("mul.Tensor", shape, x, x)
+            else:
+                correction = graph("rsub.Scalar", shape, graph("mul.Tensor", shape, scale, x), 2)
+                x = graph("mul.Tensor", shape, x, correction)
+        chains.append(x)
+    both = graph("add.Tensor", shape, *chains)
+    graph("mul.Tensor", wide, both, both if begins == "product" else matrix)
+    model = graph.read()
+    assert model == graph.read()
+    assert len(repr(model)) < 2000
+    statements = re.findall(r"float t\d+ =", only_text(graph))
+    assert len(statements) == (98 if form == "square" else 96) + 2
 
 
 def test_a_row_without_its_first_axis_is_broadcast() -> None:

@@ -87,6 +87,7 @@ def test_a_type_without_a_rule_of_its_own_gets_a_tolerance(tmp_path: Path) -> No
         ("x @ weights", 8),
         ("x * x.sum(1, keepdims=True)", 8),
         ("x * (weights if (x * weights == 1).all() else None)", 64),
+        ("x * 0 + weights * 0", 64),
     ],
 )
 def test_the_number_of_products_of_a_sum_comes_from_the_function(
@@ -94,6 +95,27 @@ def test_the_number_of_products_of_a_sum_comes_from_the_function(
 ) -> None:
     _write(tmp_path, _from(tmp_path, FUNCTION.replace("x * weights", body), "host-c"))
     assert read_workload_file(tmp_path / "workload.toml").reduction == reduction
+
+
+@pytest.mark.parametrize(
+    ("head", "array"),
+    [
+        ("import numpy as np", "np.ones((SHAPE), np.float32, order='F')"),
+        ("import numpy as np", "np.ones((SHAPE)[::-1], np.float32).T"),
+        ("import torch", "torch.ones(*(SHAPE)[::-1]).T"),
+    ],
+)
+def test_a_sum_over_arrays_in_another_order_in_memory_has_as_many_products(
+    head: str, array: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_fake_torch(tmp_path, monkeypatch)
+    given = ", ".join(array.replace("SHAPE", shape) for shape in ("6, 16", "16, 5"))
+    text = (
+        f"{head}\n\ndef scaled(x, weights):\n    return x @ weights\n\n"
+        f"def example_inputs():\n    return {given}\n"
+    )
+    _write(tmp_path, _from(tmp_path, text, "host-c"))
+    assert read_workload_file(tmp_path / "workload.toml").reduction == 16
 
 
 @pytest.mark.parametrize(
@@ -162,6 +184,22 @@ class Tensor:
 
     def __mul__(self, other):
         return Tensor(self.values * other.values, self.dtype)
+
+    def __matmul__(self, other):
+        return Tensor(self.values @ other.values, self.dtype)
+
+    def __getitem__(self, place):
+        return self.values[place]
+
+    def __setitem__(self, place, value):
+        self.values[place] = value
+
+    def reshape(self, *shape):
+        return Tensor(self.values.reshape(*shape), self.dtype)
+
+    @property
+    def T(self):
+        return Tensor(self.values.T, self.dtype)
 
 
 def from_numpy(array):

@@ -17,6 +17,7 @@ from tilewright.native.candidate_timing import (
     Timed,
     TimedKernel,
     confirm_against,
+    starting_kernel_fails,
     time_against,
 )
 from tilewright.native.settings import LATENCY
@@ -60,10 +61,7 @@ class DeviceRunner:
         evaluation = self._evaluation
         baseline = evaluation.built(evaluation.start)
         if isinstance(baseline, Failed):
-            log = (
-                f"the starting kernel, with which other kernels are compared, fails: {baseline.log}"
-            )
-            return Failed("measure", baseline.kind, log)
+            return starting_kernel_fails(baseline)
         programs = [artifact.binary] + [baseline[0]] * (artifact.binary != baseline[0])
         sessions, case = evaluation.settings.sessions, evaluation.cases.timed(0)
         before = clock_mhz()

@@ -6,8 +6,9 @@ x / x.sum(1, True)        Calculated("({0} / {1})", x, Total("sum", x))
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, field
+from hashlib import sha256
 
 Size = tuple[int, int]
 """An extent at the problem's own sizes, and at the sizes of the check on the CPU."""
@@ -41,10 +42,20 @@ class Number:
 
 @dataclass(frozen=True)
 class Calculated:
-    """An expression in which `{0}` stands for the first operand."""
+    """An expression in which `{0}` stands for the first operand.
 
-    text: str
-    of: tuple[Formula, ...]
+    Operands may be shared, so that a formula can stand for exponentially many operations when it is
+    written out. Expressions are therefore compared, hashed and printed by a digest of fixed size.
+    """
+
+    text: str = field(compare=False)
+    of: tuple[Formula, ...] = field(compare=False, repr=False)
+    digest: str = field(init=False)
+    is_of_a_row: bool = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "digest", sha256(repr((self.text, self.of)).encode()).hexdigest())
+        object.__setattr__(self, "is_of_a_row", all(is_of_a_row(part) for part in self.of))
 
 
 @dataclass(frozen=True)
@@ -61,20 +72,28 @@ PRODUCT = Number("value")
 COLUMNS = Number("columns")
 
 
-def parts(formula: Formula) -> Iterator[Formula]:
-    """All formulas inside one, each once, operands first."""
-    seen = set[Formula]()
+def operands(formula: Formula) -> tuple[Formula, ...]:
+    """The formulas from whose values the value of a formula is computed."""
+    match formula:
+        case Calculated():
+            return formula.of
+        case Total():
+            return (formula.of,)
+        case _:
+            return ()
 
-    def walk(one: Formula) -> Iterator[Formula]:
-        if one in seen:
-            return
-        seen.add(one)
-        inner = one.of if isinstance(one, Calculated) else ()
-        for part in (one.of,) if isinstance(one, Total) else inner:
-            yield from walk(part)
-        yield one
 
-    return walk(formula)
+def parts(formula: Formula, known: Container[Formula] = ()) -> Iterator[Formula]:
+    """All formulas inside one, each once, operands first, without those inside known ones."""
+    seen, waiting = set[Formula](), [(formula, False)]
+    while waiting:
+        one, complete = waiting.pop()
+        if complete:
+            yield one
+        elif one not in seen and one not in known:
+            seen.add(one)
+            waiting.append((one, True))
+            waiting += [(part, False) for part in reversed(operands(one))]
 
 
 def is_of_a_row(formula: Formula) -> bool:
@@ -83,7 +102,7 @@ def is_of_a_row(formula: Formula) -> bool:
         case Element():
             return False
         case Calculated():
-            return all(is_of_a_row(part) for part in formula.of)
+            return formula.is_of_a_row
         case _:
             return formula != PRODUCT
 
@@ -97,19 +116,21 @@ class Written:
 
     def value(self, formula: Formula) -> str:
         """The C expression for a formula, which is computed only once."""
-        if formula in self.known:
-            return self.known[formula]
-        match formula:
-            case Number():
-                return formula.text
-            case Calculated():
-                operands = [self.value(part) for part in formula.of]
-                name = f"t{len(self.known)}"
-                self.lines.append(f"float {name} = {formula.text.format(*operands)};")
-            case Element() | Total():
-                raise OtherError("a value is used before it is computed")
-        self.known[formula] = name
-        return name
+        for part in parts(formula, self.known):
+            match part:
+                case Number():
+                    continue
+                case Calculated():
+                    name = f"t{len(self.known)}"
+                    value = part.text.format(*(self._name(one) for one in part.of))
+                    self.lines.append(f"float {name} = {value};")
+                    self.known[part] = name
+                case Element() | Total():
+                    raise OtherError("a value is used before it is computed")
+        return self._name(formula)
+
+    def _name(self, formula: Formula) -> str:
+        return formula.text if isinstance(formula, Number) else self.known[formula]
 
 
 _PLAIN = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.targets.cuda.models.formulas import (
@@ -190,14 +190,18 @@ def is_view(shape: Shape, of: Shape) -> bool:
 
 def _broadcast(formula: Formula, shape: Shape) -> Formula:
     """A formula of arrays alone for each position in a larger shape."""
-    match formula:
-        case Element():
-            return element(Array(formula.array, formula.shape), shape)
-        case Calculated():
-            return replace(formula, of=tuple(_broadcast(part, shape) for part in formula.of))
-        case Number() if formula != PRODUCT:
-            return formula
-    raise OtherError("it computes with arrays of incompatible shapes")
+    made = dict[Formula, Formula]()
+    for part in parts(formula):
+        match part:
+            case Element():
+                made[part] = element(Array(part.array, part.shape), shape)
+            case Calculated():
+                made[part] = Calculated(part.text, tuple(made[one] for one in part.of))
+            case Number() if part != PRODUCT:
+                made[part] = part
+            case _:
+                raise OtherError("it computes with arrays of incompatible shapes")
+    return made[formula]
 
 
 def element(array: Array, shape: Shape) -> Element:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from tilewright.targets.cuda.models.formulas import (
     Calculated,
@@ -10,6 +10,7 @@ from tilewright.targets.cuda.models.formulas import (
     Total,
     Written,
     is_of_a_row,
+    operands,
     parts,
 )
 from tilewright.targets.cuda.models.host import Host, indented, leaves, place
@@ -39,7 +40,8 @@ def element_body(
 ) -> tuple[list[str], list[str], str]:
     """The loads of a thread's vectors, the statements for one element, and its value."""
     elements = leaves(formula, host)
-    reached = {e: n for e, n in elements.items() if e in set(_reached(formula, known))}
+    used = set(parts(formula, known))
+    reached = {e: n for e, n in elements.items() if e in used}
     loads = [
         f"Vector<WIDTH> v_{n} = ((const Vector<WIDTH> *){n})[i];"
         for e, n in reached.items()
@@ -51,19 +53,6 @@ def element_body(
     written = Written({**known, **values}, [])
     result = written.value(formula)
     return loads, written.lines, result
-
-
-def _reached(formula: Formula, known: Mapping[Formula, str]) -> Sequence[Formula]:
-    """The formulas inside one that have to be computed at this point, which excludes known ones."""
-    found, waiting = list[Formula](), [formula]
-    while waiting:
-        one = waiting.pop()
-        if one in known or one in found:
-            continue
-        found.append(one)
-        if isinstance(one, Calculated):
-            waiting += one.of
-    return found
 
 
 def row_phases(model: Recognised, host: Host) -> str:
@@ -96,12 +85,12 @@ def row_phases(model: Recognised, host: Host) -> str:
 def _of_rows(formula: Formula, known: dict[Formula, str], lines: list[str]) -> None:
     """Values that are the same for a whole row and follow from known values are computed only
     once."""
-    for part in parts(formula):
-        ready = isinstance(part, Calculated) and is_of_a_row(part) and part not in known
-        inner = _reached(part, known)
-        if ready and not any(isinstance(p, Total) for p in inner):
-            written = Written(known, lines)
-            written.value(part)
+    waiting = set[Formula]()  # for the value of a total
+    for part in parts(formula, dict(known)):
+        if isinstance(part, Total) or any(one in waiting for one in operands(part)):
+            waiting.add(part)
+        elif isinstance(part, Calculated) and is_of_a_row(part):
+            Written(known, lines).value(part)
 
 
 def _loop(
