@@ -239,6 +239,26 @@ def test_zeros_are_not_moved_for_any_of_several_products(machine: Machine) -> No
         assert "(0, ACC(" not in emit(result)
 
 
+def test_the_first_tile_stays_if_its_first_products_are_outside_the_loop_with_its_store(
+    machine: Machine,
+) -> None:
+    body = """void kernel(const int8_t A[64][16], int8_t C[64][16]) {
+      for (int i = 0; i < 64; i += 16) {
+        mvin(A[i], SPAD(i), 16, 16);
+        preload(SPAD(i), ACC(i), 16, 16, 16, 16);
+        compute_preloaded(SPAD(i), NONE, 16, 16, 16, 16);
+      }
+      for (int i = 0; i < 64; i += 16) {
+        preload(SPAD(i), ACC(i) | ACCUMULATE, 16, 16, 16, 16);
+        compute_preloaded(SPAD(i), NONE, 16, 16, 16, 16);
+        mvout(C[i], ACC(i), 16, 16);
+      }
+    }
+    """
+    made = ((), simplify(lift(body, machine)))
+    assert load_first_tile_late(made, machine, "i") is made
+
+
 def test_without_one_of_the_techniques_there_are_no_sequences(machine: Machine) -> None:
     kernel = simplify(lift(gemm(32, 64, 32), machine))
     for technique in TECHNIQUES:

@@ -36,6 +36,8 @@ def test_tiles_fill_half_the_smallest_memory_and_no_more(machine: Machine) -> No
     assert tile_factors(prime, machine, *loop(prime, "i")) == [2, 4, 7]
     four_sevens = start(machine, 16 * 28, 64, 64)
     assert tile_factors(four_sevens, machine, *loop(four_sevens, "i")) == [2, 4, 7]  # not 8
+    eleven = start(machine, 16 * 11, 64, 64)  # no number divides them, and all fit
+    assert tile_factors(eleven, machine, *loop(eleven, "i")) == [2, 4, 8, 11]
     large_prime = start(machine, 16 * 31, 64, 64)
     assert tile_factors(large_prime, machine, *loop(large_prime, "i")) == [2, 4, 8]
     assert all_tile_factors(large_prime, machine, *loop(large_prime, "i")) == [2, 4, 8]

@@ -54,6 +54,21 @@ def test_each_product_of_a_chain_has_buffers_of_its_own(machine: Machine) -> Non
     assert sorted(names) == ["T", "T2", "V", "W", "X", "Y"]
 
 
+def test_a_part_inside_a_loop_may_begin_with_one_load(machine: Machine) -> None:
+    body = """
+    for (int n = 0; n < 4; n++) {
+      mvin(A[n], SPAD(0), 16, 1);
+      mvout(C[n], SPAD(0), 16, 1);
+      for (int i = 4; i < 8; i++) {
+        mvin(A[4 * n + i], SPAD(0), 16, 1);
+        mvout(C[4 * n + i], SPAD(0), 16, 1);
+      }
+    }"""
+    kernel = simplify(lift(HEAD + body + "}\n", machine))
+    assert len(find_buffers(kernel, machine)) == 1
+    assert len(find_buffers(separated(kernel, machine), machine)) == 2
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_random_rewrites_of_a_chain_keep_it_right(machine: Machine, seed: int) -> None:
     kernel = read(chained(), machine)
@@ -76,6 +91,10 @@ def test_random_rewrites_of_a_chain_keep_it_right(machine: Machine, seed: int) -
         # an iteration uses what the one before left
         "for (int n = 0; n < 4; n++) { for (int i = 0; i < 4; i++) mvout(C[i], SPAD(i), 16, 1);"
         "for (int i = 0; i < 4; i++) mvin(A[n + i], SPAD(i), 16, 1); }",
+        # a single command at the beginning of an iteration uses what the one before left
+        "for (int n = 0; n < 4; n++) { mvout(C[n], SPAD(0), 16, 1);"
+        "for (int i = 0; i < 4; i++) { mvin(A[n + i], SPAD(0), 16, 1);"
+        " mvout(C[i + 8], SPAD(0), 16, 1); } }",
     ],
 )
 def test_what_hands_values_over_stays_together(machine: Machine, body: str) -> None:

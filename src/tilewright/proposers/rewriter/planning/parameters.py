@@ -26,23 +26,29 @@ def tile_factors(kernel: Kernel, machine: Machine, loop: Loop, above: Body) -> l
 
     The other half is for the next tile. If a tile filled a memory, there would be no slot to load
     or store another one at the same time, and no later step could change this. The largest number
-    divides the number of tiles, or is a power of two if no divisor is close.
+    divides the number of tiles, or is a power of two if no divisor is close. If each number leaves
+    an incomplete last group, all tiles are offered too, provided that they fit into the memories.
     """
-    count, most = _tiles(kernel, machine, loop, above)
+    count, room = _tiles(kernel, machine, loop, above)
+    most = min(count, room // 2)
     divisor = max((f for f in range(1, most + 1) if count % f == 0), default=1)
     largest = divisor if 2 * divisor > most else 1 << (most.bit_length() - 1)
     small = (2, 4) if count % 8 else (2, 4, 8)
-    return sorted({f for f in (*small, largest) if 2 <= f <= most})
+    found = {f for f in (*small, largest) if 2 <= f <= most}
+    if found and count <= room and all(count % f for f in found):
+        found.add(count)
+    return sorted(found)
 
 
 def all_tile_factors(kernel: Kernel, machine: Machine, loop: Loop, above: Body) -> list[int]:
     """Every number of neighbouring tiles that divides their number or is a power of two."""
-    count, most = _tiles(kernel, machine, loop, above)
+    count, room = _tiles(kernel, machine, loop, above)
+    most = min(count, room // 2)
     return [f for f in range(2, most + 1) if count % f == 0 or f & (f - 1) == 0]
 
 
 def _tiles(kernel: Kernel, machine: Machine, loop: Loop, above: Body) -> tuple[int, int]:
-    """The number of tiles of a loop, and how many of them fit into half of the memories; 0 if
+    """The number of tiles of a loop, and how many such tiles fit into the memories; 0 if
     unknown."""
     count = trip_count(loop, env_of(above))
     if count is None or count < 2:
@@ -52,8 +58,7 @@ def _tiles(kernel: Kernel, machine: Machine, loop: Loop, above: Body) -> tuple[i
     for buffer in find_buffers(kernel, machine):
         if any(a.command in inside for a in buffer.accesses):
             used[buffer.space] += buffer.rows * buffer.slots
-    room = min((machine.spaces[s].rows // (2 * n) for s, n in used.items() if n), default=1)
-    return count, min(count, room)
+    return count, min((machine.spaces[s].rows // n for s, n in used.items() if n), default=2)
 
 
 def slot_counts(buffer: Buffer, loop: Loop, above: Body, cost: Cost) -> list[int]:

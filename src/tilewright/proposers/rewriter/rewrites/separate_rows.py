@@ -47,14 +47,18 @@ def separated(kernel: Kernel, machine: Machine) -> Kernel:
 
 
 def _parts(kernel: Kernel, buffer: Buffer, machine: Machine) -> list[list[Access]]:
-    """The accesses of a buffer, divided before each loop after which no older values are used."""
+    """The accesses of a buffer, divided before each loop after which no older values are used.
+
+    The first part may also begin with a single command.
+    """
     statements, around = _by_statement(kernel.body, buffer)
     if len(buffer.accesses) > MOST_ACCESSES:
         return [list(buffer.accesses)]
     parts: list[list[Access]] = []
     for number, (stmt, inside) in enumerate(statements):
         rest = [a for _, accesses in statements[number:] for a in accesses]
-        anew = isinstance(stmt, Loop) and not uses_older(kernel, rest, around, machine)
+        begins = isinstance(stmt, Loop) or not number
+        anew = begins and not uses_older(kernel, rest, around, machine)
         if around is not None and not number and not anew:
             return [list(buffer.accesses)]  # it may use values of the previous iteration
         if anew or not parts:

@@ -56,12 +56,16 @@ def load_ahead(made: Made, machine: Machine, name: str, tile: str) -> Made:
 
 def load_first_tile_late(made: Made, machine: Machine, tile: str) -> Made:
     """The first tile is peeled off, and its data are loaded in parts, one iteration before their
-    use. Unchanged if no loads can be moved.
+    use. Unchanged if no loads can be moved, or if a tile's first products and its store are in
+    different loops.
 
     The first products then wait for the first part only.
     """
     loops = [label for label, _, _ in tile_loops(made[1], machine)]
-    around = loops[: loops.index(label_around_products(made[1], machine, tile)) + 1]
+    label = label_around_products(made[1], machine, tile)
+    if label not in loops:
+        return made
+    around = loops[: loops.index(label) + 1]
     steps = tuple(Step("peel", (label, "first")) for label in around)
     peeled = after = with_steps(steps, made, machine)
     if peeled is made:
