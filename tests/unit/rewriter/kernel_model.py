@@ -166,9 +166,13 @@ class Gemmini:
         self.target = None
 
     def _factor(self, at: Any, rows: int, cols: int, transposed: bool) -> np.ndarray:
-        """An operand; in local memory, columns of a transposed one are rows."""
+        """An operand; in local memory, columns of a transposed one are rows.
+
+        Sums that are read from the accumulator saturate, as those that are stored.
+        """
         rows, cols = (cols, rows) if transposed else (rows, cols)
         found = self.local[at[0]][at[1] : at[1] + rows, :cols]
+        found = np.clip(found, -128, 127) if at[0] == "ACC" else found
         return found.T if transposed else found
 
     def mvout(self, to: Any, source: Any, cols: int, rows: int) -> None:
