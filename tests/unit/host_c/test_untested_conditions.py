@@ -53,6 +53,8 @@ def listing_of(*code: str) -> str:
 
 KEEPS_DATA = ("movl (%rdi), %eax", "movl %eax, -8(%rbp)", "xorl %eax, %eax")
 COMPARES = ("cmpl $3, -8(%rbp)", "je .L1", ".L1:", "ret")
+MASK = ("movups (%rdi), %xmm0", "cmpeqps %xmm1, %xmm0")
+KEEPS_FLOAT = ("nop", "movss (%rdi), %xmm0", "addss %xmm0, %xmm0", "movd %xmm0, %eax")
 ONLY_PART = ("movl $3, -8(%rbp)", "cmpq $3, -8(%rbp)", "je .L1", ".L1:", "ret")
 
 
@@ -67,6 +69,8 @@ def names(*code: str) -> list[str]:
         (("movl (%rdi), %eax", "cmpl $7, %eax", "je .L1", ".L1:", "ret"), ["je"]),
         (("ucomiss (%rdi), %xmm0", "seta %al", "ret"), ["seta"]),
         (("cmpl $7, (%rdi,%rcx,4)", "cmovle %edx, %esi", "ret"), ["cmovle"]),
+        # all but the lowest bits of a value
+        (("movl (%rdi), %eax", "movb $0, %al", "cmpl $512, %eax", "je .L1", ".L1:", "ret"), ["je"]),
         # the length of a loop
         (("xorl %eax, %eax", ".L1:", "addl $1, %eax", "cmpl $64, %eax", "jne .L1", "ret"), []),
         # a flag that is set under a condition on data
@@ -180,6 +184,31 @@ def names(*code: str) -> list[str]:
         (("movl (%rdi), %eax", "cvtsi2ssl %eax, %xmm0", "ret"), ["cvtsi2ssl"]),
         (("movl (%rdi), %eax", "andl $7, %eax", "movd %eax, %xmm0", "ret"), ["movd"]),
         (("movl $3, %eax", "cvtsi2ssl %eax, %xmm0", "ret"), []),
+        # a quotient of a constant
+        (
+            ("movl (%rdi), %ecx", "movl $1, %eax", "cltd", "idivl %ecx", "cvtsi2ssl %eax, %xmm0"),
+            ["cvtsi2ssl"],
+        ),
+        # the result of a comparison of vectors that becomes a float, as number and as its bits
+        (("nop", *MASK, "movd %xmm0, %eax", "cvtsi2ssl %eax, %xmm0"), ["cvtsi2ssl"]),
+        (("nop", *MASK, "movmskps %xmm0, %eax", "cvtsi2ssl %eax, %xmm0"), ["cvtsi2ssl"]),
+        (("nop", *MASK, "movmskps %xmm0, %eax", "movd %eax, %xmm0"), ["movd"]),
+        (("nop", *MASK, "movd %xmm0, %eax", "movd %eax, %xmm0"), ["movd"]),
+        (("nop", *MASK, "movaps %xmm0, %xmm1", "movd %xmm1, %eax", "movd %eax, %xmm0"), ["movd"]),
+        # a float as a whole number
+        ((*KEEPS_FLOAT, "cvtsi2ssl %eax, %xmm0"), ["cvtsi2ssl"]),
+        # a float that is only kept in another register
+        ((*KEEPS_FLOAT, "movd %eax, %xmm0"), []),
+        ((*KEEPS_FLOAT, "call f@PLT", "movd %eax, %xmm0"), ["movd"]),
+        # a part of its bits
+        ((*KEEPS_FLOAT, "movb $0, %al", "movd %eax, %xmm0"), ["movd"]),
+        ((*KEEPS_FLOAT, "movzbl %al, %eax", "movd %eax, %xmm0"), ["movd"]),
+        ((*KEEPS_FLOAT, "idivl %ecx", "movd %eax, %xmm0"), ["movd"]),
+        # a place that a jump to an unknown address may lead to
+        (
+            (*KEEPS_FLOAT, "je .L1", "jmp *%rdx", ".L1:", "movd %eax, %xmm0"),
+            ["jmp", "movd"],
+        ),
         # the bits of a constant, under a condition on data
         (
             (

@@ -167,6 +167,8 @@ def _keeps_its_target(name: str, operands: tuple[str, ...]) -> bool:
     masked = "{%k" in operands[-1] and "{z}" not in operands[-1]
     if masked or _MOVE.match(name):
         return True
+    if name in ("movb", "movw"):  # the other bits stay as they are
+        return True
     if name in ("movss", "movsd", "imull", "imulq", "imulw"):
         return len(operands) < 3 and not any(map(in_memory, operands))
     return not (_OVERWRITES.match(name) or _SET.match(name))

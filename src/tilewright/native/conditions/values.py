@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection
 
 from tilewright.native.conditions.effects import KEPT, effects_of, in_memory, registers
-from tilewright.native.conditions.listing import Function
+from tilewright.native.conditions.listing import Function, Instruction
 
 _FROM_WHOLE = re.compile(r"^v?cvtu?si2s[sd][lq]?$")
 _MOVED = re.compile(r"^v?mov([dq])$")
@@ -21,6 +21,12 @@ _GENERAL = re.compile(r"^%(?:e\w\w|r\d+d)$")
 _INDEX = re.compile(r"\([^,()]*,(%\w+)")
 _COMPARES_NUMBERS = re.compile(r"v?u?comis|fu?comi")
 _READS = re.compile(r"v?movs[sd]$")
+_COPIES = re.compile(r"v?mov(?:s[sd]|[au]p[sd])$")
+_COMPUTES_FLOAT = re.compile(
+    r"v?(?:(?:add|sub|mul|div|min|max|sqrt|fn?m(?:add|sub)\d{3})[sp]|cvt(?:s[sd]|u?si)2s)[sd][lq]?$"
+)
+_WRITES_MORE = ("xchg", "xadd", "cmpxchg", "mulx", "pop")
+"""Instructions that write other registers than that of their last operand."""
 _NEAR = 4
 """Number of instructions around a test for NaN that are looked at."""
 
@@ -40,8 +46,9 @@ def value_of(
     moved = _MOVED.match(one.name)
     if data and (_FROM_WHOLE.match(one.name) or (moved and "mm" in one.operands[-1])):
         if operand.startswith("%") and "mm" not in operand:
-            is_float = _is_constant(function, at, operand) or _holds_float(function, at, operand)
-            return None if is_float else (operand, 4 if _GENERAL.match(operand) else 8)
+            is_float = moved and _keeps_float(function, at)
+            is_known = is_float or _is_constant(function, at, operand)
+            return None if is_known else (operand, 4 if _GENERAL.match(operand) else 8)
         if _FROM_WHOLE.match(one.name) and is_addressed(operand):
             is_constant = _holds_constants(function, operand)
             return None if is_constant else (operand, 8 if one.name.endswith("q") else 4)
@@ -64,7 +71,7 @@ def _is_constant(function: Function, at: int, register: str) -> bool:
         if before + 1 in targets:
             return False
         one = function.code[before]
-        if one.name.startswith(("j", "call")):
+        if one.name.startswith(("j", "call", *_WRITES_MORE)) or effects_of(one).in_a_and_d:
             return False
         if (
             one.operands
@@ -73,40 +80,68 @@ def _is_constant(function: Function, at: int, register: str) -> bool:
         ):
             source = one.operands[0]
             is_constant = source.startswith("$") or _holds_constants(function, source)
+            is_constant = is_constant and one.name not in ("movb", "movw")
             return one.name.startswith("mov") and is_constant
     return False
 
 
-def _holds_float(function: Function, at: int, register: str) -> bool:
-    """Whether a register only keeps a float at a position, because everything that may have been
-    written to it last is a float or a constant. A constant that a condition selects is found by the
-    condition.
+def _keeps_float(function: Function, at: int) -> bool:
+    """Whether an instruction only moves the bits of a float back from a general register.
+
+    The register was then last written, on every way to the instruction, with the bits of a register
+    that an operation on floats wrote, or with a constant. A constant that a condition selects is
+    found by the condition. Results of comparisons are no floats, because their bits are a mask.
     """
-    open_ = [(at, registers(register))]
+    one = function.code[at]
+    if any(other.name.startswith("j") and _is_unknown(other) for other in function.code):
+        return False
+    width = "l" if one.name.endswith("d") else "q"
+    open_ = [(at, registers(one.operands[0])[0])]
     seen = set(open_)
     while open_:
         place, name = open_.pop()
-        for before in function.before(place):
-            one = function.code[before]
-            sought = name
-            if one.operands and one.operands[-1][:1] == "%" and registers(one.operands[-1]) == name:
-                source = one.operands[0]
-                if one.name.startswith("mov") and source.startswith("$"):
-                    continue
-                if one.name.startswith("mov") and source.startswith("%"):
-                    if "mm" in source:
-                        continue
-                    sought = registers(source)
-                elif not effects_of(one).only_compares:
-                    return False
-            elif one.name.startswith("call") and name[0] not in KEPT:
+        places = function.before(place)
+        if place == 0 or not places:
+            return False
+        for before in places:
+            sought = _source(function.code[before], name, width)
+            if sought is None:
                 return False
-            if before == 0:
-                return False
-            if (before, sought) not in seen:
+            if sought and (before, sought) not in seen:
                 seen.add((before, sought))
                 open_.append((before, sought))
     return True
+
+
+def _source(one: Instruction, name: str, width: str) -> str | None:
+    """The register whose value a register has after an instruction; empty if it is a float or a
+    constant, None if it is neither. In doubt, it is neither.
+    """
+    effects = effects_of(one)
+    if effects.is_nothing or effects.only_compares or one.name.startswith("j"):
+        return name
+    if one.name.startswith("call"):
+        return name if name in KEPT else None
+    if effects.in_a_and_d or not one.operands or one.name.startswith(_WRITES_MORE):
+        return None
+    target, source = one.operands[-1], one.operands[0]
+    if in_memory(target) or name not in registers(target):
+        return name
+    if "{" in target:
+        return None
+    if name.startswith("v"):
+        if _COMPUTES_FLOAT.match(one.name) or (_READS.match(one.name) and in_memory(source)):
+            return ""
+        return registers(source)[0] if _COPIES.match(one.name) and source[0] == "%" else None
+    if one.name in (f"mov{width}", "movabsq") and source.startswith("$"):
+        return ""
+    moves = one.name == f"mov{width}" or one.name.endswith("mov" + ("d" if width == "l" else "q"))
+    return registers(source)[0] if moves and source.startswith("%") else None
+
+
+def _is_unknown(jump: Instruction) -> bool:
+    """Whether a jump goes to an address that is not a label."""
+    return not jump.operands or jump.operands[0].startswith("*")
 
 
 def _holds_constants(function: Function, place: str) -> bool:
