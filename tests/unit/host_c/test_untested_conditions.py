@@ -197,6 +197,10 @@ def names(*code: str) -> list[str]:
         (("nop", *MASK, "movaps %xmm0, %xmm1", "movd %xmm1, %eax", "movd %eax, %xmm0"), ["movd"]),
         # a float as a whole number
         ((*KEEPS_FLOAT, "cvtsi2ssl %eax, %xmm0"), ["cvtsi2ssl"]),
+        (
+            ("nop", "mulsd (%rdi), %xmm0", "movq %xmm0, %rax", "cvtsi2ssq %rax, %xmm0"),
+            ["cvtsi2ssq"],
+        ),
         # a float that is only kept in another register
         ((*KEEPS_FLOAT, "movd %eax, %xmm0"), []),
         ((*KEEPS_FLOAT, "call f@PLT", "movd %eax, %xmm0"), ["movd"]),
