@@ -114,5 +114,5 @@ def test_a_kernel_of_other_types() -> None:
     other = load_target("gemmini").open("gemm-16x16x16", {}).start
     failed = outcome("gemmini-fp32-4x4", "gemm-16x16x16", other)
     assert isinstance(failed, Failed)
-    assert (failed.stage, failed.kind, failed.line) == ("build", "compile_error", 1)
-    assert "parameter A is int8_t, and the workload's A has the type float32" in failed.log
+    assert (failed.stage, failed.kind, failed.line) == ("check", "compile_error", 1)
+    assert "parameter 1 of the kernel is `const int8_t A[16][16]`, but argument 1 is" in failed.log

@@ -245,12 +245,12 @@ def test_every_limit_is_applied_and_cannot_be_raised(sandbox: Sandbox) -> None:
 
 def test_a_lower_limit_of_the_parent_stays(tmp_path: Path) -> None:
     def child() -> str:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (50, 50))
-        steps = limits.steps(Limits(5.0, open_files=60), count_processes=False)
+        resource.setrlimit(resource.RLIMIT_CPU, (100, 100))
+        steps = limits.steps(Limits(200.0), count_processes=False)
         with open_folder("launcher-") as name:
-            return run(Path(name), steps, ["/bin/sh", "-c", "ulimit -n; ulimit -H -n"])[1]
+            return run(Path(name), steps, ["/bin/sh", "-c", "ulimit -t; ulimit -H -t"])[1]
 
-    assert in_child(child, plain=False).split() == ["50", "50"]
+    assert in_child(child, plain=False).split() == ["100", "100"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to give up")
