@@ -125,11 +125,10 @@ def evaluate(
         _print_failed(results(), evaluation, evaluation.outcome, file)
         if evaluation.outcome.stage == "build":
             language = evaluation.language
-            kernel = "a kernel" if language.marks else f"the function `{language.entry}`"
             raise InputError(
                 f"kernel file {file} does not build; the reason is printed above. Write "
-                f"{language.name} that defines {kernel} and follows the rules of target "
-                f"{evaluation.target}."
+                f"{language.name} that defines {language.kernel_in_words} and follows the rules of "
+                f"target {evaluation.target}."
             )
         raise typer.Exit(1)
     _print_measured(results(), evaluation, evaluation.outcome, notes)

@@ -21,10 +21,9 @@ from tilewright.core.records import Argument, KernelLanguage
 from tilewright.parts.element_types import ElementType, is_float
 from tilewright.parts.new_folder import Description, parameters_in_c, workload_toml
 from tilewright.parts.user_code import import_file, users_code
+from tilewright.parts.workload_file import USUAL_REDUCTION
 from tilewright.parts.workload_schema import MAX_DIMENSIONS
 
-USUAL_REDUCTION = 64
-"""The number of products of a sum if it is not known."""
 _CHANGES = 4
 """Number of elements of each input that are changed to find out which outputs depend on it."""
 EXAMPLES = "example_inputs"

@@ -15,6 +15,8 @@ from tilewright.parts.element_types import ElementType, is_float, limits
 from tilewright.parts.json_schema import Mistake, first_mistake
 from tilewright.parts.workload_schema import MAX_COUNT, SCHEMA
 
+USUAL_REDUCTION = 64
+"""The number of products of a sum if it is not known."""
 _MOST_SHOWN = 64
 """Maximum number of characters of a field's name that messages show."""
 
@@ -72,7 +74,7 @@ class WorkloadFile:
     operations: int
     argument: tuple[ArgumentTable, ...]
     name: str | None = None
-    reduction: int = 64
+    reduction: int = USUAL_REDUCTION
     tolerance: ToleranceTable | None = None
     constants: Mapping[str, Constant] = field(default_factory=dict)
 

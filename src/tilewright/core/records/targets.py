@@ -107,6 +107,11 @@ class KernelLanguage:
         """The suffix of kernel files, including the dot."""
         return Path(self.file).suffix
 
+    @property
+    def kernel_in_words(self) -> str:
+        """What a kernel's source defines, for messages: "the function `kernel`"."""
+        return "a kernel" if self.marks else f"the function `{self.entry}`"
+
     def kernels(self, texts: Sequence[str]) -> list[str]:
         """Those of the texts that contain a kernel's function, outside comments."""
         comments = re.compile(rf"{re.escape(self.comment)}.*")

@@ -126,12 +126,9 @@ def describe_tried(trial: Trial, history: History, causes: Sequence[str] = ()) -
         if plan is None or plan.is_instance or child.candidate.id in corrected:
             continue
         text = f"`{plan.option}` ({gist(plan)}): {_attempt(child, trial, causes)}"
-        if (
-            child.latency is not None
-            and trial.latency is not None
-            and child.latency < trial.latency
-        ):
-            faster.append((child.latency, text))
+        latency = child.latency
+        if latency is not None and latency < (trial.latency or 0.0):
+            faster.append((latency, text))
         else:
             attempts.append(text)
     told = [text for _, text in sorted(faster)[:MOST_OTHERS]]

@@ -129,9 +129,8 @@ def read_code(reply: Reply, language: KernelLanguage) -> str | ReplyFailed:
         return ReplyFailed("truncated", "the last fenced block does not end")
     kernels = list(dict.fromkeys(language.kernels(blocks)))
     if not kernels:
-        kernel = "a kernel" if language.marks else f"the function `{language.entry}`"
         searched = f"{len(blocks)} fenced block{'s' * (len(blocks) != 1)}"
-        return ReplyFailed("no_code", f"{searched}, and none contains {kernel}")
+        return ReplyFailed("no_code", f"{searched}, and none contains {language.kernel_in_words}")
     if len(kernels) > 1:
         return ReplyFailed("several_blocks", f"{len(kernels)} different kernels")
     return _finished(kernels[0])

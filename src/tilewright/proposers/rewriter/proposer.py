@@ -176,8 +176,8 @@ class RewriterProposer:
     ) -> list[Draft]:
         """The naive loop nests of the starting kernel, once in a run.
 
-        None if the starting kernel is itself naive and its products cannot read earlier results in
-        local memory. If they can, the starting kernel is one of the nests.
+        Empty if the starting kernel is itself naive and its products cannot read earlier results in
+        local memory. If only they can, the starting kernel is the first nest.
         """
         machine, offered = self._machine_of(brief.target), brief.offered()
         if parent.candidate.parent_id is not None or not offered:
@@ -204,7 +204,8 @@ class RewriterProposer:
         count: int,
         rng: random.Random,
     ) -> Iterator[Plan]:
-        """The naive loop nest of the starting kernel, and schedules made from its nests in turn."""
+        """The first naive loop nest of the starting kernel, and schedules made from its nests in
+        turn. A nest whose products read earlier results is only proposed with a schedule."""
         offered, machine = brief.offered(), self._machine_of(brief.target)
         before = estimate(_lifted(parent.candidate.source, machine), machine)
         menu = brief.target.menu_for(brief.workload)  # complete: made only once

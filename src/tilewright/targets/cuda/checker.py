@@ -54,14 +54,16 @@ class CudaChecker:
         """The failure of a kernel with a condition on input values that had the same result in all
         runs. It has further runs if this seems so after those of the comparisons."""
         evaluation = self._evaluation
-        program = evaluation.recording(source)
-        if program is None or isinstance(program, Failed):
-            return program
+        must_record = evaluation.must_record(source)
+        if isinstance(must_record, Failed):
+            return must_record
+        if not must_record:
+            return None
         once = len(evaluation.cases.compared(evaluation.settings.checks))
         for number in (once, MORE_TURNS * once):
             cases = [evaluation.cases[n] for n in evaluation.cases.compared(number)]
             runs = case_runs.turns(cases, evaluation.share)
-            ran = evaluation.recorded(source, program, [run for _, run in runs])
+            ran = evaluation.recorded(source, [run for _, run in runs])
             checks = case_runs.compared(runs, ran)
             failed = checks[0] if isinstance(checks, tuple) else ran.failed
             if failed is not None:
@@ -69,7 +71,7 @@ class CudaChecker:
             untested = evaluation.untested(source)
             if not untested:
                 return None
-        still = evaluation.still_untested(source, program, case_runs.alike(runs))
+        still = evaluation.still_untested(source, case_runs.alike(runs))
         if isinstance(still, Failed):
             return unexamined(still.log)
         return refusal(still, len(runs), evaluation.language) if still else None

@@ -66,6 +66,7 @@ class CudaEvaluation:
     """By source and place, the conditions on loaded values in all runs, if they are recorded."""
     _compiled: dict[str, Compiled | Failed] = field(default_factory=dict)
     _programs: dict[str, bytes | Failed] = field(default_factory=dict)
+    _recordings: dict[str, ConditionProgram | Failed | None] = field(default_factory=dict)
 
     @cached_property
     def cases(self) -> Cases:
@@ -141,14 +142,27 @@ class CudaEvaluation:
             self.settings.simulation_timeout_s,
         )
 
+    def must_record(self, source: str) -> bool | Failed:
+        """Whether further runs have to record the results of a kernel's conditions on input values,
+        or the failure of a kernel for which this is impossible."""
+        program = self.recording(source)
+        return program if isinstance(program, Failed) else program is not None
+
     def recording(self, source: str) -> ConditionProgram | Failed | None:
         """The program that records the results of a kernel's conditions on input values, the
-        failure of a kernel for which there is none, or None if it has no such conditions."""
-        compiler = self.cpu_compiler
-        return recording_program(compiler, source, self._call, self._compile_s)
+        failure of a kernel for which there is none, or None if it has no such conditions. The
+        program of the last kernel is kept."""
+        if source not in self._recordings:
+            self._recordings.clear()
+            self._recordings[source] = recording_program(
+                self.cpu_compiler, source, self._call, self._compile_s
+            )
+        return self._recordings[source]
 
-    def recorded(self, source: str, program: ConditionProgram, runs: Sequence[Run]) -> RunResult:
-        """The results of runs of such a program, with those of the conditions."""
+    def recorded(self, source: str, runs: Sequence[Run]) -> RunResult:
+        """The results of runs that record the results of the kernel's conditions."""
+        program = self.recording(source)
+        assert isinstance(program, ConditionProgram), "the kernel's conditions must be recorded"
         found = self.ran(program.binary, runs)
         if found.failed is not None:
             return found
@@ -177,11 +191,11 @@ class CudaEvaluation:
             if c.was_false != c.was_true
         )
 
-    def still_untested(
-        self, source: str, program: ConditionProgram, runs: Sequence[Run]
-    ) -> tuple[Untested, ...] | Failed:
+    def still_untested(self, source: str, runs: Sequence[Run]) -> tuple[Untested, ...] | Failed:
         """The untested conditions that depend on input values even if an instruction that reads the
         same in all these runs reads none. The runs differ in their inputs only."""
+        program = self.recording(source)
+        assert isinstance(program, ConditionProgram), "the kernel's conditions must be recorded"
         loads = loads_program(self.cpu_compiler, program, self._compile_s)
         if isinstance(loads, Failed):
             return loads

@@ -17,15 +17,12 @@ from tilewright.proposers.nki.analysis.dependence import NotApplicableError, tou
 from tilewright.proposers.nki.ir import (
     Body,
     Kernel,
-    Loop,
     Op,
     Path,
     Region,
     Tensor,
-    at,
     mapped_ops,
     mapped_regions,
-    spliced,
     whole,
 )
 from tilewright.proposers.nki.rewrites.cleaning import without_tensor
@@ -36,6 +33,7 @@ from tilewright.proposers.nki.rewrites.uses import (
     op_at,
     same_elements,
     uses,
+    with_body,
 )
 
 
@@ -107,8 +105,4 @@ def joined(kernel: Kernel, path: Path, sums: Tensor, parts: Tensor) -> Kernel:
 def _in_place(kernel: Kernel, path: Path, until: Body) -> Kernel:
     """The kernel with other statements up to `path` in its body."""
     made = (*until, *body_of(kernel, path)[path[-1] + 1 :])
-    if len(path) == 1:
-        return replace(kernel, body=made)
-    loop = at(kernel.body, path[:-1])
-    assert isinstance(loop, Loop)
-    return replace(kernel, body=spliced(kernel.body, path[:-1], (replace(loop, body=made),)))
+    return with_body(kernel, path[:-1], made)

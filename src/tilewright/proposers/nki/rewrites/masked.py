@@ -31,7 +31,7 @@ from tilewright.proposers.nki.linear import Linear, variable
 from tilewright.proposers.nki.names import Names
 from tilewright.proposers.nki.rewrites.renaming import copied
 from tilewright.proposers.nki.rewrites.unused_columns import only_needed_columns
-from tilewright.proposers.nki.rewrites.uses import body_of, op_at
+from tilewright.proposers.nki.rewrites.uses import body_of, op_at, with_body
 
 
 def skip_masked(kernel: Kernel, path: Path, parts: int) -> Kernel:
@@ -58,7 +58,7 @@ def skip_masked(kernel: Kernel, path: Path, parts: int) -> Kernel:
         raise NotApplicableError("sums are kept in the accumulator of ACT")
     if not parts:
         body, changes = _without_hidden(kernel, body_of(kernel, place), names)
-        made = _with_body(kernel, place[:-1], body)
+        made = with_body(kernel, place[:-1], body)
     else:
         body, changes = _in_parts(kernel, place, loop, parts, names)
         made = replace(kernel, body=spliced(kernel.body, place, body))
@@ -89,15 +89,6 @@ def _in_parts(
         made.extend(part)
         any_changes = any_changes or changes
     return tuple(made), any_changes
-
-
-def _with_body(kernel: Kernel, path: Path, body: Body) -> Kernel:
-    """The kernel in which the statements of a loop, or its own, are replaced."""
-    if not path:
-        return replace(kernel, body=body)
-    loop = at(kernel.body, path)
-    assert isinstance(loop, Loop)
-    return replace(kernel, body=spliced(kernel.body, path, (replace(loop, body=body),)))
 
 
 def _range_of(loop: Loop, start: int, count: int, names: Names) -> Body:

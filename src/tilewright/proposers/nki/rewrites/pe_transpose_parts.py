@@ -22,7 +22,6 @@ import numpy as np
 from tilewright.proposers.nki.analysis.dependence import NotApplicableError
 from tilewright.proposers.nki.ir import (
     Alloc,
-    Body,
     Kernel,
     Loop,
     Op,
@@ -31,12 +30,11 @@ from tilewright.proposers.nki.ir import (
     Tensor,
     at,
     mapped_ops,
-    spliced,
     whole,
 )
 from tilewright.proposers.nki.linear import Linear
 from tilewright.proposers.nki.names import Names
-from tilewright.proposers.nki.rewrites.uses import body_of, op_at, uses
+from tilewright.proposers.nki.rewrites.uses import body_of, op_at, uses, with_body
 
 MOST = 128
 """Maximum numbers of rows and columns that PE transposes at once."""
@@ -72,16 +70,7 @@ def turn_parts(kernel: Kernel, tile: Tensor) -> Kernel:
         Op("tensor_copy", (("dst", whole(tile)), ("src", whole(turned)))),
     )
     body.insert(found.home[-1], Alloc(rows))
-    return _with_body(kernel, home, tuple(body))
-
-
-def _with_body(kernel: Kernel, home: Path, body: Body) -> Kernel:
-    """The kernel with another body at a place."""
-    if not home:
-        return replace(kernel, body=body)
-    loop = at(kernel.body, home)
-    assert isinstance(loop, Loop)
-    return replace(kernel, body=spliced(kernel.body, home, (replace(loop, body=body),)))
+    return with_body(kernel, home, tuple(body))
 
 
 def _by_rows(op: Op, tile: Tensor, rows: Tensor) -> Op:

@@ -22,7 +22,6 @@ from tilewright.proposers.nki.ir import (
     Region,
     Statement,
     Tensor,
-    at,
     mapped_regions,
     spliced,
 )
@@ -30,7 +29,7 @@ from tilewright.proposers.nki.linear import Linear, variable
 from tilewright.proposers.nki.names import Names
 from tilewright.proposers.nki.rewrites.memory import place
 from tilewright.proposers.nki.rewrites.renaming import renewed
-from tilewright.proposers.nki.rewrites.uses import body_of, op_at, uses
+from tilewright.proposers.nki.rewrites.uses import body_of, op_at, uses, with_body
 
 _BY_COLUMN = (
     "dma_copy", "tensor_copy", "memset", "tensor_tensor", "tensor_scalar", "activation",
@@ -54,14 +53,7 @@ def strip(kernel: Kernel, path: Path, width: int) -> Kernel:
         number += 1
     made = group.made()
     around = (*body[: path[-1]], *made, *body[number:])
-    if len(path) > 1:
-        loop = at(kernel.body, path[:-1])
-        assert isinstance(loop, Loop)
-        stripped = replace(
-            kernel, body=spliced(kernel.body, path[:-1], (replace(loop, body=around),))
-        )
-    else:
-        stripped = replace(kernel, body=around)
+    stripped = with_body(kernel, path[:-1], around)
     return _in_psum(_narrower(stripped, group.loop, columns, width), group)
 
 

@@ -66,6 +66,15 @@ def body_of(kernel: Kernel, path: Path) -> Body:
     return loop.body
 
 
+def with_body(kernel: Kernel, path: Path, body: Body) -> Kernel:
+    """The kernel with another body of the loop at `path`, or of its own if the path is empty."""
+    if not path:
+        return replace(kernel, body=body)
+    loop = at(kernel.body, path)
+    assert isinstance(loop, Loop)
+    return replace(kernel, body=spliced(kernel.body, path, (replace(loop, body=body),)))
+
+
 def op_at(kernel: Kernel, path: Path) -> Op:
     """The instruction at a place."""
     found = at(kernel.body, path)

@@ -9,12 +9,12 @@ of them fits the memory for sums, it need not be stored and loaded, and no fence
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from tilewright.proposers.rewriter.expr import Expr, var
 from tilewright.proposers.rewriter.ir import Array, Body
-from tilewright.proposers.rewriter.raising.computation import Computation, Kind, Operands
+from tilewright.proposers.rewriter.raising.computation import Computation, Operands
 from tilewright.proposers.rewriter.raising.isa import Isa
 from tilewright.proposers.rewriter.raising.nest_writer import NestWriter
 from tilewright.proposers.rewriter.raising.nests import Nest
@@ -44,7 +44,7 @@ def chain(
     if second.points.base[1] // SPACING != between:
         return None
     kinds = list(computation.kinds)
-    settings = _settings_to_read(first, kinds, isa)
+    settings = _settings_to_read(first, isa)
     if settings is None:
         return None
     kinds = [replace(kind, settings=settings(kind.settings)) for kind in kinds]
@@ -64,9 +64,9 @@ def chain(
     return (setting, *inner.in_loops(body, isa)), between
 
 
-def _settings_to_read(first: Nest, kinds: Sequence[Kind], isa: Isa) -> _Settings | None:
-    """What sets the array to read the results of a nest as its store would write them; None if that
-    is impossible, or if the array's own settings need to stay."""
+def _settings_to_read(first: Nest, isa: Isa) -> Callable[[Operands], Operands] | None:
+    """A function from the settings of the array for a product to those with which it reads the
+    results of a nest as the nest's store would write them; None if that is impossible."""
     machine = isa.machine
     array = machine.attribute(isa.product, "configured_by") or ""
     stores = machine.attribute(isa.store, "configured_by") or ""
@@ -74,19 +74,13 @@ def _settings_to_read(first: Nest, kinds: Sequence[Kind], isa: Isa) -> _Settings
     stored = dict(zip(machine.effects[stores].operands[1:], first.how.settings, strict=False))
     if first.how.unscaled or not roles or set(stored) - set(roles):
         return None
-    return _Settings(machine.effects[array].operands, {"scale": 1.0, "activation": 0, **stored})
+    names = machine.effects[array].operands
 
+    def settings(given: Operands) -> Operands:
+        known = {**dict(zip(names, given, strict=False)), "scale": 1.0, "activation": 0, **stored}
+        return tuple(known[name] for name in names)
 
-class _Settings:
-    """Settings of the array in which some have other values."""
-
-    def __init__(self, roles: Sequence[str], values: Mapping[str, object]) -> None:
-        self._roles, self._values = roles, values
-
-    def __call__(self, given: Operands) -> Operands:
-        """All settings of the array, for those of a product."""
-        known = {**dict(zip(self._roles, given, strict=False)), **self._values}
-        return tuple(known[role] for role in self._roles)
+    return settings
 
 
 def _is_row_of_tiles(inner: Tile, outer: Tile, writer: NestWriter, isa: Isa) -> bool:

@@ -130,10 +130,10 @@ def _repetitions(body: Body, start: int, length: int, kept: _Kept) -> int:
 def alike(before: Body, now: Body) -> bool:
     """Whether both are the same commands in the same loops, whatever their operands. Others cannot
     repeat each other, and this is found in much less time than by comparing operands."""
-    return len(before) == len(now) and all(map(_alike, before, now))
+    return len(before) == len(now) and all(map(_same_form, before, now))
 
 
-def _alike(before: Stmt, now: Stmt) -> bool:
+def _same_form(before: Stmt, now: Stmt) -> bool:
     if isinstance(before, Command):
         return isinstance(now, Command) and before.name == now.name
     return isinstance(before, Loop) and isinstance(now, Loop) and alike(before.body, now.body)

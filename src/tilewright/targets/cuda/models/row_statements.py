@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tilewright.targets.cuda.models.formulas import (
     Calculated,
@@ -65,7 +65,7 @@ def row_phases(model: Recognised, host: Host) -> str:
         kind, start = _KINDS[total.kind]
         name = f"total{number}"
         lines += [f"float {name} = {start};",
-                  *_loop(total.of, host, known, f"float part = {start};",
+                  *_loop(_ROW, total.of, host, known, f"float part = {start};",
                          f"part = joined<{kind}>(part, {{}});",
                          f"{name} = joined<{kind}>({name}, part);"),
                   f"{name} = of_row<{kind}>({name}, parts);"]  # fmt: skip
@@ -77,7 +77,8 @@ def row_phases(model: Recognised, host: Host) -> str:
         lines.append(f"if (there && threadIdx.x == 0) result[row] = {value};")
     else:
         lines += ["if (!there) return;",
-                  *_loop(model.formula, host, known, "Vector<WIDTH> found;", "found.at[v] = {};",
+                  *_loop(_ROW, model.formula, host, known, "Vector<WIDTH> found;",
+                         "found.at[v] = {};",
                          "((Vector<WIDTH> *)result)[i] = found;")]  # fmt: skip
     return indented(lines, 2)
 
@@ -93,22 +94,32 @@ def _of_rows(formula: Formula, known: dict[Formula, str], lines: list[str]) -> N
             Written(known, lines).value(part)
 
 
+_ROW = ("for (unsigned i = begin + threadIdx.x; i < begin + length; i += THREADS) {",)
+"""The beginning of a pass over the vectors of a row."""
+_COLUMNS = (
+    "for (int e = threadIdx.y; e < columns; e += PARTS) {",
+    "  unsigned i = begin + e * vectors;",
+)
+"""The same for rows whose elements are not adjacent."""
+
+
 def _loop(
-    formula: Formula, host: Host, known: Mapping[Formula, str], before: str, last: str, after: str
-) -> list[str]:
-    """A pass over a row: the statements for a thread's vectors, and `last` with the value of each
-    element."""
+    head: Sequence[str], formula: Formula, host: Host, known: Mapping[Formula, str], before: str,
+    last: str, after: str,
+) -> list[str]:  # fmt: skip
+    """A pass over rows: the statements for a thread's vectors, and `last` with the value of each
+    element. `before` and `after` may be empty."""
     loads, lines, value = element_body(formula, host, known)
     return [
-        "for (unsigned i = begin + threadIdx.x; i < begin + length; i += THREADS) {",
-        *(f"  {line}" for line in [before, *loads]),
+        *head,
+        *(f"  {line}" for line in [before, *loads] if line),
         "#pragma unroll",
         "  for (int v = 0; v < WIDTH; v++) {",
         "    unsigned place = i * WIDTH + v;",
         *(f"    {line}" for line in lines),
         f"    {last.format(value)}",
         "  }",
-        f"  {after}",
+        *([f"  {after}"] if after else []),
         "}",
     ]
 
@@ -123,7 +134,7 @@ def column_phases(model: Recognised, host: Host) -> str:
         name = f"total{number}"
         lines += [f"float {name}[WIDTH];",
                   f"for (int v = 0; v < WIDTH; v++) {name}[v] = {start};",
-                  *_column_loop(total.of, host, known, "",
+                  *_loop(_COLUMNS, total.of, host, known, "",
                                 f"{name}[v] = joined<{kind}>({name}[v], {{}});", ""),
                   f"of_columns<{kind}, WIDTH>({name}, parts);"]  # fmt: skip
         known[total] = f"{name}[v]"
@@ -136,26 +147,7 @@ def column_phases(model: Recognised, host: Host) -> str:
                   f"  result[row * WIDTH + v] = {value};", "}"]  # fmt: skip
     else:
         lines += ["if (!there) return;",
-                  *_column_loop(model.formula, host, known, "Vector<WIDTH> found;",
+                  *_loop(_COLUMNS, model.formula, host, known, "Vector<WIDTH> found;",
                                 "found.at[v] = {};",
                                 "((Vector<WIDTH> *)result)[i] = found;")]  # fmt: skip
     return indented(lines, 2)
-
-
-def _column_loop(
-    formula: Formula, host: Host, known: Mapping[Formula, str], before: str, last: str, after: str
-) -> list[str]:
-    loads, lines, value = element_body(formula, host, known)
-    return [
-        "for (int e = threadIdx.y; e < columns; e += PARTS) {",
-        "  unsigned i = begin + e * vectors;",
-        *(f"  {line}" for line in [before, *loads] if line),
-        "#pragma unroll",
-        "  for (int v = 0; v < WIDTH; v++) {",
-        "    unsigned place = i * WIDTH + v;",
-        *(f"    {line}" for line in lines),
-        f"    {last.format(value)}",
-        "  }",
-        *([f"  {after}"] if after else []),
-        "}",
-    ]

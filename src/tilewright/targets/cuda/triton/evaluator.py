@@ -7,11 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.core.records import Failed, KernelLanguage
-from tilewright.native.conditions.listing import Listing
-from tilewright.native.conditions.recording import Recorder
 from tilewright.parts.languages import PYTHON
 from tilewright.parts.untested_conditions import Untested
-from tilewright.targets.cuda.condition_program import ConditionProgram
 from tilewright.targets.cuda.cpu_program import not_checked
 from tilewright.targets.cuda.device.build import LOADING
 from tilewright.targets.cuda.device.evaluator import DeviceEvaluation
@@ -111,22 +108,17 @@ class TritonEvaluation(CudaEvaluation):
         self.remember(source, found.conditions)
         return RunResult(found.outputs, launches, found.failed)
 
-    def recording(self, source: str) -> ConditionProgram | None:
-        """The kernel itself, which records conditions in all runs; None if all had both results."""
-        if source in self.conditions and not self.untested(source):
-            return None
-        return ConditionProgram(source.encode(), Listing((), {}, frozenset()), (), Recorder.of(0))
+    def must_record(self, source: str) -> bool:
+        """Whether a condition had only one result so far. All runs record conditions."""
+        return source not in self.conditions or bool(self.untested(source))
 
-    def recorded(self, source: str, program: ConditionProgram, runs: Sequence[Run]) -> RunResult:
+    def recorded(self, source: str, runs: Sequence[Run]) -> RunResult:
         """The results of further runs."""
-        del source
-        return self.ran(program.binary, runs)
+        return self.ran(source.encode(), runs)
 
-    def still_untested(
-        self, source: str, program: ConditionProgram, runs: Sequence[Run]
-    ) -> tuple[Untested, ...]:
+    def still_untested(self, source: str, runs: Sequence[Run]) -> tuple[Untested, ...]:
         """The untested conditions: the interpreter follows each value itself."""
-        del program, runs
+        del runs
         return self.untested(source)
 
     def watched(self, source: str, run: Run) -> None:
