@@ -34,10 +34,13 @@ of the C library define further names, which are refused because some of them jo
 text of them: `__CONCAT`, `__STRING`, `__REDIRECT`.
 """
 _OF_ONE_BUILD = re.compile(
-    r"\b__(?:DATE|TIME|TIMESTAMP|COUNTER|FILE|FILE_NAME|BASE_FILE|INCLUDE_LEVEL)__\b", re.ASCII
+    r"\b__(?:(?:DATE|TIME|TIMESTAMP|COUNTER|FILE|FILE_NAME|BASE_FILE|INCLUDE_LEVEL)__"
+    r"|builtin_(?:constant_p|(?:dynamic_)?object_size))\b",
+    re.ASCII,
 )
-"""Macros whose value depends on the build. With them, a kernel could be different code when it is
-built again, or find out where it is built."""
+"""Macros and functions whose value depends on the build. With them, a kernel could be different
+code when it is built again, for instance with other optimisations to be examined, or find out where
+it is built."""
 _RAW_STRING = re.compile(r"\b(?:u8|u|U|L)?R\"")
 _DIRECTIVE = re.compile(r"[ \t\f\v]*(?:#|%:)[ \t\f\v]*(\w*)(.*)")
 _INCLUDE = re.compile(r"""\s*(?:<([^>]*)>|"([^"]*)")\s*""")
@@ -199,8 +202,8 @@ def _forbidden(
     of_one_build = _OF_ONE_BUILD.search(line)
     if of_one_build:
         return (
-            f"{of_one_build.group()} is not allowed in a kernel: its value depends on where or "
-            "when the kernel is compiled"
+            f"{of_one_build.group()} is not allowed in a kernel: its value depends on where, when "
+            "or how the kernel is compiled"
         )
     for name in _RESERVED.findall(_TOKENS.sub("", line)):
         is_own = own_names is not None and own_names.fullmatch(name)

@@ -246,6 +246,51 @@ def test_what_a_function_is_given_and_returns() -> None:
     assert sites_on_data(read_listing(inner + given, "")) == []
 
 
+@pytest.mark.parametrize(
+    ("before", "call", "is_data"),
+    [
+        (("pushq (%rdi)",), "call inner", True),
+        (("pushq $7",), "call inner", False),
+        (("movl (%rdi), %eax", "movl %eax, (%rsp)"), "call inner", True),
+        (("movl $7, (%rsp)",), "call inner", False),
+        # what is at the end of the stack was written through an address
+        (("movl (%rdi), %eax", "movq %rsp, %rdx", "movl %eax, (%rdx,%rcx,4)"), "call inner", True),
+        # in place of an argument of the function itself
+        (("movl (%rdi), %eax", "movl %eax, 16(%rbp)"), "jmp inner", True),
+        (("movl $7, 16(%rbp)",), "jmp inner", False),
+    ],
+)
+def test_what_a_function_is_given_on_the_stack(
+    before: Sequence[str], call: str, is_data: bool
+) -> None:
+    inner = listing_of("cmpl $7, 16(%rbp)", "je .L1", "movl $3, 16(%rbp)", ".L1:", "ret")
+    outer = listing_of(*before, call, "ret")
+    text = inner.replace("kernel", "inner") + outer
+    found = [s.instruction.name for s in sites_on_data(read_listing(text, ""))]
+    assert found == ["je"] * is_data
+
+
+def test_arguments_on_the_stack_are_passed_on() -> None:
+    inner = listing_of("cmpl $7, 16(%rbp)", "je .L1", ".L1:", "ret").replace("kernel", "inner")
+    middle = listing_of("pushq 24(%rbp)", "call inner", "ret").replace("kernel", "middle")
+    outer = listing_of("pushq (%rdi)", "pushq $3", "call middle", "ret")
+    found = sites_on_data(read_listing(inner + middle + outer, ""))
+    assert [site.instruction.name for site in found] == ["je"]
+
+
+def test_a_function_may_keep_registers_that_others_do_not() -> None:
+    inner = listing_of("ret").replace("kernel", "inner")
+    outer = listing_of(
+        *("movl (%rdi), %esi", "call inner", "testl %esi, %esi", "je .L1", ".L1:", "ret")
+    )
+    assert [s.instruction.name for s in sites_on_data(read_listing(inner + outer, ""))] == ["je"]
+
+
+@pytest.mark.parametrize("source", ["rdtsc", "rdrand %eax"])
+def test_clocks_and_random_numbers_are_data(source: str) -> None:
+    assert names(source, "testl $65535, %eax", "je .L1", ".L1:", "ret") == ["je"]
+
+
 def test_code_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dependence, "MOST_STEPS", 2)
     with pytest.raises(TooLargeError):
@@ -304,6 +349,8 @@ def test_records_have_other_places_each_time() -> None:
         ("int n = X[0];\nY[0] += n;", False),
         ("static n;\nn = X[0];\nY[0] += n;", False),
         ("(*calls)(Y);", False),
+        ("wchar_t n;\nmemcpy(&n, X, 4);\nY[0] += n;", False),
+        ("#include <stdlib.h>\nuint n;\nmemcpy(&n, X, 4);\nY[0] += n;", False),
     ],
 )
 def test_sources_that_need_not_be_examined(source: str, without: bool) -> None:

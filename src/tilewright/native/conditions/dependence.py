@@ -16,7 +16,6 @@ from collections.abc import Collection, Iterable
 from tilewright.native.conditions.blocks import blocks_of, decided_by
 from tilewright.native.conditions.effects import (
     FLAGS,
-    KEPT,
     Effects,
     effects_of,
     in_memory,
@@ -24,7 +23,7 @@ from tilewright.native.conditions.effects import (
 )
 from tilewright.native.conditions.facts import Known, Site
 from tilewright.native.conditions.listing import Instruction, Listing
-from tilewright.native.conditions.stack_cells import STACK, cells_of, is_followed
+from tilewright.native.conditions.stack_cells import cells_of, is_followed
 from tilewright.native.conditions.surroundings import OF_C, Surroundings, launchers_of
 from tilewright.native.conditions.values import nan_condition, value_of
 from tilewright.parts.machine_code.post_dominance import TooLargeError
@@ -32,6 +31,8 @@ from tilewright.parts.machine_code.post_dominance import TooLargeError
 _ARGUMENTS = ("di", "si", "d", "c", "8", "9", *(f"v{n}" for n in range(8)))
 _WHOLE_ARGUMENTS = _ARGUMENTS[:4]
 _RESULTS = ("a", "d", "v0", "v1")
+PASSED = "passed"
+"""Stands for arguments of the next call that have been written to the end of the stack."""
 _SLOT = re.compile(r"(-?\d*)\(%r([bs]p)\)")
 _ON_STACK = re.compile(r"(-?\d*)\(%r([bs]p)[,)]")
 _NAMED = re.compile(r"(?:-?\d+[+])?([\w.$]+)(?:[+-]\d+)?\(%rip\)")
@@ -95,6 +96,7 @@ class Analysis:
             is_launched = known.launched and name not in in_tables
             if not (self._is_entry(name) or known.launches or known.called or is_launched):
                 known.entry |= set(_ARGUMENTS)
+                known.given_on_stack = True
         self._changed = True
         self._steps = 0
 
@@ -213,8 +215,10 @@ class Analysis:
             return True
         base, offset = slot[2], int(slot[1] or 0)
         written = known.slots.get((base, offset))
-        if written is None:  # an element of an array, or an argument, which is an address
-            return not (base == "bp" and offset > 0)
+        if base == "bp" and offset > 0 and (known.given_on_stack or written is None):
+            return known.given_on_stack
+        if written is None:  # an element of an array
+            return True
         if known.follows_stack:
             return not state.isdisjoint(cells_of(one.name, one.operands, operand)[0])
         begins = known.arrays.get(base)
@@ -226,19 +230,20 @@ class Analysis:
         if one.name.startswith("pop"):
             _put(state, registers(target), data=False)
         elif one.name.startswith("push"):
-            return
+            if data:
+                state.add(PASSED)
         elif known.effects[at].in_a_and_d:  # its operand is only read
             _put(state, ["a", "d"], data=data)
         elif in_memory(target):
             slot, named = _SLOT.fullmatch(target), _NAMED.fullmatch(target)
             if named:
                 self._grow(self._static_data, {named[1]} if data else ())
-            elif slot and known.follows_stack:
-                cells, is_whole = cells_of(one.name, one.operands, target)
-                if data or is_whole:
-                    _put(state, cells, data=data)
             elif slot:
                 place = slot[2], int(slot[1] or 0)
+                if known.follows_stack:
+                    cells, is_whole = cells_of(one.name, one.operands, target)
+                    if data or is_whole:
+                        _put(state, cells, data=data)
                 if data and not known.slots.get(place, False):
                     known.slots[place] = True
                     self._changed = True
@@ -258,7 +263,7 @@ class Analysis:
         if target.startswith("*") or lost:
             known.sites[at] = Site(one)
         elif target not in known.function.labels and _name(target) in self._known:
-            self._into(self._known[_name(target)], state, uncertain=known.undecided)
+            self._into(self._known[_name(target)], known, state, uncertain=known.undecided)
             self._grow(known.results, self._known[_name(target)].results)
 
     def _call(self, known: Known, at: int, state: set[str], *, uncertain: bool) -> None:
@@ -266,7 +271,7 @@ class Analysis:
         target = one.operands[0] if one.operands else "*"
         callee = self._known.get(_name(target))
         if callee is not None:
-            self._into(callee, state, uncertain=uncertain)
+            self._into(callee, known, state, uncertain=uncertain)
             results = set(callee.results)
         else:
             if target.startswith("*") and any(r in state for r in registers(target)):
@@ -276,9 +281,8 @@ class Analysis:
             self._into_memory(known)
         if uncertain:
             results = set(_RESULTS)
-        kept = {name for name in state if name in KEPT or name.startswith(STACK)}
-        state.clear()
-        state |= kept | results
+        state.difference_update({PASSED, FLAGS}, _RESULTS)
+        state |= results
 
     def _results_outside(self, name: str, state: set[str]) -> set[str]:
         """The registers with results of a function outside the kernel that depend on data."""
@@ -289,8 +293,13 @@ class Analysis:
             return set()
         return set(_RESULTS)
 
-    def _into(self, callee: Known, state: Iterable[str], *, uncertain: bool) -> None:
+    def _into(
+        self, callee: Known, caller: Known, state: Collection[str], *, uncertain: bool
+    ) -> None:
+        """A function is called, or jumped to, with the arguments in `state` and on the stack."""
         self._grow(callee.entry, set(state) & set(_ARGUMENTS))
+        if not callee.given_on_stack and (PASSED in state or caller.passes_on_stack):
+            callee.given_on_stack = self._changed = True
         if uncertain and not callee.undecided:
             callee.undecided = self._changed = True
 
@@ -310,6 +319,8 @@ class Analysis:
         if name.startswith(("stos", "movs")):
             if "a" in state or name.startswith("movs"):
                 self._into_memory(known)
+        elif name in ("rdtsc", "rdtscp", "rdpmc", "xgetbv", "cpuid"):  # another one in each call
+            _put(state, ["a", "b", "c", "d"], data=True)
         elif name == "sahf":
             _put(state, [FLAGS], data="a" in state)
         elif name.startswith(("clt", "cqt", "cwt", "cdq", "cqo", "cwd", "cbt")):

@@ -39,6 +39,7 @@ class Known:
     follows_stack: bool  # whether the states contain cells of the stack
     launches: bool  # whether it passes on addresses and sizes only
     entry: set[str] = field(default_factory=set)
+    given_on_stack: bool = False  # whether an argument that it reads from the stack is data
     results: set[str] = field(default_factory=set)
     undecided: bool = False
     called: bool = False
@@ -49,3 +50,14 @@ class Known:
     arrays_hold_data: bool = False
     stores: bool = False  # whether it, or a function that it calls, writes data through an address
     sites: dict[int, Site] = field(default_factory=dict)
+
+    @property
+    def passes_on_stack(self) -> bool:
+        """Whether it writes data to places on the stack where a function that it calls, or that it
+        jumps to, may look for its arguments.
+        """
+        ends = self.arrays_hold_data and "sp" in self.arrays
+        named = any(
+            data and (base == "sp" or offset > 0) for (base, offset), data in self.slots.items()
+        )
+        return ends or named or self.given_on_stack

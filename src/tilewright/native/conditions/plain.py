@@ -8,11 +8,14 @@ _LOOP = re.compile(
     r"\bfor \((?:int|long|size_t|unsigned) (\w+) = ([\w\s+*/()-]*); "
     r"\1 (?:<|<=|>|>=|!=) ([\w\s+*/()-]*); (?:\1\+\+|\1--|\1 [+-]= [\w\s+*/()-]*)\)"
 )
-_INCLUDE = re.compile(r"^#include <\w+\.h>$", re.MULTILINE)
+_INCLUDE = re.compile(
+    r"^#include <(?:math|float|limits|string|std(?:int|def|bool))\.h>$", re.MULTILINE
+)
+"""Other headers may declare further names of whole numbers, such as `uint`."""
 _NAME = re.compile(r"\b[A-Za-z_]\w*")
 _CONDITION = re.compile(
     r"[<>?!|]|==|&&|%:|\b(?:if|while|do|switch|goto|for)\b|[\])]\s*\("
-    r"|\b(?:un)?signed\b|\b(?:char|short|int|long|u?int\w+_t|\w*size_t|ptrdiff_t|_?[Bb]ool|enum)\b"
+    r"|\b(?:un)?signed\b|\b(?:char|short|int|long|\w+_t|_?[Bb]ool|enum)\b"
     r"|\b(?:typeof|__\w+|l?l(?:rint|round)\w*|ilogb\w*|is\w+|signbit|fpclassify|memcmp)\b"
     r"|\b(?:static|const|register|auto|volatile)\s+\w+\s*[=;,\[]"
 )

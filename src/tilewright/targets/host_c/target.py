@@ -32,9 +32,12 @@ from tilewright.targets.host_c.problems import create_problem
 from tilewright.targets.host_c.shapes import PATTERNS, REGISTERED, fewer_products, parse_shape
 
 FOLDER = Path(__file__).parent
-HEADERS = ("math.h", "stdint.h", "stddef.h", "stdbool.h", "float.h", "limits.h", "string.h")
+HEADERS = (
+    "math.h", "stdint.h", "stddef.h", "stdbool.h", "float.h", "limits.h", "string.h", "stdlib.h",
+    "stdarg.h", "stdalign.h", "stdio.h", "inttypes.h", "tgmath.h", "assert.h",
+)  # fmt: skip
 """The headers that a kernel may include, none of which gives access to anything outside its
-process.
+process. Functions that they declare are refused when the kernel is linked, unless it may call them.
 """
 PRAGMAS = ("GCC ivdep", "omp simd")
 THREAD_HEADERS = ("pthread.h", "stdatomic.h", "omp.h")
