@@ -22,6 +22,7 @@ CHECKED = r"""
   } while (0)
 #define CHECKED(call) check((call), #call, __FILE__, __LINE__)
 static void check(cudaError_t e, const char *what, const char *file, int line) {
+  if (e > 9) throw std::runtime_error(std::string(what) + ";");
   if (e) { std::cerr << what << " failed: \"" << file << ":"
                      << line << std::endl; abort(); }
 }
@@ -34,7 +35,7 @@ def test_what_checks_calls_is_taken_out_and_lines_keep_their_numbers() -> None:
     text = without_messages(CHECKED)
     assert refused(CHECKED) is None
     assert text.count("\n") == CHECKED.count("\n")
-    for gone in ("printf", "exit", "cerr", "abort", "__FILE__", "stdio", "#call", "small"):
+    for gone in ("printf", "exit", "cerr", "abort", "throw", "__FILE__", "stdio", "#call", "small"):
         assert gone not in text, gone
     for stays in ("static_assert(1", "y[n] = 1;", "cudaError_t err = (call);", "} while (0)"):
         assert stays in text, stays
@@ -57,6 +58,8 @@ def test_nothing_is_left_to_take_out() -> None:
         "assert(y[n] = 1);",
         "assert(++n);",
         "int printf(const char *s, int *to);\nvoid f(int *a) { printf(0, a); }",
+        "try { f(); throw Stop(1); } catch (Stop s) { work(s); }",
+        "void f() throw();",
         "#define exit(x) work(x)\nvoid f() { exit(1); }",
     ],
 )

@@ -123,6 +123,41 @@ def test_functions_return_several_tensors(
 
 
 @pytest.mark.parametrize(
+    "made",
+    [
+        "auto s = x.sizes().vec(); s.erase(s.begin() + 1); auto y = torch::zeros(s, x.options());",
+        "std::vector<int64_t> s{x.size(0), 7}; s.pop_back(); "
+        "auto y = torch::zeros(s, x.options()); (void)std::vector<int64_t>(2).size();",
+        "std::vector<int64_t> s(x.sizes().begin(), x.sizes().end() - 1); s.insert(s.begin(), 1); "
+        "auto y = torch::zeros(s, x.options()).view({-1}); s.resize(4, 1); "
+        "TORCH_CHECK(s[3] == 1);",
+    ],
+)
+def test_shapes_are_vectors_of_numbers(task: ModelTask, made: str) -> None:
+    old = "auto y = torch::zeros({x.size(0)}, x.options());"
+    assert old in ANSWER
+    verdict = outcome_of(task, ANSWER.replace(old, made))
+    assert isinstance(verdict, Verdict), verdict.log
+    failed = outcome_of(task, ANSWER.replace(old, made.replace("x.size", "3 + x.size", 1)))
+    assert isinstance(failed, Failed)
+
+
+def test_exceptions_of_checks_and_several_names_in_one_assignment(task: ModelTask) -> None:
+    thrown = 'throw std::runtime_error(std::string("failed: ") + cudaGetErrorString(e));'
+    checked = f"cudaError_t e = cudaGetLastError();\n  if (e != cudaSuccess)\n    {thrown}"
+    text = ANSWER.replace("  return y;", f"  {checked}\n  return y;")
+    text = text.replace("#include <torch", "#include <stdexcept>\n#include <torch", 1)
+    text = text.replace("self.past = 0", "self.past, self.rows = 0, rows")
+    text = text.replace("self.rows = rows", "self.a = self.b = rows")
+    text = text.replace("rows = 8\n", "rows, columns = 8, 64\nfirst = second = 2\n", 1)
+    verdict = outcome_of(task, text)
+    assert isinstance(verdict, Verdict), verdict.log
+    failed = outcome_of(task, text.replace("= 0, rows", "= -1, rows"))
+    assert isinstance(failed, Failed)
+    assert failed.kind == "wrong_result"
+
+
+@pytest.mark.parametrize(
     ("old", "new", "kind", "says"),
     [
         ("self.past = 0", "self.past = 0.7", "not_checked", "tw_torch::Real"),

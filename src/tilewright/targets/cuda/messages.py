@@ -1,8 +1,9 @@
 """Removes error messages, assertions and calls that end the process from a kernel's text.
 
-Many kernels check every call with a macro that prints and exits. Kernels may not print, so they are
-compiled without these calls, both for the CPU and for a GPU. A call that changes something, or
-whose name the kernel itself defines, is kept. Line numbers do not change.
+Many kernels check every call with a macro that prints and exits, or with a statement that throws.
+Kernels may not print, so they are compiled without these calls, both for the CPU and for a GPU. A
+call that changes something, or whose name the kernel itself defines, is kept, and so are exceptions
+that the kernel catches. Line numbers do not change.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ _TEXT = re.compile(
     r"//[^\n]*|/\*.*?(?:\*/|\Z)|\"(?:\\.|[^\"\\\n])*\"?|'(?:\\.|[^'\\\n])*'?", re.DOTALL
 )
 _HEADERS = re.compile(
-    r"^[ \t]*#[ \t]*include[ \t]*[<\"](?:c?(?:stdio|stdlib|assert|string)(?:\.h)?|iostream)[>\"]",
+    r"^[ \t]*#[ \t]*include[ \t]*[<\"](?:c?(?:stdio|stdlib|assert|string)(?:\.h)?|iostream|"
+    r"stdexcept|exception)[>\"]",
     re.MULTILINE,
 )
 """Names in the headers of the removed calls. Kernels need nothing else from these headers."""
@@ -26,6 +28,8 @@ _OWN = re.compile(
 )
 """Names that a kernel redefines, as a macro or as a function."""
 _STREAM = re.compile(r"(?<![\w.>:])(?:std\s*::\s*)?(?:cerr|cout|clog)\s*(?=<<(?!=))")
+_THROW = re.compile(r"\bthrow\s+[A-Za-z_][\w:]*\s*(?=[({])")
+_CATCH = re.compile(r"\bcatch\b")
 _LOCATION_MACRO = re.compile(r"\b__(?:FILE|FUNCTION|PRETTY_FUNCTION)__\b")
 _LINE = re.compile(r"\b__LINE__\b")
 _DEFINITION = re.compile(r"^[ \t]*#[ \t]*define\b(?:[^\n\\]|\\.)*", re.MULTILINE | re.DOTALL)
@@ -48,6 +52,8 @@ def without_messages(source: str) -> str:
     own = {name for names in _OWN.findall(code) for name in names}
     said = [(m.start(), _closed(code, m.end())) for m in _CALL.finditer(code) if m[1] not in own]
     said += [(m.start(), _statement_end(code, m.end())) for m in _STREAM.finditer(code)]
+    if not _CATCH.search(code):
+        said += [(m.start(), _statement_end(code, m.end())) for m in _THROW.finditer(code)]
     found += [(*span, _NOTHING) for span in said if not _CHANGES.search(code, *span)]
     found += [(m.start(), m.end(), '""') for m in _LOCATION_MACRO.finditer(code)]
     found += [(m.start(), m.end(), "0") for m in _LINE.finditer(code)]

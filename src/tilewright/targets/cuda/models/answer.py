@@ -17,6 +17,7 @@ from tilewright.parts.source_rules import MAX_SOURCE_BYTES
 from tilewright.parts.untrusted_python import UnparsableError, parsed, with_depths
 from tilewright.targets.cuda.models.allowed_python import MODEL, is_loader, require_plain
 from tilewright.targets.cuda.models.not_checked import NotReadError, WrongError
+from tilewright.targets.cuda.models.single_assignments import split_assignments
 
 _DEEPEST, _MOST_NODES = 100, 200_000
 _WORD = re.compile(r"\w+")
@@ -105,7 +106,7 @@ def _parsed(source: str) -> ast.Module:
         if depth > _DEEPEST or count > _MOST_NODES:
             raise WrongError(f"the file is nested deeper than {_DEEPEST} or has more than "
                              f"{_MOST_NODES:,} parts")  # fmt: skip
-    return tree
+    return split_assignments(tree)
 
 
 def _assigned(module: _Module, node: ast.Assign) -> None:

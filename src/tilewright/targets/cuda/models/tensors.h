@@ -5,6 +5,7 @@
    the size of an output is that output itself, so that nothing is copied where the answer returns it. */
 #pragma once
 #include <cuda_runtime.h>
+#include <initializer_list>
 #include <math.h>
 #include <stdint.h>
 
@@ -83,7 +84,51 @@ struct Sizes {
     return true;
   }
   bool operator!=(const Sizes &other) const { return !(*this == other); }
+  struct Vector vec() const;
 };
+/* What answers write as std::vector<int64_t>: a shape that changes. */
+struct Vector : Sizes {
+  Vector() {}
+  Vector(const Sizes &sizes) : Sizes(sizes) {}
+  Vector(std::initializer_list<int64_t> sizes) { for (int64_t size : sizes) push_back(size); }
+  explicit Vector(int64_t size, int64_t value = 0) { resize(size, value); }
+  Vector(const int64_t *first, const int64_t *last) { insert(of, first, last); }
+  bool empty() const { return count == 0; }
+  int64_t *begin() { return of; }
+  int64_t *end() { return of + count; }
+  int64_t *data() { return of; }
+  int64_t &operator[](int64_t i) { require(i >= 0 && i < count); return of[i]; }
+  int64_t &front() { return (*this)[0]; }
+  int64_t &back() { return (*this)[count - 1]; }
+  void reserve(int64_t) {}
+  void clear() { count = 0; }
+  void pop_back() { require(count > 0); count--; }
+  void push_back(int64_t size) { insert(end(), size); }
+  void emplace_back(int64_t size) { push_back(size); }
+  void resize(int64_t size, int64_t value = 0) {
+    require(size >= 0 && size <= MOST_AXES);
+    while (count < size) of[count++] = value;
+    count = size;
+  }
+  int64_t *insert(int64_t *at, int64_t size) { return insert(at, &size, &size + 1); }
+  int64_t *insert(int64_t *at, const int64_t *first, const int64_t *last) {
+    int64_t more = last - first, kept[MOST_AXES];
+    require(at >= of && at <= end() && more >= 0 && count + more <= MOST_AXES);
+    for (int64_t i = 0; i < more; i++) kept[i] = first[i];
+    for (int64_t *p = end() - 1; p >= at; p--) p[more] = *p;
+    for (int64_t i = 0; i < more; i++) at[i] = kept[i];
+    count += more;
+    return at;
+  }
+  int64_t *erase(int64_t *first, int64_t *last) {
+    require(first >= of && first <= last && last <= end());
+    for (int64_t *p = first; last + (p - first) < end(); p++) *p = last[p - first];
+    count -= last - first;
+    return first;
+  }
+  int64_t *erase(int64_t *at) { return erase(at, at + 1); }
+};
+inline Vector Sizes::vec() const { return Vector(*this); }
 struct Options {
   c10::ScalarType type = c10::ScalarType::Float;
   Options() {}
@@ -159,7 +204,7 @@ struct Tensor {
   int64_t dim() const { return shape.count; }
   int64_t ndimension() const { return shape.count; }
   int64_t size(int64_t i) const { return shape[axis(i)]; }
-  tw_torch::Sizes sizes() const { return shape; }
+  const tw_torch::Sizes &sizes() const { return shape; }
   int64_t stride(int64_t i) const {
     int64_t found = 1;
     for (int64_t j = axis(i) + 1; j < shape.count; j++) found *= shape.of[j];
@@ -264,6 +309,8 @@ struct Tensors {
 };
 template <class... T> struct Several {};
 template <> struct Several<at::Tensor> { using type = Tensors; };
+template <> struct Several<int64_t> { using type = Vector; };
+template <> struct Several<long long> { using type = Vector; };
 template <class... T> struct Several<at::Tensor, T...> : Several<T...> {};
 /* One of the tensors that Python unpacks; `count` is how many it expects, or 0. */
 inline at::Tensor part(const Tensors &all, int at, int count) {

@@ -34,7 +34,7 @@ _PYTORCH = re.compile(r"(?:torch|ATen|c10)/[\w/]+\.h")
 _LIBRARY = frozenset({
     "vector", "algorithm", "iostream", "cstdio", "stdio.h", "cstdlib", "stdlib.h", "string",
     "tuple", "utility", "cassert", "assert.h", "limits", "functional", "memory", "array", "numeric",
-    "pybind11/pybind11.h",
+    "stdexcept", "exception", "pybind11/pybind11.h",
 })  # fmt: skip
 """Headers that answers often include but do not use. Code that uses their contents does not
 compile."""
