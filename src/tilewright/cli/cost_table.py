@@ -1,8 +1,9 @@
-"""The cost of a run's calls to models, as a table and a sentence."""
+"""The cost of a run's calls to models, as a table for each model and a sentence."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from rich.table import Table
@@ -16,27 +17,40 @@ if TYPE_CHECKING:
 
     from tilewright.core.records import CallRecord
 
+HEADINGS = ("phase", "calls", "unused", "input", "cached", "output", "reasoning", "USD")
+
 
 def cost_lines(calls: Sequence[CallRecord], speedup: float | None) -> Iterator[RenderableType]:
-    """A row for each model and phase, and the cost of the speedup; empty if there were no calls."""
+    """The calls of each model by phase, their sum, and the cost of the speedup.
+
+    The name of a model has a line of its own, because names that contain a folder, a program or an
+    address are longer than a column. Empty if there were no calls.
+    """
     if not calls:
         return
-    table = Table(box=None, pad_edge=False)
-    table.add_column("model", overflow="fold")
-    table.add_column("phase")
-    for heading in ("calls", "unused", "input", "cached", "output", "reasoning", "USD"):
-        table.add_column(heading, justify="right")
-    for row in cost_rows(calls):
-        table.add_row(*_cells(row), style=None if row.phase else "bold")
-    yield table
+    rows = cost_rows(calls)
+    cells = [HEADINGS, *map(_cells, rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for name, group in groupby(rows, key=lambda row: row.model if row.phase else "all models"):
+        yield Text(name)
+        yield _table(widths, group)
     yield Text(cost_sentence(total(calls), speedup))
     yield ""
 
 
+def _table(widths: Sequence[int], rows: Iterable[Cost]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for heading, width in zip(HEADINGS, widths, strict=True):
+        justify = "left" if heading == HEADINGS[0] else "right"
+        table.add_column(heading, justify=justify, min_width=width)
+    for row in rows:
+        table.add_row(*_cells(row))
+    return table
+
+
 def _cells(row: Cost) -> tuple[str, ...]:
     return (
-        row.model,
-        row.phase,
+        row.phase or "all",
         str(row.calls),
         str(row.unused),
         number(row.input_tokens),
