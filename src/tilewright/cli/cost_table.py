@@ -40,9 +40,9 @@ def cost_lines(calls: Sequence[CallRecord], speedup: float | None) -> Iterator[R
 
 def _table(widths: Sequence[int], rows: Iterable[Cost]) -> Table:
     table = Table(box=None, pad_edge=False)
-    for heading, width in zip(HEADINGS, widths, strict=True):
-        justify = "left" if heading == HEADINGS[0] else "right"
-        table.add_column(heading, justify=justify, min_width=width)
+    table.add_column(HEADINGS[0], min_width=widths[0])
+    for heading, width in zip(HEADINGS[1:], widths[1:], strict=True):
+        table.add_column(heading, justify="right", min_width=width)
     for row in rows:
         table.add_row(*_cells(row))
     return table
