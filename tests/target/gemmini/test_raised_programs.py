@@ -123,8 +123,8 @@ KEPT = {
 
 CHAINED = frozenset(
     (
-        *("attention_heads", "attention_packed", "attention_tiles", "generated_attention"),
-        *("layers_skip", "mlp_layers", "pingpong_mlp"),
+        *("attention_heads", "attention_naive", "attention_packed", "attention_tiles"),
+        *("generated_attention", "layers_skip", "mlp_layers", "pingpong_mlp"),
     )
 )
 """Kernels with products that can read results of the product before them in local memory."""

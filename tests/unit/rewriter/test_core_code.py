@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
 import pytest
 
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.raising.data import Data, Element, Undecided, chosen
+from tilewright.proposers.rewriter.raising.data import (
+    WITH_DATA,
+    Data,
+    Element,
+    Undecided,
+    chosen,
+    narrowed,
+    values,
+)
 from tilewright.proposers.rewriter.raising.execute import NotRaised, executed
 from tilewright.proposers.rewriter.raising.flow import computation
 from tilewright.proposers.rewriter.raising.raised import raised
@@ -112,11 +121,11 @@ def test_the_whole_range_of_a_store_has_no_activation(machine: Machine) -> None:
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({"finish": LIMITED.replace("bias[j + x];", "bias[j + x] >> 1;")}, "other than sums"),
-        ({"finish": LIMITED.replace("127", "126")}, "no setting of a store limits"),
-        ({"finish": LIMITED.replace("v < 0) v = 0", "v < 0) v = 5")}, "not a minimum or maximum"),
+        ({"finish": LIMITED.replace("sums[y][x]", "(sums[y][x] >> 1)")}, "different sums"),
+        ({"finish": LIMITED.replace("127", "126")}, "no setting of a store"),
+        ({"finish": LIMITED.replace("v < 0) v = 0", "v < 0) v = 5")}, "no setting of a store"),
         ({"finish": LIMITED.replace("bias[j + x]", "(int64_t)bias[j + x]")}, "more than 32 bits"),
-        ({"finish": "C[i + y][j + x] = (int8_t)(sums[y][x] + bias[j + x]);"}, "too narrow"),
+        ({"finish": "C[i + y][j + x] = (int8_t)(sums[y][x] + bias[j + x]);"}, "no setting of"),
         ({"finish": LIMITED.replace("bias[j + x]", "A[i + y][x]")}, "type differs"),
         ({"finish": LIMITED.replace("bias[j + x]", "sums[x][y]")}, "a complete sum"),
         ({"finish": LIMITED, "columns": 15}, "only a part of a row"),
@@ -418,10 +427,13 @@ def test_a_copy_is_kept_only_if_the_core_never_changes_it(machine: Machine) -> N
         computation(executed(diagonal(static=""), machine, data=True), machine)
 
 
-def test_choices_that_are_no_bounds_are_refused() -> None:
+def test_functions_of_a_sum_are_followed_through_choices() -> None:
     data = Data((Element(0, 4, 0),))
-    for test, low in ((data < 3, 3), (data <= 3, 4), (data < 3, 2)):
-        assert chosen(test, partial(int, low), lambda: data).low == low
-    for test, yes in ((data < 3, 1), (data > 3, 5), (data <= 3, 5)):
-        with pytest.raises(Undecided):
-            chosen(test, partial(int, yes), lambda: data)
+    upper = chosen(data > 3, partial(int, 3), lambda: data)
+    both = narrowed(chosen(upper < -2, partial(int, -2), lambda: upper) + 1, 8)
+    assert list(values(both.value, np.arange(-4, 6))) == [-1, -1, -1, 0, 1, 2, 3, 4, 4, 4]
+    quotient = WITH_DATA["divided"](data, 4)  # type: ignore[operator]
+    assert list(values(quotient.value, np.array([-9, -3, 3, 9]))) == [-2, 0, 0, 2]
+    other = Data((Element(4, 4, 0),))
+    with pytest.raises(Undecided, match="different sums"):
+        chosen(data > 3, partial(int, 3), lambda: other)

@@ -119,7 +119,7 @@ def test_loops_found_in_the_commands_use_own_arrays(machine: Machine) -> None:
 REFUSED = {
     "the core reads": (
         layers(between="int x = T[0][0]; if (x > 3) fence();"),
-        "the core branches on a comparison of an array element",
+        "the core branches on the value of an array element",
     ),
     "the core writes": (layers(between="T[0][0] = 3;"), "also the core uses the array T"),
     "the core copies": (

@@ -25,6 +25,7 @@ from tilewright.proposers.rewriter.ir import Array
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.raising.computation import (
     Computation,
+    Constant,
     Copied,
     Kind,
     Store,
@@ -298,8 +299,10 @@ def copied_arrays(
     size = SIZES[machine.element(computation.spaces[0]) or ""]
     found: dict[int, Array] = {}
     names = set(taken)
-    for copied in computation.copied:
+    written: list[Copied | Constant] = [*computation.copied, *computation.constants]
+    for copied in written:
         stem = "matrices" if copied.size == size else "vectors"
+        stem = "constants" if isinstance(copied, Constant) else stem
         name = next(n for k in count(1) if (n := f"{stem}{k if k > 1 else ''}") not in names)
         names.add(name)
         kind = types[copied.size]

@@ -91,13 +91,28 @@ class Copied:
     inside: tuple[tuple[tuple[int, int], int], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """An array that the core writes before all commands.
+
+    It is a row whose elements are all `value`, or a square matrix with `value` on its diagonal and
+    zeros elsewhere. Its elements have `size` bytes.
+    """
+
+    number: int
+    size: int
+    shape: tuple[int, ...]
+    value: int
+
+
 @dataclass
 class Computation:
     """The computation of a run: the rows that it stores, by phase. A phase reads rows that earlier
     phases store.
 
     `own` are the kernel's own arrays among those that it stores. `unused` are the numbers of those
-    that only the core needed. `copied` are further arrays, which the core writes first.
+    that only the core needed. `copied` and `constants` are further arrays, which the core writes
+    first.
     """
 
     stored: list[Stored]
@@ -107,3 +122,4 @@ class Computation:
     own: Fillings
     unused: frozenset[int] = frozenset()
     copied: tuple[Copied, ...] = ()
+    constants: tuple[Constant, ...] = ()

@@ -1,24 +1,21 @@
 """Follows what the core computes between commands.
 
-The core may add rows to stored sums and limit the results, which becomes loads and settings of
+The core may compute a function of stored sums and further rows, which becomes loads and settings of
 stores, or copy elements to another array, which becomes loads from where the elements were.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.raising.computation import Copied
 from tilewright.proposers.rewriter.raising.copied_rows import ZERO, Piece, pieces
-from tilewright.proposers.rewriter.raising.data import Data, Element
+from tilewright.proposers.rewriter.raising.data import Data, Element, Tree
 from tilewright.proposers.rewriter.raising.execute import CORE, NotRaised, Run
 from tilewright.proposers.rewriter.raising.translation.parts import OWN, SPACING, Own
-
-Bounds: TypeAlias = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,16 +30,16 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A row that the core stores: a row of sums plus further rows, limited to a range."""
+    """A row that the core stores: a function of a row of sums plus further rows."""
 
     address: int
     size: int
     row: Row
     added: tuple[int, ...]
-    bounds: Bounds
+    value: Tree
 
 
-_Key: TypeAlias = tuple[Row, int, int, tuple[int, ...], Bounds]
+_Key: TypeAlias = tuple[Row, int, int, tuple[int, ...], Tree]
 
 
 @dataclass
@@ -50,7 +47,7 @@ class CoreCode:
     """Follows the core's stores of a run; `sum_size` is the bytes of a sum.
 
     The arrays of the kernel's own that the core reads (`read`) contain stored sums. A load from an
-    array to which the core copies elements (`copied`) is replaced by a load from the elements'
+    array to which the core only copies elements (`copied`) is replaced by a load from the elements'
     origin. Elements of `cleared` ones of these arrays are zero until the core stores to them.
     `sizes` are the bytes of an element of the kernel's own arrays.
     Where this is impossible, the copy is `kept`: its number, and the number of the array that
@@ -82,9 +79,10 @@ class CoreCode:
         read = frozenset(n for n in terms if n in run.own)
         stored = frozenset(e[2] // SPACING for e in events)
         by_commands = _moved(run, machine, "store")
-        copied = frozenset(
-            n for n in stored if n in run.own and n not in by_commands and n not in read
-        )
+        results = {
+            e[2] // SPACING for e in events if any(t.address // SPACING in read for t in e[4].terms)
+        }
+        copied = stored & frozenset(run.own) - by_commands - read - results
         for number in read & (_moved(run, machine, "load") | stored):
             raise NotRaised(f"both the core and commands use the array {run.own[number].name}")
         if number := next(iter(stored & by_commands), 0):
@@ -121,7 +119,7 @@ class CoreCode:
             self._copy(address, ZERO, line)
             return
         if not results:
-            if number not in self.copied or data.is_bounded or len(others) != 1:
+            if number not in self.copied or not data.is_sum or len(others) != 1:
                 raise NotRaised(
                     "the core computes with array elements but uses no result of a product",
                     line,
@@ -137,7 +135,7 @@ class CoreCode:
             )
         key = (
             row, address - column * size, size,
-            tuple(t.address - column * self.sum_size for t in others), (data.low, data.high),
+            tuple(t.address - column * self.sum_size for t in others), data.value,
         )  # fmt: skip
         done = self.open.setdefault(key, set())
         done.add(column)
@@ -185,25 +183,6 @@ class CoreCode:
         if moment >= results[0].moment:
             raise NotRaised("the core uses a result that was overwritten before", line)
         return row, column
-
-    def settings(self, configured: str, bounds: Bounds, size: int, line: int) -> tuple[Any, ...]:
-        """The settings, without the stride, with which a store limits results as the core does."""
-        low, high = -(1 << (8 * size - 1)), (1 << (8 * size - 1)) - 1
-        clips = self.machine.attribute(configured, "clips_below_zero")
-        activation = 0
-        if bounds == (0, high) and clips:
-            activation = self.machine.constants[clips]
-        elif bounds != (low, high):
-            raise NotRaised(
-                "no setting of a store limits results to the range to which the core limits them",
-                line,
-            )
-        roles: Mapping[str, Any] = {"scale": 1.0, "activation": activation}
-        return tuple(roles[r] for r in self.machine.effects[configured].operands[1:])
-
-    def unlimited(self, finished: Finished) -> bool:
-        """Whether the core stores the sums of a row unchanged."""
-        return finished.size == self.sum_size and finished.bounds == (-math.inf, math.inf)
 
     def origins(
         self, address: int, stride: int, size: int, columns: int, rows: int, line: int

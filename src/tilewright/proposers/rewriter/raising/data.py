@@ -1,25 +1,27 @@
-"""What the core computes from elements of arrays of unknown values: sums within two bounds.
+"""What the core computes from elements of arrays of unknown values: a function of their sum.
 
-`v = sums[x] + bias[c]; if (v > 127) v = 127;` is the sum of two elements, at most 127.
+`v = sums[x] + bias[c]; if (v > 127) v = 127;` is the function `min(s, 127)` of the sum `s` of two
+elements. A function is a tree of operations, which can be computed for many sums at once.
 """
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias
 
-FAR = 1 << 80
-"""A number that is larger than every number in a kernel."""
-_COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
-    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
+import numpy as np
+
+from tilewright.proposers.rewriter.raising.translation.runtime import RUNTIME
+
+Tree: TypeAlias = Any
+"""`SUM`, an integer, or a tuple of the name of an operation and its operands, which are trees."""
+SUM = "sum"
 
 
 class Undecided(Exception):
-    """The core computes something other than a sum within bounds, or branches on an element."""
+    """The core computes something other than a function of one sum, or branches on an element."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -33,47 +35,35 @@ class Element:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Data:
-    """The sum of some elements, limited to the range from `low` to `high`."""
+    """A function of the sum of some elements."""
 
     terms: tuple[Element, ...]
-    low: float = -math.inf
-    high: float = math.inf
-
-    def at(self, total: float) -> float:
-        """The value if the sum of the elements is `total`."""
-        return min(max(total, self.low), self.high)
+    value: Tree = SUM
 
     @property
-    def range(self) -> tuple[float, float]:
-        """The least and the greatest value."""
-        most = sum(1 << (8 * term.bytes - 1) for term in self.terms)
-        return self.at(-most), self.at(most - len(self.terms))
-
-    @property
-    def is_bounded(self) -> bool:
-        """Whether a bound may replace the sum."""
-        return (self.low, self.high) != (-math.inf, math.inf)
+    def is_sum(self) -> bool:
+        """Whether it is the sum itself."""
+        return isinstance(self.value, str)
 
     def __add__(self, other: object) -> Data:
-        if isinstance(other, int) and other == 0:
-            return self
-        if isinstance(other, Data) and not (self.is_bounded or other.is_bounded):
-            return Data(tuple(sorted((*self.terms, *other.terms))))
-        raise Undecided("the core adds a value that is not an array element to array elements")
+        ours, theirs = self._offset, other._offset if isinstance(other, Data) else None
+        if isinstance(other, Data) and ours is not None and theirs is not None:
+            terms = tuple(sorted((*self.terms, *other.terms)))
+            return Data(terms, _with_offset(ours + theirs))
+        if isinstance(other, int) and ours is not None:
+            return Data(self.terms, _with_offset(ours + other))
+        return _computed("add", self, other)
 
     __radd__ = __add__
 
-    def __lt__(self, other: object) -> Test:
-        return Test.of(self, "<", other)
-
-    def __le__(self, other: object) -> Test:
-        return Test.of(self, "<=", other)
-
-    def __gt__(self, other: object) -> Test:
-        return Test.of(self, ">", other)
-
-    def __ge__(self, other: object) -> Test:
-        return Test.of(self, ">=", other)
+    @property
+    def _offset(self) -> int | None:
+        """The number c if this is the sum plus c."""
+        if self.is_sum:
+            return 0
+        name, *operands = self.value
+        is_offset = name == "add" and operands[0] == SUM and isinstance(operands[1], int)
+        return operands[1] if is_offset else None
 
     def __bool__(self) -> bool:
         raise Undecided("the core branches on the value of an array element")
@@ -83,92 +73,95 @@ NOTHING = Data(())
 """The sum of no elements: zero."""
 
 
+def _with_offset(offset: int) -> Tree:
+    return ("add", SUM, offset) if offset else SUM
+
+
 def _refused(*_: object) -> NoReturn:
-    raise Undecided(
-        "the core computes something other than sums, minimums and maximums of array elements"
-    )
+    raise Undecided("the core computes something other than a function of one sum of elements")
 
 
-for _name in (
-    *("eq", "ne", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "floordiv", "rfloordiv"),
-    *("mod", "rmod", "lshift", "rlshift", "rshift", "rrshift", "and", "rand", "or", "ror", "xor"),
-    *("rxor", "neg", "pos", "invert", "int", "float", "index"),
-):
+def _computed(name: str, *operands: object) -> Data:
+    """The result of an operation on integers and functions of the same sum."""
+    terms = {o.terms for o in operands if isinstance(o, Data)}
+    if len(terms) > 1:
+        raise Undecided("the core combines values that it computed from different sums of elements")
+    if not all(isinstance(o, int | Data) for o in operands):
+        _refused()
+    return Data(terms.pop(), (name, *(o.value if isinstance(o, Data) else o for o in operands)))
+
+
+def _shifted_left(value: Any, places: Any) -> Any:
+    return value * (1 << np.asarray(places, np.int64))
+
+
+def _divided(left: Any, right: Any) -> Any:
+    """The quotient of C, which is rounded towards zero."""
+    return np.sign(left) * np.sign(right) * (np.abs(left) // np.abs(right))
+
+
+def _signed(value: Any, bits: int) -> Any:
+    half = 1 << (bits - 1)
+    return ((value + half) & ((1 << bits) - 1)) - half
+
+
+_OPERATIONS: Mapping[str, Callable[..., Any]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "neg": operator.neg,
+    "and": operator.and_, "or": operator.or_, "xor": operator.xor, "invert": operator.invert,
+    "rshift": operator.rshift, "lshift": _shifted_left,
+    "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
+    "eq": operator.eq, "ne": operator.ne,
+    "divided": _divided, "rest": lambda a, b: a - b * _divided(a, b), "signed": _signed,
+    "where": lambda test, yes, no: np.where(test != 0, yes, no),
+}  # fmt: skip
+"""The operations of a tree, on arrays of integers of 64 bits."""
+
+
+def values(tree: Tree, sums: np.ndarray) -> np.ndarray:
+    """The values of a function for sums."""
+    if not isinstance(tree, tuple):
+        return sums if tree == SUM else np.full_like(sums, tree)
+    name, *operands = tree
+    given = [o if isinstance(o, int) else values(o, sums) for o in operands]
+    return np.asarray(_OPERATIONS[name](*given), np.int64)
+
+
+def _operator(name: str, *, swapped: bool = False) -> Callable[..., Data]:
+    def compute(self: Data, *others: object) -> Data:
+        return _computed(name, *others, self) if swapped else _computed(name, self, *others)
+
+    return compute
+
+
+for _name in ("sub", "mul", "and", "or", "xor", "rshift", "lshift"):
+    setattr(Data, f"__{_name}__", _operator(_name))
+    setattr(Data, f"__r{_name}__", _operator(_name, swapped=True))
+for _name in ("lt", "le", "gt", "ge", "eq", "ne", "neg", "invert"):
+    setattr(Data, f"__{_name}__", _operator(_name))
+for _name in ("truediv", "rtruediv", "pos", "int", "float", "index"):
     setattr(Data, f"__{_name}__", _refused)
-
-
-@dataclass(frozen=True, slots=True)
-class Test:
-    """A comparison of a sum of elements with a number."""
-
-    value: Data
-    comparison: str
-    bound: int
-
-    @classmethod
-    def of(cls, value: Data, comparison: str, bound: object) -> Test:
-        """The comparison; `Undecided` unless it is with a whole number."""
-        if not isinstance(bound, int):
-            raise Undecided("the core compares array elements with one another")
-        return cls(value, comparison, bound)
-
-    def holds(self, total: float) -> bool:
-        """Whether the comparison is true if the sum of the elements is `total`."""
-        return _COMPARISONS[self.comparison](self.value.at(total), self.bound)
-
-    def __bool__(self) -> bool:
-        raise Undecided("the core branches on a comparison of an array element")
-
+Data.__hash__ = object.__hash__  # type: ignore[method-assign]
 
 _Value: TypeAlias = Any
 
 
 def chosen(test: object, yes: Callable[[], _Value], no: Callable[[], _Value]) -> _Value:
-    """The value of `test ? yes : no`. If `test` depends on elements, a sum within bounds."""
-    if not isinstance(test, Test):
+    """The value of `test ? yes : no`."""
+    if not isinstance(test, Data):
         return yes() if test else no()
-    terms, either, other = test.value.terms, yes(), no()
-    bounds = {float(test.bound)}
-    for value in (test.value, either, other):
-        if isinstance(value, Data):
-            if value.terms != terms:
-                raise Undecided("the core chooses between different array elements")
-            bounds |= {value.low, value.high}
-        elif isinstance(value, int):
-            bounds.add(value)
-        else:
-            _refused()
-
-    def result(total: float) -> float:
-        taken = either if test.holds(total) else other
-        return taken.at(total) if isinstance(taken, Data) else taken
-
-    low, high = result(-FAR), result(FAR)
-    found = Data(terms, -math.inf if low == -FAR else low, math.inf if high == FAR else high)
-    # Between bounds, both are constant or grow by one. If they are equal around all bounds, they
-    # are equal everywhere.
-    ends = [b for b in (*bounds, found.low, found.high) if math.isfinite(b)]
-    if any(result(e + d) != found.at(e + d) for e in ends for d in (-1, 0, 1)):
-        raise Undecided(
-            "the core chooses a value by an array element, but not a minimum or maximum"
-        )
-    return found
+    return _computed("where", test, yes(), no())
 
 
 def truth(value: object) -> object:
     """The result of a comparison, as 0 or 1 if it does not depend on elements."""
-    return value if isinstance(value, Test) else int(bool(value))
+    return value if isinstance(value, Data) else int(bool(value))
 
 
 def narrowed(value: _Value, bits: int) -> _Value:
     """A value converted to a signed integer of `bits` bits."""
     if isinstance(value, Data):
-        low, high = value.range
-        if low < -(1 << (bits - 1)) or high >= 1 << (bits - 1):
-            raise Undecided(
-                "the core converts sums of array elements to a type that is too narrow for them"
-            )
-        return value
+        alone = value.is_sum and len(value.terms) == 1 and 8 * value.terms[0].bytes <= bits
+        return value if alone else _computed("signed", value, bits)
     value &= (1 << bits) - 1
     return value - (1 << bits) if value >> (bits - 1) else value
 
@@ -180,7 +173,27 @@ def short(value: _Value) -> _Value:
     return value
 
 
+def _on_data(name: str) -> Callable[[_Value, _Value], _Value]:
+    """A function of the runtime that may also be given data."""
+    plain = RUNTIME[name]
+    assert callable(plain)
+
+    def compute(left: _Value, right: _Value) -> _Value:
+        if isinstance(left, Data) or isinstance(right, Data):
+            return _computed(name, left, right)
+        return plain(left, right)
+
+    return compute
+
+
+def _within(value: _Value) -> _Value:
+    within = RUNTIME["within"]
+    assert callable(within)
+    return value if isinstance(value, Data) else within(value)
+
+
 WITH_DATA: Mapping[str, object] = {
-    "chosen": chosen, "truth": truth, "signed": narrowed, "short": short,
+    "chosen": chosen, "truth": truth, "signed": narrowed, "short": short, "within": _within,
+    "divided": _on_data("divided"), "rest": _on_data("rest"),
 }  # fmt: skip
 """The functions that a translated kernel calls to compute with elements."""

@@ -7,6 +7,7 @@ store writes are then known without local memories, orders or buffers.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -20,9 +21,11 @@ from tilewright.proposers.rewriter.raising.computation import (
     Store,
     Stored,
 )
+from tilewright.proposers.rewriter.raising.constants import Constants
 from tilewright.proposers.rewriter.raising.copied_rows import MOST_RUNS, Piece
 from tilewright.proposers.rewriter.raising.core import CoreCode, Finished, Row
 from tilewright.proposers.rewriter.raising.execute import CORE, NotRaised, Run
+from tilewright.proposers.rewriter.raising.finishing import Finish, added, finish
 from tilewright.proposers.rewriter.raising.local_rows import (
     ARRAY,
     Block,
@@ -43,6 +46,7 @@ class _Flow:
     core: CoreCode
     order: MemoryOrder
     local: LocalRows
+    constants: Constants
     stored: list[Stored] = field(default_factory=list)
     kinds: dict[Kind, int] = field(default_factory=dict)
     numbers: dict[tuple[Any, ...], int] = field(default_factory=dict)
@@ -227,8 +231,6 @@ class _Flow:
             if target is not None:
                 self._leave_array(target, rows)
             return
-        if self.local.located(added) is not None:
-            raise NotRaised(f"{name} adds a block to its product", self.line)
         if not keeps:
             self.active = self.latched and self._second_operand(*self.latched, transposed[1])
         if target is None or place is None or self.active is None or self.target is None:
@@ -240,6 +242,11 @@ class _Flow:
         self._add_products(
             space, at, flags, place, rows, depth, settings, transposed, configured
         )  # fmt: skip
+        block = self.local.located(added)
+        if block is not None:
+            if (columns, deep) != self.target[1:]:
+                raise NotRaised(f"{name} adds a block of another size to its product", self.line)
+            self._add_block(target, block, rows, columns, settings, transposed)
 
     def _read_settings(self, configured: str, settings: Operands) -> tuple[int, tuple[bool, bool]]:
         """The row distance of the first operand, and which operands the array transposes."""
@@ -418,21 +425,66 @@ class _Flow:
 
     def _finished(self, done: Finished) -> None:
         """A row that the core stores."""
-        row, whole, settings = done.row, self.core.unlimited(done), ()
-        if not whole:
-            settings = self.core.settings(
-                self._configures_stores, done.bounds, done.size, self.line
+        row, how = done.row, finish(done.value, done.size)
+        offset, whole = added(done.value), done.size == self.core.sum_size
+        if whole and offset is not None:
+            how = Finish(1, offset, 1.0, clipped=False)
+        settings = () if whole else self._settings_to_finish(how)
+        if how is None or settings is None:
+            raise NotRaised(
+                "no setting of a store computes from sums what the core computes", self.line
             )
         size = done.size * row.columns
         address = self.own.stored(done.address, 0, size, 1, self.line)
         self.order.mark(address, size, row.phase + 1, self.line)
-        added = tuple((a, 0, 1.0) for a in done.added)
-        self.stored.append(
-            Stored(
-                address, 0, 1, row.phase, Store(settings, whole, row.columns),
-                row.products, (*row.rows, *added),
-            )
-        )  # fmt: skip
+        rows = (*row.rows, *((a, 0, 1.0) for a in done.added)) * how.times
+        if how.offset:
+            rows = (*rows, (self._constant_row(how.offset), 0, 1.0))
+        store = Store(settings, whole, row.columns)
+        products = row.products * how.times
+        self.stored.append(Stored(address, 0, 1, row.phase, store, products, rows))
+
+    def _settings_to_finish(self, how: Finish | None) -> Operands | None:
+        """The settings of a store, without the stride; None if it has no such settings."""
+        configured = self._configures_stores
+        clips = self.machine.attribute(configured, "clips_below_zero")
+        if how is None or (how.clipped and not clips):
+            return None
+        activation = self.machine.constants[clips] if how.clipped and clips else 0
+        roles: Mapping[str, Any] = {"scale": how.scale, "activation": activation}
+        return tuple(roles[r] for r in self.machine.effects[configured].operands[1:])
+
+    def _constant_row(self, value: int) -> int:
+        """The address of elements that are all equal, as many as the widest load moves."""
+        loads = (n for n in self.machine.effects if self.machine.unit(n) == "load")
+        columns = int(self.machine.attribute(next(loads), "max_columns") or 0)
+        return self.constants.row(value, self.core.sum_size, columns)
+
+    def _add_block(
+        self, target: Place, place: Place, rows: int, columns: int, settings: Operands,
+        transposed: tuple[bool, bool],
+    ) -> None:  # fmt: skip
+        """Add a block to the sums of a product, as a product with an identity matrix."""
+        size, height = self.local.bytes_of(place[0]), self.machine.spaces[place[0]].row_columns
+        integer = (self.machine.element(place[0]) or "").startswith("int")
+        if place[0] in self.local.sum_spaces or transposed[1] or not integer:
+            raise NotRaised(
+                "a block is added to a product of floats, to a product whose second operand is "
+                "transposed, or from a memory for sums", self.line,
+            )  # fmt: skip
+        address, stride, scale, phase = self.local.even_rows(place, rows, columns)
+        if not address:
+            return
+        down, apart = height * size, size
+        identity = self.constants.identity(size, height)
+        if transposed[0]:
+            down, apart = apart, down
+        described = ((1.0, scale), rows, columns, apart, stride, size, transposed)
+        kind = self._number_of(settings, *described)
+        for sums in self.local.held(target[0], target[1], rows):
+            first = identity + (sums.start - target[1]) * down
+            sums.products.append((first, down, address, kind))
+            sums.phase = max(sums.phase, phase)
 
 
 def computation(run: Run, machine: Machine) -> Computation:
@@ -442,7 +494,8 @@ def computation(run: Run, machine: Machine) -> Computation:
     stores = {n for n, c in enumerate(run.commands) if machine.unit(c) == "store"}
     by_commands = frozenset(e[2] // SPACING for e in run.events if e[0] in stores)
     order = MemoryOrder(by_commands | core.stored)
-    flow = _Flow(machine, Fillings(run.own), core, order, LocalRows(machine))
+    constants = Constants(core.unused_number + len(run.own))
+    flow = _Flow(machine, Fillings(run.own), core, order, LocalRows(machine), constants)
     flow.follow(run)
     if not flow.stored:
         raise NotRaised("the kernel stores no result")
@@ -451,4 +504,6 @@ def computation(run: Run, machine: Machine) -> Computation:
     unused = flow.core.read | flow.core.copied
     copied = core.kept_copies(run.own)
     kinds = list(flow.kinds)
-    return Computation(flow.stored, kinds, flow.sync, (factors, sums), flow.own, unused, copied)
+    return Computation(
+        flow.stored, kinds, flow.sync, (factors, sums), flow.own, unused, copied, tuple(constants)
+    )

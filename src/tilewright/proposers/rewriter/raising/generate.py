@@ -35,6 +35,8 @@ def generated(
     result: list[Stmt] = []
     for copied in computation.copied:
         result += NestWriter(isa, arrays, computation.kinds).copies(copied)
+    for constant in computation.constants:
+        result += NestWriter(isa, arrays, computation.kinds).constant(constant)
     phase, at = found[0].phase, 0
     nests = _widened(found, isa, computation.kinds)
     unused = set[int]()

@@ -25,6 +25,8 @@ class Isa:
     sync: str
     factors: str
     sums: str
+    uniform: frozenset[int]
+    """The numbers of the arrays whose elements are all equal."""
 
     @classmethod
     def of(cls, machine: Machine, computation: Computation) -> Isa:
@@ -38,7 +40,8 @@ class Isa:
         )
         store = next(n for n in names if machine.unit(n) == "store")
         sync = computation.sync or next(n for n in names if machine.unit(n) == "sync")
-        return cls(machine, tuple(loads), store, latch, product, sync, *computation.spaces)
+        uniform = frozenset(c.number for c in computation.constants if len(c.shape) == 1)
+        return cls(machine, tuple(loads), store, latch, product, sync, *computation.spaces, uniform)
 
     @property
     def width(self) -> int:

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 from tilewright.proposers.rewriter.expr import Expr, minimum, var
 from tilewright.proposers.rewriter.ir import Assign, Body, Command, Local, Loop, Stmt
-from tilewright.proposers.rewriter.raising.computation import Copied
+from tilewright.proposers.rewriter.raising.computation import Constant, Copied
 from tilewright.proposers.rewriter.raising.execute import NotRaised
 from tilewright.proposers.rewriter.raising.nests import Nest, Terms, Vector, grouped
 from tilewright.proposers.rewriter.raising.places import Dim
 from tilewright.proposers.rewriter.raising.tiles import Tile, Tiles
+from tilewright.proposers.rewriter.raising.translation.parts import SPACING
 
 
 class NestWriter(Tiles):
@@ -58,6 +59,14 @@ class NestWriter(Tiles):
             result += body
         return tuple(result)
 
+    def constant(self, constant: Constant) -> Body:
+        """A loop in which the core writes the elements of an array that are not zero."""
+        name, begin = self.names[0], constant.number * SPACING
+        apart = constant.size * (1 + sum(constant.shape[1:]))
+        dim = Dim(name, (apart,), constant.shape[0])
+        written = Assign(self.places.place(begin, 0, (dim,)), (), constant.value)
+        return (Loop(name, Expr(), Expr(dim.count), 1, (written,)),)
+
     def sum(
         self, tile: Tile, sums: Expr | None = None, *, held: bool = False
     ) -> tuple[list[Command], list[Stmt]]:
@@ -88,7 +97,7 @@ class NestWriter(Tiles):
             raise NotRaised("the products of one sum need different settings of the array")
         loads = {(t.kind, t.first): self._load_settings(t, row, held=held) for t in nest.terms}
         first, *others = loads.values()
-        alike = all(other == first for other in others)
+        alike = all([c.operands for c in other] == [c.operands for c in first] for other in others)
         settings = [isa.array_setting(kinds[0].settings), *(first if alike else []), *added]
         for terms, more in self.terms(tile):
             if not alike:
@@ -157,8 +166,9 @@ class NestWriter(Tiles):
         depth = Expr(min(kind.depth, total))
         if total > kind.depth and total % kind.depth:
             depth = minimum(Expr(total) - var(along.name), Expr(kind.depth))
-        apart = Expr(isa.machine.spaces[isa.factors].bank_rows)
-        first = Local(isa.factors, Expr())
+        pair = terms.first // 2  # each pair of arrays has its own rows
+        apart = Expr(isa.machine.spaces[isa.factors].bank_rows + pair * isa.widest)
+        first = Local(isa.factors, Expr(pair * isa.height))
         if held:
             one = isa.bytes_of(isa.factors)
             column = sum(

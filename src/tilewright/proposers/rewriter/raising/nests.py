@@ -165,7 +165,11 @@ def _terms(apart: np.ndarray) -> tuple[Terms, ...]:
     result = []
     for kind, group in sorted(set(map(tuple, apart[:, 2:].tolist()))):
         points = apart[(apart[:, 2] == kind) & (apart[:, 3] == group)][:, :2]
-        found = lattices(map(tuple, points.tolist()))
+        once, counts = np.unique(points, axis=0, return_counts=True)
+        times = int(counts.min()) if len(set(counts.tolist())) == 1 else 1
+        found = lattices(map(tuple, (once if times > 1 else points).tolist()))
+        if times > 1:  # the sum contains every product several times
+            found = [Lattice(one.base, (((0, 0), times), *one.dims)) for one in found]
         result += [Terms(kind, lattice, 1 + 2 * group) for lattice in found]
     if len(result) > MOST_PIECES:
         raise NotRaised(f"the sums form more than {MOST_PIECES} regular parts")

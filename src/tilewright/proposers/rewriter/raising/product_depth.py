@@ -40,7 +40,7 @@ def deepened(computation: Computation, deepest: int) -> Computation:
     known: dict[bytes, tuple[Product, ...] | None] = {}
     stored: list[Stored] = []
     for one in computation.stored:
-        if len(one.products) < 2:
+        if len(set(one.products)) < max(2, len(one.products)):
             stored.append(one)
             continue
         if one.count == 1 and len({step for _, step, _, _ in one.products}) > 1:

@@ -12,6 +12,7 @@ from tilewright.proposers.rewriter.raising.execute import NotRaised
 from tilewright.proposers.rewriter.raising.isa import Isa
 from tilewright.proposers.rewriter.raising.nests import Nest, Vector
 from tilewright.proposers.rewriter.raising.places import Dim, Places
+from tilewright.proposers.rewriter.raising.translation.parts import SPACING
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,8 @@ def beside(isa: Isa, nest: Nest, kinds: Sequence[Kind]) -> Vector:
     first = added if nest.how.unscaled else columns * isa.bytes_of(isa.factors)
     across = {t.first: columns * kinds[t.kind].across for t in nest.terms}
     factors = [step for n in nest.firsts for step in (0, across.get(n, 0))]
-    return (first, *factors, *((added,) * len(nest.scales)))
+    rows = nest.points.base[nest.added :]
+    return (first, *factors, *(0 if at // SPACING in isa.uniform else added for at in rows))
 
 
 def _packed(dim: tuple[Vector, int], base: Vector) -> tuple[Vector, int]:

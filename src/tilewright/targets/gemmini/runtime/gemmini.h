@@ -154,6 +154,7 @@ static inline uint64_t gemmini_word_(uint64_t word) {
 #define GARBAGE_ADDR NONE
 #define MVIN_SCALE_IDENTITY 1.0f
 #define ACC_SCALE_IDENTITY 1.0f
+#define ADDR_LEN 32
 #define BANK_NUM SPAD_BANKS
 #define BANK_ROWS SPAD_BANK_ROWS
 #define MAX_BLOCK_LEN (MAX_COLUMNS / DIM)

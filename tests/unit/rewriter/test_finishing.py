@@ -1,0 +1,134 @@
+"""Sums that the core shifts, rounds and limits are finished by stores, with the same results."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.unit.rewriter.test_core_code import product
+from tilewright.proposers.rewriter.emit import emit
+from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.raising.data import SUM, Tree
+from tilewright.proposers.rewriter.raising.execute import NotRaised
+from tilewright.proposers.rewriter.raising.finishing import Finish, finish
+from tilewright.proposers.rewriter.raising.raised import raised
+
+LIMITS = "if (v < -128) v = -128; if (v > 127) v = 127; C[i + y][j + x] = v;"
+SUMS = "int32_t s = sums[y][x] + bias[j + x];"
+
+
+def limited(tree: Tree, low: int = -128) -> Tree:
+    """A function, limited to the range of a store."""
+    upper = ("where", ("gt", tree, 127), 127, tree)
+    return ("where", ("lt", upper, low), low, upper)
+
+
+def half_up(shift: int, more: int = 0) -> Tree:
+    return ("rshift", ("add", SUM, (1 << shift >> 1) + more), shift)
+
+
+def stored(one: Finish, total: int) -> int:
+    """What the accelerator stores for a sum (`FixedPoint::narrow` of the co-simulator)."""
+    scaled = np.rint(np.float32(one.times * total + one.offset) * np.float32(one.scale))
+    return int(np.clip(scaled, 0 if one.clipped else -128, 127))
+
+
+@pytest.mark.parametrize("shift", [1, 2, 6, 9, 12])
+@pytest.mark.parametrize("low", [-128, 0])
+def test_halves_are_rounded_up_as_by_a_shift(shift: int, low: int) -> None:
+    found = finish(limited(half_up(shift), low), 1)
+    assert found is not None
+    assert found.clipped == (low == 0)
+    assert found.times == (2 if low else 1)
+    reach = 130 << shift
+    for total in {*range(-300, 300), *range(-reach, reach, max(1, (1 << shift) // 2))}:
+        expected = min(max((total + (1 << shift >> 1)) >> shift, low), 127)
+        assert stored(found, total) == expected, total
+
+
+def test_offsets_before_and_after_a_shift() -> None:
+    floor = finish(limited(("rshift", SUM, 4)), 1)
+    assert floor is not None
+    assert [stored(floor, n) for n in (-17, -16, -1, 0, 15, 16)] == [-2, -1, -1, 0, 0, 1]
+    zero_point = finish(limited(("add", half_up(6), 3)), 1)
+    assert zero_point is not None
+    assert [stored(zero_point, n) for n in (-32, 31, 32, 96)] == [3, 3, 4, 5]
+
+
+def test_halves_to_even_and_away_from_zero() -> None:
+    quotient, half = ("rshift", SUM, 5), ("and", ("rshift", SUM, 4), 1)
+    odd = ("or", ("ne", ("and", SUM, 15), 0), ("and", quotient, 1))
+    even = finish(limited(("add", quotient, ("and", half, odd))), 1)
+    assert even == Finish(1, 0, 1 / 32, clipped=False)
+    away = ("where", ("ge", SUM, 0), half_up(5), ("neg", ("rshift", ("sub", 16, SUM), 5)))
+    found = finish(limited(away), 1)
+    assert found is not None
+    assert found.times == 1
+    assert [stored(found, n) for n in (-48, -47, -16, -15, 15, 16, 48)] == [-2, -1, -1, 0, 0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        ("signed", half_up(4), 8),
+        half_up(4),
+        limited(half_up(4), -127),
+        limited(("mul", SUM, 3)),
+        limited(("rshift", ("mul", SUM, 3), 4)),
+        limited(("neg", half_up(4))),
+        limited(half_up(14)),
+        limited(("where", ("eq", SUM, 1000), 0, half_up(4))),
+        limited(("divided", SUM, 16)),
+        ("add", SUM, 1),
+    ],
+)
+def test_functions_that_no_store_computes(tree: Tree) -> None:
+    assert finish(tree, 1) is None
+
+
+@pytest.mark.parametrize(
+    "rounding",
+    [
+        "int32_t v = (s + (1 << 5)) >> 6;",
+        "int32_t v = s + 31; v = (v + 1) >> 6;",
+        "int32_t v = (s >> 6) + ((s >> 5) & 1);",
+        "int32_t v = s + 32; v >>= 6;",
+    ],
+)
+def test_a_rounding_shift_of_the_core_is_that_of_a_store(machine: Machine, rounding: str) -> None:
+    text = emit(raised(product(f"{SUMS} {rounding} {LIMITS}"), machine))
+    assert "config_st(64, 0.0078125f, NO_ACTIVATION)" in text.replace(", 0)", ", NO_ACTIVATION)")
+    assert "constants[i] = 1;" in text
+    assert ">>" not in text[text.index("config_ex") :]
+
+
+def test_a_sum_with_an_offset_is_stored_as_it_is(machine: Machine) -> None:
+    source = product("C[i + y][j + x] = sums[y][x] + 5;").replace("int8_t C[32]", "int32_t C[32]")
+    text = emit(raised(source, machine))
+    assert "constants[i] = 5;" in text
+    assert "FULL" in text
+
+
+def test_a_block_is_added_as_a_product_with_the_identity(machine: Machine) -> None:
+    source = product("").replace("&sums[0][0], ACC(0) | FULL", "&C[i][j], ACC(0)")
+    block = "mvin(&A[i][0], SPAD(200), 16, 16); compute_preloaded(SPAD(0), SPAD(200), 16,"
+    with_block = source.replace("compute_preloaded(SPAD(0), NONE, 16,", block)
+    text = emit(raised(with_block, machine))
+    assert "constants[i][i] = 1;" in text
+    assert "mvin(&constants[0][0]" in text
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("SPAD(200), 16, 16, 16, 16)", "SPAD(200), 16, 16, 8, 16)", "another size"),
+        ("SPAD(200), 16, 16, 16, 16)", "ACC(0), 16, 16, 16, 16)", "memory for sums"),
+        ("NO_ACTIVATION, 1, 0, 0", "NO_ACTIVATION, 1, 0, 1", "second operand is transposed"),
+    ],
+)
+def test_blocks_that_are_not_added(machine: Machine, old: str, new: str, reason: str) -> None:
+    source = product("").replace("&sums[0][0], ACC(0) | FULL", "&C[i][j], ACC(0)")
+    block = "mvin(&A[i][0], SPAD(200), 16, 16); compute_preloaded(SPAD(0), SPAD(200), 16,"
+    changed = source.replace("compute_preloaded(SPAD(0), NONE, 16,", block).replace(old, new)
+    with pytest.raises(NotRaised, match=reason):
+        raised(changed, machine)
