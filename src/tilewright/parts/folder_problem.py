@@ -169,7 +169,7 @@ class FolderProblem:
             + (
                 "Correct the shape here or in workload.toml."
                 if array.shape != argument.shape
-                else f"Convert the result (`.astype(np.{argument.dtype})`), or correct the type in "
+                else f'Convert the result (`.astype("{argument.dtype}")`), or correct the type in '
                 "workload.toml."
             )
         )

@@ -281,19 +281,69 @@ def test_operations_of_nki_2_take_dst_first_and_options_by_place() -> None:
     refused(twice, "unexpected_keyword", x=X, language=2)
 
 
-def test_any_elements_of_a_partition_are_gathered_from_neuroncore_v3_on() -> None:
+def test_any_elements_of_a_partition_are_gathered() -> None:
     body = """
         t = nl.ndarray((4, 8), nl.float32)
         i = nl.ndarray((4, 2), nl.uint32)
         g = nl.ndarray((4, 2), nl.float32)
         nisa.dma_copy(t, x)
         nisa.dma_copy(i, at)
-        nisa.{}(g, t, i)
+        nisa.nc_n_gather(g, t, i)
         nisa.dma_copy(out, g)
     """
     at = np.array([[7, 0], [1, 1], [2, 6], [0, 3]], np.uint32)
-    wanted = np.take_along_axis(X, at.astype(np.int64), 1)
-    for name, machine in (("local_gather", TRN2), ("nc_n_gather", TRN2)):
-        found = Kernel(body.format(name), x=X, at=at, out=(4, 2), language=2, machine=machine).run()
-        np.testing.assert_array_equal(found, wanted)
-    refused(body.format("nc_n_gather"), "unsupported_operation", x=X, at=at, out=(4, 2), language=2)
+    found = Kernel(body, x=X, at=at, out=(4, 2), language=2).run()
+    np.testing.assert_array_equal(found, np.take_along_axis(X, at.astype(np.int64), 1))
+
+
+GATHER1 = "nl.store(out, nisa.local_gather(nl.load(x), nl.load(at), {}))"
+GATHER2 = """
+    t = nl.ndarray({0}, nl.float32)
+    i = nl.ndarray({1}, nl.{3})
+    g = nl.ndarray({2}, nl.{5})
+    nisa.dma_copy(dst=t, src=x)
+    nisa.dma_copy(dst=i, src=at)
+    nisa.local_gather(dst=g, src_buffer=t, index=i, {4})
+    nisa.dma_copy(dst=out, src=g)
+"""
+
+
+@pytest.mark.parametrize("language", [1, 2])
+@pytest.mark.parametrize(("together", "valid"), [(1, 64), (4, 64), (2, 50)])
+def test_sixteen_partitions_share_the_indices_of_a_gather(
+    language: int, together: int, valid: int
+) -> None:
+    rng = np.random.default_rng(7)
+    x = numbers(32, 128, together)
+    index = rng.integers(0, 128, (32, 4), dtype=np.uint16)
+    wanted = np.empty((32, valid, together), np.float32)
+    for first in (0, 16):
+        rows = slice(first, first + 16)
+        wanted[rows] = np.take(x[rows], index[rows].flatten(order="F")[:valid], axis=1)
+    options = f"num_elem_per_idx={together}, num_valid_indices={valid}"
+    shape = (32, 4, 16, together) if valid == 64 else (32, valid, together)
+    body = (
+        GATHER1.format(options) if language == 1
+        else GATHER2.format(x.shape, index.shape, shape, "uint16", options, "float32")
+    )  # fmt: skip
+    found = Kernel(body, x=x, at=index * np.uint16(together), out=shape, language=language).run()
+    np.testing.assert_array_equal(found, wanted.reshape(shape))
+
+
+@pytest.mark.parametrize(
+    ("rows", "index", "kind", "options", "dtype", "code"),
+    [
+        (24, (24, 4), "uint16", "num_elem_per_idx=1", "float32", "num_partition_mismatch"),
+        (32, (16, 4), "uint16", "num_elem_per_idx=1", "float32", "num_partition_mismatch"),
+        (32, (32, 4), "uint32", "num_elem_per_idx=1", "float32", "unsupported_dtype"),
+        (32, (32, 4), "uint16", "num_elem_per_idx=1", "bfloat16", "unsupported_dtype"),
+        (32, (32, 4), "uint16", "num_elem_per_idx=3", "float32", "unsupported_operand"),
+        (32, (32, 4), "uint16", "num_valid_indices=65", "float32", "unsupported_operand"),
+    ],
+)
+def test_a_gather_that_the_engine_does_not_have_is_refused(
+    rows: int, index: tuple[int, int], kind: str, options: str, dtype: str, code: str
+) -> None:
+    body = GATHER2.format((rows, 8), index, (rows, 64), kind, options, dtype)
+    at = np.zeros(index, kind)
+    refused(body, code, x=numbers(rows, 8), at=at, out=(rows, 64), language=2)

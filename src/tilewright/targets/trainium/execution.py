@@ -8,6 +8,7 @@ limits.
 from __future__ import annotations
 
 import random
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -427,8 +428,11 @@ class Execution:
         if buffer.scope is self.scope.home or buffer.stamps is None:
             return
         stamps = _stamped(buffer.stamps, view)
-        first = int(stamps.flat[0])
-        serials = [first] if bool((stamps == first).all()) else np.unique(stamps).tolist()
+        content = stamps.tobytes()
+        first = content[: stamps.itemsize]
+        alike = content == first * stamps.size  # faster than numpy for the usual small tiles
+        one = int.from_bytes(first, sys.byteorder, signed=True)
+        serials = [one] if alike else np.unique(stamps).tolist()
         for serial in serials:
             if serial >= 0 and self._in_other_iteration(self.scopes[serial]):
                 raise KernelError(
@@ -469,7 +473,7 @@ def _stamped(stamps: NDArray[np.int32], view: View) -> NDArray[np.int32]:
     groups = slice(view.p0 // size, (view.p0 + max(view.shape[0], 1) - 1) // size + 1)
     part = stamps[groups]
     shape = (part.shape[0], *view.shape[1:])
-    strides = (stamps.strides[0], *(4 * step for step in view.fsteps[1:]))
+    strides = (stamps.strides[0], *[4 * step for step in view.fsteps[1:]])
     start = groups.start * stamps.strides[0] + 4 * view.f0
     return np.ndarray(shape, np.int32, stamps, start, strides)
 

@@ -227,7 +227,8 @@ def op_cost(op: Op, tensors: Mapping[str, Tensor]) -> tuple[str, float]:
 _ENGINES = {"vector": "dve", "scalar": "act", "gpsimd": "pool"}
 _BY_NAME = {
     "activation": "act", "activation_reduce": "act", "iota": "pool", "affine_select": "pool",
-    "tensor_copy": "any", "tensor_scalar": "any", "memset": "any",
+    "local_gather": "pool", "nc_n_gather": "pool", "tensor_copy": "any", "tensor_scalar": "any",
+    "memset": "any",
 }  # fmt: skip
 
 

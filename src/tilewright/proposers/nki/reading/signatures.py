@@ -28,6 +28,8 @@ bn_aggr dst data
 max8 dst src
 nc_find_index8 dst data vals
 nc_match_replace8 dst data vals imm
+local_gather dst src_buffer index num_elem_per_idx num_valid_indices
+nc_n_gather dst data indices
 tensor_copy_predicated dst src predicate reverse_pred
 nc_stream_shuffle dst src shuffle_mask
 """

@@ -12,7 +12,7 @@ from tilewright.targets.trainium.errors import KernelError, not_supported, shown
 from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.language.host_arrays import negated, operated
 from tilewright.targets.trainium.language.tile_indices import tile_index
-from tilewright.targets.trainium.language.values import DefaultDict
+from tilewright.targets.trainium.language.values import DefaultDict, MemberSet
 from tilewright.targets.trainium.operations import elementwise
 from tilewright.targets.trainium.operations.binary import binary as of_tiles
 from tilewright.targets.trainium.operations.functions import Operator, activation, alu, name_of
@@ -41,6 +41,7 @@ _TILE_OPERATORS = {
     "!=": "not_equal", "&": "bitwise_and", "|": "bitwise_or", "^": "bitwise_xor",
     "<<": "left_shift", ">>": "right_shift",
 }  # fmt: skip
+SET_OPERATORS = "|&-^"
 NUMBERS = frozenset({int, float, bool})
 
 
@@ -99,6 +100,8 @@ def _of_plain(symbol: str, left: Any, right: Any) -> Any:
                 return _checked_size(one * max(0, min(other, _times(one))), one, other)
     if symbol == "+" and types[0] is types[1] and types[0] in (list, tuple, str):
         return _checked_length(left + right)
+    if symbol in SET_OPERATORS and types == (MemberSet, MemberSet):
+        return _checked_length(BINARY[symbol](left, right))
     if not all(t in NUMBERS or issubclass(t, int) for t in types):
         raise KernelError(
             "unsupported_operand",
@@ -173,7 +176,7 @@ def compare(run: Execution, symbol: str, left: Any, right: Any) -> Any:
     if symbol in ("==", "!="):
         return _equal(left, right) == (symbol == "==")
     for value in (left, right):
-        if type(value) not in (int, float, bool, str, tuple, list) and not isinstance(value, int):
+        if type(value) not in _ORDERED and not isinstance(value, int):
             raise KernelError(
                 "unsupported_operand", f"{symbol} does not work on {type(value).__name__}"
             )
@@ -184,6 +187,9 @@ def compare(run: Execution, symbol: str, left: Any, right: Any) -> Any:
             "unsupported_operand",
             f"{symbol} does not work on {type(left).__name__} and {type(right).__name__}",
         ) from None
+
+
+_ORDERED = (int, float, bool, str, tuple, list, MemberSet)
 
 
 def _equal(left: Any, right: Any) -> bool:
@@ -211,6 +217,23 @@ def bounded(value: Any) -> Any:
 
 
 _HOLDERS = (list, tuple, dict, DefaultDict)
+
+
+def hashable(key: Any, line: int | None) -> Any:
+    """A key of a dict or a member of a set: plain values only."""
+    return _plain_key(bounded(key), line)
+
+
+def _plain_key(key: Any, line: int | None) -> Any:
+    if isinstance(key, (int, float, str, bool, type(None))):
+        return key
+    if isinstance(key, tuple) and all(_plain_key(item, line) is item for item in key):
+        return key
+    raise KernelError(
+        "unsupported_operand",
+        f"a {type(key).__name__} cannot be a key of a dict or a member of a set",
+        line,
+    )
 
 
 def unary(run: Execution, symbol: str, value: Any) -> Any:

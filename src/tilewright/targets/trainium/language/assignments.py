@@ -15,6 +15,7 @@ from tilewright.targets.trainium.language.frames import (
     Frame,
     Statement,
 )
+from tilewright.targets.trainium.language.methods import augmented
 from tilewright.targets.trainium.language.operators import symbol_of
 from tilewright.targets.trainium.language.targets import Target, set_item, target_of
 from tilewright.targets.trainium.language.tile_indices import region
@@ -83,7 +84,7 @@ def _augmented(node: ast.AugAssign) -> Statement:
         if isinstance(old, View):  # a region of a tile, or a tile in a list or dict
             _in_place(frame, old, symbol, new)
         else:
-            set_item(place, item, arithmetic.binary(run, symbol, old, new), line)
+            set_item(place, item, augmented(run, symbol, old, new), line)
         return NEXT
 
     return update
@@ -111,10 +112,8 @@ def _augmented_name(
         frame.run.line = line
         if isinstance(old, View):
             _in_place(frame, old, symbol, new)
-        elif isinstance(old, list) and symbol == "+" and isinstance(new, (list, tuple)):
-            store(frame, arithmetic.binary(frame.run, "+", old, list(new)))
         else:
-            store(frame, arithmetic.binary(frame.run, symbol, old, new))
+            store(frame, augmented(frame.run, symbol, old, new))
         return NEXT
 
     return update

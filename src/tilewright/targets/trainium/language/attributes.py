@@ -10,10 +10,10 @@ import numpy as np
 
 from tilewright.targets.trainium.errors import KernelError, not_supported, shown
 from tilewright.targets.trainium.execution import Execution
-from tilewright.targets.trainium.language.arithmetic import MOST_ITEMS, bounded
 from tilewright.targets.trainium.language.host_arrays import attribute_of_array
+from tilewright.targets.trainium.language.methods import METHODS
 from tilewright.targets.trainium.language.tile_indices import tile_index
-from tilewright.targets.trainium.language.values import Builtin, Decorator, DefaultDict, Namespace
+from tilewright.targets.trainium.language.values import Builtin, Decorator, Namespace
 from tilewright.targets.trainium.operations.copies import broadcast_to, tensor_copy
 from tilewright.targets.trainium.operations.creation import MemoryName
 from tilewright.targets.trainium.operations.special import pattern_pairs
@@ -39,7 +39,7 @@ def attribute(run: Execution, value: Any, name: str) -> Any:
         return attribute_of_array(value, name)
     if isinstance(value, DType) and name in ("itemsize", "name"):
         return getattr(value, name)
-    methods = _METHODS.get(type(value), {})
+    methods = METHODS.get(type(value), {})
     method = methods.get(name)
     if method is not None:
         return Builtin(f"{type(value).__name__}.{name}", lambda run, *args: method(value, *args))
@@ -224,68 +224,3 @@ def _of_grids(grids: Grids, name: str) -> Index:
     if at is None or at >= len(grids):
         raise not_supported(f"attribute {name!r} of a grid")
     return grids[at]
-
-
-def _append(items: list[Any], value: Any) -> None:
-    if len(items) >= MOST_ITEMS:
-        raise KernelError("too_large", f"a list of more than {MOST_ITEMS:,} items")
-    items.append(value)
-
-
-def _extend(items: list[Any], more: Any) -> None:
-    if not isinstance(more, (list, tuple, range)) or len(items) + len(more) > MOST_ITEMS:
-        raise KernelError("too_large", f"a list is extended beyond {MOST_ITEMS:,} items")
-    items.extend(more)
-
-
-def _pop(items: list[Any], at: int = -1) -> Any:
-    try:
-        return items.pop(at)
-    except IndexError:
-        raise KernelError("index", f"pop({at}) of a list with {len(items)} items") from None
-
-
-def _index(items: Any, value: Any) -> int:
-    return items.index(value) if bounded(value) in bounded(items) else -1
-
-
-def _insert(items: list[Any], at: int, value: Any) -> None:
-    _append(items, value)
-    items.insert(at, items.pop())
-
-
-def _join(text: str, parts: Any) -> str:
-    if not isinstance(parts, (list, tuple)) or not all(isinstance(part, str) for part in parts):
-        raise KernelError("unsupported_operand", "join takes texts")
-    if sum(len(part) + len(text) for part in parts) > LONGEST_TEXT:
-        raise KernelError("too_large", f"a string of more than {LONGEST_TEXT:,} characters")
-    return text.join(parts)
-
-
-LONGEST_TEXT = 10_000
-
-
-def _get(mapping: dict[Any, Any], key: Any, default: Any = None) -> Any:
-    return mapping.get(bounded(key), default)
-
-
-_DICT_METHODS: dict[str, Callable[..., Any]] = {
-    "get": _get,
-    "items": lambda m: list(m.items()),
-    "keys": lambda m: list(m),
-    "values": lambda m: list(m.values()),
-}
-_METHODS: dict[type, dict[str, Callable[..., Any]]] = {
-    list: {
-        "append": _append, "extend": _extend, "pop": _pop, "insert": _insert,
-        "index": _index,
-        "copy": lambda items: list(items), "reverse": lambda items: items.reverse(),
-    },
-    tuple: {"index": _index},
-    dict: _DICT_METHODS,
-    DefaultDict: _DICT_METHODS,
-    str: {
-        "join": _join, "lower": lambda s: s.lower(), "upper": lambda s: s.upper(),
-        "startswith": lambda s, p: s.startswith(p), "endswith": lambda s, p: s.endswith(p),
-    },
-}  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from tilewright.targets.trainium.errors import KernelError
@@ -10,9 +10,9 @@ from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.language.arithmetic import (
     MOST_ITEMS,
     bounded,
+    hashable,
 )
 from tilewright.targets.trainium.language.attributes import (
-    LONGEST_TEXT,
     GridMaker,
     Grids,
     attribute,
@@ -26,17 +26,19 @@ from tilewright.targets.trainium.language.classes import (
 )
 from tilewright.targets.trainium.language.frames import Function
 from tilewright.targets.trainium.language.grid import launch
+from tilewright.targets.trainium.language.methods import LONGEST_TEXT
 from tilewright.targets.trainium.language.values import (
     DefaultDict,
     LoopRange,
+    MemberSet,
 )
 from tilewright.targets.trainium.tiles.dtypes import DType
 from tilewright.targets.trainium.tiles.index import Index, arange
 
 
-def set_of(items: Sequence[Any], line: int) -> tuple[Any, ...]:
-    """A set as a tuple, because kernels only need its members and their number."""
-    return tuple(dict.fromkeys(hashable(item, line) for item in items))
+def set_of(items: Iterable[Any], line: int) -> MemberSet:
+    """A set of plain values."""
+    return MemberSet(hashable(item, line) for item in items)
 
 
 def items_of_any(value: Any) -> list[Any]:
@@ -51,28 +53,13 @@ def iterable(value: Any) -> Any:
     """A value over which a loop may iterate, in addition to the ranges of NKI."""
     if isinstance(value, LoopRange):
         return value.values
-    if isinstance(value, dict):
+    if isinstance(value, (dict, MemberSet)):
         return list(value)
     if isinstance(value, (list, tuple, range, str)):
         return value
     if isinstance(value, (Class, Record)):
         return items_of(value)
     raise KernelError("unsupported_operand", f"a value of type {type(value).__name__} has no items")
-
-
-def hashable(key: Any, line: int | None) -> Any:
-    """A key of a dict: plain values only."""
-    return _plain_key(bounded(key), line)
-
-
-def _plain_key(key: Any, line: int | None) -> Any:
-    if isinstance(key, (int, float, str, bool, type(None))):
-        return key
-    if isinstance(key, tuple) and all(_plain_key(item, line) is item for item in key):
-        return key
-    raise KernelError(
-        "unsupported_operand", f"a {type(key).__name__} cannot be a key of a dict", line
-    )
 
 
 def attribute_named(run: Execution, owner: Any, name: str) -> Any:

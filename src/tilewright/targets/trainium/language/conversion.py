@@ -84,5 +84,5 @@ _STATEMENTS: dict[type[ast.AST], str] = {
 """What messages call statements that are not supported."""
 _EXPRESSIONS: dict[type[ast.AST], str] = {
     ast.Await: "await", ast.Yield: "yield", ast.YieldFrom: "yield",
-    ast.SetComp: "a set made by a loop", ast.Starred: "* here",
+    ast.Starred: "* here",
 }  # fmt: skip

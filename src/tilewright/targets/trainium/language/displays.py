@@ -7,11 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.targets.trainium.errors import KernelError
-from tilewright.targets.trainium.language.arithmetic import (
-    MOST_ITEMS,
-)
+from tilewright.targets.trainium.language.arithmetic import MOST_ITEMS, hashable
 from tilewright.targets.trainium.language.calling import call
-from tilewright.targets.trainium.language.contents import hashable, item_of, items_of_any, set_of
+from tilewright.targets.trainium.language.contents import item_of, items_of_any, set_of
 from tilewright.targets.trainium.language.conversion import converts, expression
 from tilewright.targets.trainium.language.frames import Expression, Frame
 from tilewright.targets.trainium.language.host_arrays import item as item_of_array

@@ -13,6 +13,7 @@ from tilewright.targets.trainium.operations import (
     copies,
     dma_sums,
     elementwise,
+    gathers,
     largest,
     matrix,
     reductions,
@@ -95,12 +96,6 @@ def _affine_select2(
         run, dst, pattern, channel_multiplier, on_true_tile, on_false_value, cmp_op=cmp_op,
         offset=offset,
     )  # fmt: skip
-
-
-def _nc_n_gather(run: Execution, data: Any, indices: Any, *, dst: Any) -> None:
-    """Any elements of each partition's flattened row, available since NeuronCore-v3."""
-    selection.newer_chip(run)
-    selection.gather_flattened(run, data, indices, dst=dst)
 
 
 def _dma_transpose2(run: Execution, dst: Any, src: Any, axes: Any = None) -> None:
@@ -192,7 +187,7 @@ def isa_module(version: int) -> Namespace:
         add("affine_select", special.affine_select)
         add("nc_stream_shuffle", special.nc_stream_shuffle, ())
         add("dma_transpose", transfers.dma_transpose)
-        add("local_gather", selection.gather_flattened)
+        add("local_gather", gathers.local_gather)
     else:
         add("memset", copies.memset_into, ())
         add("iota", special.iota_into, ())
@@ -201,8 +196,8 @@ def isa_module(version: int) -> Namespace:
             "nisa.nc_stream_shuffle", _nc_stream_shuffle, masked=False
         )
         add("dma_transpose", _dma_transpose2, ())
-        members["local_gather"] = _WithDestination("local_gather", selection.gather_flattened)
-        members["nc_n_gather"] = _WithDestination("nc_n_gather", _nc_n_gather)
+        members["local_gather"] = _WithDestination("local_gather", gathers.local_gather)
+        members["nc_n_gather"] = _WithDestination("nc_n_gather", gathers.gather_flattened)
         add("tensor_reduce", _tensor_reduce2, ())
         add("dma_compute", dma_sums.dma_compute, ())
         add("topk", largest.topk, ())

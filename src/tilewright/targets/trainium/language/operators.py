@@ -21,6 +21,7 @@ from tilewright.targets.trainium.language.contents import attribute_named
 from tilewright.targets.trainium.language.conversion import converts, expression
 from tilewright.targets.trainium.language.frames import Expression, Frame
 from tilewright.targets.trainium.language.values import (
+    MemberSet,
     Missing,
     Namespace,
 )
@@ -196,13 +197,13 @@ def _comparison(op: ast.cmpop, line: int) -> Callable[[Frame, Any, Any], Any]:
     inside = isinstance(op, ast.In)
 
     def contained(frame: Frame, left: Any, right: Any) -> bool:
-        if not isinstance(right, (list, tuple, dict, str, range)):
+        if not isinstance(right, (list, tuple, dict, MemberSet, str, range)):
             raise KernelError(
-                "unsupported_operand", "'in' needs a list, tuple, dict or string", line
+                "unsupported_operand", "'in' needs a list, tuple, dict, set or string", line
             )
         if isinstance(right, str) and not isinstance(left, str):
             raise KernelError("unsupported_operand", "only a string can be in a string", line)
-        if isinstance(right, (str, dict)):
+        if isinstance(right, (str, dict, MemberSet)):
             return (isinstance(left, (int, float, str, tuple)) and bounded(left) in right) == inside
         return any(left is item or _same(left, item) for item in right) == inside
 

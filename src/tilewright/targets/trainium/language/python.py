@@ -26,7 +26,7 @@ from tilewright.targets.trainium.language.contents import (
     text_of,
 )
 from tilewright.targets.trainium.language.frames import Function
-from tilewright.targets.trainium.language.values import Builtin, LoopRange, Namespace
+from tilewright.targets.trainium.language.values import Builtin, LoopRange, MemberSet, Namespace
 from tilewright.targets.trainium.tiles.index import Index
 from tilewright.targets.trainium.tiles.view import View
 
@@ -147,7 +147,7 @@ def _plain_name(name: Any) -> str:
     return name
 
 
-def _set(run: Execution, values: Any = ()) -> tuple[Any, ...]:
+def _set(run: Execution, values: Any = ()) -> MemberSet:
     return set_of(items_of_any(values), run.line)
 
 
@@ -166,7 +166,7 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
     "int": lambda v: isinstance(v, int), "float": lambda v: isinstance(v, float),
     "bool": lambda v: isinstance(v, bool), "str": lambda v: isinstance(v, str),
     "tuple": lambda v: isinstance(v, tuple), "list": lambda v: isinstance(v, list),
-    "dict": lambda v: isinstance(v, dict),
+    "dict": lambda v: isinstance(v, dict), "set": lambda v: isinstance(v, MemberSet),
 }  # fmt: skip
 
 

@@ -10,12 +10,13 @@ from tilewright.targets.trainium.errors import KernelError, not_supported, shown
 from tilewright.targets.trainium.language import arithmetic
 from tilewright.targets.trainium.language.arithmetic import (
     MOST_ITEMS,
+    hashable,
     truth,
 )
 from tilewright.targets.trainium.language.classes import (
     set_attribute,
 )
-from tilewright.targets.trainium.language.contents import hashable, items_of_any, iterable
+from tilewright.targets.trainium.language.contents import items_of_any, iterable, set_of
 from tilewright.targets.trainium.language.conversion import converts, expression
 from tilewright.targets.trainium.language.frames import (
     Expression,
@@ -124,8 +125,10 @@ def set_item(place: Any, key: Any, value: Any, line: int) -> None:
     place[key] = value
 
 
-@converts(ast.ListComp, ast.GeneratorExp, ast.DictComp)
-def _comprehension(node: ast.ListComp | ast.GeneratorExp | ast.DictComp) -> Expression:
+@converts(ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
+def _comprehension(
+    node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp,
+) -> Expression:
 
     if isinstance(node, ast.DictComp):
         key, element = expression(node.key), expression(node.value)
@@ -156,6 +159,8 @@ def _comprehension(node: ast.ListComp | ast.GeneratorExp | ast.DictComp) -> Expr
     def compute(frame: Frame) -> Any:
         found: list[Any] = []
         walk(Frame(frame.run, frame), 0, found)
+        if isinstance(node, ast.SetComp):
+            return set_of(found, line)
         return found if key is None else dict(found)
 
     return compute

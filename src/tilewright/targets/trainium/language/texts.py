@@ -5,12 +5,10 @@ from __future__ import annotations
 import ast
 
 from tilewright.targets.trainium.errors import KernelError, not_supported
-from tilewright.targets.trainium.language.attributes import (
-    LONGEST_TEXT,
-)
 from tilewright.targets.trainium.language.contents import text_of
 from tilewright.targets.trainium.language.conversion import converts, expression
 from tilewright.targets.trainium.language.frames import Expression, Frame
+from tilewright.targets.trainium.language.methods import LONGEST_TEXT
 
 
 @converts(ast.JoinedStr)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSet, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -169,3 +169,31 @@ class DefaultDict(dict[Any, Any]):
     def __init__(self, make: Callable[[], Any]) -> None:
         super().__init__()
         self.make = make
+
+
+class MemberSet(MutableSet[Any]):
+    """A `set` of plain values, which keeps the order in which they were added."""
+
+    def __init__(self, members: Iterable[Any] = ()) -> None:
+        self._members = dict.fromkeys(members)
+
+    def __contains__(self, member: object) -> bool:
+        return member in self._members
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def add(self, value: Any) -> None:
+        """Add one member."""
+        self._members[value] = None
+
+    def discard(self, value: Any) -> None:
+        """Remove a member if it exists."""
+        self._members.pop(value, None)
+
+    def replace(self, members: Iterable[Any]) -> None:
+        """Hold only these members."""
+        self._members = dict.fromkeys(members)

@@ -268,7 +268,7 @@ _RULES: dict[str, _Rule] = {
     "select_reduce": _two_tiles,
     "range_select": _each,
     "tensor_copy_dynamic": lambda i, n: max(600, n),
-    "local_gather": _each,
+    "local_gather": lambda i, n: i.writes[0].elements,
     "topk": _chosen,
 }
 OPCODES = frozenset([*_RULES, "dma_copy", "dma_transpose", "dma_compute", "nc_matmul"])

@@ -97,6 +97,8 @@ def _reciprocal_of(number: Number) -> float:
 
 
 def _broadcast_shape(run: Execution, x: View, y: View) -> tuple[int, ...]:
+    if x.shape == y.shape:
+        return x.shape
     try:
         return np.broadcast_shapes(x.shape, y.shape)
     except ValueError:

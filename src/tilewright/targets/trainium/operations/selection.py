@@ -231,35 +231,3 @@ class LoopNames(tuple[str, ...]):
     """The names of the loop variables that a kernel gives as `loop_indices`."""
 
     __slots__ = ()
-
-
-def gather_flattened(
-    run: Execution,
-    data: object,
-    indices: object,
-    *,
-    dst: View | None = None,
-    dtype: DType | None = None,
-    mask: Mask | None = None,
-) -> View:
-    """For each partition, the elements of its flattened row that the indices select."""
-    source, chosen = tile(run, data, "data"), tile(run, indices, "indices")
-    if source.partitions != chosen.partitions:
-        raise KernelError(
-            "num_partition_mismatch",
-            f"{run.function}: data {source.shape} and indices {chosen.shape} must have as many "
-            "partitions",
-        )
-    out = destination(run, dst, chosen.shape, dtype or source.dtype, "pool")
-    record_result(run, out, run.emit("local_gather", "pool", (source, chosen), (out,), mask=mask))
-    if run.valued:
-        rows = read(run, source).reshape(source.partitions, -1)
-        at = read(run, chosen).reshape(source.partitions, -1).astype(np.int64)
-        if ((at < 0) | (at >= rows.shape[1])).any():
-            raise KernelError(
-                "tensor_access_out_of_bound",
-                f"{run.function}: indices reach {int(at.min())}..{int(at.max())} of "
-                f"{rows.shape[1]} elements",
-            )
-        write(run, out, np.take_along_axis(rows, at, 1).reshape(out.shape), mask)
-    return out

@@ -376,6 +376,18 @@ def _found(entry: Recorded, reads: Sequence[Place], writes: Sequence[Place]) -> 
     }  # fmt: skip
 
 
+def _gathered(entry: Recorded, reads: Sequence[Place], writes: Sequence[Place]) -> Made:
+    """A gather by each partition's own numbers, or by those that 16 partitions share."""
+    counts = {name: str(count) for name, count in entry.settings.items()}
+    if counts:
+        yield (
+            "local_gather",
+            {"dst": writes[0], "src_buffer": reads[0], "index": reads[1], **counts},
+        )
+    else:
+        yield "nc_n_gather", {"dst": writes[0], "data": reads[0], "indices": reads[1]}
+
+
 def _plain(name: str, data: str) -> Callable[..., Made]:
     def translate(entry: Recorded, reads: Sequence[Place], writes: Sequence[Place]) -> Made:
         yield name, {"dst": writes[0], data: reads[0]}
@@ -393,5 +405,5 @@ _LINES: Mapping[str, Callable[..., Made]] = {
     "affine_select": _affine_select, "nc_stream_shuffle": _shuffle,
     "reciprocal": _plain("reciprocal", "data"), "bn_stats": _plain("bn_stats", "data"),
     "bn_aggr": _plain("bn_aggr", "data"), "max8": _plain("max8", "src"),
-    "nc_find_index8": _found, "nc_match_replace8": _found,
+    "nc_find_index8": _found, "nc_match_replace8": _found, "local_gather": _gathered,
 }  # fmt: skip

@@ -1,0 +1,140 @@
+"""Methods of lists, tuples, dicts, sets and texts in kernels, and assignments that change them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tilewright.targets.trainium.errors import KernelError, shown
+from tilewright.targets.trainium.execution import Execution
+from tilewright.targets.trainium.language.arithmetic import (
+    BINARY,
+    MOST_ITEMS,
+    binary,
+    bounded,
+    hashable,
+)
+from tilewright.targets.trainium.language.values import DefaultDict, LoopRange, MemberSet
+
+
+def items_to_add(items: Sequence[Any] | MemberSet, more: Any) -> list[Any]:
+    """The items of a plain sequence, dict or set that are added to others."""
+    if isinstance(more, LoopRange):
+        more = more.values
+    if not isinstance(more, (list, tuple, range, str, dict, MemberSet)):
+        raise KernelError("unsupported_operand", f"{shown(more)} has no items to add")
+    if len(items) + len(more) > MOST_ITEMS:
+        raise KernelError("too_large", f"more than {MOST_ITEMS:,} items")
+    return list(more)
+
+
+def augmented(run: Execution, symbol: str, old: Any, new: Any) -> Any:
+    """`old symbol= new` for values other than tiles: lists and sets change in place."""
+    if isinstance(old, list) and symbol == "+":
+        old.extend(items_to_add(old, new))
+        return old
+    found = binary(run, symbol, old, new)
+    if isinstance(old, MemberSet):
+        old.replace(found)
+        return old
+    return found
+
+
+def _append(items: list[Any], value: Any) -> None:
+    if len(items) >= MOST_ITEMS:
+        raise KernelError("too_large", f"a list of more than {MOST_ITEMS:,} items")
+    items.append(value)
+
+
+def _extend(items: list[Any], more: Any) -> None:
+    items.extend(items_to_add(items, more))
+
+
+def _pop(items: list[Any], at: int = -1) -> Any:
+    try:
+        return items.pop(at)
+    except IndexError:
+        raise KernelError("index", f"pop({at}) of a list with {len(items)} items") from None
+
+
+def _index(items: Any, value: Any) -> int:
+    return items.index(value) if bounded(value) in bounded(items) else -1
+
+
+def _insert(items: list[Any], at: int, value: Any) -> None:
+    _append(items, value)
+    items.insert(at, items.pop())
+
+
+def _join(text: str, parts: Any) -> str:
+    if not isinstance(parts, (list, tuple)) or not all(isinstance(part, str) for part in parts):
+        raise KernelError("unsupported_operand", "join takes texts")
+    if sum(len(part) + len(text) for part in parts) > LONGEST_TEXT:
+        raise KernelError("too_large", f"a string of more than {LONGEST_TEXT:,} characters")
+    return text.join(parts)
+
+
+LONGEST_TEXT = 10_000
+
+
+def _get(mapping: dict[Any, Any], key: Any, default: Any = None) -> Any:
+    return mapping.get(bounded(key), default)
+
+
+_DICT_METHODS: dict[str, Callable[..., Any]] = {
+    "get": _get,
+    "items": lambda m: list(m.items()),
+    "keys": lambda m: list(m),
+    "values": lambda m: list(m.values()),
+}
+
+
+def _add(members: MemberSet, value: Any) -> None:
+    if len(members) >= MOST_ITEMS:
+        raise KernelError("too_large", f"a set of more than {MOST_ITEMS:,} items")
+    members.add(hashable(value, None))
+
+
+def _members(value: Any) -> MemberSet:
+    return MemberSet(hashable(item, None) for item in items_to_add((), value))
+
+
+def _joined(symbol: str) -> Callable[..., MemberSet]:
+    """The method of a set that does what an operator does, with any sequences."""
+
+    def method(members: MemberSet, *others: Any) -> MemberSet:
+        found = members
+        for other in others:
+            found = BINARY[symbol](found, _members(other))
+        return MemberSet(found)
+
+    return method
+
+
+def _update(members: MemberSet, *others: Any) -> None:
+    joined = _joined("|")(members, *others)
+    if len(joined) > MOST_ITEMS:
+        raise KernelError("too_large", f"a set of more than {MOST_ITEMS:,} items")
+    members.replace(joined)
+
+
+METHODS: dict[type, dict[str, Callable[..., Any]]] = {
+    list: {
+        "append": _append, "extend": _extend, "pop": _pop, "insert": _insert,
+        "index": _index,
+        "copy": lambda items: list(items), "reverse": lambda items: items.reverse(),
+    },
+    tuple: {"index": _index},
+    MemberSet: {
+        "add": _add, "discard": lambda members, value: members.discard(hashable(value, None)),
+        "update": _update, "copy": lambda members: MemberSet(members), "union": _joined("|"),
+        "intersection": _joined("&"), "difference": _joined("-"),
+        "issubset": lambda members, other: members <= _members(other),
+    },
+    dict: _DICT_METHODS,
+    DefaultDict: _DICT_METHODS,
+    str: {
+        "join": _join, "lower": lambda s: s.lower(), "upper": lambda s: s.upper(),
+        "startswith": lambda s, p: s.startswith(p), "endswith": lambda s, p: s.endswith(p),
+    },
+}  # fmt: skip
