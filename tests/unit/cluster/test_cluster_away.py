@@ -11,14 +11,15 @@ import pytest
 
 pytest.importorskip("distributed", reason="needs dask.distributed: install the extra cluster")
 
-from tilewright.cluster import identity
+from tilewright.cluster import connection, identity
 from tilewright.cluster.connection import Connection
 from tilewright.core.errors import ClusterError
 
 
 def test_a_program_that_is_no_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
-    """dask's client waited for it without end."""
+    """It is found before dask's client begins, which can wait for it without end."""
     monkeypatch.setattr(identity, "ANSWER_S", 0.5)
+    monkeypatch.setattr(connection, "_client", lambda *_: pytest.fail("dask's client begins"))
     with socket.create_server(("127.0.0.1", 0)) as mute:
         address = f"127.0.0.1:{mute.getsockname()[1]}"
         with pytest.raises(ClusterError, match=f"{address} does not answer like a dask scheduler"):

@@ -110,6 +110,20 @@ def test_a_hidden_value_that_counts_is_not_left_out(old: str, new: str, reason: 
         after(read(body), "skip-masked 2 4")
 
 
+def test_a_mask_that_writes_an_ordinary_number_does_not_hinder_others() -> None:
+    ordinary = (
+        "    nisa.affine_select(dst=a, pattern=[[-1, 64]], channel_multiplier=0, on_true_tile=a,\n"
+        "                       on_false_value=1.0, cmp_op=nl.greater_equal, offset=31)\n"
+    )
+    store = "    nisa.dma_copy(dst=out["
+    kernel = read(softmax(*CAUSAL).replace(store, ordinary + store))
+    text = after(kernel, "skip-masked 2 4")
+    assert text.count("affine_select") == 4  # in each part, only the ordinary one is left
+    np.testing.assert_allclose(
+        results(world.read_kernel(text, ARGUMENTS)), results(kernel), rtol=1e-5, atol=1e-5
+    )
+
+
 def test_columns_that_are_written_again_are_not_hidden() -> None:
     again = "    nisa.tensor_scalar(dst=s, data=a, op0=nl.add, operand0=0.5)\n    top ="
     kernel = read(softmax(*CAUSAL).replace("    top =", again, 1))
