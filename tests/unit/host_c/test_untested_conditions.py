@@ -15,10 +15,12 @@ from tilewright.core.tasks import OpenTask, open_task
 from tilewright.evaluation.pipeline import evaluate
 from tilewright.native.conditions import dependence, examination, finding
 from tilewright.native.conditions.dependence import sites_on_data
+from tilewright.native.conditions.examination import Examined, failure_of
 from tilewright.native.conditions.listing import read_listing
 from tilewright.native.conditions.plain import is_without_conditions
 from tilewright.native.conditions.recording import Recorder
 from tilewright.native.task import NativeTask
+from tilewright.parts.languages import C
 from tilewright.parts.machine_code import post_dominance
 from tilewright.parts.machine_code.post_dominance import TooLargeError
 
@@ -337,6 +339,7 @@ def test_records_have_other_places_each_time() -> None:
         ("for (int i = 0; i < n; i++) Y[i] = 1;", False),
         ("for (int i = 0; i < (int)X[0]; i++) Y[i] = 1;", False),
         ("int n = X[0];\nfor (int n = 0; n < 4; n++)\n  for (int i = 0; i < n; i++) ;", False),
+        ("float n = X[0];\nfor (int n = 0; n < 4; n++) ;\nfor (int i = 0; i < n; i++) ;", False),
         ("f(int n)\nfor (int n = 0; n < 4; n++)\n  for (int i = 0; i < n; i++) ;", False),
         ("#define LESS <\nY[0] = X[0] LESS 2;", False),
         ("Y[0] += 99 * !X[0];", False),
@@ -465,6 +468,14 @@ def test_a_kernel_that_cannot_be_examined_is_refused(
     assert isinstance(outcome, Failed), outcome
     assert outcome.kind == "untested_condition"
     assert "could not be examined" in outcome.log
+
+
+def test_a_failure_of_the_examination_itself_refuses_the_kernel() -> None:
+    late = Examined(failed=Failed("check", "timeout", "it takes more than 60 s", line=7))
+    refused = failure_of(late, C)
+    assert (refused.kind, refused.line) == ("untested_condition", 7)
+    assert "could not be examined" in refused.log
+    assert "it takes more than 60 s" in refused.log
 
 
 @here
