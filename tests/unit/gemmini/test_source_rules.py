@@ -135,9 +135,7 @@ def test_an_include_on_a_line_of_its_own_is_found_behind_closed_comments(
 def test_macros_that_differ_between_two_builds_are_refused(name: str) -> None:
     failed = check_source(f"void kernel(void) {{\n  int x = (int)__{name}__;\n}}\n")
     assert failed is not None
-    assert (
-        f"__{name}__ is not allowed in a kernel: its value depends on where, when" in failed.log
-    )
+    assert f"__{name}__ is not allowed in a kernel: its value depends on where, when" in failed.log
     assert failed.line == 2
     assert check_source("int x = __LINE__, y = __GNUC__;\n") is None
 

@@ -126,6 +126,13 @@ def test_the_whole_range_of_a_store_has_no_activation(machine: Machine) -> None:
         ({"finish": LIMITED.replace("v < 0) v = 0", "v < 0) v = 5")}, "no setting of a store"),
         ({"finish": LIMITED.replace("bias[j + x]", "(int64_t)bias[j + x]")}, "more than 32 bits"),
         ({"finish": "C[i + y][j + x] = (int8_t)(sums[y][x] + bias[j + x]);"}, "no setting of"),
+        ({"finish": LIMITED.replace("v < 0", "(int8_t)v < 0")}, "no setting of a store"),
+        ({"finish": LIMITED.replace("= sums", "= (int8_t)sums")}, "different sums"),
+        (
+            {"finish": "int v = (int8_t)sums[y][x]; v = v < -128 ? -128 : v; "
+             "C[i + y][j + x] = v > 127 ? 127 : v;"},
+            "no setting of a store",
+        ),
         ({"finish": LIMITED.replace("bias[j + x]", "A[i + y][x]")}, "type differs"),
         ({"finish": LIMITED.replace("bias[j + x]", "sums[x][y]")}, "a complete sum"),
         ({"finish": LIMITED, "columns": 15}, "only a part of a row"),

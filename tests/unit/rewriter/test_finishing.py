@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from test_core_code import product
 
-from tests.unit.rewriter.test_core_code import product
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.raising.data import SUM, Tree

@@ -96,6 +96,9 @@ BODIES = {
     " for (int i = 0; i < n; i++) mvin(A[i * n], SPAD(i * n + t), 16, m); }",
     "a flag that is cleared": "const uint32_t at = 3u << 30; for (int i = 0; i < 9; i++)"
     " { mvin(A[i], (at + i) & ~(1u << 30), 16, 1); mvin(A[i], (at + i) & ~0x20000000, 16, 1); }",
+    "comparisons that are shifted to the place of a flag": "const uint32_t to = 0x80000000;"
+    " for (int k = 0; k < 4; k++) { mvin(A[k], to | ((k != 0) << 30), 16, 1);"
+    " mvin(A[k], to | (k == 2) * 0x60000000, 16, 1); mvin(A[k], 5 + ((k > 1) << 3), 16, 1); }",
     "few odd iterations": "int k = 1; while (k < 60) { mvin(A[k], SPAD(k * k), 16, 1); k *= 2; }",
 }
 

@@ -281,10 +281,23 @@ class Reader:
         found = self.machine.local(value) if isinstance(value, Expr) else value
         return found if isinstance(found, Local) else value
 
+    def _flags(self, operator: str, right: Value) -> Flags | None:
+        """The flags of which the number `1 << right` or `1 * right` consists; None for others."""
+        if not isinstance(right, Expr) or not right.is_const or operator not in ("<<", "*"):
+            return None
+        number = 1 << max(right.const, 0) if operator == "<<" else right.const
+        bits = {f: self.machine.constants[f] for f in self.machine.flags}
+        known = {f: bit for f, bit in bits.items() if bit & number == bit}
+        return Flags(tuple(map(Flag, known))) if known and sum(known.values()) == number else None
+
     def combined(self, operator: str, left: Value, right: Value) -> Value:
         """`left operator right`."""
         if operator in _COMPARISONS:
             return self._compared(operator, left, right)
+        if isinstance(left, Expr) and isinstance(right, Truth) and operator == "*":
+            left, right = right, left
+        if isinstance(left, Truth) and (flags := self._flags(operator, right)):
+            return choice(left.condition, flags, Flags(()))
         if isinstance(left, Truth) and isinstance(right, Expr):
             left = as_number(left)
         if isinstance(left, Expr) and isinstance(right, Truth):
