@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tilewright.core.records import Failed, Measured
-from tilewright.targets.trainium import create_target
+import pytest
+from nki_world import TRN1
 
+from tilewright.core.records import Argument, Failed, Measured
+from tilewright.targets.trainium import create_target
+from tilewright.targets.trainium.feedback import in_words
+from tilewright.targets.trainium.latency.model import estimate
+from tilewright.targets.trainium.program import Call, parse, trace_program
+
+WORKLOAD = create_target().open("cumsum-128x1100", {}).workload
 FOLDER = Path(__file__).parents[2] / "fixtures" / "foreign_nki" / "gqa_decode"
 
 
@@ -47,3 +54,35 @@ def test_longer_runs_are_recommended_where_runs_are_short() -> None:
     advice = "(`larger-transfers`, `adjacent-rows`)"
     assert advice in gqa().feedback
     assert advice not in cumsum().feedback
+
+
+ROWS = """
+import nki
+import nki.language as nl
+import nki.isa as nisa
+
+
+@nki.jit
+def kernel(x):
+    out = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.shared_hbm)
+    t = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.sbuf)
+    for first in range(0, 128, {0}):
+        nisa.dma_copy(dst=t[first : first + {0}, :], src=x[first : first + {0}, :])
+    nisa.dma_copy(dst=out, src=t)
+    return out
+"""
+
+
+@pytest.mark.parametrize(("rows", "waiting"), [(32, 0), (16, 4), (8, 12)])
+def test_transfers_that_share_a_group_of_partitions_are_named(rows: int, waiting: int) -> None:
+    call = Call(
+        (Argument("x", (128, 512), "float32", "input"),),
+        (Argument("out", (128, 512), "float32", "output"),),
+        {},
+    )
+    found = estimate(trace_program(parse(ROWS.format(rows)), call, TRN1), TRN1)
+    assert found.sharing == ({12: waiting} if waiting else {})
+    told = in_words(WORKLOAD, TRN1, found, ROWS)
+    sentence = f"{waiting} transfers wait for a transfer to or from other partitions"
+    assert (sentence in told) == bool(waiting)
+    assert (f": line 12 ({waiting})." in told) == bool(waiting)

@@ -33,6 +33,7 @@ def in_words(workload: Workload, machine: Machine, found: Estimate, source: str)
         _transfers(found, machine),
         *_timeline(found),
         *_waits(found),
+        *_sharing(found),
     ]
     parts.append(
         f"The kernel reads {found.bytes_read / 1e6:.2f} MB from HBM and writes "
@@ -123,6 +124,20 @@ def _waits(found: Estimate) -> list[str]:
     longest = sorted(causes, reverse=True)[:_MOST_WAITS]
     at = [f"line {line} ({_us(ns)} for {cause})" for ns, line, cause in longest if ns > least]
     return [*text, f"{engine} waits most at {', '.join(at)}."] if at else text
+
+
+def _sharing(found: Estimate) -> list[str]:
+    """The lines whose transfers wait for others on the same group of 32 partitions."""
+    if not found.sharing:
+        return []
+    most = sorted(found.sharing.items(), key=lambda item: -item[1])[:_MOST_WAITS]
+    lines = ", ".join(f"line {line} ({count})" for line, count in most)
+    return [
+        f"{sum(found.sharing.values())} transfers wait for a transfer to or from other partitions, "
+        f"because both access the same group of 32 partitions of a tile: {lines}. Groups begin at "
+        "partitions 0, 32, 64 and 96; transfers to different groups, different tiles or different "
+        "bytes of the partitions do not wait for one another."
+    ]
 
 
 def _lines(lines: Mapping[int, Mapping[str, float]], source: str) -> list[str]:

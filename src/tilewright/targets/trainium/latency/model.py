@@ -36,6 +36,8 @@ WAITS = ("", "data", "buffer", "engine", "port")
 """Reasons why an instruction did not start earlier, by the scheduler's numbers."""
 
 
+_FOR_ACCESSES = [WAITS.index("data"), WAITS.index("buffer")]
+_PARTITIONS = 128
 NOTHING_LEFT = "nothing left to do"
 """The cause of idle time after an engine's last instruction."""
 
@@ -70,6 +72,9 @@ class Estimate:
     transfers: int
     products: int
     capacity: Capacity
+    sharing: Mapping[int, int]
+    """For each line, the number of transfers that waited for another one only because both access
+    one of the four groups of 32 partitions of a tile, though other partitions of it."""
 
     @property
     def busiest(self) -> str:
@@ -125,6 +130,38 @@ def estimate(trace: Trace, machine: Machine) -> Estimate:
         transfers=int((engine == DMA).sum()),
         products=int((engine == PE).sum()),
         capacity=capacity,
+        sharing=_sharing(program, engine, blocker, wait),
+    )
+
+
+def _sharing(
+    program: Program, engine: NDArray[np.int32], blocker: NDArray[np.int32], wait: NDArray[np.int32]
+) -> dict[int, int]:
+    """The transfers that waited for one on other partitions, as in `Estimate.sharing`."""
+    some = program.end_partition - program.first_partition < _PARTITIONS
+    row_of = np.repeat(np.arange(len(engine)), np.diff(program.first_access))
+    partial = np.zeros(len(engine), bool)
+    partial[row_of[some]] = True
+    waited = partial & (engine == DMA) & (blocker >= 0) & np.isin(wait, _FOR_ACCESSES)
+    found: dict[int, int] = {}
+    for row in np.flatnonzero(waited).tolist():
+        if engine[blocker[row]] == DMA and not _meet(program, row, int(blocker[row])):
+            line = int(program.lines[row])
+            found[line] = found.get(line, 0) + 1
+    return found
+
+
+def _meet(program: Program, row: int, other: int) -> bool:
+    """Whether two instructions access elements of one partition."""
+    ranges = [range(*program.first_access[i : i + 2].tolist()) for i in (row, other)]
+    return any(
+        program.tensor[a] == program.tensor[b]
+        and program.low[a] < program.high[b]
+        and program.low[b] < program.high[a]
+        and program.first_partition[a] < program.end_partition[b]
+        and program.first_partition[b] < program.end_partition[a]
+        for a in ranges[0]
+        for b in ranges[1]
     )
 
 

@@ -35,6 +35,9 @@ class Program:
     quarters: NDArray[np.uint8]
     low: NDArray[np.int64]
     high: NDArray[np.int64]
+    first_partition: NDArray[np.int64]
+    end_partition: NDArray[np.int64]
+    """First partition of each access and the one after its last; 0 and 128 in HBM."""
     previous: NDArray[np.int32]
     bytes_read: int
     bytes_written: int
@@ -164,12 +167,14 @@ class _Rows:
         low, high = self._spans(tensors, tensor, memory)
         start = np.fromiter([a.start_partition for a in accesses], np.int64, count)
         stop = start + np.fromiter([max(a.partitions, a.lanes) for a in accesses], np.int64, count)
+        start, stop = np.where(memory > 0, start, 0), np.where(memory > 0, stop, 128)
         first, last = start // _QUARTER, (stop - 1) // _QUARTER
         quarters = np.where(memory > 0, (2 << last) - (1 << first), 1)
         # Transfers wait for one another only because of data that a kernel writes to HBM and reads
         # again.
         kept = (memory > 0) | self._ordered(len(tensors))[tensor]
-        table = _joined(row[kept], tensor[kept], kind[kept], quarters[kept], low[kept], high[kept])
+        columns = (row, tensor, kind, quarters, low, high, start, stop)
+        table = _joined(*[column[kept] for column in columns])
         cost, job_ns, jobs = self._costs()
         previous = [*self.capacity.previous, *([-1] * len(self.loaded))]
         return Program(
@@ -184,6 +189,8 @@ class _Rows:
             quarters=table[3].astype(np.uint8),
             low=table[4],
             high=table[5],
+            first_partition=table[6],
+            end_partition=table[7],
             previous=np.array(previous, np.int32),
             bytes_read=self.bytes_read,
             bytes_written=self.bytes_written,
@@ -243,24 +250,23 @@ class _Rows:
 
 
 def _joined(
-    row: _Numbers, tensor: _Numbers, kind: _Numbers, quarters: _Numbers, low: _Numbers,
-    high: _Numbers,
-) -> tuple[_Numbers, ...]:  # fmt: skip
+    row: _Numbers, tensor: _Numbers, kind: _Numbers, quarters: _Numbers, *bounds: _Numbers
+) -> tuple[_Numbers, ...]:
     """The columns of accesses. Accesses of one row to one tensor are merged into one that contains
-    them all."""
+    them all. `bounds` are lower and upper bounds in turn."""
     if not len(row):
-        return row, tensor, kind, quarters, low, high
+        return row, tensor, kind, quarters, *bounds
     key = (row * (int(tensor.max()) + 1) + tensor) * 4 + kind
     _, first, where = np.unique(key, return_index=True, return_inverse=True)
     if len(first) == len(row):
-        return row, tensor, kind, quarters, low, high
-    joined, least, most = quarters[first], low[first], high[first]
-    np.bitwise_or.at(joined, where, quarters)
-    np.minimum.at(least, where, low)
-    np.maximum.at(most, where, high)
+        return row, tensor, kind, quarters, *bounds
+    merged = [column[first] for column in (quarters, *bounds)]
+    np.bitwise_or.at(merged[0], where, quarters)
+    for number, bound in enumerate(bounds):
+        (np.maximum if number % 2 else np.minimum).at(merged[number + 1], where, bound)
     order = np.argsort(first, kind="stable")
     first = first[order]
-    return row[first], tensor[first], kind[first], joined[order], least[order], most[order]
+    return row[first], tensor[first], kind[first], *[column[order] for column in merged]
 
 
 def _balanced(table: NDArray[np.float64]) -> NDArray[np.float64]:
