@@ -57,3 +57,44 @@ def test_other_loads_stay(body: str, reason: str) -> None:
     """Seven does not divide 8192: the runs of the iterations would begin at other elements."""
     with pytest.raises(NotApplicableError, match=reason):
         after(read(body), "runs 1")
+
+
+WOVEN = """
+for r in nl.affine_range(4):
+    for i in nl.affine_range(2):
+        for j in nl.affine_range(4):
+            a = nl.ndarray((128, 4, 2), dtype=nl.float32, buffer=nl.sbuf)
+            nisa.dma_copy(dst=a, src=x.ap(pattern=[[64, 128], [8, 4], [1, 2]],
+                                          offset=r * 8192 + i * 32 + j * 2))
+            nisa.dma_copy(dst=out.ap(pattern=[[64, 128], [16, 4], [4, 2]],
+                                     offset=r * 8192 + i * 8 + j), src=a)
+"""
+
+
+def test_what_iterations_store_between_one_another_is_stored_once() -> None:
+    kernel = read(WOVEN)
+    text = after(kernel, "weave 2; weave 3")
+    assert text.count("dma_copy") == 2
+    found = world.read_kernel(text, ARGUMENTS)
+    np.testing.assert_array_equal(results(found), results(kernel))
+    assert np.isfinite(results(found)).all()
+
+
+STORE = "nisa.dma_copy(dst=out"
+READ = """nisa.dma_copy(dst=a, src=out.ap(pattern=[[64, 128], [16, 4], [4, 2]], offset=0))
+            nisa.dma_copy(dst=out"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "number", "reason"),
+    [
+        (STORE, STORE, "1", "store a tile as it is"),
+        ("[4, 2]]", "[3, 2]]", "2", "between one another"),
+        ("+ i * 8 + j", "+ i * 8 + j * 2", "2", "between one another"),
+        ("[16, 4], [4, 2]]", "[4, 4], [4, 2]]", "2", "twice"),
+        (STORE, READ, "3", "elsewhere"),
+    ],
+)
+def test_other_stores_stay(old: str, new: str, number: str, reason: str) -> None:
+    with pytest.raises(NotApplicableError, match=reason):
+        after(read(WOVEN.replace(old, new, 1)), f"weave {number}")

@@ -25,11 +25,12 @@ _REFUSALS = 24
 often refuse: no earlier instruction has loaded what they load."""
 _ARGUMENTS: Mapping[str, tuple[str, ...]] = {"engine": ENGINES, "strip": ("512", "1024", "2048")}
 _SWEPT = (
-    "accumulate", "reuse", "stored-type", "spread", "turn", "runs", "unfold", "separate", "land",
-    "skip-copy", "take-over", "forward", "along", "merge", "accumulate", "defer", "strip", "engine",
+    "accumulate", "reuse", "stored-type", "spread", "turn", "runs", "weave", "unfold", "separate",
+    "land", "skip-copy", "take-over", "forward", "along", "merge", "accumulate", "defer", "strip",
+    "engine",
 )  # fmt: skip
-"""Techniques for an instruction: first those that remove work, last those that divide the remaining
-work."""
+"""Techniques for an instruction: first those that remove work, last those that divide what
+remains."""
 _SINGLY = ("window", "window", "hoist", "psum")
 """Techniques of which each place is kept if it lowers the estimate. Windows are loaded before the
 inner loop, then before its enclosing loop."""

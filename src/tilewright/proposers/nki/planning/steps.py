@@ -16,7 +16,7 @@ from tilewright.proposers.nki.rewrites.bands import bands
 from tilewright.proposers.nki.rewrites.broadcast_rows import spread
 from tilewright.proposers.nki.rewrites.chains import early, stay
 from tilewright.proposers.nki.rewrites.cleaning import cleaned
-from tilewright.proposers.nki.rewrites.contiguous_loads import runs
+from tilewright.proposers.nki.rewrites.contiguous_loads import runs, weave
 from tilewright.proposers.nki.rewrites.copies import forward, land, replace_original, skip_copy
 from tilewright.proposers.nki.rewrites.defer_scaling import defer
 from tilewright.proposers.nki.rewrites.engines import ENGINES, move
@@ -105,6 +105,7 @@ _APPLY: Mapping[str, Callable[..., Kernel]] = {
     "pairs": lambda k, number: _at_op(k, pairs, number),
     "separate": lambda k, number: _at_op(k, separate, number),
     "runs": lambda k, number: _at_op(k, runs, number),
+    "weave": lambda k, number: _at_op(k, weave, number),
     "stored-type": lambda k, number: _at_op(k, stored_type, number),
     "pieces": lambda k, number, count: pieces(k, _op(k, number), _count(count)),
     "regroup": lambda k, number: _at_op(k, regroup, number),
@@ -147,6 +148,7 @@ _SENTENCES = {
     "regroup": "order the columns of the tile of instruction {0} as its loop goes through HBM",
     "adjacent": "give each partition adjacent rows of HBM in the transfer of instruction {0}",
     "runs": "load contiguous runs instead of the evenly spaced elements of instruction {0}",
+    "weave": "store contiguous runs once, after the loop, instead of what instruction {0} stores",
     "turn": "transpose on PE what instruction {0} transposes during its transfer",
     "unfold": "reduce by operations on whole tiles what instruction {0} reduces window by window",
     "along": "reduce the operand of instruction {0} piece by piece as it is computed",
@@ -283,6 +285,7 @@ _AT = {
     "accumulate": ("tensor_tensor",), "take-over": ("tensor_copy",), "defer": ("tensor_scalar",),
     "unfold": ("tensor_reduce",), "along": ("tensor_reduce",), "spread": ("dma_copy",),
     "window": ("dma_copy",), "join": ("dma_copy",), "runs": ("dma_copy",),
+    "weave": ("dma_copy",),
     "regroup": ("dma_copy",), "adjacent": ("dma_copy",), "stored-type": ("dma_copy",),
     "turn": ("dma_copy", "dma_transpose"), "separate": ("tensor_reduce",),
     "pairs": ("tensor_reduce",),
