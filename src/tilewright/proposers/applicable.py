@@ -23,11 +23,17 @@ def applicable(
     kept = tuple(
         option
         for option in menu
-        if (facts is None or not option.needs or not facts.isdisjoint(option.needs))
-        and _saves(option, parent)
-        and _counts_allow(option, parent)
+        if _fits(option, facts) and _saves(option, parent) and _counts_allow(option, parent)
     )
     return kept or tuple(menu)
+
+
+def _fits(option: MenuOption, facts: frozenset[str] | None) -> bool:
+    """Whether one of the facts that the option needs holds. An option without such facts improves
+    a kernel, and a source may contain none (`no-kernel`)."""
+    if facts is None:
+        return True
+    return not facts.isdisjoint(option.needs) if option.needs else "no-kernel" not in facts
 
 
 def _saves(option: MenuOption, parent: Trial) -> bool:

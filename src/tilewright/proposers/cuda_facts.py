@@ -14,8 +14,16 @@ from tilewright.parts.languages import CUDA
 from tilewright.parts.untrusted_python import UnparsableError, parsed
 
 FACTS = {
+    "no-kernel": "it is an answer in KernelBench's form and defines no GPU function",
     "several-kernels": "it defines or launches more than one GPU function",
+    "loops": "it contains a loop",
+    "several-loops": "it contains more than one loop",
+    "branches": "it branches in another way than by ending a thread",
+    "conditions": "it contains a condition",
+    "wide-indices": "it computes with whole numbers of 64 bits",
+    "maxima-and-exponentials": "it computes maxima or chooses values, and exponentials",
     "shared-memory": "it declares shared memory",
+    "shared-numbers": "it declares shared memory that may hold whole numbers",
     "shared-tiles": "it declares a shared array of two dimensions, or of a dynamic size",
     "slow-functions": "it divides, or calls a function that has a faster, less exact form",
     "unrolled": "it asks the compiler to unroll a loop, or has constant loop bounds",
@@ -27,7 +35,7 @@ FACTS = {
     "no-vectors": "it uses no vector type, such as float4",
     "no-shuffles": "threads of a block are synchronised, and no warp shuffle is used",
     "no-exchange": "no warp shuffle is used",
-    "no-votes": "it declares shared memory, and no warp vote is used",
+    "no-votes": "it declares shared memory that may hold whole numbers, and no warp vote is used",
     "no-async-copies": "it declares shared memory, and copies nothing asynchronously",
     "no-padding": "it declares a shared tile that is not padded",
     "no-tensor-cores": "it does not multiply on tensor cores",
@@ -35,11 +43,30 @@ FACTS = {
     "no-cache-hints": "no load has a cache hint",
     "no-streaming-stores": "no store has a cache hint",
     "no-large-shared": "it declares shared memory, and does not ask for more than 48 KB of it",
-    "no-carveout": "it does not choose how much of the L1 cache is used as shared memory",
+    "no-carveout": "it declares shared memory, and does not choose its share of the L1 cache",
 }
 """All facts, as texts."""
 
+
+def _nested(depth: int) -> str:
+    """A pattern for a text in parentheses, up to so many of them within one another."""
+    within = rf"|{_nested(depth - 1)}" if depth > 1 else ""
+    return rf"\((?:[^()]{within})*+\)"
+
+
 _PATTERNS = {
+    "loops": re.compile(r"\b(?:for|while|do)\b"),
+    "several-loops": re.compile(r"\b(?:for|while|do)\b[\s\S]*\b(?:for|while|do)\b"),
+    "branches": re.compile(rf"\bif\b(?!\s*{_nested(4)}\s*\{{?\s*return\b)|\?|\bswitch\b"),
+    "conditions": re.compile(r"\bif\b|\?|\bswitch\b|\b(?:min|max|f(?:min|max)f?)\s*\("),
+    "wide-indices": re.compile(
+        r"\b(?:s?size_t|long|u?int64_t|u?intptr_t|ptrdiff_t|index_t|auto)\b|\bI64\b"
+    ),
+    "shared-numbers": re.compile(
+        r"\bextern\s+__shared__\b|\b__shared__\b"
+        r"(?!\s*(?:const\b|volatile\b|(?:alignas|__align__)\s*\([^)]*\)|\s)*"
+        r"(?:float|double|half|__half|__nv_bfloat16)\d?\b)"
+    ),
     "shared-memory": re.compile(r"\b__shared__\b"),
     "no-padding": re.compile(r"\b__shared__\b(?![^;]*\+\s*[1-9]\d*\s*\])[^;]*(?:\]\s*\[|\[\s*\])"),
     "shared-tiles": re.compile(r"\b__shared__\b[^;]*(?:\]\s*\[|\[\s*\])"),
@@ -59,7 +86,7 @@ _MISSING = {
     "no-vectors": ("", r"\b(?:float|double|u?int|half|__half|u?short|__nv_bfloat16)[24]\b"),
     "no-shuffles": ("barriers", _EXCHANGE),
     "no-exchange": ("", _EXCHANGE),
-    "no-votes": ("shared-memory", r"\b__(?:ballot|any|all)_sync\s*\("),
+    "no-votes": ("shared-numbers", r"\b__(?:ballot|any|all)_sync\s*\("),
     "no-async-copies": (
         "shared-memory",
         r"\bmemcpy_async|\b__pipeline_memcpy_async|\bcp\s*\.\s*async",
@@ -69,10 +96,17 @@ _MISSING = {
     "no-cache-hints": ("", r"\b__ld(?:g|cs|cg|ca|lu|cv)\s*\("),
     "no-streaming-stores": ("", r"\b__st(?:cs|cg|wt|wb)\s*\("),
     "no-large-shared": ("shared-memory", r"\bcudaFuncAttributeMaxDynamicSharedMemorySize\b"),
-    "no-carveout": ("", r"\bcudaFuncAttributePreferredSharedMemoryCarveout\b"),
+    "no-carveout": ("shared-memory", r"\bcudaFuncAttributePreferredSharedMemoryCarveout\b"),
 }
 """What a kernel does not do yet: another fact that must hold as well, or "", and a pattern that is
 found in kernels that do it already."""
+_CHOICES = re.compile(r"max|\?|\bif\b", re.IGNORECASE)
+_EXPONENTIALS = re.compile(r"\bh?_*(?:exp|ex2|pow)\w*\s*\(|\bexp\b")
+_OF_INDICES = re.compile(
+    r"#\s*include\b[^\n]*|(?:-\s*1\s*\)|\b(?:thread|block)Idx\s*\.\s*[xyz])\s*/(?!=)|"
+    r"/=?\s*(?:1|2|4|8|16|32|64|128|256|512|1024)\b(?!\s*\.)"
+)
+"""Names of files, and divisions of whole numbers that number threads or round up."""
 _FUNCTION = re.compile(r"\b__global__\b")
 _LAUNCH = re.compile(r"<<<|\bcudaLaunch\w+\s*\(")
 
@@ -80,9 +114,16 @@ _LAUNCH = re.compile(r"<<<|\bcudaLaunch\w+\s*\(")
 def facts_in(source: str) -> frozenset[str]:
     """The facts that may hold."""
     code = CUDA.normal_form(source)
-    found = {fact for fact, pattern in _PATTERNS.items() if pattern.search(code)}
+    computing = _OF_INDICES.sub(" ", code)
+    found = {
+        fact
+        for fact, pattern in _PATTERNS.items()
+        if pattern.search(computing if fact in ("divisions", "slow-functions") else code)
+    }
     if len(_FUNCTION.findall(code)) > 1 or len(_LAUNCH.findall(code)) > 1:
         found.add("several-kernels")
+    if _CHOICES.search(code) and _EXPONENTIALS.search(code):
+        found.add("maxima-and-exponentials")
     for fact, (basis, done) in _MISSING.items():
         if (not basis or basis in found) and not re.search(done, code):
             found.add(fact)
@@ -91,11 +132,11 @@ def facts_in(source: str) -> frozenset[str]:
 
 def facts_in_answer(source: str) -> frozenset[str] | None:
     """The facts of the CUDA source in an answer in KernelBench's form, or None if the answer
-    contains no GPU function."""
+    cannot be read."""
     try:
         tree = parsed(source, "kernel.py")
     except (SyntaxError, UnparsableError):
         return None
     texts = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)]
     kernels = "\n".join(text for text in texts if isinstance(text, str))
-    return facts_in(kernels) if _FUNCTION.search(kernels) else None
+    return facts_in(kernels) if _FUNCTION.search(kernels) else frozenset({"no-kernel"})

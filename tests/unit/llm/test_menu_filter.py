@@ -157,8 +157,8 @@ extension = load_inline(name="a", cpp_sources="", cuda_sources=SOURCE, functions
 def test_an_answer_has_the_facts_of_its_cuda_source() -> None:
     assert cuda_facts.facts_in_answer(ANSWER) == cuda_facts.facts_in(ANSWER.split('"""')[1])
     assert "no-vectors" not in (cuda_facts.facts_in_answer(ANSWER) or ())
-    for text in ("class Model: pass", "this is (no Python"):
-        assert cuda_facts.facts_in_answer(text) is None
+    assert cuda_facts.facts_in_answer("class Model: pass") == {"no-kernel"}
+    assert cuda_facts.facts_in_answer("this is (no Python") is None
     brief = load_target("kernelbench").brief()
     trial = Trial(0, 0, Candidate(ANSWER), Failed("measure", "timeout", ""))
     kept = {option.id for option in applicable(brief, trial, brief.menu)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 from typing import Literal
 
@@ -31,6 +32,8 @@ class MenuOption:
     these fields are empty, any kernel will do.
     `allowed_by` lists conditions, one of which the task must meet: `precision=tf32` is met if the
     target's setting `precision` is `tf32`, and `input=float16` if the kernel reads such an array.
+    The option can help only a workload with at least `least_reuse` multiply-adds for each element
+    of its arrays: where there are fewer, each element is used too few times.
     """
 
     id: str
@@ -43,6 +46,7 @@ class MenuOption:
     requires: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
     allowed_by: tuple[str, ...] = ()
+    least_reuse: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +251,13 @@ class TargetBrief:
         """
         met = {f"input={a.dtype}" for a in workload.arguments if a.is_given}
         met |= {f"{name}={value}" for name, value in (settings or {}).items()}
-        allowed = (o for o in self.menu if not o.allowed_by or not met.isdisjoint(o.allowed_by))
+        elements = sum(prod(a.shape) for a in workload.arguments)
+        allowed = (
+            o
+            for o in self.menu
+            if (not o.allowed_by or not met.isdisjoint(o.allowed_by))
+            and (not workload.operations or workload.operations >= o.least_reuse * elements)
+        )
         if Path(workload.source).is_absolute():
             return tuple(allowed)
         kind = workload.source.partition("-")[0]
