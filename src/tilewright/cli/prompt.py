@@ -17,7 +17,7 @@ from tilewright.core.config import Settings
 if TYPE_CHECKING:
     from tilewright.core.records import Brief, History, Plan, Trial
 
-EXAMPLE_PLAN = "Tile the loops so that both operands fit into the scratchpad."
+EXAMPLE_PLAN = "(Here, the prompt contains the plan that a model has made.)"
 """The plan in an implementation prompt if there is no run whose plan can be used."""
 
 

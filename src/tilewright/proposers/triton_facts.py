@@ -36,7 +36,7 @@ _PATTERNS = {
     "full-precision-products": r"\bieee\b|\btf32x3\b",
     "loops": r"\b(?:for|while)\b",
     "reductions": r"\b(?:sum|max|min|argmax|argmin|reduce|xor_sum)\s*\(",
-    "maxima-and-exponentials": r"(?s)max.*\bexp|\bexp.*max",
+    "maxima-and-exponentials": r"(?s)\A(?=.*max)(?=.*\bexp)",
     "divisions": r"[/%]|\btl\s*\.\s*cdiv\b|\bfdiv\b|\bdiv_rn\b",
     "slow-functions": r"/|\b(?:exp|log|sqrt|sqrt_rn|div_rn)\s*\(",
     "masks": r"\bmask\b",

@@ -136,3 +136,12 @@ def test_a_matrix_vector_product_in_triton_is_offered_no_tile_products() -> None
     brief = load_target("triton").brief()
     ids = {option.id for option in brief.menu if option.least_reuse}
     assert {"tile-products", "more-terms", "grouped-programs", "implicit-product"} <= ids
+
+
+@pytest.mark.parametrize(
+    "name", ["gemmini", "host-c", "amx-bf16", "trainium", "cuda", "triton", "kernelbench"]
+)
+def test_examples_belong_to_options_of_their_menu(name: str) -> None:
+    brief = load_target(name).brief()
+    ids = {option.id for option in brief.menu}
+    assert [e.name for e in brief.examples if not set(e.options) <= ids] == []

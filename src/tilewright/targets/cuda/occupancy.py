@@ -3,6 +3,7 @@ limits."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -28,6 +29,27 @@ class Architecture:
     block_shared_kib: int
     block_shared_reserved: int
     shared_unit: int
+
+    @property
+    def limits(self) -> Mapping[str, int]:
+        """What a multiprocessor holds, and what a block may use."""
+        return {
+            "warps_per_multiprocessor": self.warps,
+            "registers_per_multiprocessor": self.registers,
+            "shared_bytes_per_block": self.block_shared_kib << 10,
+            "shared_bytes_per_multiprocessor": self.shared_kib << 10,
+            "threads_per_block": 1024,
+        }
+
+    @property
+    def in_words(self) -> str:
+        """The limits in one sentence."""
+        return (
+            f"A multiprocessor of {self.name} ({self.gpus}) holds {self.warps} warps and "
+            f"{self.blocks} blocks at once, {self.registers} registers of 32 bits, and "
+            f"{self.shared_kib << 10} bytes of shared memory, of which a block may use "
+            f"{self.block_shared_kib << 10}."
+        )
 
 
 @dataclass(frozen=True, slots=True)

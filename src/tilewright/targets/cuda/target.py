@@ -26,7 +26,6 @@ from tilewright.targets.cuda.nvcc import FLAGS, find_nvcc
 from tilewright.targets.cuda.occupancy import Architecture, architectures
 from tilewright.targets.cuda.problems import create_problem
 from tilewright.targets.cuda.settings import (
-    DEFAULT,
     PRECISIONS,
     chosen_architecture,
     lowest_precision,
@@ -48,35 +47,33 @@ class CudaTarget:
 
     @cached_property
     def _brief(self) -> TargetBrief:
-        words = {"architecture": DEFAULT, **self._limits}
         return TargetBrief(
             name=self.name,
-            isa=render(FOLDER / "isa.md", words),
-            rules=render(FOLDER / "rules.md", words),
-            menu=load_menu(FOLDER / "menu.toml", words),
+            isa=render(FOLDER / "isa.md", self._words),
+            rules=render(FOLDER / "rules.md", {}),
+            menu=load_menu(FOLDER / "menu.toml", {}),
             commands=(),
-            limits=self._limits,
+            limits=self._architecture.limits,
             constants={},
             language=CUDA,
             latency=LATENCY,
-            examples=load_examples(FOLDER / "examples", words),
-            costs=render(FOLDER / "costs.md", words).strip(),
-            plan_hints=render(FOLDER / "plan_hints.md", words).strip(),
+            examples=load_examples(FOLDER / "examples", {}),
+            costs=render(FOLDER / "costs.md", {}).strip(),
+            plan_hints=render(FOLDER / "plan_hints.md", {}).strip(),
             settings={"arch": names(), "precision": tuple(PRECISIONS)},
             failures=FAILURES,
         )
 
     @property
-    def _limits(self) -> Mapping[str, int]:
-        """The limits of the default architecture."""
-        found = architectures()[DEFAULT]
-        return {
-            "warps_per_multiprocessor": found.warps,
-            "registers_per_multiprocessor": found.registers,
-            "shared_bytes_per_block": found.block_shared_kib << 10,
-            "shared_bytes_per_multiprocessor": found.shared_kib << 10,
-            "threads_per_block": 1024,
-        }
+    def _architecture(self) -> Architecture:
+        """That of this machine's GPU, or the default one."""
+        gpu = find_gpu()
+        return chosen_architecture({}, gpu.architecture if gpu else None)
+
+    @property
+    def _words(self) -> Mapping[str, str]:
+        """The words of isa.md."""
+        return {"limits": self._architecture.in_words}
 
     def brief(self) -> TargetBrief:
         """A description of the GPU, the rules, the menu and the limits."""

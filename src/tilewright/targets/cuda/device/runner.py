@@ -190,7 +190,7 @@ class DeviceRunner:
         utilization, numbers, feedback = describe(
             workload, timed.latency_s, peaks, evaluation.lowest
         )
-        feedback += f"\n{facts.in_words}"
+        feedback += f"\n{facts.in_words} Kernels are compiled for {evaluation.architecture.name}."
         built = evaluation.built(artifact.source)
         functions = built[1].functions if not isinstance(built, Failed) else ()
         worst = max(functions, key=lambda f: f.registers, default=None)

@@ -48,6 +48,8 @@ class TritonTarget(CudaTarget):
             menu=load_menu(FOLDER / "menu.toml", {}),
             examples=load_examples(FOLDER / "examples", {}),
             failures=FAILURES,
+            isa=render(FOLDER / "isa.md", self._words),
+            costs=render(FOLDER / "costs.md", {}).strip(),
             rules=render(FOLDER / "rules.md", {}),
             plan_hints=render(FOLDER / "plan_hints.md", {}).strip(),
         )  # fmt: skip
