@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 
 from tilewright.core.errors import ToolchainMissingError
-from tilewright.core.records import Argument, Candidate, Failed, Measured
+from tilewright.core.records import Argument, Artifact, Candidate, Failed, Measured, Verdict
+from tilewright.core.roles import NOTHING_CHECKED
 from tilewright.targets.cuda import create_target
 from tilewright.targets.cuda.device.build import LOADING, refused_object
+from tilewright.targets.cuda.device.evaluator import DeviceChecker
 from tilewright.targets.cuda.device.gpus import find_gpu
 from tilewright.targets.cuda.device.process import DeviceFailedError, DeviceProcess
 from tilewright.targets.cuda.device.runner import DeviceRunner
@@ -90,6 +92,43 @@ def test_a_wrong_kernel_is_found_on_the_device(task: CudaTask) -> None:
     failed = checker.check_first(artifact)
     assert isinstance(failed, Failed)
     assert failed.kind == "wrong_result"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind"),
+    [
+        ("  parts[t] = sum;\n  __syncthreads();\n", "  parts[t] = sum;\n", "race"),
+        ("sum += x[c];", "sum += x[c + 1];", "illegal_address"),
+    ],
+)
+def test_the_cpu_finds_the_cause_of_wrong_results_on_the_device(
+    old: str, new: str, kind: str, task: CudaTask
+) -> None:
+    builder, checker, _ = task.evaluator
+    assert task.start.count(old) == 1
+    artifact = builder.build(Candidate(task.start.replace(old, new)))
+    assert not isinstance(artifact, Failed)
+    for failed in (checker.check_first(artifact), checker.check(artifact)):
+        assert isinstance(failed, Failed)
+        assert (failed.kind, failed.line is not None) == (kind, True)
+        assert "On the GPU: " in failed.log
+
+
+def test_what_the_cpu_cannot_check_explains_nothing(task: CudaTask) -> None:
+    class Unable:
+        def check(self, artifact: Artifact, passed: Verdict = NOTHING_CHECKED) -> Verdict | Failed:
+            return Failed("check", "not_checked", "kernel.py:3: not checked.", 3)
+
+        def check_first(self, artifact: Artifact) -> Verdict | Failed:
+            return self.check(artifact)
+
+    wrong = task.start.replace("Y[blockIdx.x] = parts[0]", "Y[blockIdx.x] = parts[0] + 1.0f")
+    builder, _, _ = task.evaluator
+    artifact = builder.build(Candidate(wrong))
+    assert not isinstance(artifact, Failed)
+    failed = DeviceChecker(task.device, Unable()).check_first(artifact)
+    assert isinstance(failed, Failed)
+    assert (failed.kind, failed.line) == ("wrong_result", None)
 
 
 @pytest.mark.parametrize(

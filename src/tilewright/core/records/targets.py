@@ -117,10 +117,13 @@ class KernelLanguage:
         return "a kernel" if self.marks else f"the function `{self.entry}`"
 
     def kernels(self, texts: Sequence[str]) -> list[str]:
-        """Those of the texts that contain a kernel's function, outside comments."""
+        """Those of the texts that define a kernel's function outside comments, or, if none does,
+        those that contain it. A text that only calls the function is an example of its use."""
         comments = re.compile(rf"{re.escape(self.comment)}.*")
         codes = [(text, comments.sub("", text)) for text in texts]
-        for mark in self.marks or (rf"\b{re.escape(self.entry)}\s*+\(",):
+        entry = re.escape(self.entry)
+        defined, used = rf"\b(?:void|def|class)\s++{entry}\b", rf"\b{entry}\s*+\("
+        for mark in self.marks or (defined, used):
             found = [text for text, code in codes if re.search(mark, code, re.MULTILINE)]
             if found:
                 return found

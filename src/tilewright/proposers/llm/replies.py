@@ -95,10 +95,10 @@ def read_plan(
         named, change, expected, text = _headings(text)
     if re.match(rf"{NONE}\b", named, re.IGNORECASE):
         return NothingWorthwhile((text or change or expected)[:MAX_REASON_CHARACTERS])
-    if not text:
+    if not text and not change:
         return ReplyFailed("empty", "the reply contains no plan after the headings")
     option = _option(named, text, menu, hidden)
-    text = f"{change.rstrip('.')}.\n\n{text}" if change else text
+    text = f"{change.rstrip('.')}.\n\n{text}".strip() if change else text
     return PlanText(option, text[:MAX_PLAN_CHARACTERS], expected[:MAX_PLAN_CHARACTERS])
 
 
@@ -244,7 +244,8 @@ def _option(
     """
     ids = [option.id for option in (*menu, *hidden)]
     low = named.lower()
-    exact = [i for i in ids if i.lower() == low] or [i for i in ids if i.lower() in low]
+    joined = re.sub(r"[\s_]+", "-", re.sub(r"^[0-9]{1,3}[.)]\s*", "", low))
+    exact = [i for i in ids if i.lower() in (low, joined)] or [i for i in ids if i.lower() in low]
     if exact:
         return max(exact, key=len)
     number = re.match(r"([0-9]{1,3})(?![0-9])", named)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from tilewright.core.records import Artifact, Candidate, Failed, Verdict, Workload
@@ -23,6 +23,8 @@ from tilewright.targets.cuda.source import NO_KERNEL, refused
 
 _SANITIZED_S = 10.0
 """Factor by which the time limit of a call under the sanitizer is longer than the usual one."""
+_UNEXPLAINED = ("wrong_result", "illegal_address", "misaligned")
+"""Failures on a GPU for which the check on the CPU may find the cause and its line."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ class DeviceBuilder:
 
 class DeviceChecker:
     """Compares on the GPU at full size, and then on the CPU, where rules are checked that a GPU
-    does not enforce.
+    does not enforce. Where results on the GPU are wrong, the CPU may find the cause.
 
     `on_the_cpu` finds races, missing barriers and accesses outside arrays, at reduced sizes.
     Kernels that it cannot run are compared only on the GPU.
@@ -123,7 +125,8 @@ class DeviceChecker:
 
     def check_first(self, artifact: Artifact) -> Verdict | Failed:
         """The first case, on the GPU."""
-        return self._checked(artifact, [self._evaluation.cases.first], NOTHING_CHECKED)
+        verdict = self._checked(artifact, [self._evaluation.cases.first], NOTHING_CHECKED)
+        return self._explained(artifact, verdict) if isinstance(verdict, Failed) else verdict
 
     def check(self, artifact: Artifact, passed: Verdict = NOTHING_CHECKED) -> Verdict | Failed:
         """Every case on the GPU, then all that the CPU checks."""
@@ -131,9 +134,18 @@ class DeviceChecker:
         numbers = evaluation.cases.compared(evaluation.settings.checks)
         verdict = self._checked(artifact, numbers, passed)
         if isinstance(verdict, Failed):
-            return verdict
+            return self._explained(artifact, verdict)
         other = self._on_the_cpu.check(artifact)
         return other if isinstance(other, Failed) and other.kind != "not_checked" else verdict
+
+    def _explained(self, artifact: Artifact, failed: Failed) -> Failed:
+        """The failure, with its cause and line if the CPU finds them, such as a race."""
+        if failed.kind not in _UNEXPLAINED:
+            return failed
+        found = self._on_the_cpu.check_first(artifact)
+        if not isinstance(found, Failed) or found.kind == "not_checked" or found.line is None:
+            return failed
+        return replace(found, log=f"{found.log}\nOn the GPU: {failed.log}")
 
     def _checked(
         self, artifact: Artifact, numbers: Sequence[int], passed: Verdict
