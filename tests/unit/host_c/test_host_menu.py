@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.native.toolchain import FLAGS, Toolchain
 from tilewright.targets.host_c.instance import Instance
-from tilewright.targets.host_c.target import HostTarget
+from tilewright.targets.host_c.target import HostTarget, refused
 
 
 def told(*flags: str) -> tuple[str, str, str, str]:
@@ -39,3 +39,9 @@ def test_one_thread_needs_no_word_of_them() -> None:
     brief = HostTarget().brief()
     assert "threads" not in {option.id for option in brief.menu}
     assert "share" not in {option.technique for option in brief.menu}
+
+
+def test_marks_of_polybench_are_allowed() -> None:
+    text = "#pragma {}\nvoid kernel(float *X) {{ X[0] = 1; }}"
+    assert refused(text.format("scop"), 1) is None
+    assert refused(text.format("message x"), 1) is not None

@@ -92,7 +92,7 @@ def test_lanes_beyond_the_end_of_a_row_do_nothing() -> None:
     """Neither do they read, nor do they write; what other lanes write, they would overwrite."""
     after = Step("lanes", 1, 8).apply(parse(kernel_of(STYLES[0])))
     assert "j + lane_1 < j_end ? s_1[lane_1] + v[" in emit(after)
-    for row in ("y[j & 7] = v[j];", "float z[2]; z[0] = v[j]; s += z[0];"):
+    for row in ("y[j & 7] = v[j];", "y[j] = y[j + 20];", "float z[2]; z[0] = v[j]; s += z[0];"):
         kernel = parse(kernel_of(f"for (int j = p[i]; j < p[i + 1]; j++) {{ {row} }}"))
         with pytest.raises(NotApplicableError, match="sums of single values"):
             Step("lanes", 1, 8).apply(kernel)

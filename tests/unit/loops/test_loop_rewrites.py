@@ -631,7 +631,7 @@ def test_a_loop_without_constant_quotients_has_no_reciprocal(source: str) -> Non
     [
         ("void kernel(float X[4]) {\n  while (1) {}\n}", 2),
         ("void kernel(float X[4]) {\n\n  X[0] = lgammaf(X[1]);\n}", 3),
-        ("void kernel(float X[4]) { static int n; }", 1),
+        ("void kernel(int X[4]) { static int n; X[0] = n; n = 1; }", 1),
         ("void kernel(float X[010]) {}", 1),
         ("typedef float vf __attribute__((vector_size(4 * 8)));\nvoid kernel(float X[4]) {}", 1),
         ("void kernel(long X[4]) {\n  X[0] = 18446744073709551616u;\n}", 2),

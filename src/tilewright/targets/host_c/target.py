@@ -39,7 +39,8 @@ HEADERS = (
 """The headers that a kernel may include, none of which gives access to anything outside its
 process. Functions that they declare are refused when the kernel is linked, unless it may call them.
 """
-PRAGMAS = ("GCC ivdep", "omp simd")
+PRAGMAS = ("GCC ivdep", "omp simd", "scop", "endscop")
+"""Hints to the compiler, and the marks of PolyBench, which compilers ignore."""
 THREAD_HEADERS = ("pthread.h", "stdatomic.h", "omp.h")
 THREAD_PRAGMAS = ("omp ...",)
 """Further pragmas that are allowed if several threads are declared."""

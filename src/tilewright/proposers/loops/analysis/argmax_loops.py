@@ -19,7 +19,8 @@ from tilewright.proposers.loops.analysis.changes import (
     fresh,
     names_in,
 )
-from tilewright.proposers.loops.analysis.independence import extremes, linear
+from tilewright.proposers.loops.analysis.independence import extremes
+from tilewright.proposers.loops.analysis.linear import linear
 from tilewright.proposers.loops.c_types import RANGES, common, is_whole
 from tilewright.proposers.loops.functions import type_of_call
 from tilewright.proposers.loops.ir import (

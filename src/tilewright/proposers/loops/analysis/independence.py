@@ -10,10 +10,11 @@ from tilewright.proposers.loops.analysis.changes import (
     changed_by,
     used_by,
 )
+from tilewright.proposers.loops.analysis.conflicts import iterations_meet
+from tilewright.proposers.loops.analysis.linear import linear
 from tilewright.proposers.loops.ir import (
     Address,
     Assign,
-    Binary,
     Command,
     Declare,
     Element,
@@ -40,9 +41,10 @@ def require_independent(
 ) -> None:
     """Raise unless no two iterations access the same element of an array that the loop writes.
 
-    This is shown if one subscript is the same in all accesses to the array, except for constants.
-    It must grow with the loop's variable so that no access, including those of inner loops, meets
-    what another iteration accesses, and it must contain no other variable that the loop changes.
+    This is shown by the bounds of all loops (`conflicts.py`), or if one subscript is the same in
+    all accesses to the array, except for constants. The subscript must grow with the loop's
+    variable so that no access, including those of inner loops, meets what another iteration
+    accesses, and it must contain no other variable that the loop changes.
     Arrays in `private` are separate for each iteration. Variables in `changing` may also differ
     between two iterations. The loop must be part of the kernel.
     """
@@ -58,7 +60,8 @@ def require_independent(
         raise NotApplicableError(f"vectors may extend beyond the ends of rows of {min(over)}")
     for array in written:
         here = [(access, ranges) for access, _, ranges in accesses if access.array == array]
-        if not any(_separates(loop, here, d, inside, kernel) for d in range(_rank(here))):
+        apart = any(_separates(loop, here, d, inside, kernel) for d in range(_rank(here)))
+        if not apart and iterations_meet(loop, kernel, array, changing):
             raise NotApplicableError(f"iterations may touch the same elements of {array}")
 
 
@@ -123,33 +126,6 @@ def _apart(found: Sequence[_Covered], apart: int, trips: int, stride: int) -> bo
             if -(-max(least, apart) // apart) * apart <= min(most, furthest):
                 return False  # some iterations later; earlier ones are met the other way round
     return True
-
-
-def linear(subscript: Expr) -> tuple[dict[Expr, int], int]:
-    """A subscript as a sum of terms with whole non-zero factors, and a constant."""
-    if isinstance(subscript, Number) and subscript.text.isdigit():
-        return {}, int(subscript.text)
-    if isinstance(subscript, Negative):
-        return _scaled(linear(subscript.value), -1)
-    if isinstance(subscript, Binary) and subscript.operator in "+-":
-        terms, offset = linear(subscript.left)
-        others, more = _scaled(linear(subscript.right), 1 if subscript.operator == "+" else -1)
-        for term, factor in others.items():
-            terms[term] = terms.get(term, 0) + factor
-        return {t: f for t, f in terms.items() if f}, offset + more
-    if isinstance(subscript, Binary) and subscript.operator == "*":
-        for number, other in (
-            (subscript.left, subscript.right),
-            (subscript.right, subscript.left),
-        ):
-            if isinstance(number, Number) and number.text.isdigit():
-                return _scaled(linear(other), int(number.text))
-    return {subscript: 1}, 0
-
-
-def _scaled(sum_of_terms: tuple[dict[Expr, int], int], by: int) -> tuple[dict[Expr, int], int]:
-    terms, offset = sum_of_terms
-    return {term: factor * by for term, factor in terms.items() if by}, offset * by
 
 
 class Ranges(dict[str, tuple[int, int]]):

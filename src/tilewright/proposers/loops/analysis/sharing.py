@@ -166,6 +166,9 @@ def _read(statement: Statement, name: str) -> Iterator[Expr]:
         if not isinstance(statement.target, Var):
             for subscript in statement.target.subscripts:
                 yield from _named(subscript, name)
+    elif isinstance(statement, For) and statement.limits is not None:
+        for limit in statement.limits:
+            yield from _named(limit, name)
 
 
 def _named(expr: Expr, name: str) -> Iterator[Expr]:

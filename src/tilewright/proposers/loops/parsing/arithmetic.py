@@ -11,7 +11,7 @@ from dataclasses import replace
 from tree_sitter import Node
 
 from tilewright.proposers.c.syntax import text_of
-from tilewright.proposers.loops.analysis.independence import linear
+from tilewright.proposers.loops.analysis.linear import linear
 from tilewright.proposers.loops.c_types import RANGES, common, is_whole, promoted
 from tilewright.proposers.loops.ir import (
     Binary,

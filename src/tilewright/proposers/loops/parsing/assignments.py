@@ -174,8 +174,14 @@ class Assignments(Declarations):
         """target = target sign by. Returns the target, unless it is a variable that is followed."""
         if target.type == "identifier" and self._is_followed(target):
             known = by.interval is not None and by.interval[0] == by.interval[1]
+            name = text_of(target)
+            found = self.scope.find(name)
+            if known and not self._guards and sign not in "+-" and isinstance(found, Value):
+                made = combined(node, sign, found, by).interval
+                if made is not None and made[0] == made[1]:
+                    self.scope.rebind(name, self.of_type(node, number(made[0]), found.type))
+                    return None
             if self._guards or sign not in "+-" or not known:
-                name = text_of(target)
                 raise NotFollowedError(node, name, f"the value of {name} is not known")
             assert by.interval is not None
             self.advance(target, by.interval[0] * (1 if sign == "+" else -1))

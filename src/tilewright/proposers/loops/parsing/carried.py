@@ -22,7 +22,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tilewright.proposers.loops.analysis.independence import linear
+from tilewright.proposers.loops.analysis.linear import linear
 from tilewright.proposers.loops.ir import Binary, Var
 from tilewright.proposers.loops.parsing.arithmetic import SYMBOL
 from tilewright.proposers.loops.parsing.scope import Binding, Place, Unknown, Value

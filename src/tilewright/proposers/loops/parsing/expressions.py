@@ -66,6 +66,7 @@ from tilewright.proposers.loops.parsing.scope import (
     times,
 )
 from tilewright.proposers.loops.parsing.syntax import (
+    FlatError,
     NotFollowedError,
     UnsupportedError,
     field_of,
@@ -194,6 +195,9 @@ class Expressions:
             return replace(place, rows=tuple(sizes))
         if sizes:
             raise UnsupportedError(node, f"the pointer cast {text_of(node)!r} is not supported")
+        if inner is not None and inner.type == "abstract_pointer_declarator" and place.depth > 1:
+            what = f"{text_of(node)!r} is a pointer to all elements of several rows"
+            raise FlatError(node, place.array, what)
         return place
 
     def _address(self, node: Node) -> Place:
@@ -329,7 +333,7 @@ class Expressions:
                 rows = in_rows((*place.subscripts, index.expr), sizes, self.interval_of)
                 if rows is None or place.record is not None:
                     what = f"{text_of(node)!r} may extend beyond the end of a row"
-                    raise UnsupportedError(node, what)
+                    raise FlatError(node, place.array, what)
                 return replace(place, subscripts=rows, offset=None, whole=False)
         subscripts = (*place.subscripts, index.expr)
         whole = place.record is not None and place.rank - len(subscripts) == 1
@@ -383,9 +387,9 @@ class Expressions:
             raise UnsupportedError(node, f"the operator {sign} is not supported")
         left, other = self.value(field_of(node, "left")), field_of(node, "right")
         if sign == "&&":
-            right = self.computed_under(printed(left), lambda: self.value(other))
+            right = self.computed_under(printed(left), other, lambda: self.value(other))
         elif sign == "||":
-            right = self.computed_under(_fails(printed(left)), lambda: self.value(other))
+            right = self.computed_under(_fails(printed(left)), other, lambda: self.value(other))
         else:
             right = self.value(other)
         if not self._facts or sign not in ("+", "-", "*"):
@@ -416,8 +420,8 @@ class Expressions:
     def _chosen(self, node: Node) -> Value:
         condition = self.value(field_of(node, "condition"))
         test, (yes, no) = printed(condition), (field_of(node, n) for n in _SIDES)
-        value = self.computed_under(test, lambda: self.value(yes))
-        other = self.computed_under(_fails(test), lambda: self.value(no))
+        value = self.computed_under(test, yes, lambda: self.value(yes))
+        other = self.computed_under(_fails(test), no, lambda: self.value(no))
         if condition.interval is not None and condition.interval[0] == condition.interval[1]:
             return value if condition.interval[0] else other
         kind = common(value.type, other.type)
@@ -451,6 +455,9 @@ class Expressions:
                 )
                 if len(found.subscripts) == found.rank:
                     return Value(Load(found.array, found.subscripts), "vector")
+        known = self._pointer_to_one(node)
+        if known is not None and isinstance(known.variable, Value):
+            return known.variable
         variable = self.pointed(node)
         if variable is not None:
             return Value(Var(variable.name), variable.type)
@@ -465,13 +472,19 @@ class Expressions:
         if node.type == "field_expression":
             member = self.member(node) or self.scope.find("".join(text_of(node).split()))
             return member if isinstance(member, Variable) else None
+        known = self._pointer_to_one(node)
+        found = known.variable if known is not None else None
+        return found if isinstance(found, Variable) else None
+
+    def _pointer_to_one(self, node: Node) -> Pointed | None:
+        """The pointer in an expression *pointer, if it points to a single variable or number."""
         if node.type != "pointer_expression" or operator_of(node) != "*":
             return None
         inner = field_of(node, "argument")
         while inner.type == "parenthesized_expression":
             inner = inner.named_children[0]
         found = self.scope.find(text_of(inner)) if inner.type == "identifier" else None
-        return found.variable if isinstance(found, Pointed) else None
+        return found if isinstance(found, Pointed) else None
 
     def _updated(self, node: Node) -> Value:
         """variable++ or ++variable inside an expression."""
@@ -519,7 +532,7 @@ class Expressions:
             moved: Value | Place = replace(found, offset=plus(found.offset, by))
         elif isinstance(found, Value) and found.interval is not None:
             moved = replace(plus(found, by), type=found.type, retyped=found.type != "int")
-            if not fits(moved.interval, found.type):
+            if not self._rehearsing and not fits(moved.interval, found.type):
                 what = f"{text_of(name)!r} leaves the range of its type"
                 raise NotFollowedError(name, text_of(name), what)
         else:
@@ -581,8 +594,8 @@ class Expressions:
         self._printed[-1].add(found)
         return found
 
-    def computed_under(self, test: Expr, read: Callable[[], Value]) -> Value:
-        """A value that is computed only if a test is true."""
+    def computed_under(self, test: Expr, node: Node, read: Callable[[], Value]) -> Value:
+        """The value of a node that is computed only if a test is true."""
         with self._maybe(test):
             return read()
 

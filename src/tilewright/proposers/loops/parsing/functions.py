@@ -14,12 +14,12 @@ After::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
 from tree_sitter import Node
 
-from tilewright.proposers.c.syntax import assigned, parameters, text_of
+from tilewright.proposers.c.syntax import assigned, descendants, parameters, text_of
 from tilewright.proposers.loops.c_types import NAMES, is_whole
 from tilewright.proposers.loops.ir import (
     Binary,
@@ -61,6 +61,10 @@ from tilewright.proposers.loops.parsing.syntax import (
 from tilewright.proposers.loops.parsing.varying_loops import VaryingLoops
 
 _DEEPEST = 8
+_LOOPS = ("for_statement", "while_statement", "do_statement")
+_MOST_COPIES = 3
+"""Maximum number of conditions, each with a `return` in only some of its cases, for which the
+statements after them are read once for each case."""
 _Result = TypeVar("_Result")
 
 
@@ -72,6 +76,8 @@ class Functions(VaryingLoops):
         self.functions: dict[str, Node] = {}
         self.constants = Scope(None)
         self._calls: list[str] = []
+        self._inside_tests = 0
+        self._tested: set[int] = set()
 
     def called(self, node: Node) -> Value | None:
         """The return value of a function in the file, after its statements were read."""
@@ -110,7 +116,8 @@ class Functions(VaryingLoops):
         outer, self.scope = self.scope, inner
         after, self._after = self._after, []
         self._calls.append(name)
-        found = read(block)
+        with self._returning(None):
+            found = read(block)
         self.complete()
         self._calls.pop()
         self.scope, self._after = outer, after
@@ -146,7 +153,10 @@ class Functions(VaryingLoops):
             if text_of(argument) == "NULL" and self.scope.find("NULL") is None:
                 inner.declare(name, number(0))
                 continue
-            variable = self._variable_at(argument, kind) if levels == [None] else None
+            variable: Variable | Value | None = None
+            if levels == [None]:
+                only_read = _is_only_read(name, field_of(function, "body"), {*self.functions})
+                variable = self._variable_at(argument, kind, only_read=only_read)
             if variable is not None:
                 inner.declare(name, Pointed(variable))
                 continue
@@ -159,16 +169,28 @@ class Functions(VaryingLoops):
                 raise UnsupportedError(argument, message)
             inner.declare(name, place)
 
-    def _variable_at(self, argument: Node, kind: Type) -> Variable | None:
-        """The variable whose address is an argument; None if the argument is the address of an
-        element."""
+    def _variable_at(
+        self, argument: Node, kind: Type, *, only_read: bool
+    ) -> Variable | Value | None:
+        """The variable whose address is an argument, or its value if it is known and `only_read`.
+
+        None if the argument is the address of an element.
+        """
         if argument.type == "identifier":
             found = self.scope.find(text_of(argument))
-            return found.variable if isinstance(found, Pointed) else None
+            if not isinstance(found, Pointed):
+                return None
+            if isinstance(found.variable, Value) and not only_read:
+                raise UnsupportedError(
+                    argument, "a pointer that was only read through is passed on"
+                )
+            return found.variable
         if argument.type != "pointer_expression" or operator_of(argument) != "&":
             return None
         named = field_of(argument, "argument")
         found = self.scope.find(text_of(named)) if named.type == "identifier" else None
+        if isinstance(found, Value) and only_read and found.type == kind:
+            return found
         if isinstance(found, (Value, Unknown)):
             name = text_of(named)
             raise NotFollowedError(argument, name, f"the address of {name} is taken")
@@ -195,27 +217,39 @@ class Functions(VaryingLoops):
         self.declare(name, kind, value)
         self.scope = outer
 
-    def computed_under(self, test: Expr, read: Callable[[], Value]) -> Value:
-        """A value that is computed only if a test is true.
+    def computed_under(self, test: Expr, node: Node, read: Callable[[], Value]) -> Value:
+        """The value of a node that is computed only if a test is true.
 
         Statements of functions that it calls are executed before the test, and therefore always.
-        Elements that may be outside their arrays are read only if the test is true.
+        Elements that may be outside their arrays are read only if the test is true. The nodes for
+        which this is known, inside of the outermost one, are read only once from then on: if each
+        node inside of another one were read twice, the time would double with each.
         """
-        names = set(self._printed[-1])
-        with self._collected() as found, self._maybe(test):
-            value = read()
-        parts = expressions(tuple(found))
-        if all(self.may_touch(e) for e in parts if isinstance(e, Element)):
-            self._done += found
-            return value
-        self._printed[-1] = names
+        if not self._inside_tests:
+            self._tested.clear()
+        self._inside_tests += 1
+        if node.id not in self._tested:
+            names = set(self._printed[-1])
+            with self._collected() as found, self._maybe(test):
+                value = read()
+            parts = expressions(tuple(found))
+            if all(self.may_touch(e) for e in parts if isinstance(e, Element)):
+                self._done += found
+                self._inside_tests -= 1
+                return value
+            self._printed[-1] = names
+            self._tested.add(node.id)
         with self._under(test):
-            return read()
+            value = read()
+        self._inside_tests -= 1
+        return value
 
     def returned(self, nodes: Sequence[Node], kind: Type | None) -> Value | None:
         """The value that statements return, converted to a type, after the statements before were
         read."""
         nodes = self.without_hints(nodes)
+        if self._result is None and _returns_anywhere(nodes, _MOST_COPIES if kind else 0):
+            return self.returned_early(nodes, kind)
         for place, node in enumerate(nodes):
             if node.type == "return_statement":
                 if not node.named_children or kind is None:
@@ -280,7 +314,59 @@ class Functions(VaryingLoops):
         left = followed(other, rest)
         if condition.interval in ((0, 0), (1, 1)):
             return returned(chosen if condition.interval[0] else left)
-        first = self.computed_under(test, lambda: returned(chosen))
+        first = self.computed_under(test, field_of(node, "consequence"), lambda: returned(chosen))
         opposite = Binary("==", test, Number("0"))
-        second = self.computed_under(opposite, lambda: returned(left))
+        second = self.computed_under(opposite, node, lambda: returned(left))
         return Value(Select(test, printed(first), printed(second)), first.type)
+
+
+def _is_only_read(name: str, body: Node, functions: Collection[str]) -> bool:
+    """Whether a function uses a pointer only to read `*name`, or passes it on to functions of the
+    file, for which the same question is asked."""
+    for node in descendants(body):
+        if node.type != "identifier" or text_of(node) != name:
+            continue
+        outer = node.parent
+        while outer is not None and outer.type == "parenthesized_expression":
+            outer = outer.parent
+        if outer is None:
+            return False
+        call = outer.parent if outer.type == "argument_list" else None
+        if call is not None and text_of(field_of(call, "function")) in functions:
+            continue
+        if outer.type != "pointer_expression" or operator_of(outer) != "*":
+            return False
+        around = outer.parent
+        while around is not None and around.type == "parenthesized_expression":
+            outer, around = around, around.parent
+        if around is None or around.type in ("update_expression", "pointer_expression"):
+            return False
+        if around.type == "assignment_expression" and field_of(around, "left") == outer:
+            return False
+    return True
+
+
+def _returns_anywhere(nodes: Sequence[Node], most: int) -> bool:
+    """Whether statements return within a loop, or within more than `most` conditions that return
+    only in some of their cases."""
+    inside = [n for node in nodes for n in (node, *descendants(node))]
+    partial = sum(n.type == "if_statement" and _returns_sometimes(n) for n in inside)
+    return partial > most or any(
+        n.type in _LOOPS and returns(n) and return_of(n) is None for n in inside
+    )
+
+
+def _returns_sometimes(node: Node) -> bool:
+    """Whether a branch of an `if` contains a `return` that not all of its cases reach."""
+    branches = field_of(node, "consequence"), otherwise(node)
+    return any(b is not None and returns(b) and not _returns_always(b) for b in branches)
+
+
+def _returns_always(node: Node) -> bool:
+    last = (inside(node) or [node])[-1]
+    if last.type != "if_statement":
+        return last.type == "return_statement"
+    other = otherwise(last)
+    return other is not None and all(
+        _returns_always(branch) for branch in (field_of(last, "consequence"), other)
+    )

@@ -24,6 +24,7 @@ from tilewright.proposers.loops.parsing.syntax import UnsupportedError, field_of
 
 NO_STEP = "the body of this loop does not end with a step of the loop variable"
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "!=": "!=", "==": "=="}
+_SCALING = ("*=", "/=", "<<=", ">>=")
 _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 
 
@@ -174,6 +175,21 @@ def require_step_reached(head: Head, name: str) -> None:
         return
     if any(n.type == "continue_statement" for child in inner for n in descendants(child)):
         raise UnsupportedError(head.node, "`continue` skips the step of this loop")
+
+
+def scales(node: Node) -> bool:
+    """Whether the variable of a `for` loop is multiplied, divided or shifted in each iteration."""
+    update = node.child_by_field_name("update") if node.type == "for_statement" else None
+    for part in comma_separated(update) if update is not None else ():
+        if part.type == "assignment_expression":
+            right = field_of(part, "right")
+            name, sign = text_of(field_of(part, "left")), operator_of(part)
+            if sign == "=" and right.type == "binary_expression":
+                sides = (text_of(field_of(right, side)) for side in ("left", "right"))
+                sign = f"{operator_of(right)}=" if name in sides else sign
+            if sign in _SCALING:
+                return True
+    return False
 
 
 def updates(part: Node, name: str) -> bool:

@@ -6,6 +6,7 @@ followed (constants, indices, moving pointers) are replaced by their values.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +20,10 @@ from tilewright.proposers.c.preprocess import expanded
 from tilewright.proposers.c.syntax import declared_names, descendants, pointer_levels, text_of
 from tilewright.proposers.c.syntax import parse as syntax_tree
 from tilewright.proposers.loops.analysis.changes import NotApplicableError
-from tilewright.proposers.loops.analysis.sharing import require_shareable
+from tilewright.proposers.loops.analysis.sharing import (
+    require_rewritten,
+    require_shareable,
+)
 from tilewright.proposers.loops.c_types import NAMES, common, is_whole
 from tilewright.proposers.loops.definitions import is_vector_function
 from tilewright.proposers.loops.emit import sharing_text
@@ -37,6 +41,7 @@ from tilewright.proposers.loops.ir import (
     Call,
     Cast,
     Command,
+    Declare,
     For,
     Kernel,
     Load,
@@ -44,6 +49,7 @@ from tilewright.proposers.loops.ir import (
     Number,
     Parameter,
     Select,
+    Statement,
     Type,
 )
 from tilewright.proposers.loops.parsing.arithmetic import converted
@@ -56,8 +62,15 @@ from tilewright.proposers.loops.parsing.records import (
     records_used,
     type_name,
 )
-from tilewright.proposers.loops.parsing.scope import Bundle, Place, Record, Scope, Value
+from tilewright.proposers.loops.parsing.scope import (
+    Bundle,
+    Place,
+    Scope,
+    Value,
+    Variable,
+)
 from tilewright.proposers.loops.parsing.syntax import (
+    FlatError,
     NotFollowedError,
     ShortAtEndError,
     UnsupportedError,
@@ -114,12 +127,17 @@ def parse(
     roles = {c.name: c.operands for c in commands}
     kept: set[str] = set()
     peeled: set[int] = set()
+    flat: set[str] = set()
     while True:  # an integer that cannot be followed is kept as a variable from the beginning
         try:
-            return replace(_Reader(roles, kept, peeled).kernel(root), block=block)
+            return replace(_Reader(roles, kept, peeled, flat).kernel(root), block=block)
         except ShortAtEndError as error:
             peeled.add(error.place)
             kept.clear()
+        except FlatError as error:
+            if error.array in flat:
+                raise
+            flat.add(error.array)
         except NotFollowedError as error:
             if error.name in kept:
                 raise
@@ -127,16 +145,26 @@ def parse(
 
 
 class _Reader(Memory):
-    """Reads one source. `roles` are the operand roles of the commands that it may use."""
+    """Reads one source. `roles` are the operand roles of the commands that it may use.
+
+    The arrays in `flat` get a single subscript, because the source also uses all their elements as
+    one row.
+    """
 
     def __init__(
-        self, roles: Mapping[str, tuple[str, ...]], kept: set[str], peeled: set[int]
+        self,
+        roles: Mapping[str, tuple[str, ...]],
+        kept: set[str],
+        peeled: set[int],
+        flat: set[str],
     ) -> None:
         super().__init__()
         self._roles = roles
         self.kept = {*kept}
         self.peeled = peeled
+        self._flat = flat
         self._shared: list[tuple[Node, For]] = []
+        self._static_numbers: list[tuple[Node, Declare]] = []
         self._scratch: list[Parameter] = []
         self._pragma: Node | None = None
         self._assigned_fields: set[str] = set()
@@ -181,6 +209,10 @@ class _Reader(Memory):
         body = (*self.tables, *read)
         scratch = (*self.constant_arrays, *self._scratch)
         kernel = Kernel(parameters, body, lanes, tuple(head), registers, scratch=scratch)
+        for node, number in self._static_numbers:
+            if not _is_written_first(number, body):
+                what = f"the static variable {number.name} may keep its value until the next call"
+                raise UnsupportedError(node, what)
         for node, loop in self._shared:
             try:
                 require_shareable(loop, kernel)
@@ -338,41 +370,51 @@ class _Reader(Memory):
             restricted = "restrict" in text_of(field_of(node, "declarator"))
             if record is not None and not pointer:
                 sizes = (*sizes, len(record.fields))
-            self._array_named(name, kind, sizes, pointer, record, rows)
+            if record is None:
+                sizes, rows = self._as_used(name, sizes, rows)
+            self.printed_name(name)
+            self._sizes[name] = sizes
+            rank = 1 if pointer else len(sizes)
+            self.scope.declare(name, Place(name, kind, rank, record=record, rows=rows))
             self.pointers.add(name)
             yield Parameter(name, sizes, constant, kind, restricted)
 
-    def _array_named(
-        self,
-        name: str,
-        kind: Type,
-        sizes: tuple[int, ...],
-        pointer: bool,
-        record: Record | None,
-        rows: tuple[int, ...] = (),
-    ) -> None:
-        self.printed_name(name)
-        self._sizes[name] = sizes
-        rank = 1 if pointer else len(sizes)
-        self.scope.declare(name, Place(name, kind, rank, record=record, rows=rows))
+    def _as_used(
+        self, array: str, sizes: tuple[int, ...], rows: tuple[int, ...] = ()
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The sizes of an array, and those of the rows of an array with one subscript."""
+        if array in self._flat and len(sizes) > 1:
+            return (math.prod(sizes),), sizes[1:]
+        return sizes, rows
 
     def _static(self, node: Node) -> None:
-        """Declares static arrays, which can contain anything before a call."""
+        """Declares static arrays, which can contain anything before a call, and static numbers."""
         for declarator in node.children_by_field_name("declarator"):
             name, levels = pointer_levels(declarator)
             kind = NAMES.get(text_of(field_of(node, "type")))
+            if declarator.type == "identifier" and self.scope is not self.constants:
+                self._static_number(node, name)
+                continue
             if kind is None or not levels or None in levels or declarator.type == "init_declarator":
                 raise UnsupportedError(
                     node, "only static arrays without initial values are supported"
                 )
             sizes = tuple(self.constant(s) for s in levels if s is not None)
             printed_name = self.printed_name(name)
+            sizes, rows = self._as_used(printed_name, sizes)
             self._sizes[printed_name] = sizes
-            self.scope.declare(name, Place(printed_name, kind, len(sizes)))
+            self.scope.declare(name, Place(printed_name, kind, len(sizes), rows=rows))
             if self._calls:
                 raise UnsupportedError(node, "static arrays in functions that are called")
             if not self._rehearsing:
                 self._scratch.append(Parameter(printed_name, sizes, False, kind))
+
+    def _static_number(self, node: Node, name: str) -> None:
+        """A static number of a function, which must be written before it is read: see `kernel`."""
+        self._scalar(node, name, named_type(field_of(node, "type")), None)
+        found = self.scope.find(name)
+        if isinstance(found, Variable):
+            self._static_numbers.append((node, Declare(found.type, found.name)))
 
     def _global(self, node: Node) -> None:
         """A declaration outside functions: constants, static arrays, prototypes."""
@@ -420,6 +462,19 @@ class _Reader(Memory):
         if found.type == kind:
             return found
         raise UnsupportedError(value, f"{text_of(value)!r} is converted to {kind}")
+
+
+def _is_written_first(number: Declare, body: tuple[Statement, ...]) -> bool:
+    """Whether statements write a variable before they read it, after each declaration of it."""
+    for place, statement in enumerate(body):
+        if isinstance(statement, For) and not _is_written_first(number, statement.body):
+            return False
+        if statement == number:
+            try:
+                require_rewritten(For("", 0, 1, 1, body[place + 1 :]), number, 0)
+            except NotApplicableError:
+                return False
+    return True
 
 
 def _lanes(node: Node) -> int:

@@ -26,7 +26,7 @@ from tilewright.proposers.c.syntax import (
     text_of,
 )
 from tilewright.proposers.loops.analysis.changes import touched_by, used_by
-from tilewright.proposers.loops.analysis.independence import linear
+from tilewright.proposers.loops.analysis.linear import linear
 from tilewright.proposers.loops.c_types import NAMES, RANGES, common
 from tilewright.proposers.loops.ir import Binary, Cast, Declare, Expr, For, Statement, Var, walk
 from tilewright.proposers.loops.parsing.arithmetic import SYMBOL, fits, printed
@@ -38,13 +38,14 @@ from tilewright.proposers.loops.parsing.carried import (
     unknown_of,
 )
 from tilewright.proposers.loops.parsing.counters import Counter, counter_of
-from tilewright.proposers.loops.parsing.data_loops import DataLoops
+from tilewright.proposers.loops.parsing.early_ends import EarlyEnd, EarlyEnds
 from tilewright.proposers.loops.parsing.heads import (
     NO_STEP,
     Head,
     Test,
     head_of,
     require_step_reached,
+    scales,
     test_of,
     updates,
 )
@@ -72,6 +73,10 @@ ALL = "?"
 """The end of names that represent the variable of a loop in all its iterations."""
 
 
+_MOST_WRITTEN_OUT = 16
+"""Maximum number of iterations of a loop whose variable does not change by a constant."""
+
+
 @dataclass(frozen=True, slots=True)
 class Iteration:
     """The statements of an iteration, those of the head after it, and the other variables that they
@@ -83,7 +88,7 @@ class Iteration:
     counters: Mapping[str, Counter]
 
 
-class Loops(DataLoops):
+class Loops(EarlyEnds):
     """Reads `for`, `while` and `do` loops.
 
     `peeled` are the positions of loops whose last iteration is read separately after the loop,
@@ -99,6 +104,8 @@ class Loops(DataLoops):
 
     def loop(self, node: Node) -> list[Statement]:
         """A loop with known iterations. Raises `UnsupportedError`."""
+        if scales(node):
+            return self._written_out(node)
         own: dict[str, Value] = {}
         with self._collected() as head, self._inner():
             self._printed.append(set())
@@ -116,6 +123,29 @@ class Loops(DataLoops):
                     raise UnsupportedError(node, f"{name} changes under a condition")
                 self.scope.rebind(name, binding)
         return [*head, *loop]
+
+    def _written_out(self, node: Node) -> list[Statement]:
+        """The iterations, one after another, of a loop such as `for (n = 1; n < 256; n <<= 1)`."""
+        first, condition = node.child_by_field_name("initializer"), field_of(node, "condition")
+        body = field_of(node, "body")
+        inner = body.named_children if body.type == "compound_statement" else [body]
+        with self._collected() as found, self._inner(), self._ending(None):
+            if first is not None and first.type == "declaration":
+                self.declaration(first)
+            elif first is not None:
+                for part in comma_separated(first):
+                    self._effect(part)
+            iterations = 0
+            while self.constant(condition):
+                iterations += 1
+                if iterations > _MOST_WRITTEN_OUT:
+                    what = f"this loop has more than {_MOST_WRITTEN_OUT} iterations"
+                    raise UnsupportedError(node, what)
+                with self._inner():
+                    self.statements(inner)
+                for part in comma_separated(field_of(node, "update")):
+                    self._effect(part)
+        return found
 
     def _begin(self, node: Node, own: dict[str, Value]) -> set[str]:
         """Execute the first part of the head, and return the names that it declares.
@@ -187,6 +217,15 @@ class Loops(DataLoops):
         head = head_of(node)
         inside = (*head.body, *head.update)
         changing = frozenset().union(*(assigned(n, self._changes) for n in inside))
+        head, end = self._early_end(head, changing)
+        with self._ending(end):
+            return self._counted(head, end, changing)
+
+    def _counted(
+        self, head: Head, end: EarlyEnd | None, changing: frozenset[str]
+    ) -> tuple[list[Statement], dict[str, Binding]]:
+        """The loop of a head, which may end early."""
+        node = head.node
         test = test_of(head, changing)
         name = text_of(test.variable)
         if name in head.declared:
@@ -196,6 +235,7 @@ class Loops(DataLoops):
         steps = [part for part in head.update if updates(part, name)]
         data = self._data_limits(node, test)
         if data is not None:
+            _require_whole(node, end)
             plain = steps == [*head.update] and len(steps) == 1
             by = self._step(steps[0], name) if plain else 0
             return self._between(head, test, data, by, changing)
@@ -203,6 +243,9 @@ class Loops(DataLoops):
         test = replace(test, lowest=lowest)
         first = start if isinstance(start, Value) else start.offset or number(0)
         rest = [part for part in head.update if part not in steps]
+        if steps and any(_names(n, name) for n in head.update[head.update.index(steps[0]) + 1 :]):
+            what = f"the head of this loop uses {name} after it has changed {name}"
+            raise UnsupportedError(node, what)
         steps += [test.step] if test.step is not None else []
         if len(steps) > 1:
             raise UnsupportedError(node, f"{name} has no constant step")
@@ -213,6 +256,7 @@ class Loops(DataLoops):
         body = [n for n in head.body if n not in counting]
         rest = [n for n in rest if n not in counting]
         if isinstance(start, Value) and linear(Binary("-", limit.expr, start.expr))[0]:
+            _require_whole(node, end)
             by = self._step(steps[0], name) if len(steps) == 1 and test.step is None else 0
             return self._varying(
                 head, test, (start, limit), by, Iteration(body, rest, others, counters)
@@ -253,6 +297,8 @@ class Loops(DataLoops):
         others = [other for other in others if other not in turns]
         period = period_of(turns)
         first = plus(first, number(step)) if early else first
+        if trips == 0:
+            return [], {name: self._left(start, first, name)}
         plain = step > 0 and first.interval is not None and first.interval[0] == first.interval[1]
         moved = others or counters
         plain = plain and isinstance(start, Value) and (not moved or step == 1) and period == 1
@@ -296,16 +342,26 @@ class Loops(DataLoops):
             bound = self.scope.find(name)
             with self._collected() as read:
                 self._iteration(body)
-                for part in rest:
-                    self._effect(part)
+                self._rest(rest, end, [*others, *counters])
             if not within and self.scope.find(name) != bound:
                 raise UnsupportedError(node, f"{name} changes within its loop")
             (found if turn < period else remaining).extend(read)
         self._open.pop()
         later[name] = self._left(start, plus(first, number(trips * step)), name)
         later |= {n: place for n in turns if (place := self.scope.find(n)) is not None}
+        before: list[Statement] = []
+        if end is not None:
+            if turns:
+                raise UnsupportedError(node, "a loop that exchanges pointers may end early")
+            before = self._before(node, end, start, plus(first, number(trips * step)))
+            what = "is moved in a loop that may end early"
+            for other in later:
+                if amounts.get(other) != 0:
+                    later[other] = unknown_of(f"{other} {what}", self.scope.find(other))
+            assert isinstance(start, Value)
+            later[name] = Variable(end.at.name, start.type)
         loop = For(printed_name, begin, begin + whole * stride, stride, tuple(found))
-        return [*[loop] * (period == 1 or whole > 0), *remaining], later
+        return [*before, *[loop] * (period == 1 or whole > 0), *remaining], later
 
     def _varying(
         self,
@@ -424,9 +480,15 @@ class Loops(DataLoops):
         if not fits(ends, "int") or not fits((0, trips), "int"):
             raise UnsupportedError(node, f"the bounds of the loop over {name} do not fit an int")
 
-    def _iteration(self, body: Sequence[Node]) -> None:
-        with self._inner():
-            self.statements(body)
+    def _rest(self, rest: Sequence[Node], end: EarlyEnd | None, moving: Sequence[str]) -> None:
+        """The parts of a head after an iteration. Only followed variables may still move after an
+        early end, because nothing reads them then."""
+        for part in rest:
+            if end is None or any(updates(part, name) for name in moving):
+                self._effect(part)
+            else:
+                with self._under(end.going):
+                    self._effect(part)
 
     def _bind_control(self, node: Node, name: str, start: Value | Place, here: Value) -> None:
         bound = self._as_bound(start, here)
@@ -508,8 +570,7 @@ class Loops(DataLoops):
         self._printed.append(set())
         with self._collected():
             self._iteration(body)
-            for part in rest:
-                self._effect(part)
+            self._rest(rest, self._early, moving)
         self._printed.pop()
         self._rehearsing = rehearsing
         amounts: dict[str, int | None] = {}
@@ -543,3 +604,14 @@ class Loops(DataLoops):
             self.scope.declare(name, self._as_bound(start, plus(offset, inside)))
             later[name] = self._as_bound(start, plus(offset, after))
         return later
+
+
+def _require_whole(node: Node, end: EarlyEnd | None) -> None:
+    """Raise if a loop whose number of iterations varies may end early."""
+    if end is not None:
+        raise UnsupportedError(node, "a loop with a varying number of iterations may end early")
+
+
+def _names(node: Node, name: str) -> bool:
+    """Whether an expression contains a variable."""
+    return any(n.type == "identifier" and text_of(n) == name for n in (node, *descendants(node)))

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tilewright.proposers.loops.analysis.independence import linear
+from tilewright.proposers.loops.analysis.linear import linear
 from tilewright.proposers.loops.c_types import common, is_whole
 from tilewright.proposers.loops.ir import Binary, Cast, Expr, Number, Type, Var
 from tilewright.proposers.loops.parsing.arithmetic import fits

@@ -106,9 +106,10 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class Pointed:
-    """A pointer to a single kept variable, which functions use to return results."""
+    """A pointer to a single kept variable, which functions use to return results, or to a known
+    number that is only read through it."""
 
-    variable: Variable
+    variable: Variable | Value
 
 
 Binding: TypeAlias = Value | Place | Variable | Unknown | Pointed | Record | Bundle

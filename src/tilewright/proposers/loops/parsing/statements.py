@@ -112,7 +112,7 @@ class Statements(Assignments):
                 self.statements(node.named_children)
         elif node.type == "declaration":
             self.declaration(node)
-        elif _runs_once(node):
+        elif runs_once(node):
             self.statement(field_of(node, "body"))
         elif node.type in ("for_statement", "while_statement", "do_statement"):
             if return_of(node) is not None:
@@ -303,7 +303,7 @@ def otherwise(node: Node) -> Node | None:
     return found.named_children[-1] if found is not None else None
 
 
-def _runs_once(node: Node) -> bool:
+def runs_once(node: Node) -> bool:
     """Whether a statement is `do { ... } while (0)`, as in macros."""
     return node.type == "do_statement" and text_of(condition_of(node)) in ("0", "false")
 

@@ -30,6 +30,14 @@ class NotFollowedError(UnsupportedError):
         self.name = name
 
 
+class FlatError(UnsupportedError):
+    """The elements of several rows of `array` are used as one row."""
+
+    def __init__(self, node: Node, array: str, what: str) -> None:
+        super().__init__(node, what)
+        self.array = array
+
+
 class ShortAtEndError(UnsupportedError):
     """An inner loop has fewer iterations in the last iteration of a `loop` around it than in the
     others."""

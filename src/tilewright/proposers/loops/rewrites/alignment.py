@@ -10,7 +10,7 @@ at multiples of the size of a vector.
 
 from __future__ import annotations
 
-from tilewright.proposers.loops.analysis.independence import linear
+from tilewright.proposers.loops.analysis.linear import linear
 from tilewright.proposers.loops.ir import Assign, Declare, Element, For, Kernel, Var, statements
 
 _LEAST_VECTORS = 4

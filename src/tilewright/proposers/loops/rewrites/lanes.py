@@ -81,7 +81,8 @@ def lanes(kernel: Kernel, number: int, count: int) -> Kernel:
     """
     path = around(kernel, number)
     loop = path[-1]
-    if loop.limits is not None:
+    varying = [s for s in statements((loop,)) if isinstance(s, For) and s.limits is not None]
+    if loop.limits is not None and (_is_simple(loop) or not all(s.bounded for s in varying)):
         return with_loop(kernel, number, tuple(_until_limit(kernel, number, count)))
     if loop.trips < count or count & (count - 1):
         raise NotApplicableError("the loop has too few iterations for this number of lanes")
@@ -104,15 +105,41 @@ def lanes(kernel: Kernel, number: int, count: int) -> Kernel:
     )
     within = replace(loop, body=body)
     made = _Lanes(within, count, lane, {*partial.values()}).converted()
-    main = loop.first + loop.trips // count * count * loop.step
-    new: list[Statement] = [*_begun(found, partial, lane, count)]
-    new.append(replace(loop, last=main, step=count * loop.step, body=made))
-    new += _ended(found, partial, lane, count)
-    if main < loop.last:
-        new.append(replace(loop, first=main, threads=1))
-    if main >= loop.last:  # otherwise the remaining iterations use the variables outside
+    main, rest = _divided(loop, count)
+    new: list[Statement] = [*_begun(found, partial, lane, count), replace(main, body=made)]
+    new += [*_ended(found, partial, lane, count), *([rest] if rest is not None else [])]
+    if rest is None:  # otherwise the remaining iterations use the variables outside
         return _without(with_loop(kernel, number, tuple(new)), outside)
     return with_loop(kernel, number, tuple(new))
+
+
+def _divided(loop: For, count: int) -> tuple[For, For | None]:
+    """A loop in steps of `count` iterations, and the loop over the remaining ones, if any."""
+    if loop.limits is None:
+        main = loop.first + loop.trips // count * count * loop.step
+        rest = replace(loop, first=main, threads=1) if main < loop.last else None
+        return replace(loop, last=main, step=count * loop.step), rest
+    if loop.step > 1:
+        raise NotApplicableError("only loops in steps of 1 have bounds that depend on loops around")
+    begin, end = loop.limits
+    length = Binary("-", end, begin)
+    passed = Binary("*", Binary("/", length, Number(str(count))), Number(str(count)))
+    whole: Expr = Binary("-", end, Number(str(count - 1)))
+    if isinstance(end, Number) and int(end.text) >= count:
+        whole = Number(str(int(end.text) - count + 1))
+    return (
+        replace(loop, step=count, limits=(begin, whole)),
+        replace(loop, threads=1, limits=(Binary("+", begin, passed), end)),
+    )
+
+
+def _is_simple(loop: For) -> bool:
+    """Whether a loop only computes values of variables."""
+    return all(
+        (isinstance(s, Declare) and not s.sizes)
+        or (isinstance(s, Assign) and isinstance(s.target, Var))
+        for s in loop.body
+    )
 
 
 def _until_limit(kernel: Kernel, number: int, count: int) -> list[Statement]:
@@ -121,12 +148,7 @@ def _until_limit(kernel: Kernel, number: int, count: int) -> list[Statement]:
     loop = loops(kernel)[number]
     assert loop.limits is not None
     end = loop.limits[1]
-    simple = all(
-        (isinstance(s, Declare) and not s.sizes)
-        or (isinstance(s, Assign) and isinstance(s.target, Var))
-        for s in loop.body
-    )
-    if loop.step > 1 or not simple or count & (count - 1):
+    if loop.step > 1 or not _is_simple(loop) or count & (count - 1):
         raise NotApplicableError("only sums of single values are computed in lanes here")
     _require_scalars(loop)
     found = reductions(loop, visible_types(kernel, number))

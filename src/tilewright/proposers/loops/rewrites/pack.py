@@ -54,7 +54,7 @@ from tilewright.proposers.loops.analysis.changes import (
     fresh,
     names_in,
 )
-from tilewright.proposers.loops.analysis.independence import linear
+from tilewright.proposers.loops.analysis.linear import linear
 from tilewright.proposers.loops.c_types import BYTES
 from tilewright.proposers.loops.ir import (
     Assign,

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilewright.proposers.loops.analysis.changes import NotApplicableError, fresh, names_in
-from tilewright.proposers.loops.analysis.independence import linear
+from tilewright.proposers.loops.analysis.linear import linear
 from tilewright.proposers.loops.ir import (
     Binary,
     Expr,

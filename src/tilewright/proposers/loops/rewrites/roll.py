@@ -28,7 +28,7 @@ from tilewright.proposers.loops.analysis.changes import (
     reduction_of,
     visible_types,
 )
-from tilewright.proposers.loops.analysis.independence import linear
+from tilewright.proposers.loops.analysis.linear import linear
 from tilewright.proposers.loops.ir import (
     Assign,
     Binary,

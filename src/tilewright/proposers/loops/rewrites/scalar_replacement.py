@@ -34,7 +34,9 @@ from tilewright.proposers.loops.analysis.changes import (
     fresh,
     names_in,
 )
-from tilewright.proposers.loops.analysis.independence import is_inside, linear
+from tilewright.proposers.loops.analysis.conflicts import sites, touches
+from tilewright.proposers.loops.analysis.independence import is_inside
+from tilewright.proposers.loops.analysis.linear import linear
 from tilewright.proposers.loops.ir import (
     Address,
     Assign,
@@ -79,7 +81,7 @@ def keep(kernel: Kernel, number: int) -> Kernel:
         if not isinstance(target, Element) or target.array not in types:
             continue
         kept = Var(fresh(target.array, names_in(kernel)))
-        new = _same(loop, target, kept)
+        new = _same(kernel, loop, target, kept)
         if loop.limits is not None:  # perhaps no iteration reads the element
             new = new if is_inside(target, around(kernel, number)[:-1], kernel) else None
         else:
@@ -120,12 +122,16 @@ def _is_plain(target: Element, changing: set[str]) -> bool:
     )
 
 
-def _same(loop: For, target: Element, kept: Var) -> _Kept | None:
-    """The rewrite for an element that is the same in all iterations."""
-    uses = _uses(loop.body, target.array)
-    writes = sum(isinstance(s, Assign) and s.target == target for s in statements(loop.body))
-    if not _is_plain(target, changed_by(loop)) or any(use != target for use in uses):
+def _same(kernel: Kernel, loop: For, target: Element, kept: Var) -> _Kept | None:
+    """The rewrite for an element that is the same in all iterations, and that no other access in
+    the loop touches."""
+    if not _is_plain(target, changed_by(loop)):
         return None
+    others = [site for site in sites(loop.body, target.array) if site.access != target]
+    if any(touches(loop, kernel, target, site) for site in others):
+        return None
+    uses = [use for use in _uses(loop.body, target.array) if use == target]
+    writes = sum(isinstance(s, Assign) and s.target == target for s in statements(loop.body))
     if len(uses) == writes:
         return None  # it is never read
     body = tuple(changed_in(s, lambda e: kept if e == target else e) for s in loop.body)

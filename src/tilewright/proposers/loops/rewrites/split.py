@@ -36,7 +36,8 @@ from functools import partial
 from itertools import pairwise
 
 from tilewright.proposers.loops.analysis.changes import NotApplicableError, fresh, names_in
-from tilewright.proposers.loops.analysis.independence import Ranges, linear
+from tilewright.proposers.loops.analysis.independence import Ranges
+from tilewright.proposers.loops.analysis.linear import linear
 from tilewright.proposers.loops.ir import (
     Assign,
     Binary,

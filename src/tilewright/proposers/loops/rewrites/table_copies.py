@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.proposers.loops.analysis.changes import array_types
-from tilewright.proposers.loops.analysis.independence import linear
+from tilewright.proposers.loops.analysis.linear import linear
 from tilewright.proposers.loops.c_types import BYTES, RANGES, is_whole
 from tilewright.proposers.loops.ir import (
     Assign,

@@ -37,7 +37,7 @@ from tilewright.proposers.loops.analysis.changes import (
     touched_by,
     visible_types,
 )
-from tilewright.proposers.loops.analysis.independence import linear
+from tilewright.proposers.loops.analysis.linear import linear
 from tilewright.proposers.loops.c_types import BYTES, is_whole
 from tilewright.proposers.loops.ir import (
     Assign,

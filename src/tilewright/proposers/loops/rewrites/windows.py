@@ -25,7 +25,7 @@ from tilewright.proposers.loops.analysis.changes import (
     set_by,
     visible_types,
 )
-from tilewright.proposers.loops.analysis.independence import linear
+from tilewright.proposers.loops.analysis.linear import linear
 from tilewright.proposers.loops.ir import (
     Assign,
     Binary,

@@ -1,0 +1,255 @@
+"""Loops that a condition on data ends early, and arrays that are used as one row."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+from c_programs import HEAD, SIGNATURE, Program, built, random_arrays, results
+from tree_sitter import Node
+
+from tilewright.proposers.loops.emit import emit
+from tilewright.proposers.loops.parsing.kernel import parse
+from tilewright.proposers.loops.parsing.memory import Memory
+from tilewright.proposers.loops.parsing.scope import Value
+from tilewright.proposers.loops.parsing.syntax import UnsupportedError
+from tilewright.proposers.loops.planning.steps import steps_of
+
+needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler for this machine")
+SEARCH = "for (j = 0; j < 8; j++) { if (X[i][j] > 1.0f) break; Y[i][0] += X[i][j]; } H[i % 16] = j;"
+
+
+def sized(program: Program) -> str:
+    """A random statement that writes only arrays whose sizes are known."""
+    while "H[(" in (made := program.statement("P", "j")) or "H[~" in made or "H[i - j" in made:
+        pass
+    return made
+
+
+def ending_early(rng: random.Random) -> str:
+    """A kernel in which inner loops may end early in various ways."""
+    program = Program(rng)
+    program.fresh = 1
+    some = [sized(program) for _ in range(3)]
+    test = program.condition("P", "j")
+    leave = rng.choice(
+        [f"if ({test}) break;", f"if ({test}) {{ {some[0]} break; }}", "",
+         f"if (A[j]) {{ if ({test}) break; {some[0]} }}", f"if ({test}) continue;",
+         f"if ({test}) {{ H[2] += 3; break; }} else {{ {some[0]} }}"]
+    )  # fmt: skip
+    also = f"({program.condition('P', 'j')})"
+    head = rng.choice(
+        ["for (j = 0; j < 8; j++)", f"for (j = 0; j < 8 && {also}; j++)",
+         f"for (j = 7; j >= 0 && {also}; j--)", f"for (j = 1; {also} && j != 7; j += 2)",
+         f"for (j = 0; j < 8 && {also}; total1 += j, j++)"]
+    )  # fmt: skip
+    return (
+        f"{HEAD}void kernel{SIGNATURE} {{\n  int i, j;\n"
+        "  for (i = 0; i < 12; i++) {\n  float sum1 = 0.0f; int total1 = 2;\n"
+        f"  {head} {{\n{some[1]}    {leave}\n{some[2]}  }}\n"
+        f"  H[i] = j; Q[i] = sum1; Y[i][0] += total1;\n  }}\n}}\n"
+    )
+
+
+@needs_gcc
+@pytest.mark.parametrize("seed", range(2))
+def test_loops_that_end_early_keep_their_results(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    sources: dict[str, str] = {}
+    read, changed = 0, 0
+    for number in range(40):
+        text = ending_early(rng)
+        try:
+            kernel = parse(text)
+        except UnsupportedError:
+            continue
+        read += "going" in emit(kernel)
+        found = [*steps_of(kernel, "lanes", 4)]
+        after = rng.choice(found)[1] if found else kernel
+        changed += bool(found)
+        sources |= {f"before_{number}": text, f"after_{number}": emit(after)}
+        assert parse(emit(kernel)) == kernel
+    assert read >= 15
+    assert changed >= 5
+    library = built(sources, tmp_path)
+    for name in (n for n in sources if n.startswith("before")):
+        arrays = random_arrays(int(name.split("_")[1]))
+        ways = [results(library, way, arrays) for way in (name, name.replace("before", "after"))]
+        assert ways[0] == ways[1], sources[name]
+
+
+@needs_gcc
+@pytest.mark.parametrize(
+    "body",
+    [
+        SEARCH,
+        "for (j = 0; j < 8 && P[j] < 0.5f; j++) { do H[j] += 2; while (0); "
+        "if (X[i][j] > 1.0f) break; H[9] += 1; }",
+        "j = 0; do { H[j] += 1; j++; } while (j < 8 && X[i][j - 1] < 0.5f); H[i % 16] += j;",
+        "int n = 8; while (n-- && A[n] < 90) H[n] += i; H[15] += 1;",
+        "const float *p = P; for (j = 0; j < 8; j++, p++) { if (*p > 0.5f) break; Y[i][j] = *p; }",
+        "for (j = 0; j < 8; j++) { for (int k = 0; k < 4; k++) { if (A[k] > j) break; H[k] += 1; }"
+        " if (A[j] > 5) break; }",
+        "int m = 0; for (j = 0; j < 8; m += A[j], j++) if (X[i][j] > 0.0f) break; H[5] ^= m;",
+    ],
+)
+def test_each_way_to_end_early_is_read(body: str, tmp_path: Path) -> None:
+    text = f"{HEAD}void kernel{SIGNATURE} {{ int i, j; for (i = 0; i < 11; i++) {{ {body} }} }}"
+    library = built({"before": text, "after": emit(parse(text))}, tmp_path)
+    for seed in range(5):
+        arrays = random_arrays(seed)
+        assert results(library, "before", arrays) == results(library, "after", arrays)
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("for (int j = 0; j < H[0]; j++) if (X[j][0] > 1.0f) break;", "varying number"),
+        ("const float *p; for (p = P; p < P + 8; p++) if (*p > 1.0f) break;", "over p"),
+        ("for (int j = 0; j < 8; j++) { do { if (A[j] > 3) break; H[j] += 2; } while (0);"
+         " if (X[0][j] > 1.0f) break; }", "of this kind .break"),
+        ("int m = 0; for (int j = 0; j < 8; j++, m += A[j]) H[j] = m;", "after it has changed j"),
+        ("int m = 0; for (int j = 0; j < 8; j++, m += j) H[j] = m;", "after it has changed j"),
+        ("const float *q = P; for (int j = 0; j < 8; j++, q++) if (*q > 1.0f) break; Q[0] = *q;",
+         "may end early"),
+    ],
+)  # fmt: skip
+def test_what_an_early_end_leaves_unknown_is_refused(body: str, why: str) -> None:
+    with pytest.raises(UnsupportedError, match=why):
+        parse(f"{HEAD}void kernel{SIGNATURE} {{ {body} }}")
+
+
+@needs_gcc
+@pytest.mark.parametrize(
+    "body",
+    [
+        "const float *p = &X[0][0]; float *y = (float *)Y; for (int e = 0; e < 96; e++) "
+        "y[e] = p[95 - e]; Y[2][3] += X[4][5];",
+        "for (int e = 0; e < 90; e++) (&Y[0][0])[e + 2] = ((const float *)X + 3)[e];",
+        "float *y = &Y[0][0]; int n = 96; while (n--) *y++ = 0.0f; add_row(X[2], Y[11], 8);",
+    ],
+)
+def test_arrays_of_rows_are_used_as_one_row(body: str, tmp_path: Path) -> None:
+    text = f"{HEAD}void kernel{SIGNATURE} {{ {body} }}"
+    library = built({"before": text, "after": emit(parse(text))}, tmp_path)
+    assert results(library, "before", random_arrays(3)) == results(
+        library, "after", random_arrays(3)
+    )
+    assert parse(emit(parse(text))) == parse(text)
+
+
+@needs_gcc
+def test_numbers_behind_pointers_and_static_numbers_are_followed(tmp_path: Path) -> None:
+    text = (
+        "static int scale_(int *n, float *a, int *lda) {\n  int a_dim1, a_offset, i__1;\n"
+        "  static int i__, j; static float t;\n  a_dim1 = *lda; a_offset = 1 + a_dim1;\n"
+        "  a -= a_offset; i__1 = *n;\n  for (j = 1; j <= i__1; ++j) {\n"
+        "    t = a[j + j * a_dim1];\n"
+        "    for (i__ = j; i__ <= i__1; ++i__) a[i__ + j * a_dim1] += t;\n  }\n  return 0;\n}\n"
+        f"{HEAD}void kernel{SIGNATURE} {{ int n = 7, lda = 8; scale_(&n, &Y[0][0], &lda); }}"
+    )
+    library = built({"before": text, "after": emit(parse(text))}, tmp_path)
+    assert results(library, "before", random_arrays(3)) == results(
+        library, "after", random_arrays(3)
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("float f(float *x) { static float s; s += x[0]; return s; }\n"
+         "void kernel(float *X) { X[1] = f(X); }", "until the next call"),
+        ("void kernel(const int *X, int *Y) { for (int i = 0; i < 4; i++) {\n"
+         " static int n; if (X[i] > 0) n = i; Y[i] = n; } }", "until the next call"),
+        ("void g(int *n) { *n = 3; }\nvoid f(int *n, int *y) { y[0] = *n; g(n); }\n"
+         "void kernel(int *Y) { int n = 2; f(&n, Y); Y[n] = 1; }", "only read"),
+    ],
+)  # fmt: skip
+def test_numbers_that_may_keep_other_values_are_refused(source: str, why: str) -> None:
+    with pytest.raises(UnsupportedError, match=why):
+        parse(source)
+
+
+FIRST = "for (int k = 0; k < 8; k++) { if (x[k] > t) return k; } return -1;"
+
+
+@needs_gcc
+@pytest.mark.parametrize(
+    "body",
+    [
+        FIRST,
+        "for (int k = 0; k < 8; k++) { if (x[k] > t) { if (x[0] < t) return k; break; } } "
+        "return 9;",
+        "int s = 0; for (int k = 0; k < 8; k++) for (int n = 0; n < 3; n++) { s += n; "
+        "if (x[k] > n - t) return s; } s += 1; return s;",
+        "".join(f"if (x[{k}] > t) {{ if (x[{k + 1}] < t) return {k}; }} " for k in range(6))
+        + "return 20;",
+        "if (t > 9.0f) return 5; else { " + FIRST.replace("return -1;", "") + " } return 7;",
+    ],
+)
+def test_functions_may_return_anywhere(body: str, tmp_path: Path) -> None:
+    text = (
+        f"static int f(const float *x, float t) {{ {body} }}\n{HEAD}void kernel{SIGNATURE} {{ "
+        "for (int i = 0; i < 12; i++) H[i] = f(X[i], 0.5f) + 1; }"
+    )
+    library = built({"before": text, "after": emit(parse(text))}, tmp_path)
+    for seed in range(5):
+        arrays = random_arrays(seed)
+        assert results(library, "before", arrays) == results(library, "after", arrays)
+
+
+@needs_gcc
+def test_a_function_without_a_value_may_return_anywhere(tmp_path: Path) -> None:
+    text = (
+        "static void f(const float *x, int *h, int i) { for (int k = 0; k < 8; k++) { "
+        "if (x[k] > 1.0f) { h[i] += k; if (x[0] > 0.0f) return; } h[15] += 1; } h[14] -= 1; }\n"
+        f"{HEAD}void kernel{SIGNATURE.replace('int32_t H[16]', 'int H[16]')} {{ "
+        "for (int i = 0; i < 12; i++) f(X[i], &H[0], i); }"
+    )
+    library = built({"before": text, "after": emit(parse(text))}, tmp_path)
+    for seed in range(5):
+        arrays = random_arrays(seed)
+        assert results(library, "before", arrays) == results(library, "after", arrays)
+
+
+def nested(kind: str, depth: int) -> str:
+    """A function with nested conditions that read elements which may not exist."""
+    if kind == "returns":
+        body = "".join(f"if (x > {k}) {{ if (T[x] > {k + 1}) return {k}; }} " for k in range(depth))
+        return body + "return 99;"
+    if kind == "else":
+        body = "return 99;"
+        for k in range(depth):
+            body = f"if (x > T[x + {k}]) {{ {body} }} else return g(x - {k}, T);"
+        return body
+    value = "1"
+    for k in range(depth):
+        value = {
+            "choices": f"(g(x + {k}, T) > {k} ? {value} : g(x - {k}, T))",
+            "both": f"(g(x + {k}, T) > {k} && {value})",
+            "either": f"(g(x + {k}, T) > {k} || {value})",
+        }[kind]
+    return f"return {value};"
+
+
+@pytest.mark.parametrize("kind", ["returns", "else", "choices", "both", "either"])
+def test_the_time_of_reading_does_not_double_with_each_condition(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = 0
+    value = Memory.value
+
+    def counted(self: Memory, node: Node) -> Value:
+        nonlocal values
+        values += 1
+        assert values <= 20_000, "too many readings"
+        return value(self, node)
+
+    monkeypatch.setattr(Memory, "value", counted)
+    parse(
+        "static int g(int x, const int *T) { int v = T[x]; return v; }\n"
+        f"static int f(int x, const int *T) {{ {nested(kind, 25)} }}\n"
+        "void kernel(const int T[8], int Y[8]) { for (int i = 0; i < 8; i++) Y[i] = f(T[i], T); }"
+    )
