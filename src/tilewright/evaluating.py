@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tilewright.core.config import Settings
-from tilewright.core.errors import CANNOT_BE_TIMED, InputError, NotTimedError
+from tilewright.core.errors import InputError, NotTimedError
 from tilewright.core.files import MAX_TEXT_BYTES, read_kernel, read_text
 from tilewright.core.records import (
     Baseline,
@@ -199,7 +199,6 @@ def _derived(opened: OpenTask, settings: Settings, project: Path) -> str:
     try:
         outcome = evaluate_kernel(task.start, opened.name, settings).outcome
     except NotTimedError as error:
-        known = str(error).partition(f" {CANNOT_BE_TIMED}")[0].removeprefix("the kernel ")
-        return f"{said} {where} {known}"
+        return f"{said} {where} {error.known}"
     told = outcome.log.strip() if isinstance(outcome, Failed) else "it was timed"
     return f"{said} {where} is not known to be correct: {told}"

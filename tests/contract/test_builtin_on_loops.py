@@ -59,6 +59,7 @@ class TestBuiltinOnThreads(TestBuiltinOnLoops):
         return Trial(1, 1, Candidate(shared, Candidate(task.start).id), outcome)
 
 
+@pytest.mark.slow
 def test_kernels_that_compilers_take_long_over_are_not_proposed() -> None:
     """All wait for the slowest candidate: a convolution unrolled in every loop took 14 s."""
     task, target = create_target().open("conv-1x28x28x64x64-k3s1", {}), create_target().brief()

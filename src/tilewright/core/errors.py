@@ -97,11 +97,14 @@ class ToolchainMissingError(TilewrightError):
 
 
 class NotTimedError(ToolchainMissingError):
-    """A correct kernel that this machine cannot time; the message says what is missing."""
+    """A correct kernel that this machine cannot time; the message says what is missing.
 
+    `known` is what is known about the kernel, as sentences whose subject, the kernel, is left out.
+    """
 
-CANNOT_BE_TIMED = "The kernel cannot be timed, because"
-"""The beginning of the sentence of a `NotTimedError` after what is known about the kernel."""
+    def __init__(self, message: str, known: str = "") -> None:
+        super().__init__(message)
+        self.known = known
 
 
 class DeviceBusyError(TilewrightError):

@@ -10,9 +10,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from tilewright.core.records import Failed
+from tilewright.core.records import Artifact, Check, Failed, Measured, Verdict
 from tilewright.native.calls import CallFailedError
 from tilewright.native.counters import why_not
+from tilewright.native.settings import LATENCY
 from tilewright.timing import (
     CHECKED,
     Comparison,
@@ -78,6 +79,36 @@ class Timed:
     warnings: tuple[str, ...]
     counted: str
     samples: Mapping[str, tuple[float, ...]]
+
+    def measured(
+        self,
+        artifact: Artifact,
+        checks: Sequence[Check],
+        utilization: float,
+        numbers: Mapping[str, float],
+        versions: Mapping[str, str],
+        feedback: str,
+    ) -> Measured:
+        """The outcome of an artifact that passed `checks`, in nanoseconds.
+
+        `numbers` are added to the details; `bound_ns` is the lower bound of the latency if it is
+        among them.
+        """
+        return Measured(
+            latency=self.latency_s * 1e9,
+            unit=LATENCY.unit,
+            quantity=LATENCY.quantity,
+            utilization=utilization,
+            verdict=Verdict(tuple(checks)),
+            details={**self.details, **numbers},
+            bound=numbers.get("bound_ns"),
+            versions={"compiler": artifact.toolchain, **versions},
+            artifact_digest=artifact.digest,
+            feedback=feedback,
+            warnings=self.warnings,
+            noise=self.noise,
+            samples=self.samples,
+        )
 
 
 class TimedKernel(Protocol):

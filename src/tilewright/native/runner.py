@@ -26,7 +26,6 @@ from tilewright.native.plausibility import (
     times_the_peak,
     wall_s,
 )
-from tilewright.native.settings import LATENCY
 from tilewright.parts.case import Case
 
 
@@ -57,10 +56,10 @@ class NativeRunner:
         """
         evaluation = self._evaluation
         if evaluation.refuse_timing is not None:
-            raise NotTimedError(
-                f"the kernel is correct in {len(verdict.checks)} comparisons"
-                f"{self._counted_in_words(artifact)}, but {evaluation.refuse_timing}"
-            )
+            counts = self._counted_in_words(artifact)
+            known = f"is correct in {len(verdict.checks)} comparisons{counts}"
+            said = f"the kernel {known}, but {evaluation.refuse_timing}"
+            raise NotTimedError(said, f"{known}.")
         baseline = self._baseline()
         if isinstance(baseline, Failed):
             return baseline
@@ -137,24 +136,13 @@ class NativeRunner:
         utilization, numbers, feedback = evaluation.describe(
             evaluation.workload, timed.latency_s, counts
         )
-        return Measured(
-            latency=timed.latency_s * 1e9,
-            unit=LATENCY.unit,
-            quantity=LATENCY.quantity,
-            utilization=utilization,
-            verdict=Verdict((*verdict.checks, case.check)),
-            details={**timed.details, **numbers},
-            bound=numbers.get("bound_ns"),
-            versions={
-                "compiler": artifact.toolchain,
-                "build": evaluation.toolchain.build,
-                "threads": str(evaluation.toolchain.threads),
-                "clock": "CPU time" if evaluation.toolchain.threads == 1 else "wall time",
-                **evaluation.versions,
-            },
-            artifact_digest=artifact.digest,
-            feedback="\n".join(line for line in (feedback, timed.counted) if line),
-            warnings=timed.warnings,
-            noise=timed.noise,
-            samples=timed.samples,
-        )
+        threads = evaluation.toolchain.threads
+        versions = {
+            "build": evaluation.toolchain.build,
+            "threads": str(threads),
+            "clock": "CPU time" if threads == 1 else "wall time",
+            **evaluation.versions,
+        }
+        said = "\n".join(line for line in (feedback, timed.counted) if line)
+        checks = (*verdict.checks, case.check)
+        return timed.measured(artifact, checks, utilization, numbers, versions, said)

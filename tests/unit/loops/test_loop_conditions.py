@@ -112,6 +112,7 @@ def random_conditions(rng: random.Random) -> str:
     )
 
 
+@pytest.mark.slow
 @needs_gcc
 def test_values_under_random_conditions_keep_their_results(tmp_path: Path) -> None:
     rng = random.Random(11)

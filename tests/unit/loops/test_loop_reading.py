@@ -588,6 +588,7 @@ def test_what_runs_once_but_is_left_early_is_refused() -> None:
         parse(f"void kernel(float X[8]) {{ {once} }}")
 
 
+@pytest.mark.slow
 @needs_gcc
 @pytest.mark.parametrize("seed", range(4))
 def test_reading_and_printing_keep_the_results_of_random_kernels(seed: int, tmp_path: Path) -> None:
@@ -604,6 +605,7 @@ def test_reading_and_printing_keep_the_results_of_random_kernels(seed: int, tmp_
         assert before == after, sources[f"before_{number}"]
 
 
+@pytest.mark.slow
 @needs_gcc
 def test_reading_and_printing_keep_the_results_of_kernels_of_many_styles(tmp_path: Path) -> None:
     read = {file.stem: parse(file.read_text()) for file in FIXTURES}
@@ -646,6 +648,7 @@ def test_whole_sequences_keep_the_results_of_whole_numbers(tmp_path: Path) -> No
             assert results(library, way, arrays) == results(library, "start", arrays), (name, way)
 
 
+@pytest.mark.slow
 @needs_gcc
 def test_vectors_keep_the_results_of_random_kernels(tmp_path: Path) -> None:
     rng = random.Random(11)

@@ -74,6 +74,7 @@ def test_loops_that_vary_with_others_are_read(body: str, read: str) -> None:
     assert parse(emit(kernel)) == kernel
 
 
+@pytest.mark.slow
 @needs_gcc
 def test_reading_and_steps_keep_the_results(tmp_path: Path) -> None:
     sources = {}

@@ -166,6 +166,7 @@ def test_every_rewriter_is_given_the_menu_without_what_was_wrong() -> None:
     assert rewriter.count == 1
 
 
+@pytest.mark.slow
 def test_drafts_use_an_unproven_technique_once_and_no_refuted_steps() -> None:
     kernel, techniques = naive(ATTENTION), ("narrow", "jam")
     menu = [MenuOption(t, "", t) for t in techniques]

@@ -262,6 +262,7 @@ def test_a_naive_sum_of_many_positive_numbers_is_honest() -> None:
     assert excess(naive, drawn, found.allowed) > 8 * excess(by_halves, drawn, found.allowed)
 
 
+@pytest.mark.slow
 def test_a_distribution_is_left_out_for_every_seed_or_none() -> None:
     """A quarter of the rows underflow when squared; a sample of eight may hold none of them."""
     omitted = set()

@@ -77,6 +77,7 @@ def test_a_loose_tolerance_over_numbers_of_one_sign_accepts_estimates(folder: Pa
     assert shown["bf16 inputs"] == "not told apart"
 
 
+@pytest.mark.slow
 def test_numbers_of_both_signs_without_a_tolerance_do_not(folder: Path) -> None:
     task = Task(folder, "inputs = { range = [-1, 1] }", "")
     results = examine(task)  # type: ignore[arg-type]

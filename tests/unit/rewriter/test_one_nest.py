@@ -146,6 +146,7 @@ def test_by_hand_an_unknown_technique_in_a_product_is_refused(machine: Machine) 
         carried_out(read(CHAIN, machine), machine, "in-product #1 unheard i")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mlp_layers", "attention_packed"])
 def test_sequences_for_several_products_keep_the_results(machine: Machine, name: str) -> None:
     source = (FOLDERS / name / "kernel.c").read_text()

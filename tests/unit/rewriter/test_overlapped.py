@@ -88,6 +88,7 @@ def strips_of(machine: Machine, shape: tuple[int, int, int]) -> list[tuple[list[
     ]
 
 
+@pytest.mark.slow
 def test_a_strip_with_a_narrow_last_tile_is_loaded_once(machine: Machine) -> None:
     """Other tiles than the last one also have time for its loads, and for those of the next
     strip."""
@@ -180,6 +181,7 @@ def test_moves_are_distributed_although_the_last_tile_is_partial(
             assert techniques[number + 1] == "interleave"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(152, 136, 92), (250, 330, 200)])
 def test_distributed_moves_of_partial_tiles_are_expected_to_take_as_long_as_before(
     machine: Machine, shape: tuple[int, int, int]

@@ -244,6 +244,7 @@ def test_a_plan_of_another_proposer_is_declined(target: TargetBrief) -> None:
     assert create_proposer().implement(brief(target), parent, plan, 2, 1) == []
 
 
+@pytest.mark.slow
 def test_plans_say_what_they_expect(target: TargetBrief) -> None:
     parent = trial(gemm(512, 512, 512))
     option = tuple(o for o in target.menu if o.technique == "resident")
@@ -344,6 +345,7 @@ def test_shuffled_settings_do_not_matter(machine: Machine) -> None:
     assert costs[0] == costs[1]
 
 
+@pytest.mark.slow
 def test_some_plans_go_back_to_an_ancestor(target: TargetBrief, machine: Machine) -> None:
     shape = (48, 128, 64)
     start, proposer = trial(gemm(*shape)), create_proposer()

@@ -50,6 +50,7 @@ def planned(
     return create_proposer().plan(brief, parent, History([parent]), 4, seed=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(64, 144, 64), (96, 128, 80), (48, 80, 40)])
 def test_the_first_plan_is_the_whole_schedule(
     target: TargetBrief, machine: Machine, shape: tuple[int, int, int]

@@ -31,10 +31,12 @@ def share_of_wins(ratio: float, noise: Noise, trials: int) -> float:
     return sum(decided(ratio, noise, seed).decision == "faster" for seed in range(trials)) / trials
 
 
+@pytest.mark.slow
 def test_equal_kernels_win_in_less_than_one_of_a_hundred_trials() -> None:
     assert share_of_wins(1.0, Noise(), trials=1000) < 0.01
 
 
+@pytest.mark.slow
 def test_three_percent_is_found_in_nine_of_ten_trials() -> None:
     assert share_of_wins(1.03, Noise(), trials=1000) > 0.9
 

@@ -55,6 +55,7 @@ def test_a_mock_comparison_says_so_everywhere_and_confirms_all_arms_together(
     assert {row["kind"] for row in rows} == {label}
 
 
+@pytest.mark.slow
 def test_arms_take_turns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked: list[dict[str, int]] = []
     monkeypatch.syspath_prepend(str(FOLDER))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.core.errors import CANNOT_BE_TIMED, NotTimedError
+from tilewright.core.errors import NotTimedError
 from tilewright.core.records import Artifact, Failed, Measured, Verdict
 from tilewright.targets.cuda import partial_runs
 from tilewright.targets.cuda.device.gpus import HOW_TO_GET, Gpu
@@ -47,12 +47,13 @@ class CudaRunner:
         launches = evaluation.launches.get(artifact.source, ())
         words = in_words(compiled.functions, launches, evaluation.architecture)
         precision = verdict.precision or "precision class unknown"
-        raise NotTimedError(
-            f"the kernel is correct on the CPU ({precision}) in {len(verdict.checks)} comparisons "
+        known = (
+            f"is correct on the CPU ({precision}) in {len(verdict.checks)} comparisons "
             f"with threads in three orders{self._at(artifact.source)}. "
-            f"Compiled for {evaluation.architecture.name}, {words}. "
-            f"{CANNOT_BE_TIMED} {self._reason}."
+            f"Compiled for {evaluation.architecture.name}, {words}."
         )
+        said = f"the kernel {known} The kernel cannot be timed, because {self._reason}."
+        raise NotTimedError(said, known)
 
     def _at(self, source: str) -> str:
         some = self._evaluation.parts.get(source)

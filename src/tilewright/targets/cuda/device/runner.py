@@ -20,7 +20,6 @@ from tilewright.native.candidate_timing import (
     starting_kernel_fails,
     time_against,
 )
-from tilewright.native.settings import LATENCY
 from tilewright.parts.case import Case
 from tilewright.parts.problem import DrawsInputs
 from tilewright.targets.cuda.device.build import FLAGS
@@ -206,26 +205,14 @@ class DeviceRunner:
             feedback += f"\n{counted.words}"
         if isinstance(counted, Counters):
             numbers = {**numbers, **counted.numbers}
-        return Measured(
-            latency=timed.latency_s * 1e9,
-            unit=LATENCY.unit,
-            quantity=LATENCY.quantity,
-            utilization=utilization,
-            verdict=Verdict((*verdict.checks, case.check)),
-            details={**timed.details, **numbers},
-            bound=numbers.get("bound_ns"),
-            versions={
-                "compiler": artifact.toolchain,
-                "build": " ".join(FLAGS),
-                "gpu": evaluation.gpu.id,
-                "clock": "wall time of batches",
-            },
-            artifact_digest=artifact.digest,
-            feedback=feedback,
-            warnings=(*timed.warnings, *doubts),
-            noise=timed.noise,
-            samples=timed.samples,
-        )
+        versions = {
+            "build": " ".join(FLAGS),
+            "gpu": evaluation.gpu.id,
+            "clock": "wall time of batches",
+        }
+        timed = replace(timed, warnings=(*timed.warnings, *doubts))
+        checks = (*verdict.checks, case.check)
+        return timed.measured(artifact, checks, utilization, numbers, versions, feedback)
 
 
 def _clock_warning(before: float | None, after: float | None) -> tuple[str, ...]:

@@ -226,7 +226,8 @@ class ModelRunner:
             found = self._runner.measure(artifact, verdict, limit_latency)
         except NotTimedError as error:
             sizes = f" It was checked with {self._reduced}." if self._reduced else ""
-            raise NotTimedError(f"{error}{sizes}{self._rule(artifact.source)}") from None
+            said = f"{error}{sizes}{self._rule(artifact.source)}"
+            raise NotTimedError(said, error.known) from None
         return located(found) if isinstance(found, Failed) else found
 
 
