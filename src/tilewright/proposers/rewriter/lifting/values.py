@@ -317,9 +317,9 @@ class Reader:
         if isinstance(left, Truth) and isinstance(right, Flags) and operator == "*":
             return choice(left.condition, right, Flags(()))
         if isinstance(left, Flags | Expr) and isinstance(right, Flags | Expr) and operator == "|":
-            flags = [v.flags for v in (left, right) if isinstance(v, Flags)]
+            several = [v.flags for v in (left, right) if isinstance(v, Flags)]
             if all(isinstance(v, Flags) or v == Expr(0) for v in (left, right)):
-                return Flags(tuple(f for some in flags for f in some))
+                return Flags(tuple(f for some in several for f in some))
             left, right = (self._as_local(v) for v in (left, right))
             if isinstance(right, Local):
                 left, right = right, left
