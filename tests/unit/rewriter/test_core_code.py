@@ -158,7 +158,7 @@ def test_what_stores_cannot_do_is_refused(
     machine: Machine, given: dict[str, object], reason: str
 ) -> None:
     with pytest.raises(NotRaised, match=reason):
-        raised(product(**given), machine)  # type: ignore[arg-type]
+        computation(executed(product(**given), machine, data=True), machine)  # type: ignore[arg-type]
 
 
 def transposing(copy: str) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 
 from tilewright.proposers.c.syntax import descendants, identifiers, parse
 from tilewright.proposers.rewriter.machine import Machine
 
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:.*\\\n)*.*)", re.MULTILINE)
+_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _ASSEMBLER = frozenset(("asm", "__asm", "__asm__"))
 
 
@@ -19,22 +21,41 @@ def issuing(around: str, machine: Machine) -> frozenset[str]:
 
     A function whose body cannot be read may do so.
     """
+    around = _COMMENT.sub(" ", around)
     named = set(re.findall(r"\w+(?=\s*\()", around))
-    mentioned = {name: _words(text) for name, text in _MACRO.findall(around)}
-    named |= mentioned.keys()
+    mentioned = _mentioned(around)
+    named |= {name for name, _ in _MACRO.findall(around)}
     for definition in machine.macros:
         name = re.split(r"\W", definition, maxsplit=1)[0]
         mentioned.setdefault(name, _words(definition[len(name) :]))
-    for node in descendants(parse(around)):
-        body, declared = (node.child_by_field_name(f) for f in ("body", "declarator"))
-        is_function = node.type == "function_definition" and not node.has_error
-        if is_function and body is not None and declared is not None:
-            mentioned[next(iter(identifiers(declared)))] = frozenset(identifiers(body))
     commands = {*machine.effects, *(e.name for e in machine.packed), *_ASSEMBLER}
     found = commands | {name for name in named if name not in mentioned}
     while new := {n for n, names in mentioned.items() if n not in found and names & found}:
         found |= new
     return frozenset(found)
+
+
+def used_by(names: Iterable[str], around: str) -> frozenset[str]:
+    """All names that the functions and macros among some names use, directly or in what they
+    call."""
+    mentioned = _mentioned(_COMMENT.sub(" ", around))
+    found, todo = set[str](), list(names)
+    while todo:
+        new = mentioned.get(todo.pop(), frozenset()) - found
+        found |= new
+        todo += new
+    return frozenset(found)
+
+
+def _mentioned(around: str) -> dict[str, frozenset[str]]:
+    """The names that each macro and each function of a text uses."""
+    mentioned = {name: _words(text) for name, text in _MACRO.findall(around)}
+    for node in descendants(parse(around)):
+        body, declared = (node.child_by_field_name(f) for f in ("body", "declarator"))
+        is_function = node.type == "function_definition" and not node.has_error
+        if is_function and body is not None and declared is not None:
+            mentioned[next(iter(identifiers(declared)))] = frozenset(identifiers(body))
+    return mentioned
 
 
 def _words(text: str) -> frozenset[str]:

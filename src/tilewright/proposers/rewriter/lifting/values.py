@@ -296,8 +296,8 @@ class Reader:
             return self._compared(operator, left, right)
         if isinstance(left, Expr) and isinstance(right, Truth) and operator == "*":
             left, right = right, left
-        if isinstance(left, Truth) and (flags := self._flags(operator, right)):
-            return choice(left.condition, flags, Flags(()))
+        if isinstance(left, Truth) and (named := self._flags(operator, right)) is not None:
+            return choice(left.condition, named, Flags(()))
         if isinstance(left, Truth) and isinstance(right, Expr):
             left = as_number(left)
         if isinstance(left, Expr) and isinstance(right, Truth):

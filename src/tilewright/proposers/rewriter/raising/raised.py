@@ -12,6 +12,7 @@ from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.raising.batched_columns import copied_arrays, side_by_side
 from tilewright.proposers.rewriter.raising.computation import Computation
 from tilewright.proposers.rewriter.raising.data import Undecided
+from tilewright.proposers.rewriter.raising.distribution import distributed
 from tilewright.proposers.rewriter.raising.execute import NotRaised, Run, executed
 from tilewright.proposers.rewriter.raising.flow import computation
 from tilewright.proposers.rewriter.raising.generate import generated
@@ -49,7 +50,7 @@ def raised(source: str, machine: Machine, *, chained: bool = False) -> Kernel:
         if chained or not has_opaque(kernel.body):
             raise
         try:
-            return _in_parts(kernel, machine)
+            return _in_parts(distributed(kernel, machine), machine)
         except NotRaised:
             raise error from None
 

@@ -14,12 +14,14 @@ from tilewright.proposers.rewriter.ir import (
     Array,
     Assign,
     Body,
+    Command,
     Dram,
     Kernel,
     Opaque,
     Stmt,
     commands,
     has_opaque,
+    rebuilt,
     walk,
 )
 from tilewright.proposers.rewriter.machine import Machine
@@ -60,12 +62,22 @@ def parts(kernel: Kernel, machine: Machine) -> list[Body | Stretch]:
         others = [s for n, (_, part) in enumerate(groups) if n != number for s in part]
         alone = _alone(kernel, body, others)
         run = _configured(executed(emit(alone), machine), settings)
-        found.append(Stretch(alone, run))
         names = run.commands
+        moves = any(machine.unit(name) not in ("config", "sync") for name in names)
+        found.append(Stretch(alone, run) if moves else _of_unit(body, "sync", machine))
         settings = [
             (names[e[0]], e) for e in run.events if machine.unit(names[e[0]]) == "config"
         ]  # fmt: skip
     return found
+
+
+def _of_unit(body: Body, unit: str, machine: Machine) -> Body:
+    """The statements with only the commands of a unit."""
+
+    def kept(stmt: Stmt) -> Body | None:
+        return () if isinstance(stmt, Command) and machine.unit(stmt.name) != unit else None
+
+    return rebuilt(body, kept)
 
 
 def _is_core(stmt: Stmt, unsafe: frozenset[str], machine: Machine) -> bool:
@@ -88,7 +100,7 @@ def _alone(kernel: Kernel, body: Body, others: Sequence[Stmt]) -> Kernel:
         if not a.local or a.outside or a.name in elsewhere else a
         for a in kernel.arrays if not a.local or a.name in here
     ]  # fmt: skip
-    given = ", ".join(_parameter(a) for a in arrays if not a.local)
+    given = ", ".join(as_parameter(a) for a in arrays if not a.local)
     return Kernel("", f"void kernel({given})", tuple(arrays), body, "")
 
 
@@ -106,7 +118,7 @@ def _names(stmt: Stmt) -> Iterator[str]:
         yield from (dram.array for dram in (stmt.target, *(d for _, d in stmt.terms)))
 
 
-def _parameter(array: Array) -> str:
+def as_parameter(array: Array) -> str:
     """The declaration of an array as a parameter."""
     sizes = "".join(f"[{size or ''}]" for size in array.shape)
     return f"{array.element or 'char'} {array.name}{sizes or '[]'}"
