@@ -106,11 +106,12 @@ def _is_accessed(trace: Trace, tensor: Tensor) -> bool:
 def _live_bytes(
     tensors: Iterable[Tensor], sizes: Mapping[int, int], length: int
 ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    change = np.zeros(length + 1, np.int64)
+    change = [0] * (length + 1)
     for tensor in tensors:
-        change[tensor.first] += sizes[tensor.id]
-        change[tensor.last + 1] -= sizes[tensor.id]
-    return np.cumsum(change)
+        size = sizes[tensor.id]
+        change[tensor.first] += size
+        change[tensor.last + 1] -= size
+    return np.cumsum(np.array(change, np.int64))
 
 
 def _largest_at(tensors: Iterable[Tensor], sizes: Mapping[int, int], index: int) -> Tensor | None:

@@ -64,13 +64,15 @@ def _used(trace: Trace) -> list[bool]:
     wanted: set[int] = set()
     for i in range(len(kept) - 1, -1, -1):
         instruction = trace.instructions[i]
-        needed = (
-            any(a.tensor.memory == "hbm" or a.tensor.id in wanted for a in instruction.writes)
-            or instruction.attributes.get("reduce_command", "idle") != "idle"
-        )
-        if needed:
-            kept[i] = True
-            wanted.update(a.tensor.id for a in instruction.reads)
+        if instruction.attributes.get("reduce_command", "idle") == "idle":
+            for access in instruction.writes:
+                if access.tensor.id in wanted or access.tensor.memory == "hbm":
+                    break
+            else:
+                continue
+        kept[i] = True
+        for access in instruction.reads:
+            wanted.add(access.tensor.id)
     return kept
 
 

@@ -85,6 +85,8 @@ class _Rows:
     """For each row the number of accesses up to its last."""
     loaded: list[Tensor] = field(default_factory=list)
     """The tensors into which spilled operands are loaded, after the tensors of the trace."""
+    moved: dict[tuple[int, int, int], Cost] = field(default_factory=dict)
+    """The costs of spilled accesses by rows of a job, bytes of a row, and jobs."""
     bytes_read: int = 0
     bytes_written: int = 0
     bytes_copied: tuple[int, int] = (0, 0)
@@ -134,7 +136,10 @@ class _Rows:
         rows = min(moved.partitions, dma.partitions_per_job)
         size = moved.elements * moved.tensor.itemsize
         self.bytes_spilled += moved.bytes
-        self._append(Cost((), rows * size / dma.bytes_per_ns, jobs), line, accesses, kinds)
+        cost = self.moved.get((rows, size, jobs))
+        if cost is None:
+            cost = self.moved[rows, size, jobs] = Cost((), rows * size / dma.bytes_per_ns, jobs)
+        self._append(cost, line, accesses, kinds)
 
     def _count(self, instruction: Instruction) -> None:
         sides = instruction.reads, instruction.writes
@@ -173,8 +178,7 @@ class _Rows:
         # Transfers wait for one another only because of data that a kernel writes to HBM and reads
         # again.
         kept = (memory > 0) | self._ordered(len(tensors))[tensor]
-        columns = (row, tensor, kind, quarters, low, high, start, stop)
-        table = _joined(*[column[kept] for column in columns])
+        table = _joined(*[c[kept] for c in (row, tensor, kind, quarters, low, high, start, stop)])
         cost, job_ns, jobs = self._costs()
         previous = [*self.capacity.previous, *([-1] * len(self.loaded))]
         return Program(
