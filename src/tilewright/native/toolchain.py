@@ -47,7 +47,7 @@ loop that has one more iteration for some values would have both results in all 
 """
 LISTED_BY_GCC = (
     "-fno-reorder-blocks-and-partition", "-fno-if-conversion", "-fno-if-conversion2",
-    "-fno-ipa-ra",
+    "-fno-ipa-ra", "-ftree-vrp",
 )  # fmt: skip
 """A function is then in one piece, the result of no comparison is a mask, which would not be
 recorded, and no function relies on registers that another one does not change.

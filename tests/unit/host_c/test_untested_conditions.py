@@ -293,6 +293,67 @@ def test_clocks_and_random_numbers_are_data(source: str) -> None:
     assert names(source, "testl $65535, %eax", "je .L1", ".L1:", "ret") == ["je"]
 
 
+@pytest.mark.parametrize(
+    ("code", "recorded"),
+    [
+        (("movl (%rdi), %eax", "shrl $8, %eax"), [("%eax", 4)]),
+        (("movl (%rdi), %eax", "incl %eax", "addl $3, %eax", "leal 4(%rax), %ecx"), []),
+        (("movl (%rdi), %eax", "leal (%rax,%rdx), %ecx"), [("%ecx", 4)]),
+        (("movl (%rdi), %eax", "mull %ecx"), [("%eax", 4), ("%edx", 4)]),
+        (("movl (%rdi), %eax", "orl %eax, 8(%rsp)"), [("8(%rsp)", 4)]),
+        (("movl $3, %eax", "shrl $8, %eax"), []),
+        # a number that is only set under a condition on data
+        (("cmpl $3, (%rdi)", "je .L1", "shrl $8, %esi", ".L1:"), []),
+        (("movups (%rdi), %xmm0", "cmpeqps %xmm1, %xmm0"), [("%xmm0", 16)]),
+        (("movups (%rdi), %xmm0", "cmpltps %xmm1, %xmm0"), []),  # a clamp
+        (("vcmpps $0, (%rdi), %zmm0, %k1",), [("%k1", 8)]),
+        (("vcmpps $1, (%rdi), %zmm0, %k1",), []),
+        (("vmovups (%rdi), %ymm0", "vpor %ymm0, %ymm1, %ymm2"), [("%ymm2", 32)]),
+        (("vmovups (%rdi), %ymm0", "vpand %ymm0, %ymm1, %ymm2"), []),  # selects constants
+        (("vmovups (%rdi), %ymm0", "vpand %ymm0, %ymm0, %ymm2"), [("%ymm2", 32)]),
+    ],
+)
+def test_which_whole_numbers_are_recorded(
+    code: Sequence[str], recorded: list[tuple[str, int]]
+) -> None:
+    listing = read_listing(listing_of(*code, "ret"), "kernel.c")
+    assert [s.value for s in finding.sequences_of(listing) if s.is_result] == recorded
+
+
+def test_a_number_that_is_kept_in_memory_is_told_from_data() -> None:
+    """The number of iterations of a loop is read from memory that may contain data."""
+    code = ("leaq -64(%rbp), %rdx", "movl (%rdi), %eax", "movl %eax, (%rdx)", "movl $7, -8(%rbp)")
+    listing = read_listing(
+        listing_of(*code, "movl -8(%rbp), %ecx", "cmpl $3, %ecx", "je .L1", ".L1:", "ret"), ""
+    )
+    (load,) = [s for s in finding.sequences_of(listing) if s.is_load and "-8" in str(s.value)]
+    jump = load.instruction.at + 2
+    nothing = frozenset[int]()
+    assert jump in finding.on_data_without(listing, nothing, nothing).conditions
+    known = finding.on_data_without(listing, frozenset({load.instruction.at}), nothing)
+    assert known.is_certain
+    assert jump not in known.conditions
+    address = finding.on_data_without(listing, nothing, frozenset({load.instruction.at}))
+    assert jump in address.conditions
+    assert jump not in address.sequences
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ("movl (%rdi), %eax", "movl $1, (%rsi,%rax,4)"),  # a place that data choose
+        ("fistpl (%rsi)",),
+        ("lock xaddl %eax, (%rsi)",),
+        ("call frexpf@PLT",),
+    ],
+)
+def test_a_number_in_memory_may_depend_on_data_although_it_is_always_the_same(
+    code: Sequence[str],
+) -> None:
+    listing = read_listing(listing_of(*code, "ret"), "kernel.c")
+    assert not finding.on_data_without(listing, frozenset(), frozenset()).is_certain
+
+
 def test_code_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dependence, "MOST_STEPS", 2)
     with pytest.raises(TooLargeError):
@@ -500,10 +561,17 @@ def test_a_kernel_with_the_most_arguments_is_examined(tmp_path: Path) -> None:
         # an element of a table
         "static const float t[8] = {[7] = 1}; int n = 0; for (int j = 0; j < 7; j++) "
         "n += (X[1][j] > 0) & (X[1][j] < 1e-9f); Y[1][1] += t[n];",
+        # a mask that chooses another element, which differs from call to call
+        "unsigned b; memcpy(&b, &X[3][4], 4); b = (b ^ 0x42424242u) & 255;"
+        " for (int j = 0; j < 15; j++) Y[2][j] = 2 * X[2][j + 1 - ((b + 255) >> 8)];",
+        # a condition that also has its other result for constants
+        "float all[17]; memcpy(all, X[2], 64); all[16] = 77; float n = 0;"
+        " for (int j = 0; j < 17; j++) if (all[j] == 77.0f) n += 1; Y[0][0] += n - 1;",
     ],
 )
 def test_a_number_that_is_always_the_same_is_refused(tmp_path: Path, body: str) -> None:
-    outcome = outcome_of(folder_of(tmp_path, KERNEL % ""), KERNEL % body)
+    source = "#include <string.h>\n" + KERNEL % body
+    outcome = outcome_of(folder_of(tmp_path, KERNEL % ""), source)
     assert isinstance(outcome, Failed), outcome
     assert outcome.kind == "untested_condition"
 
@@ -521,6 +589,18 @@ def test_a_number_that_is_always_the_same_is_refused(tmp_path: Path, body: str) 
         # a constant under a condition
         "for (int j = 0; j < 16; j++) if (X[2][j] > 0) { volatile int two = 2;"
         " Y[2][j] = two * X[2][j]; }",
+        # sizes in memory that may also contain data
+        "volatile int rows = 16; float kept[16]; for (int j = 0; j < rows; j++) kept[j] = X[2][j];"
+        " for (int j = 0; j < rows; j++) Y[2][j] = 2 * kept[j];",
+        # differences of addresses in memory
+        "const float *volatile ends[2]; volatile int two = 2;"
+        " for (int i = 0; i < two; i++) ends[i] = X[2 + i];"
+        " int n = ends[1] - ends[0]; for (int j = 0; j < n; j++) Y[2][j] = 2 * X[2][j];",
+        # a clamp of vectors that changes no value
+        "typedef float vf __attribute__((vector_size(64), aligned(4), may_alias));"
+        " typedef int vi __attribute__((vector_size(64), aligned(4), may_alias));"
+        " vf x = *(const vf *)X[2] * 2, most = (vf){0} + 3e38f; vi less = x <= most;"
+        " *(vf *)Y[2] = (vf)(((vi)x & less) | ((vi)most & ~less));",
     ],
 )
 def test_honest_whole_numbers_are_accepted(tmp_path: Path, body: str) -> None:

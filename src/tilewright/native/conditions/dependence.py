@@ -23,6 +23,7 @@ from tilewright.native.conditions.effects import (
 )
 from tilewright.native.conditions.facts import Known, Site
 from tilewright.native.conditions.listing import Instruction, Listing
+from tilewright.native.conditions.sequences import results_of
 from tilewright.native.conditions.stack_cells import cells_of, is_followed
 from tilewright.native.conditions.surroundings import OF_C, Surroundings, launchers_of
 from tilewright.native.conditions.values import nan_condition, value_of
@@ -54,17 +55,28 @@ def sites_on_data(listing: Listing, around: Surroundings = OF_C) -> list[Site]:
 
 class Analysis:
     """Follows the values of a listing. `known_loads` are the lines of instructions that read values
-    from memory that do not depend on data.
+    from memory that do not depend on data. Without `decisions`, a value does not depend on data
+    only because it is set under a condition on data.
 
     Attributes:
         sources: by line, the instructions that read data from memory, and the operand in memory.
+        numbers: by line, the instructions that write whole numbers that depend on data, and where.
+        scatters: whether a place to which something is written depends on data.
     """
 
     def __init__(
-        self, listing: Listing, around: Surroundings, known_loads: Collection[int] = ()
+        self,
+        listing: Listing,
+        around: Surroundings,
+        known_loads: Collection[int] = (),
+        *,
+        decisions: bool = True,
     ) -> None:
         self.sources: dict[int, tuple[Instruction, str]] = {}
+        self.numbers: dict[int, tuple[Instruction, list[tuple[str, int]]]] = {}
+        self.scatters = False
         self._known_loads = known_loads
+        self._decisions = decisions
         self._constants = listing.constants
         self._around = around
         self._known: dict[str, Known] = {}
@@ -149,7 +161,7 @@ class Analysis:
             last = known.effects[known.blocks[n].code[-1]]
             if last.is_branch and (FLAGS in state or uncertain) and last.condition is not None:
                 new = set(known.decided[n]) - known.uncertain
-                if new:
+                if new and self._decisions:
                     known.uncertain |= new
                     self._changed = True
             for other in known.blocks[n].after:
@@ -185,6 +197,8 @@ class Analysis:
         value = value_of(known.function, at, state, data=data)
         if value is not None:
             known.sites[at] = Site(one, value=value)
+        if data:
+            self.numbers[one.at] = one, results_of(one, effects, state)
         if effects.sets_flags:
             _put(state, [FLAGS], data=data)
         self._write(known, at, state, data=data)
@@ -236,6 +250,7 @@ class Analysis:
             _put(state, ["a", "d"], data=data)
         elif in_memory(target):
             slot, named = _SLOT.fullmatch(target), _NAMED.fullmatch(target)
+            self.scatters |= not state.isdisjoint(registers(target))
             if named:
                 self._grow(self._static_data, {named[1]} if data else ())
             elif slot:

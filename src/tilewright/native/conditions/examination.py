@@ -7,20 +7,23 @@ results. Only kernels with such conditions are then called, on the inputs of the
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 
 import numpy as np
 
 from tilewright.core.records import Argument, Failed, KernelLanguage
 from tilewright.native.calls import compared
 from tilewright.native.conditions.facts import Site
-from tilewright.native.conditions.finding import found_in
+from tilewright.native.conditions.finding import OnData, found_in, on_data_without, sequences_of
+from tilewright.native.conditions.listing import Listing
 from tilewright.native.conditions.recording import Recorder
 from tilewright.native.conditions.surroundings import OF_C
 from tilewright.native.evaluator import NativeEvaluation
 from tilewright.native.machine import off_measuring_cores, on_building_cores
 from tilewright.native.toolchain import assembled, assembly_of
+from tilewright.parts.machine_code.post_dominance import TooLargeError
 from tilewright.parts.untested_conditions import MORE_TURNS, Untested, refusal, unexamined
 
 _RECORDS = "results of conditions"  # no parameter of a kernel has this name
@@ -56,19 +59,32 @@ def examined(evaluation: NativeEvaluation, source: str) -> Examined:
         found = found_in(text, evaluation.toolchain.language.file, OF_C)
         if isinstance(found, Failed):
             return Examined(failed=found)
-        if not found.sites or found.jumps:
+        if found.jumps:
             return Examined(found.jumps)
-        recorder = Recorder.of(len(found.sites))
+        try:
+            sites = (*found.sites, *sequences_of(found.listing))
+        except TooLargeError:
+            return Examined(failed=unexamined("it has more code than can be examined."))
+        if all(site.is_load for site in sites):
+            return Examined()
+        recorder = Recorder.of(len(sites))
         arguments = len(evaluation.workload.arguments)
-        recording = recorder.of_kernel(found.listing, found.sites, arguments)
+        recording = recorder.of_kernel(found.listing, sites, arguments)
         binary = assembled(evaluation.toolchain, recording, limit_s)
     if isinstance(binary, Failed):
         return Examined(failed=binary)
-    return _called(evaluation, binary, found.sites, recorder)
+    try:
+        return _called(evaluation, binary, sites, recorder, found.listing)
+    except TooLargeError:
+        return Examined(failed=unexamined("it has more code than can be examined."))
 
 
 def _called(
-    evaluation: NativeEvaluation, binary: bytes, sites: Sequence[Site], recorder: Recorder
+    evaluation: NativeEvaluation,
+    binary: bytes,
+    sites: Sequence[Site],
+    recorder: Recorder,
+    listing: Listing,
 ) -> Examined:
     """What the conditions' results were in calls on inputs of every distribution.
 
@@ -80,29 +96,73 @@ def _called(
     records = Argument(_RECORDS, (recorder.size,), "uint8", "output")
     room = np.zeros(records.shape, np.uint8)
     untested: Sequence[Site] = sites
+    sequences: list[list[int]] = [[] for _ in sites]
+    conditions = sum(not (site.is_load or site.is_result) for site in sites)
+    find = lru_cache(maxsize=1)(partial(on_data_without, listing))
     calls = 0
     apart = off_measuring_cores(evaluation.toolchain.threads)
     with apart, evaluation.started(binary, (records,)) as process:
-        for number in (*once, *more):
+        for number in (once[0], *once, *more):  # the first one twice
             case = evaluation.cases[number]
             process.arrays.place({**case.initial, _RECORDS: room})
             failed = process.call("check", evaluation.settings.simulation_timeout_s)
-            if failed is None and calls >= len(once):
+            if failed is None and calls > len(once):
                 failed = compared(process, case, "check")
             if failed is not None:
                 return Examined(failed=failed, calls=calls)
             calls += 1
             written = process.arrays.outputs_now()[_RECORDS]
-            room = np.frombuffer(written, np.uint8)
+            for seen, one in zip(sequences, recorder.hashes(written), strict=True):
+                seen.append(one)
+            room = np.frombuffer(recorder.without_hashes(written, sites), np.uint8)
             results = recorder.results(written)
             if results is None:
                 return Examined(failed=unexamined("it writes to memory that is not its own."))
-            untested = [s for s, (no, yes) in zip(sites, results, strict=False) if no != yes]
             # What no call has reached yet may be reached in a later one.
-            is_done = calls >= len(once) or all(no and yes for no, yes in results)
-            if not untested and is_done:
-                break
+            is_done = all(no and yes for no, yes in results[:conditions])
+            if calls > len(once) or (is_done and all(len(set(seen)) > 1 for seen in sequences)):
+                untested = _untested(find, sites, results, sequences)
+                if not untested:
+                    break
     return Examined(tuple(untested), calls=calls)
+
+
+def _untested(
+    find: Callable[[frozenset[int], frozenset[int]], OnData],
+    sites: Sequence[Site],
+    results: Sequence[tuple[bool, bool]],
+    sequences: Sequence[Sequence[int]],
+) -> list[Site]:
+    """The conditions and values that had one result in all calls, or whose results had the same
+    sequence in all of them, although they depend on data.
+
+    `find` is `on_data_without` for the kernel's listing. A whole number that is read from memory,
+    and had the same sequence in all calls, is taken for no data. For conditions and values with one
+    result, this counts only if the number certainly does not depend on data. The inputs of the
+    first two calls are the same, so a number whose sequence was another one in the second call
+    depends on addresses.
+    """
+    alone, alike = [], []
+    known, other = set(), set()
+    for site, (no, yes), seen in zip(sites, results, sequences, strict=True):
+        is_alike = len(set(seen)) == 1 and 0 not in seen
+        if site.is_load and is_alike:
+            known.add(site.instruction.at)
+        elif site.is_load:
+            other |= {site.instruction.at} if seen[0] != seen[1] else set()
+        elif site.is_result:
+            alike += [site] if is_alike else []
+        elif no != yes:
+            alone.append(site)
+        elif site.value is None and is_alike:
+            alike.append(site)
+    if not (alone or alike):
+        return []
+    on_data = find(frozenset(known), frozenset(other))
+    return [
+        *(s for s in alone if not on_data.is_certain or s.instruction.at in on_data.conditions),
+        *(s for s in alike if s.instruction.at in on_data.sequences),
+    ]
 
 
 def failure_of(found: Examined, language: KernelLanguage) -> Failed:

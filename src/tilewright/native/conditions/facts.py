@@ -19,6 +19,7 @@ class Site:
     condition: str | None = None
     value: tuple[str, int] | None = None
     is_load: bool = False  # whether a hash of all values is recorded, instead of one value
+    is_result: bool = False  # whether the values of such a hash are those after the instruction
 
     @property
     def is_jump(self) -> bool:

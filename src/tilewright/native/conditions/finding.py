@@ -9,14 +9,17 @@ from tilewright.native.conditions.contexts import with_own_copies
 from tilewright.native.conditions.dependence import Analysis, sites_on_data
 from tilewright.native.conditions.facts import Site
 from tilewright.native.conditions.listing import Listing, read_listing
+from tilewright.native.conditions.sequences import may_hide_special_cases, read_as_whole_number
 from tilewright.native.conditions.stack_cells import width_of
-from tilewright.native.conditions.surroundings import Surroundings
+from tilewright.native.conditions.surroundings import OF_C, Surroundings
 from tilewright.native.conditions.values import is_addressed
 from tilewright.parts.machine_code.post_dominance import TooLargeError
 from tilewright.parts.untested_conditions import unexamined
 
 MOST_SITES = 4096
 """Maximum number of conditions on data in a kernel that is accepted."""
+MOST_SEQUENCES = 20_000
+"""Maximum number of instructions whose whole numbers are recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,55 @@ def loads_of(listing: Listing, around: Surroundings) -> list[Site]:
         if width in (1, 2, 4, 8) and is_addressed(operand):
             found.append(Site(one, value=(operand, width), is_load=True))
     return found
+
+
+def sequences_of(listing: Listing) -> list[Site]:
+    """The instructions of a kernel in C that write, or read from memory, whole numbers that may
+    depend on data. Raises `TooLargeError`."""
+    analysis = Analysis(listing, OF_C, decisions=False)
+    analysis.run()
+    found = [
+        Site(one, value=place, is_result=True)
+        for one, places in analysis.numbers.values()
+        for place in places
+    ]
+    for one, operand in analysis.sources.values():
+        width = read_as_whole_number(one, operand)
+        if width is not None:
+            found.append(Site(one, value=(operand, width), is_load=True))
+    if len(found) > MOST_SEQUENCES:
+        raise TooLargeError
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class OnData:
+    """What depends on data in a kernel although the loads of some lines read no data.
+
+    Attributes:
+        conditions: the lines with conditions and values.
+        sequences: the lines with conditions, and with whole numbers, that are computed from data,
+            without those that are only set under a condition on data.
+        is_certain: whether it is certain that the loads read no data.
+    """
+
+    conditions: frozenset[int]
+    sequences: frozenset[int]
+    is_certain: bool
+
+
+def on_data_without(
+    listing: Listing, known_loads: frozenset[int], addresses: frozenset[int]
+) -> OnData:
+    """What depends on data in a kernel in C although the loads of these lines read none. Loads of
+    `addresses` count as data for conditions only. Raises `TooLargeError`.
+    """
+    analysis = Analysis(listing, OF_C, known_loads)
+    conditions = frozenset(site.instruction.at for site in analysis.run())
+    computed = Analysis(listing, OF_C, known_loads | addresses, decisions=False)
+    sequences = {site.instruction.at for site in computed.run()} | set(computed.numbers)
+    is_certain = not (analysis.scatters or may_hide_special_cases(listing.code()))
+    return OnData(conditions, frozenset(sequences), is_certain)
 
 
 def _sites(listing: Listing, around: Surroundings) -> list[Site]:

@@ -27,10 +27,14 @@ from tilewright.native.conditions.listing import Listing
 
 _PLACE = struct.Struct("<Q")
 _PER_SITE = 3
-"""Places of a condition: whether it was false, and whether it was true. Places of a value: whether
-there was one, whether it was followed by another one, and the first one. Of a load, only the third
-place is used, for a hash of all its values.
+"""Places of a condition: whether it was false, whether it was true, and a hash of its results.
+Places of a value: whether there was one, whether it was followed by another one, and the first one.
+Of a load and a result, only the third place is used, for a hash of all values.
 """
+_SSE_BYTES = 16
+_OF_STACK = re.compile(r"(-?\d*)\(%rsp")
+_PUSHED = 16
+"""The bytes that are on the stack when a place relative to its end is read."""
 _LEAST_PLACES, _TIMES = 1024, 32
 """Least number of places, and the number of places for each one in use."""
 
@@ -87,28 +91,53 @@ class Recorder:
 
     def _recording(self, listing: Listing, sites: Sequence[Site]) -> list[str]:
         """The lines of the listing with recording code, and the recorder's variable."""
-        before = {site.instruction.at: index for index, site in enumerate(sites)}
+        added: dict[tuple[int, bool], list[str]] = {}
+        for index, site in enumerate(sites):
+            lines = added.setdefault((site.instruction.at, site.is_result), [])
+            lines += self._code_of(index, site)
         text: list[str] = []
         for at, line in enumerate(listing.lines):
-            if at in before:
-                site = sites[before[at]]
-                if site.value is None:
-                    text += self._code(before[at], site.condition or "")
-                elif site.is_load:
-                    text += self._load_code(before[at], *site.value)
-                else:
-                    text += self._value_code(before[at], *site.value)
-            text.append(line)
+            text += [*added.get((at, False), ()), line, *added.get((at, True), ())]
         return [*text, "\t.bss", "\t.balign 8", f"{self.name}:", "\t.zero 8"]
 
+    def _code_of(self, index: int, site: Site) -> list[str]:
+        if site.value is None:
+            return self._code(index, site.condition or "")
+        if site.value[1] > _PLACE.size:
+            return self._vector_code(index, *site.value)
+        if site.is_load or site.is_result:
+            return self._load_code(index, *site.value)
+        return self._value_code(index, *site.value)
+
     def _code(self, index: int, condition: str) -> list[str]:
-        no, yes, _ = self.places[index]
+        no, yes, hashed = self.places[index]
+        hash_ = f"{self.distance + hashed}(%rcx)"
         return [
             *("\tpushq\t%rax", "\tpushq\t%rcx"),
             *(f"\tmovl\t${no}, %eax", f"\tmovl\t${yes}, %ecx", f"\tcmov{condition}\t%ecx, %eax"),
             f"\tmovq\t{self.name}(%rip), %rcx",
             f"\tmovl\t${self.number}, {self.distance}(%rcx,%rax)",
+            # only instructions that change no flags
+            *("\tpushq\t%rdx", f"\tmovq\t{hash_}, %rdx", "\tleaq\t(%rdx,%rdx,8), %rdx"),
+            *("\tleaq\t1(%rdx,%rax), %rdx", f"\tmovq\t%rdx, {hash_}", "\tpopq\t%rdx"),
             *("\tpopq\t%rcx", "\tpopq\t%rax"),
+        ]
+
+    def _vector_code(self, index: int, register: str, size: int) -> list[str]:
+        """Code that adds all parts of a vector register to a hash."""
+        hash_ = f"{self.distance + self.places[index][2]}(%rcx)"
+        move = "vmovups" if size > _SSE_BYTES else "movups"
+        parts = (
+            line
+            for at in range(0, size, _PLACE.size)
+            for line in (f"\txorq\t{at}(%rsp), %rax", f"\timulq\t${self.number}, %rax, %rax",
+                         "\taddq\t$1, %rax")
+        )  # fmt: skip
+        return [
+            *("\tpushq\t%rax", "\tpushfq", "\tpushq\t%rcx", f"\tsubq\t${size}, %rsp"),
+            *(f"\t{move}\t{register}, (%rsp)", f"\tmovq\t{self.name}(%rip), %rcx"),
+            *(f"\tmovq\t{hash_}, %rax", *parts, f"\tmovq\t%rax, {hash_}"),
+            *(f"\taddq\t${size}, %rsp", "\tpopq\t%rcx", "\tpopfq", "\tpopq\t%rax"),
         ]
 
     def _value_code(self, index: int, operand: str, size: int) -> list[str]:
@@ -130,18 +159,28 @@ class Recorder:
     def _load_code(self, index: int, operand: str, size: int) -> list[str]:
         hashed = f"{self.distance + self.places[index][2]}(%rcx)"
         load = {1: "movzbl\t{}, %eax", 2: "movzwl\t{}, %eax", 4: "movl\t{}, %eax"}
+        operand = _OF_STACK.sub(lambda found: f"{int(found[1] or 0) + _PUSHED}(%rsp", operand)
+        of_mask = "kmovq\t{}, %rax" if operand.startswith("%k") else "movq\t{}, %rax"
         return [
             *("\tpushq\t%rax", "\tpushfq"),
-            "\t" + load.get(size, "movq\t{}, %rax").format(operand),
+            "\t" + load.get(size, of_mask).format(operand),
             *("\tpushq\t%rcx", f"\tmovq\t{self.name}(%rip), %rcx", f"\txorq\t{hashed}, %rax"),
             *(f"\timulq\t${self.number}, %rax, %rax", "\taddq\t$1, %rax"),
             *(f"\tmovq\t%rax, {hashed}", "\tpopq\t%rcx", "\tpopfq", "\tpopq\t%rax"),
         ]
 
     def hashes(self, records: bytes) -> list[int]:
-        """For each load, a hash of all values that were read, in their order; 0 if there were
-        none."""
+        """For each condition, load and result, a hash of all its values in their order; 0 if there
+        were none."""
         return [_PLACE.unpack_from(records, places[2])[0] for places in self.places]
+
+    def without_hashes(self, records: bytes, sites: Sequence[Site]) -> bytes:
+        """The records with no hashes, as before the next call."""
+        rest = bytearray(records)
+        for site, places in zip(sites, self.places, strict=True):
+            if site.value is None or site.is_load or site.is_result:
+                _PLACE.pack_into(rest, places[2], 0)
+        return bytes(rest)
 
     def _caller(self, arguments: int) -> list[str]:
         """The function `kernel`, which stores the records' address and calls the kernel's own."""

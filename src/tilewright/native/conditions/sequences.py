@@ -1,0 +1,110 @@
+"""Which whole numbers of a kernel are recorded as a sequence: all values that an instruction
+computes, or reads, in one call.
+
+If a number depends on input values, but its sequence is the same in all calls, it stands for a
+special case, for instance for a mask that selects an element, a place or a number of iterations.
+If a number that is read from memory has the same sequence in all calls, it need not depend on input
+values, as a size that is kept in memory.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+
+from tilewright.native.conditions.effects import Effects, in_memory, registers
+from tilewright.native.conditions.listing import Instruction
+from tilewright.native.conditions.stack_cells import width_of
+
+_WIDTHS = (
+    (re.compile(r"%(?:[abcd][lh]|[sd]il|[sb]pl|r\d+b)"), 1),
+    (re.compile(r"%(?:[abcd]x|[sd]i|bp|r\d+w)"), 2),
+    (re.compile(r"%(?:e\w\w|r\d+d)"), 4),
+    (re.compile(r"%(?:r[a-d]x|r[sd]i|r\d+|k[0-7])"), 8),
+    (re.compile(r"%xmm\d+"), 16),
+    (re.compile(r"%ymm\d+"), 32),
+    (re.compile(r"%zmm\d+"), 64),
+)
+_MOVES = re.compile(r"k?mov|movabs|xchg|bswap|cvt|vcvt|v?p?broadcast|vbroadcast|call|push|pop")
+_KEEPS_DIFFERENCES = re.compile(r"inc|dec|neg|not|lea")
+_ADDS = re.compile(r"add|sub|xor")
+"""Instructions whose results differ if their operand does: those of `_ADDS` with a constant, those
+of `_KEEPS_DIFFERENCES` with one operand in a register."""
+_OF_VECTORS = re.compile(
+    r"v?p(?:add|sub|or|xor|mul|sll|srl|sra|max|min|shuf|perm|abs)\w*|v?(?:or|xor)p[sd]"
+    r"|v(?:perm|shuf)\w+|v?pmovmskb|v?movmskp[sd]|k(?:and|or|xor|xnor|shift|unpck)\w+"
+)
+"""Instructions whose result is made of bits, and not of floating-point numbers only."""
+_SELECTS = re.compile(r"v?p?andn?(?:p[sd]|[dq])?|v?pternlog[dq]")
+"""Instructions that also select constants by a mask, as a clamp does."""
+_TESTS_EQUALITY = re.compile(r"v?cmpn?eq[sp][sd]|v?pcmpeq[bwdq]")
+_COMPARES = re.compile(r"vcmp[sp][sd]|vpcmpu?[bwdq]")
+_OF_EQUALITY = re.compile(r"\$(?:0|4|8|12|16|20|24|28)")
+"""Kinds of comparisons of a vector that are true if both numbers are equal, or if they are not. A
+clamp compares otherwise, and need not change any number.
+"""
+_TWO = 2
+_MEETS_SPECIAL_CASES = re.compile(
+    r"x?chg|xadd|cmpxchg|fi?st|v?p?scatter|rep|stos|movs$|v?maskmov|v?pmaskmov"
+)
+_WRITE_NUMBERS = re.compile(r"(?:frexp|modf|remquo|sincos|lgamma_r|pthread|GOMP|omp)\w*")
+
+
+def results_of(one: Instruction, effects: Effects, state: Collection[str]) -> list[tuple[str, int]]:
+    """The registers, or the place in memory, to which an instruction writes a whole number or a
+    mask that depends on input values, and their sizes in bytes.
+
+    `state` contains the registers that depend on data. A number that is only moved, or differs
+    whenever an operand does, and the result of a condition are not among them.
+    """
+    if effects.only_compares or effects.condition or not one.operands or _MOVES.match(one.name):
+        return []
+    if len(effects.reads) + len(effects.loads) < 2 and (
+        _KEEPS_DIFFERENCES.match(one.name)
+        or (_ADDS.match(one.name) and one.operands[0].startswith("$"))
+    ):
+        return []
+    if effects.in_a_and_d:
+        wide = one.name.endswith("q")
+        return [("%rax", 8), ("%rdx", 8)] if wide else [("%eax", 4), ("%edx", 4)]
+    target = one.operands[-1].partition("{")[0]
+    if in_memory(target):
+        width = width_of(one.name, one.operands)
+        return [(target, width)] if width in (1, 2, 4, 8) and "%fs:" not in target else []
+    width = next((size for form, size in _WIDTHS if form.fullmatch(target)), 0)
+    is_vector = "mm" in target or target.startswith("%k")
+    is_recorded = width and (not is_vector or _is_of_masks(one, state))
+    return [(target, width)] if is_recorded else []
+
+
+def _is_of_masks(one: Instruction, state: Collection[str]) -> bool:
+    """Whether an instruction computes a vector of bits that may stand for a special case."""
+    first, *others = one.operands
+    if _COMPARES.fullmatch(one.name):
+        return bool(_OF_EQUALITY.fullmatch(first)) and others[0] != others[1]
+    if _TESTS_EQUALITY.fullmatch(one.name):
+        return first != others[0]
+    if _SELECTS.fullmatch(one.name):
+        sources = [operand for operand in one.operands if not operand.startswith("$")]
+        sources = sources[:-1] if len(sources) > _TWO else sources
+        return all(set(registers(operand)) & set(state) for operand in sources)
+    return bool(_OF_VECTORS.fullmatch(one.name))
+
+
+def read_as_whole_number(one: Instruction, operand: str) -> int | None:
+    """The size in bytes of a whole number that an instruction reads from memory; None if it reads
+    something else."""
+    width = width_of(one.name, one.operands)
+    is_whole = width in (1, 2, 4, 8) and not any("mm" in other for other in one.operands)
+    return width if is_whole and "%fs:" not in operand else None
+
+
+def may_hide_special_cases(code: Iterable[Instruction]) -> bool:
+    """Whether memory may get a number that depends on input values in a way that is not recorded,
+    so that what is read may depend on input values although it was the same in all calls.
+    """
+    return any(
+        _MEETS_SPECIAL_CASES.match(one.name)
+        or (one.name.startswith("call") and _WRITE_NUMBERS.match("".join(one.operands[:1])))
+        for one in code
+    )
