@@ -339,6 +339,26 @@ def test_a_number_that_is_kept_in_memory_is_told_from_data() -> None:
 
 
 @pytest.mark.parametrize(
+    ("loaded", "known", "addresses"),
+    [([3, 4, 5], False, True), ([3, 3, 5], False, False), ([3, 3, 3], True, False)],
+)
+def test_a_number_that_differs_for_the_same_inputs_is_an_address(
+    loaded: list[int], known: bool, addresses: bool
+) -> None:
+    """The first two calls are on the same inputs."""
+    listing = read_listing(listing_of("movl (%rdi), %eax", "shrl $8, %eax", "ret"), "")
+    shift, load = finding.sequences_of(listing)
+    places = frozenset({load.instruction.at})
+
+    def find(unchanged: frozenset[int], others: frozenset[int]) -> finding.OnData:
+        assert (unchanged == places, others == places) == (known, addresses)
+        return finding.OnData(frozenset(), frozenset({shift.instruction.at}), is_certain=True)
+
+    untested = examination._untested(find, [shift, load], [(False, False)] * 2, [[7] * 3, loaded])
+    assert untested == [shift]
+
+
+@pytest.mark.parametrize(
     "code",
     [
         ("movl (%rdi), %eax", "movl $1, (%rsi,%rax,4)"),  # a place that data choose
@@ -593,9 +613,10 @@ def test_a_number_that_is_always_the_same_is_refused(tmp_path: Path, body: str) 
         "volatile int rows = 16; float kept[16]; for (int j = 0; j < rows; j++) kept[j] = X[2][j];"
         " for (int j = 0; j < rows; j++) Y[2][j] = 2 * kept[j];",
         # differences of addresses in memory
-        "const float *volatile ends[2]; volatile int two = 2;"
+        "float kept[16]; const float *volatile ends[2]; volatile int two = 2;"
         " for (int i = 0; i < two; i++) ends[i] = X[2 + i];"
-        " int n = ends[1] - ends[0]; for (int j = 0; j < n; j++) Y[2][j] = 2 * X[2][j];",
+        " for (int j = 0; j < 8 * two; j++) kept[j] = X[2][j];"
+        " long n = ends[1] - ends[0]; for (int j = 0; j < 16; j++) Y[2][j] = 2 * kept[j + n - 16];",
         # a clamp of vectors that changes no value
         "typedef float vf __attribute__((vector_size(64), aligned(4), may_alias));"
         " typedef int vi __attribute__((vector_size(64), aligned(4), may_alias));"

@@ -97,7 +97,6 @@ def _called(
     room = np.zeros(records.shape, np.uint8)
     untested: Sequence[Site] = sites
     sequences: list[list[int]] = [[] for _ in sites]
-    conditions = sum(not (site.is_load or site.is_result) for site in sites)
     find = lru_cache(maxsize=1)(partial(on_data_without, listing))
     calls = 0
     apart = off_measuring_cores(evaluation.toolchain.threads)
@@ -119,8 +118,7 @@ def _called(
             if results is None:
                 return Examined(failed=unexamined("it writes to memory that is not its own."))
             # What no call has reached yet may be reached in a later one.
-            is_done = all(no and yes for no, yes in results[:conditions])
-            if calls > len(once) or (is_done and all(len(set(seen)) > 1 for seen in sequences)):
+            if calls > len(once) or all(len(set(seen)) > 1 for seen in sequences):
                 untested = _untested(find, sites, results, sequences)
                 if not untested:
                     break
