@@ -14,11 +14,12 @@ _PRODUCTS = ("gemm", "matmul3d", "conv2d", "conv2dbias", "conv3d")
 _FILES = {"softmax": "rows", "rowsum": "rows", "chain": "chain", "stencil": "stencil"}
 """The templates of workloads that are not products."""
 _PRODUCT = (
-    "int images = 1, rows = {rows}, columns = N, terms = K;\n  Right right{{{right}}};\n  "
+    "int images = 1, rows = {rows}, columns = N, terms = K;\n  "
+    "size_t left_step = 0;\n  Right right{{{right}, 0}};\n  "
     "const float *left = A, *added = nullptr;\n  bool vectors = columns % 4 == 0 && terms % 4 == 0;"
 )
 _CONVOLUTION = (
-    "int images = N, depth = {depth}, rows = K, terms = C * WINDOW;\n  "
+    "int images = N, depth = {depth}, rows = K, terms = C * WINDOW;\n  size_t left_step = 0;\n  "
     "int high = (H + 2 * PADDING - HIGH) / STRIDE + 1;\n  "
     "int wide = (W + 2 * PADDING - WIDE) / STRIDE + 1;\n  "
     "int columns = (depth - DEEP + 1) * high * wide;\n  "

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.core.records import Failed
@@ -18,8 +18,8 @@ from tilewright.core.templates import MACROS, concrete
 from tilewright.parts.untrusted_python import UnparsableError, parsed
 from tilewright.targets.cuda.models.answers import in_pytorch
 from tilewright.targets.cuda.models.formulas import OtherError
-from tilewright.targets.cuda.models.host import Host
 from tilewright.targets.cuda.models.problem_file import Described
+from tilewright.targets.cuda.models.readings import Array
 from tilewright.targets.cuda.models.recognition import recognised
 from tilewright.targets.cuda.models.statements import texts_of
 from tilewright.targets.cuda.models.translation import translate
@@ -59,12 +59,12 @@ class Derived:
 def derive(full: Described, reduced: Described, architecture: Architecture, lowest: str) -> Derived:
     """Answers for a problem, or the reason why there are none."""
     try:
-        model = recognised(full.graph, reduced.graph)
-        if math.prod(one for one, _ in model.grid) >= _MOST:
+        kernels = recognised(full.graph, reduced.graph)
+        if any(math.prod(one for one, _ in kernel.grid) >= _MOST for kernel in kernels):
             raise OtherError("it has more than 2^31 elements")
         found = {
-            name: _answer(full.problem.text, made)
-            for name, made in texts_of(model, architecture, lowest).items()
+            name: _answer(full.problem.text, *made)
+            for name, made in texts_of(kernels, architecture, lowest).items()
         }
         for text in found.values():
             for form in (full.form, reduced.form):
@@ -73,7 +73,7 @@ def derive(full: Described, reduced: Described, architecture: Architecture, lowe
                     raise OtherError(f"its Python is not understood ({translated.log.rstrip('.')})")
     except OtherError as error:
         return Derived({}, f"none of tilewright's own kernels computes its Model: {error}.")
-    return Derived(found, f"its Model is {model.words}.")
+    return Derived(found, f"its Model is {', then '.join(k.words for k in kernels)}.")
 
 
 def _unused(tree: ast.Module, model: ast.ClassDef) -> set[int]:
@@ -91,9 +91,11 @@ def _unused(tree: ast.Module, model: ast.ClassDef) -> set[int]:
     return found
 
 
-def _answer(problem: str, made: tuple[str, Host]) -> str:
-    """The problem's file with a new `forward`. The kernel is inserted before the model."""
-    text, host = made
+def _answer(problem: str, text: str, arrays: Sequence[Array]) -> str:
+    """The problem's file with a new `forward` that passes arrays to the text's function.
+
+    The text is inserted before the model.
+    """
     try:
         tree = parsed(problem, "problem.py")
     except (SyntaxError, UnparsableError):
@@ -107,7 +109,7 @@ def _answer(problem: str, made: tuple[str, Host]) -> str:
     forward, lines = forwards[0], problem.split("\n")
     names = [a.arg for a in forward.args.args[1:]]
     given = list[str]()
-    for array in host.arrays:
+    for array in arrays:
         if array.name.startswith("input "):
             place = int(array.name.removeprefix("input "))
             if place >= len(names):

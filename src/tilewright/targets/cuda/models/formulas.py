@@ -6,6 +6,7 @@ x / x.sum(1, True)        Calculated("({0} / {1})", x, Total("sum", x))
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -68,7 +69,7 @@ class Total:
 
 Formula = Element | Number | Calculated | Total
 PRODUCT = Number("value")
-"""The element of the product or of the convolution to which a formula is applied."""
+"""The element of the product, convolution or scan to which a formula is applied."""
 COLUMNS = Number("columns")
 
 
@@ -171,6 +172,8 @@ def operands_of(name: str) -> int:
 
 def number(value: object) -> Number:
     """A constant of a model as a formula."""
+    if isinstance(value, float) and math.isinf(value):
+        return Number("INFINITY" if value > 0 else "(-INFINITY)")
     if isinstance(value, (bool, int, float)) and abs(value) < 1e38:
         return Number(f"{float(value)!r}f")
     raise OtherError(f"it computes with {str(value)[:40]}")

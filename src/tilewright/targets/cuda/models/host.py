@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import product
 
 from tilewright.targets.cuda.models.formulas import (
     Element,
@@ -13,7 +14,7 @@ from tilewright.targets.cuda.models.formulas import (
     Size,
     parts,
 )
-from tilewright.targets.cuda.models.readings import Array, Recognised
+from tilewright.targets.cuda.models.readings import Array, Recognised, count
 
 
 @dataclass
@@ -34,15 +35,17 @@ class Host:
         return self.names[array.name]
 
     def size(self, size: Size) -> str:
-        """The expression for an extent, computed from the arrays."""
+        """The expression for an extent: of an axis of an array, or of several adjacent axes."""
         if size[0] == size[1]:
             return str(size[0])
-        for array in self.arrays:
-            if size in self.model.arrays[array.name]:
-                axis = self.model.arrays[array.name].index(size)
-                return f"(int){self.names[array.name]}.size({axis})"
         if size in self.known:
             return self.known[size]
+        for axes, array in product((1, 2, 3, 4), self.arrays):
+            shape = self.model.arrays[array.name]
+            for first in range(len(shape) - axes + 1):
+                if count(shape[first : first + axes]) == size:
+                    name = self.names[array.name]
+                    return " * ".join(f"(int){name}.size({first + i})" for i in range(axes))
         raise OtherError("a size of its result does not follow from those of its arrays")
 
     def product(self, shape: Shape) -> str:

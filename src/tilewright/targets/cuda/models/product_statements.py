@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from tilewright.targets.cuda.models.formulas import PRODUCT, Formula, Written
 from tilewright.targets.cuda.models.host import Host, indented, leaves, place
-from tilewright.targets.cuda.models.readings import Convolution, Product, Recognised
+from tilewright.targets.cuda.models.readings import Convolution, Product, Recognised, Scan
 from tilewright.targets.cuda.occupancy import Architecture
 from tilewright.targets.cuda.templates import product_text, ways
 
 _LAUNCHER = (
-    "static void launch(const float *left, Right right, Added added, float *result, int images, "
-    "int rows,\n                   int columns, int terms, bool vectors) {"
+    "static void launch(const float *left, size_t left_step, Right right, Added added, "
+    "float *result,\n                   int images, int rows, int columns, int terms, "
+    "bool vectors) {"
 )
 
 
@@ -25,6 +26,7 @@ def product_texts(
         begins = model.begins
         plain = model.formula == PRODUCT
         assert begins is not None
+        assert not isinstance(begins, Scan)
         if isinstance(begins, Convolution):
             left, body, part, sizes = _patches(begins, model, host)
         else:
@@ -37,9 +39,8 @@ def product_texts(
         values = ", ".join([*members, "result.data_ptr<float>()"])
         body += (
             f"  Added added{{{values}}};\n"
-            f"  launch({left}.data_ptr<float>(), factor, added, result.data_ptr<float>(), images, "
-            "rows, "
-            "columns, terms, vectors);\n"
+            f"  launch({left}.data_ptr<float>(), left_step, factor, added, "
+            "result.data_ptr<float>(), images, rows, columns, terms, vectors);\n"
         )
         found[name] = text, body, host
     return found
@@ -49,15 +50,18 @@ def _factors(begins: Product, host: Host) -> tuple[str, str, str, dict[str, int]
     """The left factor, the launcher's arguments, a description of the right factor, and the
     sizes."""
     left, right = host.array(begins.left), host.array(begins.right)
+    images = host.product(begins.left.shape[:-2]) if len(begins.left.shape) > 2 else "1"
     body = (
-        f"  int images = 1, terms = {host.size(begins.left.shape[-1])};\n"
-        f"  int rows = (int)({left}.numel() / terms), columns = (int)({right}.numel() / terms);\n"
+        f"  int images = {images}, terms = {host.size(begins.left.shape[-1])};\n"
+        f"  int rows = (int)({left}.numel() / terms) / images;\n"
+        f"  int columns = (int)({right}.numel() / terms) / images;\n"
+        "  size_t left_step = (size_t)rows * terms, right_step = (size_t)columns * terms;\n"
     )
     host.known.setdefault(begins.right.shape[-1], "columns")
     if begins.right.transposed:
-        body += f"  Right factor{{{right}.data_ptr<float>(), terms}};\n"
+        body += f"  Right factor{{{right}.data_ptr<float>(), right_step, terms}};\n"
         return left, f"{body}  bool vectors = terms % 4 == 0;\n", "transposed", {}
-    body += f"  Right factor{{{right}.data_ptr<float>()}};\n"
+    body += f"  Right factor{{{right}.data_ptr<float>(), right_step}};\n"
     return left, f"{body}  bool vectors = columns % 4 == 0 && terms % 4 == 0;\n", "matrix", {}
 
 
@@ -78,6 +82,7 @@ def _patches(
     return left, (
         f"  int images = (int){right}.size(0), rows = (int){left}.size(0), depth = {depth};\n"
         f"  int terms = (int){right}.size(1) * WINDOW;\n"
+        "  size_t left_step = 0;\n"
         f"  int high = ({high} + 2 * PADDING - HIGH) / STRIDE + 1;\n"
         f"  int wide = ({wide} + 2 * PADDING - WIDE) / STRIDE + 1;\n"
         "  int columns = (depth - DEEP + 1) * high * wide;\n"

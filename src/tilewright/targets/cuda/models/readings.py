@@ -28,7 +28,8 @@ _SEVERAL_SIZES = "it computes arrays of several sizes"
 
 @dataclass(frozen=True)
 class Array:
-    """An input or an array of the model (`self.fc.weight`), viewed with a shape."""
+    """An input, an array of the model (`self.fc.weight`) or the result of an earlier kernel
+    (`step 0`), viewed with a shape. If it is transposed, its last two axes have changed places."""
 
     name: str
     shape: Shape
@@ -57,48 +58,69 @@ class Convolution:
 
 @dataclass(frozen=True)
 class Product:
-    """A matrix product. The right factor may be transposed."""
+    """A matrix product, or as many as the factors' first axis has places. The right factor may be
+    transposed."""
 
     left: Array
     right: Array
 
 
 @dataclass(frozen=True)
-class Recognised:
-    """A recognised model. `formula` computes each element of `shape`. If it contains `Total`s, each
-    row has `columns` elements. Elements of a row are adjacent, or if `inner` has several elements,
-    this number of places apart.
+class Scan:
+    """The sums (`+`) or products (`*`) of each element of a row and all elements before it.
 
-    `begins` is the product or convolution to whose elements the formula is applied.
+    Rows are described as in `Recognised`.
+    """
+
+    sign: str
+    of: Formula
+    columns: Shape
+    inner: Shape
+
+
+Begins = Product | Convolution | Scan
+_BEGINS = {Product: "a product", Convolution: "a convolution", Scan: "a cumulative sum or product"}
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """A kernel that computes a model or a part of it.
+
+    `formula` computes each element of `shape`. If it contains `Total`s, each row has `columns`
+    elements. Elements of a row are adjacent, or if `inner` has several elements, this number of
+    places apart.
+
+    `begins` is the product, convolution or scan to whose elements the formula is applied.
     """
 
     formula: Formula
     shape: Shape
-    begins: Product | Convolution | None
+    begins: Begins | None
     columns: Shape
     inner: Shape
     grid: Shape
     """The shape of the computed elements, which is that of the rows if the result has one element
     per row."""
     arrays: Mapping[str, Shape]
-    """The shapes of the inputs and of the model's arrays, before they are viewed with other
-    shapes."""
+    """The shapes of the inputs, the model's arrays and the results of earlier kernels, before they
+    are viewed with other shapes."""
 
     @property
     def words(self) -> str:
-        """A description of the model."""
+        """A description of what the kernel computes."""
         more = " that is followed by element-wise operations" if self.formula != PRODUCT else ""
         if self.begins is not None:
-            return ("a product" if isinstance(self.begins, Product) else "a convolution") + more
+            return _BEGINS[type(self.begins)] + more
         return "an operation on rows" if self.columns else "a chain of element-wise operations"
 
 
 @dataclass
 class Reading:
-    """The values that were read so far by the names of PyTorch's results."""
+    """The values that were read so far by the names of PyTorch's results, and what the kernel that
+    computes them does."""
 
     values: dict[str, Array | Value] = field(default_factory=dict)
-    begins: Product | Convolution | None = None
+    begins: Begins | None = None
     columns: Shape = ()
     inner: Shape = ()
     grid: Shape = ()
@@ -140,12 +162,11 @@ class Reading:
         """
         if is_of_a_row(formula):
             return Value(formula, shape)
-        if self.grid and _count(shape) != _count(self.grid):
-            pairs = list(zip(_count(shape), _count(self.grid), strict=True))
+        if self.grid and count(shape) != count(self.grid):
+            pairs = list(zip(count(shape), count(self.grid), strict=True))
             larger = all(one >= known for one, known in pairs)
             fixed = self.begins is not None or bool(self.columns)
-            is_simple = not any(isinstance(p, Total) or p == PRODUCT for p in parts(formula))
-            if not is_simple or (larger and fixed):
+            if not is_simple(formula) or (larger and fixed):
                 raise OtherError(_SEVERAL_SIZES)
             if not larger and any(one > known for one, known in pairs):
                 raise OtherError(_SEVERAL_SIZES)
@@ -154,11 +175,12 @@ class Reading:
         self.grid = shape
         return Value(formula, shape)
 
-    def begun(self, product: Product | Convolution, shape: Shape) -> Value:
-        """The value of the product or convolution to which all further operations are applied."""
+    def begun(self, product: Begins, shape: Shape) -> Value:
+        """The value of the product, convolution or scan to which all further operations are
+        applied."""
         if self.begins is not None or self.columns:
             raise OtherError("it has several products, or one of computed values")
-        if self.grid and _count(self.grid) != _count(shape):
+        if self.grid and count(self.grid) != count(shape):
             self.grid = ()  # what was computed before is computed again for each element
         found = self.computed(PRODUCT, shape)
         self.begins = product
@@ -167,25 +189,40 @@ class Reading:
     def row(self, kind: str, of: Formula, columns: Shape, inner: Shape) -> Total:
         """A value with a formula for each row."""
         if self.begins is not None:
-            raise OtherError("it reduces a product, for which several kernels would be needed")
+            raise OtherError("it reduces a product")
         if self.columns and (self.columns, self.inner) != (columns, inner):
             raise OtherError("it reduces rows of different lengths")
         self.columns, self.inner = columns, inner
         return Total(kind, of)
 
+    def kernel(self, value: Value, arrays: Mapping[str, Shape]) -> Recognised:
+        """The kernel that computes a value of arrays with these shapes."""
+        if is_simple(value.formula):
+            return Recognised(value.formula, value.shape, None, (), (), value.shape, arrays)
+        if not is_of_a_row(value.formula):
+            self.require_whole(value.shape)
+        return Recognised(value.formula, value.shape, self.begins, self.columns, self.inner,
+                          self.grid, arrays)  # fmt: skip
+
     def require_whole(self, shape: Shape) -> None:
         """Raise `OtherError` if a value has fewer elements than the model computes."""
-        if self.grid and _count(shape) != _count(self.grid):
+        if self.grid and count(shape) != count(self.grid):
             raise OtherError(_SEVERAL_SIZES)
 
 
-def _count(shape: Shape) -> Size:
+def count(shape: Shape) -> Size:
+    """The number of elements of a shape."""
     return math.prod(one for one, _ in shape), math.prod(other for _, other in shape)
+
+
+def is_simple(formula: Formula) -> bool:
+    """Whether a formula contains neither rows nor an element of a product."""
+    return not any(isinstance(part, Total) or part == PRODUCT for part in parts(formula))
 
 
 def is_view(shape: Shape, of: Shape) -> bool:
     """Whether a shape has as many elements as another one."""
-    return _count(shape) == _count(of)
+    return count(shape) == count(of)
 
 
 def _broadcast(formula: Formula, shape: Shape) -> Formula:

@@ -1,8 +1,11 @@
-"""Finds what a model computes (a product, a convolution, row operations or element-wise operations)
-and its formula.
+"""Finds what a model computes (a product, a convolution, a scan, row operations or element-wise
+operations) and its formula.
 
     view, t, addmm, view, relu      Recognised(product of input 0 and self.fc.weight transposed,
                                                relu(value + self.fc.bias[place % count]))
+
+An operation that does not fit into the kernel of those before it begins another kernel, to which
+their results are arrays (`step 0`).
 
 The operations were written down by the process that runs the model, so that nothing here is
 believed: a kernel that is made of them is checked like any other.
@@ -11,6 +14,7 @@ believed: a kernel that is made of them is checked like any other.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +25,6 @@ from tilewright.targets.cuda.models.formulas import (
     OtherError,
     Shape,
     calculated,
-    is_of_a_row,
     number,
     operands_of,
     parts,
@@ -32,22 +35,31 @@ from tilewright.targets.cuda.models.readings import (
     Product,
     Reading,
     Recognised,
+    Scan,
     Value,
+    element,
+    is_simple,
     is_view,
 )
-from tilewright.targets.cuda.models.row_operations import row_operation
+from tilewright.targets.cuda.models.row_operations import in_two_steps, row_operation
 
 _VIEWS = {"view", "_unsafe_view", "reshape", "flatten", "unsqueeze", "squeeze", "clone", "alias",
           "detach", "contiguous"}  # fmt: skip
+_SHARING = _VIEWS - {"clone"} | {"expand", "t", "transpose", "permute", "numpy_T"}
+"""Operations whose result may be another view of their operand."""
+_ALIASES = {"clamp_min.Tensor": "maximum", "clamp_max.Tensor": "minimum",
+            "norm.ScalarOpt_dim": "linalg_vector_norm"}  # fmt: skip
+"""Names of operations with the same meaning."""
 _FILLED = {"zeros_like": 0.0, "ones_like": 1.0}
 _TYPES = ("torch.float32", "torch.bool")
 """The types of computed arrays. The truth values of masks become 1 and 0."""
 
 
-def recognised(full: Any, reduced: Any) -> Recognised:
-    """The model with these operations at its own sizes and at those of the check.
+def recognised(full: Any, reduced: Any) -> Sequence[Recognised]:
+    """The kernels, in order, of the model with these operations at its own sizes and at those of
+    the check. The last kernel computes the result.
 
-    Raises `OtherError` for a model that none of tilewright's kernels computes.
+    Raises `OtherError` for a model that tilewright's kernels do not compute.
     """
     try:
         return _recognised(full, reduced)
@@ -56,39 +68,98 @@ def recognised(full: Any, reduced: Any) -> Recognised:
         raise OtherError(said) from None
 
 
-def _recognised(full: Any, reduced: Any) -> Recognised:
+def _recognised(full: Any, reduced: Any) -> Sequence[Recognised]:
     pairs = list(zip(full["operations"], reduced["operations"], strict=True))
     if not pairs:
         raise OtherError("it computes nothing, or has too many operations")
-    reading, arrays = Reading(), dict[str, Shape]()
-    for number_, (one, other) in enumerate(pairs):
-        if one["does"] != other["does"]:
-            raise OtherError("at other sizes it executes other operations")
-        for said, again in zip(_arrays(one), _arrays(other), strict=True):
-            name = str(said["array"])
-            if name and name not in reading.values:
-                if said["dtype"] != "torch.float32":
-                    raise OtherError(f"it computes with {str(said['dtype'])[:20]}, and not float32")
-                arrays[name] = _shape(said["shape"], again["shape"])
-                reading.values[name] = Array(name, arrays[name])
-        for given in (one["gives"][:1], other["gives"][:1]):
-            if given[0]["dtype"] not in _TYPES:
-                raise OtherError(f"it computes {str(given[0]['dtype'])[:20]}, and not float32")
-        found = _operation(reading, one, other)
-        reading.values[f"{number_}.0"] = found
+    steps = in_two_steps(pairs)
+    names = [{str(s["array"]) for s in _arrays(one)} for _, one, _ in steps]
+    shared = set[str]()
+    reading, arrays, kernels = Reading(), dict[str, Shape](), list[Recognised]()
+    for place, (name, one, other) in enumerate(steps):
+        _known(reading, arrays, one, other)
+        if _name(one).endswith("_") and not names[place].isdisjoint({*arrays} | shared):
+            raise OtherError("it changes an array that it may use elsewhere")
+        if _name(one) in _SHARING:
+            shared |= {name, *names[place]}
+        begun = replace(reading)
+        try:
+            found = _operation(reading, one, other)
+        except OtherError:
+            needed = set[str]().union(*names[place:], full["outputs"])
+            again = _next(begun, needed, names[place], arrays, kernels)
+            if again is None:
+                raise
+            reading = again
+            found = _operation(reading, one, other)
+        reading.values[name] = found
     if len(full["outputs"]) != 1:
         raise OtherError("it returns several arrays")
     result = reading.values[full["outputs"][0]]
     if isinstance(result, Array):
         raise OtherError("it computes nothing")
-    if not any(isinstance(p, Element) for p in parts(result.formula)) and reading.begins is None:
+    if is_simple(result.formula) and not _elements(result.formula):
         raise OtherError("its result does not depend on its arrays")
     if pairs[-1][0]["gives"][0]["dtype"] != "torch.float32":
         raise OtherError("its result is a mask")
-    if not is_of_a_row(result.formula):
-        reading.require_whole(result.shape)
-    return Recognised(result.formula, result.shape, reading.begins, reading.columns, reading.inner,
-                      reading.grid, arrays)  # fmt: skip
+    return [*kernels, reading.kernel(result, arrays)]
+
+
+def _known(
+    reading: Reading, arrays: dict[str, Shape], one: Mapping[str, Any], other: Mapping[str, Any]
+) -> None:
+    """Adds the arrays that an operation takes. Raises `OtherError` for types that kernels do not
+    support."""
+    if one["does"] != other["does"]:
+        raise OtherError("at other sizes it executes other operations")
+    for said, again in zip(_arrays(one), _arrays(other), strict=True):
+        name = str(said["array"])
+        if name and name not in reading.values:
+            if said["dtype"] != "torch.float32":
+                raise OtherError(f"it computes with {str(said['dtype'])[:20]}, and not float32")
+            arrays[name] = _shape(said["shape"], again["shape"])
+            reading.values[name] = Array(name, arrays[name])
+    if one["gives"][0]["dtype"] not in _TYPES:
+        raise OtherError(f"it computes {str(one['gives'][0]['dtype'])[:20]}, and not float32")
+
+
+def _next(
+    reading: Reading, needed: AbstractSet[str], now: AbstractSet[str], arrays: dict[str, Shape],
+    kernels: list[Recognised],
+) -> Reading | None:  # fmt: skip
+    """The values for another kernel: those that are `needed` are arrays if the kernels so far
+    compute them. Values of arrays alone are computed again, unless they are needed `now`.
+
+    None if nothing was computed that could become an array.
+    """
+    values, made = dict[str, Array | Value](), dict[Formula, str]()
+    for name, value in reading.values.items():
+        values[name] = value
+        simple = isinstance(value, Array) or is_simple(value.formula)
+        kept = simple and (name not in now or not _elements(getattr(value, "formula", None)))
+        if name not in needed or kept:
+            continue
+        assert isinstance(value, Value)
+        if value.formula not in made:
+            if reading.begins is not None and not simple and made:
+                raise OtherError("it computes several arrays from one product")
+            made[value.formula] = f"step {len(kernels)}"
+            kernels.append(reading.kernel(value, dict(arrays)))
+            arrays[made[value.formula]] = value.shape
+        values[name] = Array(made[value.formula], value.shape)
+    return Reading(values) if made else None
+
+
+def _elements(formula: Formula | None) -> bool:
+    """Whether a formula contains elements of arrays."""
+    return formula is not None and any(isinstance(part, Element) for part in parts(formula))
+
+
+def _name(operation: Mapping[str, Any]) -> str:
+    """The name of an operation without its variant. It ends with `_` if the operation changes its
+    first operand."""
+    does = str(operation["does"]).removeprefix("aten.")
+    return does.partition(".")[0]
 
 
 def _arrays(operation: Mapping[str, Any]) -> list[Any]:
@@ -100,34 +171,34 @@ def _shape(full: Sequence[int], reduced: Sequence[int]) -> Shape:
 
 
 def _operation(reading: Reading, one: Mapping[str, Any], other: Mapping[str, Any]) -> Array | Value:
-    does = str(one["does"]).removeprefix("aten.").partition(".")
-    name, given, words = does[0], list(one["given"]), dict(one["words"])
+    does = str(one["does"]).removeprefix("aten.").replace("_.", ".")
+    given, words = list(one["given"]), dict(one["words"])
+    name = _ALIASES.get(does) or does.partition(".")[0]
     shape = _shape(one["gives"][0]["shape"], other["gives"][0]["shape"])
-    if name in _VIEWS:
+    if name in _VIEWS or name == "expand":
         value = reading.value(given[0])
-        if not is_view(shape, value.shape):
-            raise OtherError("it takes parts of an array")
-        if isinstance(value, Array):
-            return replace(value, shape=shape)
-        return replace(value, shape=shape, viewed=value.viewed or shape != value.shape)
+        if name == "expand" and shape != value.shape:
+            if not isinstance(value, Array) or value.transposed:
+                raise OtherError("it repeats what it has computed")
+            return reading.computed(element(value, shape), shape)
+        return _viewed(value, shape)
     if name in ("scalar_tensor", "full_like", *_FILLED):
         filled = given[-1] if name == "scalar_tensor" else _FILLED.get(name, given[-1])
         return Value(number(filled), shape)
     if name in ("t", "transpose", "permute", "numpy_T"):
-        array = reading.value(given[0])
-        if not isinstance(array, Array) or len(shape) != 2 or shape != array.shape[::-1]:
-            raise OtherError("it transposes what it has computed")
-        return Array(array.name, shape, not array.transposed)
+        return _permuted(reading.value(given[0]), name, given[1:], shape)
     settings = [g for g in given if not isinstance(g, dict)]
     again = [g for g in other["given"] if not isinstance(g, dict)]
     match name:
-        case "mm":
+        case "mm" | "bmm":
             return reading.begun(_product(reading, given), shape)
-        case "addmm":
+        case "addmm" | "baddbmm":
             value = reading.begun(_product(reading, given[1:]), shape)
             return reading.computed(_plus(value.formula, reading, given[0], shape), shape)
         case "convolution":
             return _convolution(reading, given, shape)
+        case "cumsum" | "cumprod":
+            return _scan(reading, "+" if name == "cumsum" else "*", given, shape)
     of_rows = row_operation(reading, name, given, shape)
     if of_rows is not None:
         return of_rows
@@ -137,6 +208,49 @@ def _operation(reading: Reading, one: Mapping[str, Any], other: Mapping[str, Any
     operands = tuple(reading.operand(said, shape) for said in given[:count])
     more = [*given[count:], *words.values()]
     return reading.computed(calculated(name, operands, more), shape)
+
+
+def _viewed(value: Array | Value, shape: Shape) -> Array | Value:
+    """The same elements in the same order with another shape."""
+    if not is_view(shape, value.shape):
+        raise OtherError("it takes parts of an array")
+    if isinstance(value, Array):
+        if value.transposed and shape[-2:] != value.shape[-2:]:
+            raise OtherError("it views a transposed array with another shape")
+        return replace(value, shape=shape)
+    return replace(value, shape=shape, viewed=value.viewed or shape != value.shape)
+
+
+def _permuted(value: Array | Value, name: str, given: Sequence[Any], shape: Shape) -> Array | Value:
+    """The value with its axes in another order. The order of its elements stays the same, or the
+    last two axes of an array change places."""
+    axes = list(range(len(shape)))
+    if name == "permute":
+        axes = [int(axis) % len(shape) for axis in given[0]]
+    elif name == "transpose":
+        one, other = (int(axis) % len(shape) for axis in given[:2])
+        axes[one], axes[other] = other, one
+    else:
+        axes.reverse()
+    if isinstance(value, Array) and value.transposed:  # the order of the axes in memory
+        swapped = [*range(len(shape) - 2), len(shape) - 1, len(shape) - 2]
+        axes = [swapped[axis] for axis in axes]
+    long = [axis for axis, size in zip(axes, shape, strict=True) if size != (1, 1)]
+    if long == sorted(long):
+        plain = replace(value, transposed=False) if isinstance(value, Array) else value
+        return _viewed(plain, shape)
+    last = axes[-2:]
+    if isinstance(value, Array) and [*long[:-2], *last[::-1]] == sorted(long):
+        return Array(value.name, shape, True)
+    raise OtherError("it transposes other axes than the last two")
+
+
+def _scan(reading: Reading, sign: str, given: Sequence[Any], shape: Shape) -> Value:
+    """The sums or products of each element and those before it along one axis."""
+    of = reading.operand(given[0], shape)
+    reading.computed(of, shape)
+    axis = int(given[1]) % len(shape)
+    return reading.begun(Scan(sign, of, shape[axis : axis + 1], shape[axis + 1 :]), shape)
 
 
 def _plus(formula: Formula, reading: Reading, said: Any, shape: Shape) -> Formula:

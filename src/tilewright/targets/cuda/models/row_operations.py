@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.targets.cuda.models.formulas import (
@@ -15,6 +16,52 @@ from tilewright.targets.cuda.models.formulas import (
 )
 from tilewright.targets.cuda.models.readings import Reading, Value
 
+_OF_ALL = {"sum": "sum.dim_IntList", "mean": "mean.dim", "amax": "amax.default",
+           "amin": "amin.default", "max": "amax.default", "min": "amin.default"}  # fmt: skip
+"""Operations that can reduce all elements to one number, and the same along some axes."""
+_ROWS = 1024
+"""Number of rows that keep a GPU busy."""
+
+
+def in_two_steps(
+    pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]],
+) -> list[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
+    """The operations with the names of their results. Where all elements of an array are reduced to
+    one number, the rows of its last axes are reduced first, so that many blocks can compute."""
+    found = list[tuple[str, Mapping[str, Any], Mapping[str, Any]]]()
+    for place, (one, other) in enumerate(pairs):
+        name = str(one["does"]).removeprefix("aten.").partition(".")[0]
+        shape = one["given"][0]["shape"] if _reduces_all(name, one) else ()
+        if len(shape) < 2:
+            found.append((f"{place}.0", one, other))
+            continue
+        kept = next((k for k in range(1, len(shape)) if math.prod(shape[:k]) >= _ROWS),
+                    len(shape) - 1)  # fmt: skip
+        halves = [_half(operation, _OF_ALL[name], f"{place}.rows", kept)
+                  for operation in (one, other)]  # fmt: skip
+        found.append((f"{place}.rows", halves[0][0], halves[1][0]))
+        found.append((f"{place}.0", halves[0][1], halves[1][1]))
+    return found
+
+
+def _reduces_all(name: str, operation: Mapping[str, Any]) -> bool:
+    given = operation["given"]
+    if name not in _OF_ALL or not given or not isinstance(given[0], Mapping):
+        return False
+    whole = not operation["gives"][0]["shape"] or set(operation["gives"][0]["shape"]) == {1}
+    return whole and len(operation["gives"]) == 1
+
+
+def _half(
+    operation: Mapping[str, Any], does: str, name: str, kept: int
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """A reduction of all elements as one along the last axes and one along the first ones."""
+    source = operation["given"][0]
+    rows = {"array": name, "shape": source["shape"][:kept], "dtype": source["dtype"]}
+    first = {"does": does, "given": [source, list(range(kept, len(source["shape"])))],
+             "words": {}, "gives": [{**operation["gives"][0], "shape": rows["shape"]}]}  # fmt: skip
+    return first, {**operation, "does": does, "given": [rows, list(range(kept))]}
+
 
 def row_operation(reading: Reading, name: str, given: Sequence[Any], shape: Shape) -> Value | None:
     """An operation that reduces rows, in terms of sums and largest elements; None for others."""
@@ -22,16 +69,15 @@ def row_operation(reading: Reading, name: str, given: Sequence[Any], shape: Shap
              "native_layer_norm", "linalg_vector_norm")  # fmt: skip
     if name not in known:
         return None
-    if name in ("max", "min") and len(given) < 2:
-        raise OtherError("it reduces all elements to one number")
     source = reading.value(given[0])
-    over = given[2] if name == "linalg_vector_norm" else (given[1] if len(given) > 1 else None)
+    at = 2 if name == "linalg_vector_norm" else 1
+    over = given[at] if len(given) > at else None
     axes = [over] if isinstance(over, int) else over
     if name == "native_layer_norm":
         axes = list(range(len(source.shape) - len(given[1]), len(source.shape)))
-    if not axes or len(axes) == len(source.shape):
-        raise OtherError("it reduces all elements to one number")
-    axes = sorted(axis % len(source.shape) for axis in axes)
+    axes = sorted(axis % len(source.shape) for axis in axes or range(len(source.shape)))
+    if not axes:
+        raise OtherError("it reduces a single number")
     if axes != list(range(axes[0], axes[-1] + 1)):
         raise OtherError("it reduces along axes that are not adjacent")
     columns, inner = source.shape[axes[0] : axes[-1] + 1], source.shape[axes[-1] + 1 :]
@@ -65,11 +111,12 @@ def row_operation(reading: Reading, name: str, given: Sequence[Any], shape: Shap
         }[name]
         return reading.computed(Calculated(text, of), shape)
     if name == "linalg_vector_norm":
-        if given[1] not in (1, 2):
+        order = given[1] if len(given) > 1 else 2
+        if order not in (1, 2):
             raise OtherError("it computes a norm other than the first or the second")
-        powers = Calculated("fabsf({0})" if given[1] == 1 else "({0} * {0})", (x,))
+        powers = Calculated("fabsf({0})" if order == 1 else "({0} * {0})", (x,))
         found = total("sum", powers)
-        return Value(found if given[1] == 1 else Calculated("sqrtf({0})", (found,)), shape)
+        return Value(found if order == 1 else Calculated("sqrtf({0})", (found,)), shape)
     if name == "mean":
         return Value(mean(x), shape)
     kind = {"sum": "sum", "amax": "most", "max": "most"}.get(name, "least")

@@ -1,4 +1,4 @@
-"""Writes element-wise operations and operations on rows as CUDA."""
+"""Writes element-wise operations, operations on rows and scans of rows as CUDA."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tilewright.targets.cuda.models.formulas import (
     parts,
 )
 from tilewright.targets.cuda.models.host import Host, indented, leaves, place
-from tilewright.targets.cuda.models.readings import Recognised
+from tilewright.targets.cuda.models.readings import Recognised, Scan
 
 _KINDS = {"sum": ("SUM", "0.0f"), "most": ("MOST", "-3.4e38f"), "least": ("LEAST", "3.4e38f")}
 
@@ -22,7 +22,7 @@ _KINDS = {"sum": ("SUM", "0.0f"), "most": ("MOST", "-3.4e38f"), "least": ("LEAST
 def arrays_in_c(model: Recognised, host: Host) -> tuple[str, str, str]:
     """The kernel's parameters, the arguments that the launcher passes on, and the launcher's own
     parameters."""
-    elements = leaves(model.formula, host)
+    elements = leaves(_all_of(model), host)
     taken, passed, given = "", "", ""
     for element, name in elements.items():
         taken += f"const float *{name}, "
@@ -33,6 +33,13 @@ def arrays_in_c(model: Recognised, host: Host) -> tuple[str, str, str]:
             passed += f"{name}_inner, {name}_count, "
             given += f"{host.product(element.inner)}, (int){name}.numel(), "
     return taken, passed, given
+
+
+def _all_of(model: Recognised) -> Formula:
+    """A formula with all elements of arrays from which a kernel computes."""
+    if isinstance(model.begins, Scan):
+        return Calculated("", (model.begins.of, model.formula))
+    return model.formula
 
 
 def element_body(
@@ -151,3 +158,25 @@ def column_phases(model: Recognised, host: Host) -> str:
                                 "found.at[v] = {};",
                                 "((Vector<WIDTH> *)result)[i] = found;")]  # fmt: skip
     return indented(lines, 2)
+
+
+def scan_words(model: Recognised, scan: Scan, host: Host) -> dict[str, str]:
+    """The words of the template for a scan."""
+    adjacent = not scan.inner
+
+    def statements(formula: Formula, end: str) -> str:
+        known: dict[Formula, str] = {
+            e: f"{n}[{place(e, n)}]" for e, n in leaves(formula, host).items()
+        }
+        written = Written(known, [])
+        value = written.value(formula)
+        return indented([*written.lines, end.format(value)], 8)
+
+    return {
+        "LANES": "1" if adjacent else "32, 64, 16",
+        "PARTS": "128, 64, 256, 32" if adjacent else "8, 16, 4, 2",
+        "SIGN": scan.sign,
+        "START": "0.0f" if scan.sign == "+" else "1.0f",
+        "SCANNED": statements(scan.of, "own = joined(own, {});"),
+        "BODY": statements(model.formula, "result[place] = {};"),
+    }

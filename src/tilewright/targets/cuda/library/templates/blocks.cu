@@ -47,11 +47,12 @@ __device__ void load_tile(float *tile, const float *from, int row, int rows, int
 
 {LOAD_RIGHT}
 template <bool VECTORS> __global__ void __launch_bounds__(THREADS, BLOCKS)
-    product(const float *left, Right right, Added added, float *result, int rows, int columns, int terms) {
+    product(const float *left, size_t left_step, Right right, Added added, float *result, int rows, int columns, int terms) {
   extern __shared__ __align__(128) float tiles[];
   int row = blockIdx.y * TM, column = blockIdx.x * TN;
   int part = (terms + SPLIT * TK - 1) / (SPLIT * TK) * TK;
   int begin = blockIdx.z % SPLIT * part, end = min(terms, begin + part), steps = (end - begin + TK - 1) / TK;
+  left += blockIdx.z / SPLIT * left_step;
   right.choose(blockIdx.z / SPLIT, column, columns);
   result += (size_t)(blockIdx.z / SPLIT) * rows * columns;
   Sums sums;
@@ -87,9 +88,9 @@ template <bool VECTORS> __global__ void __launch_bounds__(THREADS, BLOCKS)
   dim3 grid((columns + TN - 1) / TN, (rows + TM - 1) / TM, SPLIT * images);
   if (vectors) {
     cudaFuncSetAttribute(product<true>, cudaFuncAttributeMaxDynamicSharedMemorySize, BYTES);
-    product<true><<<grid, THREADS, BYTES>>>(left, right, added, {RESULT}, rows, columns, terms);
+    product<true><<<grid, THREADS, BYTES>>>(left, left_step, right, added, {RESULT}, rows, columns, terms);
   } else {
     cudaFuncSetAttribute(product<false>, cudaFuncAttributeMaxDynamicSharedMemorySize, BYTES);
-    product<false><<<grid, THREADS, BYTES>>>(left, right, added, {RESULT}, rows, columns, terms);
+    product<false><<<grid, THREADS, BYTES>>>(left, left_step, right, added, {RESULT}, rows, columns, terms);
   }
 }

@@ -1,8 +1,9 @@
-// The right factor: a matrix whose rows lie one behind the other.
+// The right factor: a matrix whose rows lie one behind the other. Those of neighbouring products are `step` elements apart.
 struct Right {
   const float *values;
+  size_t step;
   int column, columns;
-  __device__ void choose(int, int first, int all) { column = first, columns = all; }
+  __device__ void choose(int image, int first, int all) { values += image * step, column = first, columns = all; }
   template <bool VECTORS> __device__ void load(float *tile, int k, int end) const {
     load_tile<VECTORS, TK, TN, RIGHT>(tile, values, k, end, column, columns, columns);
   }

@@ -1,8 +1,9 @@
 // The right factor: the transpose of a matrix, so that terms lie one behind the other.
 struct Right {
   const float *values;
+  size_t step;
   int length, column, columns;
-  __device__ void choose(int, int first, int all) { column = first, columns = all; }
+  __device__ void choose(int image, int first, int all) { values += image * step, column = first, columns = all; }
   template <bool VECTORS> __device__ void load(float *tile, int k, int end) const {
 #pragma unroll
     for (int i = threadIdx.x; i < TK * TN; i += THREADS) {
