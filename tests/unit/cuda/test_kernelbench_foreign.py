@@ -5,6 +5,7 @@ Without nvcc: what it refuses, g++ refuses here.
 
 from __future__ import annotations
 
+import ast
 import shutil
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from tilewright.core.records import Candidate, Failed, Verdict
 from tilewright.targets.cuda.evaluation import CudaEvaluation
 from tilewright.targets.cuda.models import create_target
+from tilewright.targets.cuda.models.single_assignments import split_assignments
 from tilewright.targets.cuda.models.task import ModelTask
 from tilewright.targets.cuda.nvcc import Compiled, Nvcc, Resources
 
@@ -155,6 +157,23 @@ def test_exceptions_of_checks_and_several_names_in_one_assignment(task: ModelTas
     failed = outcome_of(task, text.replace("= 0, rows", "= -1, rows"))
     assert isinstance(failed, Failed)
     assert failed.kind == "wrong_result"
+
+
+@pytest.mark.parametrize(
+    ("text", "split"),
+    [
+        ("N, D = (64, 128)", "N = 64\nD = 128"),
+        ("self.a = self.b = rows", "self.a = rows\nself.b = rows"),
+        ("a, b = (b, a)", ""),
+        ("self.a, b = (1, self.a + 1)", ""),
+        ("a = b = f()", ""),
+        ("a, b = pair", ""),
+        ("a, b = (1, 2, 3)", ""),
+        ("a[0], b = (1, 2)", ""),
+    ],
+)
+def test_assignments_are_split_where_this_cannot_change_them(text: str, split: str) -> None:
+    assert ast.unparse(split_assignments(ast.parse(text))) == (split or text)
 
 
 @pytest.mark.parametrize(

@@ -233,6 +233,38 @@ def test_running_sums_may_be_rounded_at_every_term(tmp_path: Path) -> None:
     assert case.mismatch({"out": half.tobytes()}) is not None
 
 
+BAGS = """
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.bag = torch.nn.EmbeddingBag(20, 8, mode="mean")
+
+    def forward(self, x):
+        return self.bag(x)
+
+def get_inputs():
+    return [torch.randint(0, 20, (6, 5))]
+
+def get_init_inputs():
+    return []
+"""
+
+
+@needs_torch
+def test_a_model_may_ask_which_processor_runs_it(tmp_path: Path) -> None:
+    """As PyTorch does for embedding bags."""
+    path = tmp_path / "problem.py"
+    path.write_text(BAGS)
+    cases = opened(path).evaluator[1]._checker._evaluation.cases
+    case = cases[cases.first]
+    table = next(v for name, v in case.initial.items() if name != "x" and v.ndim == 2)
+    right = table[case.initial["x"]].astype(np.float64).mean(1).astype(np.float32)
+    assert case.mismatch({"out": right.tobytes()}) is None
+    assert case.mismatch({"out": (right * np.float32(1.001)).tobytes()}) is not None
+
+
 PARTS = """
 import torch
 

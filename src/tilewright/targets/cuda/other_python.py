@@ -15,6 +15,8 @@ from tilewright.core.errors import ToolchainMissingError
 from tilewright.sandbox import Sandbox, find_sandbox
 
 _START_S = 120.0
+_CPU = Path("/proc/cpuinfo")
+"""PyTorch's embedding bags ask for the features of the processor, and fail if they cannot."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ def find_python(package: str, variable: str, why: str, how_to_get: str) -> Found
             stdin=subprocess.DEVNULL, check=True,
         ).stdout.splitlines()  # fmt: skip
         roots = [Path(line) for line in printed[1:] if Path(line).is_dir()]
+        roots += [_CPU] if _CPU.is_file() else []
         sandbox = find_sandbox(roots, [python, "-I", "-c", "pass"], environment())
     except (OSError, subprocess.SubprocessError) as error:
         said = getattr(error, "stderr", "") or str(error)
