@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import shutil
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -10,8 +12,10 @@ import pytest
 
 from tilewright.core.records import Artifact, Candidate, Failed, Verdict
 from tilewright.native.conditions.finding import found_in
+from tilewright.parts.untested_conditions import MORE_TURNS
 from tilewright.targets.cuda import condition_program, create_target
 from tilewright.targets.cuda.checker import CudaChecker
+from tilewright.targets.cuda.emulation import Run, RunResult
 from tilewright.targets.cuda.evaluation import CudaEvaluation
 from tilewright.targets.cuda.launcher import call
 from tilewright.targets.cuda.nvcc import Compiled
@@ -48,6 +52,39 @@ def test_an_honest_kernel_is_accepted(file: Path) -> None:
 
 def test_there_are_at_least_fifteen() -> None:
     assert len(HONEST) >= 15
+
+
+@pytest.mark.parametrize(
+    ("value", "share"), [("x > 0.0f ? fabsf(x) : x", 0.25), ("x == 77.0f ? 0.0f : x", MORE_TURNS)]
+)
+def test_inputs_are_not_recorded_twice(
+    value: str, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = f"""#include <cuda_runtime.h>
+__global__ void sums(const float *X, float *Y, int C) {{
+  float sum = 0.0f;
+  for (int c = 0; c < C; c++) {{
+    float x = X[blockIdx.x * C + c];
+    sum += {value};
+  }}
+  Y[blockIdx.x] = sum;
+}}
+void kernel(const float *X, float *Y, int R = 8, int C = 64) {{ sums<<<R, 1>>>(X, Y, C); }}
+"""
+    seen = list[str]()
+    recorded = CudaEvaluation.recorded
+
+    def counted(self: CudaEvaluation, source: str, runs: Sequence[Run]) -> RunResult:
+        seen.extend(str(run.seed) for run in runs)
+        return recorded(self, source, runs)
+
+    monkeypatch.setattr(CudaEvaluation, "recorded", counted)
+    task = task_for("rowsum-8x64")
+    outcome = checker_for(task).check(Artifact("", b"", "", source))
+    assert isinstance(outcome, Failed) == (share == MORE_TURNS), outcome
+    evaluation = checker_for(task)._evaluation
+    once = len(evaluation.cases.compared(evaluation.settings.checks))
+    assert len(seen) == len(set(seen)) == math.ceil(once * share)
 
 
 def test_a_kernel_may_define_a_macro_with_the_name_of_a_template_parameter() -> None:

@@ -11,10 +11,11 @@ from tilewright.targets.cuda import partial_runs
 from tilewright.targets.cuda.emulation import OLD_BYTES, ORDERS, Run, RunResult
 
 
-def turns(cases: Sequence[Case], share: float) -> list[tuple[Case, Run]]:
+def turns(cases: Sequence[Case], share: float, orders: int = len(ORDERS)) -> list[tuple[Case, Run]]:
     """The order of threads for each case, with different contents of memory that a call has not
-    written. If only some blocks are run, this includes the outputs."""
-    first = [(case, i) for case in cases[:1] for i in range(len(ORDERS))]
+    written. If only some blocks are run, this includes the outputs. The first case has several
+    `orders`."""
+    first = [(case, i) for case in cases[:1] for i in range(orders)]
     turns = first + [(case, i % len(ORDERS)) for i, case in enumerate(cases[1:], 1)]
     fills = partial_runs.FILLS if share < 1 else (0,)
     olds = [OLD_BYTES[(n + n // len(ORDERS)) % len(OLD_BYTES)] for n in range(len(turns))]

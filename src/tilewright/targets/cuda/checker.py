@@ -16,6 +16,9 @@ from tilewright.targets.cuda.evaluation import CudaEvaluation, with_cause_of
 from tilewright.targets.cuda.nvcc import Compiled
 from tilewright.targets.cuda.resources import refused_launch
 
+_PARTS = 4
+"""The first of the recorded runs are this part of them. They suffice for most kernels."""
+
 
 class CudaChecker:
     """Runs kernels on the CPU and compares the results. The first case is run with threads in every
@@ -52,7 +55,11 @@ class CudaChecker:
 
     def _untested(self, source: str) -> Failed | None:
         """The failure of a kernel with a condition on input values that had the same result in all
-        runs. It has further runs if this seems so after those of the comparisons."""
+        runs.
+
+        The kernel runs once on each of the inputs that are compared, until all conditions have had
+        both results. It has further runs if a condition had the same result in all of these.
+        """
         evaluation = self._evaluation
         must_record = evaluation.must_record(source)
         if isinstance(must_record, Failed):
@@ -60,16 +67,19 @@ class CudaChecker:
         if not must_record:
             return None
         once = len(evaluation.cases.compared(evaluation.settings.checks))
-        for number in (once, MORE_TURNS * once):
-            cases = [evaluation.cases[n] for n in evaluation.cases.compared(number)]
-            runs = case_runs.turns(cases, evaluation.share)
-            ran = evaluation.recorded(source, [run for _, run in runs])
-            checks = case_runs.compared(runs, ran)
+        runs = list[tuple[Case, Run]]()
+        for number in (-(-once // _PARTS), once, MORE_TURNS * once):
+            chosen = evaluation.cases.compared(max(once, number))[:number]
+            cases = [evaluation.cases[n] for n in chosen]
+            done, runs = len(runs), case_runs.turns(cases, evaluation.share, orders=1)
+            if len(runs) == done:
+                continue
+            ran = evaluation.recorded(source, [run for _, run in runs[done:]])
+            checks = case_runs.compared(runs[done:], ran)
             failed = checks[0] if isinstance(checks, tuple) else ran.failed
             if failed is not None:
                 return failed if failed.kind == "wrong_result" else unexamined(failed.log)
-            untested = evaluation.untested(source)
-            if not untested:
+            if evaluation.tested(source, all_reached=len(runs) < once):
                 return None
         still = evaluation.still_untested(source, case_runs.alike(runs))
         if isinstance(still, Failed):

@@ -191,6 +191,12 @@ class CudaEvaluation:
             if c.was_false != c.was_true
         )
 
+    def tested(self, source: str, all_reached: bool) -> bool:
+        """Whether each condition on input values that was reached had both results so far. With
+        `all_reached`, each of them must have been reached."""
+        seen = self.conditions.get(source, {}).values()
+        return all(c.was_false == c.was_true and (c.was_true or not all_reached) for c in seen)
+
     def still_untested(self, source: str, runs: Sequence[Run]) -> tuple[Untested, ...] | Failed:
         """The untested conditions that depend on input values even if an instruction that reads the
         same in all these runs reads none. The runs differ in their inputs only."""
