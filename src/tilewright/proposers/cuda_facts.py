@@ -107,14 +107,31 @@ _OF_INDICES = re.compile(
     r"/=?\s*(?:1|2|4|8|16|32|64|128|256|512|1024)\b(?!\s*\.)"
 )
 """Names of files, and divisions of whole numbers that number threads or round up."""
+_INTEGER = r"(?:(?:const|unsigned|int|size_t|long|short|u?int(?:8|16|32|64)_t)\b\s*)"
+_WHOLE = re.compile(rf"\b{_INTEGER}+([^;(){{}}]*)")
+_ONE = re.compile(rf"\s*{_INTEGER}*([A-Za-z_]\w*)\s*(?:=|$)")
+_REAL = re.compile(r"\b(?:float|double|__?half|auto|T|scalar_t)\s+([A-Za-z_]\w*)")
+_DIVIDED = re.compile(r"([\w.\])>]?)\s*(\(\s*[\w\s+*%-]*\)|\b[A-Za-z_]\w*)\s*/(?!=)")
+_NAME = re.compile(r"[A-Za-z_]\w*")
 _FUNCTION = re.compile(r"\b__global__\b")
 _LAUNCH = re.compile(r"<<<|\bcudaLaunch\w+\s*\(")
+
+
+def _without_whole_quotients(code: str) -> str:
+    """The code without divisions of values that are declared as whole numbers."""
+    parts = [part for match in _WHOLE.finditer(code) for part in match[1].split(",")]
+    whole = {found[1] for part in parts if (found := _ONE.match(part))}
+    whole -= set(_REAL.findall(code))
+    return _DIVIDED.sub(
+        lambda m: " " if not m[1] and whole.issuperset(_NAME.findall(m[2])) else m[0],
+        _OF_INDICES.sub(" ", code),
+    )
 
 
 def facts_in(source: str) -> frozenset[str]:
     """The facts that may hold."""
     code = CUDA.normal_form(source)
-    computing = _OF_INDICES.sub(" ", code)
+    computing = _without_whole_quotients(code)
     found = {
         fact
         for fact, pattern in _PATTERNS.items()

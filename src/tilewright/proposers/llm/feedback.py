@@ -41,11 +41,12 @@ CONTEXT_LINES = 2
 
 _NAMED_LINE = re.compile(r"\bline (\d+)")
 """How targets name a line of the kernel."""
-_ERROR = re.compile(r"^\S+:\d+(?::\d+)?: (?:fatal )?error\b", re.MULTILINE)
-"""How compilers begin an error message, with its place."""
+_PLACE = r"^\S+?(?::\d+(?::\d+)?|\(\d+\)): "
+_ERROR = re.compile(rf"{_PLACE}(?:fatal )?error\b", re.MULTILINE)
+"""How compilers begin an error message, with its place; nvcc writes `kernel.cu(3): error`."""
 _ENDS_ERROR = re.compile(
-    r"^\S+:(?: In function .*|(?:\d+:)+ (?:(?:fatal )?error|warning)\b.*)$"
-    r"|^\d+ errors? generated\.$",
+    rf"^\S+: In function .*$|{_PLACE}(?:(?:fatal )?error|warning)\b.*$"
+    r"|^\d+ errors? (?:generated\.|detected\b.*)$",
     re.MULTILINE,
 )
 """The end of the notes on an error: the next message, or the number of errors."""

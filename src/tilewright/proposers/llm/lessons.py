@@ -18,7 +18,7 @@ MOST_CORRECTED_LINES = 3
 NO_LESSON = ("wrong_result", "slower_than_limit", "crash", "timeout", "non_deterministic")
 """Failures that say nothing about how kernels are written."""
 
-_LOCATION = re.compile(r"^\S+?:\d+(?::\d+)?: (?:(?:fatal )?error: )?")
+_LOCATION = re.compile(r"^\S+?(?::\d+(?::\d+)?|\(\d+\)): (?:(?:fatal )?error: )?")
 """How messages begin that name a line."""
 
 
