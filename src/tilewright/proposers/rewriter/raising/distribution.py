@@ -83,7 +83,7 @@ def distributed(kernel: Kernel, machine: Machine) -> Kernel:
             body.append(stmt)
             continue
         found = _parts(kernel, stmt, [a.name for a in arrays])
-        _require_separate(kernel, stmt, found, machine)
+        _require_separate(kernel, stmt, found)
         apart = replace(stmt, body=_with_parts(stmt.body, found))
         inside = dict(zip(_loops(stmt), _loops(apart), strict=True))
         loops = _separated(
@@ -139,9 +139,7 @@ def _is_in(operand: object, array: Array) -> bool:
     return isinstance(operand, Dram) and operand.array == array.name
 
 
-def _require_separate(
-    kernel: Kernel, outer: Loop, parts: Sequence[_Part], machine: Machine
-) -> None:
+def _require_separate(kernel: Kernel, outer: Loop, parts: Sequence[_Part]) -> None:
     """Raise `NotRaised` if the core's code of a loop may use what its commands move in another
     iteration."""
     inside = {id(s) for s in walk((outer,))}
@@ -150,17 +148,13 @@ def _require_separate(
         raise NotRaised("code of the core in a loop of commands is bound to its place")
     named = frozenset(n for s in core for n in _used(s))
     around = kernel.before + kernel.after
-    moved = {o.array: c.name for c in commands((outer,)) for o in c.operands if isinstance(o, Dram)}
-    stored = {
-        o.array for c in commands((outer,)) for o in c.operands
-        if isinstance(o, Dram) and machine.unit(c.name) == "store"
-    }  # fmt: skip
+    moved = {o.array for c in commands((outer,)) for o in c.operands if isinstance(o, Dram)}
     called = used_by(named, around)
     own = {p.array.name for p in parts}
-    if called & {*moved, *own}:
+    if called & (moved | own):
         raise NotRaised("a function of the core uses an array that commands move")
-    for name in named & (moved.keys() - own):
-        if name in stored or not re.search(rf"\bconst\s+\w+\s*\(?\*?\s*{name}\b", kernel.signature):
+    for name in named & moved - own:
+        if not re.search(rf"\bconst\s+\w+\s*\(?\*?\s*{name}\b", kernel.signature):
             raise NotRaised(f"the core may change the array {name}, which commands move")
     outside = {n for s in walk(kernel.body) if id(s) not in inside for n in _used(s)}
     known = {a.name for a in kernel.arrays} | set(re.findall(r"\w+", around))
@@ -226,12 +220,12 @@ def _require_same(
         }  # fmt: skip
         if len(filled) != math.prod(part.whole.shape):
             raise NotRaised(f"not every iteration of a loop fills the array {part.array.name}")
-        groups = [s for s in after if _mentions(s, part, machine)]
+        groups = [s for s in after if _mentions(s, part)]
         if has_opaque((groups[0],)) or any(_stores(s, part, machine) for s in groups[1:]):
             raise NotRaised(f"the core uses {part.array.name} before commands have filled it")
 
 
-def _mentions(stmt: Stmt, part: _Part, machine: Machine) -> bool:
+def _mentions(stmt: Stmt, part: _Part) -> bool:
     names = {part.array.name, part.whole.name}
     return any(
         _used(s) & names

@@ -39,13 +39,7 @@ def raised(source: str, machine: Machine, *, chained: bool = False) -> Kernel:
     """
     kernel = lift(source, machine)
     try:
-        try:
-            run = executed(source, machine)
-        except NotRaised as error:
-            if not error.data:
-                raise
-            run = executed(source, machine, data=True)
-        return _derived(kernel, run, machine, chained=chained)
+        return _nested(kernel, _computed(source, machine), machine, chained=chained)
     except NotRaised as error:
         if chained or not has_opaque(kernel.body):
             raise
@@ -53,6 +47,19 @@ def raised(source: str, machine: Machine, *, chained: bool = False) -> Kernel:
             return _in_parts(distributed(kernel, machine), machine)
         except NotRaised:
             raise error from None
+
+
+@lru_cache(maxsize=1)
+def _computed(source: str, machine: Machine) -> Computation:
+    """What a kernel computes. The last one is cached, because runs also ask for the `chained`
+    nest."""
+    try:
+        run = executed(source, machine)
+    except NotRaised as error:
+        if not error.data:
+            raise
+        run = executed(source, machine, data=True)
+    return _followed(run, machine)
 
 
 def _in_parts(kernel: Kernel, machine: Machine) -> Kernel:
@@ -66,7 +73,7 @@ def _in_parts(kernel: Kernel, machine: Machine) -> Kernel:
             body += part
             continue
         taken = replace(part.kernel, before=f"{names_in(kernel)} {list(new)}")
-        found = _derived(taken, part.run, machine)
+        found = _nested(taken, _followed(part.run, machine), machine)
         if found.signature != part.kernel.signature:
             raise NotRaised("two axes of an array that the core's code may use have to be merged")
         new |= {a.name: a for a in found.arrays if a.local}
@@ -75,12 +82,18 @@ def _in_parts(kernel: Kernel, machine: Machine) -> Kernel:
     return simplify(replace(kernel, arrays=arrays, body=tuple(body), names={}, words=None))
 
 
-def _derived(kernel: Kernel, run: Run, machine: Machine, *, chained: bool = False) -> Kernel:
-    """The nest of a run of a kernel."""
+def _followed(run: Run, machine: Machine) -> Computation:
+    """What a run computes."""
     try:
-        found = computation(run, machine)
+        return computation(run, machine)
     except Undecided as error:  # an operand of a command depends on the contents of an array
         raise NotRaised(str(error)) from error
+
+
+def _nested(
+    kernel: Kernel, found: Computation, machine: Machine, *, chained: bool = False
+) -> Kernel:
+    """The nest of what a kernel computes."""
     wide = side_by_side(found, deepest(found, machine), machine)
     if wide is not found:
         try:
