@@ -30,6 +30,7 @@ from tilewright.targets.gemmini.toolchain import (
 FILE = Path(brief_module.__file__).with_name("costs.toml")
 PAIRS = 2048
 REPEATS = 64
+ARRAY_BYTES = 1 << 14
 _HEAD = """# Measured by benchmarks/gemmini_costs.py: what prompts tell of costs that no parameter
 # of the machine gives, for each compiler. Instructions are those of the core.
 """
@@ -62,10 +63,9 @@ def simulate(instance: Instance, source: str) -> SimResult:
     built = compile_kernel(find_toolchain(), source, instance.header, 60.0)
     if isinstance(built, Failed):
         sys.exit(built.log)
-    size = 4 * instance.dim * instance.move_columns * instance.config.sum_bytes
     regions = [
-        Region(0x90000000, bytes(size), False, "A"),
-        Region(0x90100000, bytearray(size), True, "C"),
+        Region(0x90000000, bytes(ARRAY_BYTES), False, "A"),
+        Region(0x90100000, bytearray(ARRAY_BYTES), True, "C"),
     ]
     result = run_kernel(instance.config, built, regions)
     if result.status != "ok":
@@ -118,6 +118,7 @@ def measured(instance: Instance) -> dict[str, float]:
         "ored_row_instructions": per_pair(ored),
         "table_word_instructions": per_pair(from_table),
         "same_row_cycles": abs(round((plain.cycles - apart.cycles) / PAIRS, 1)),
+        "start_cycles": start(instance),
         "end_cycles": float(sum(end.values())),
         **steps(instance),
         **stores(instance),
@@ -192,13 +193,44 @@ def repeated(instance: Instance, body: str, before: str = "") -> float:
 
 
 def stores(instance: Instance) -> dict[str, float]:
-    """Cycles of stores back to back, to rows that the L2 cache holds."""
-    d, w = instance.dim, instance.move_columns
+    """Cycles of stores back to back, to rows that the L2 cache holds, and to rows that it does not
+    hold, each in a line of its own.
+    """
+    d, w, line = instance.dim, instance.move_columns, instance.config["l2_line_bytes"]
     store_rows = f"config_st({w * instance.config.element_bytes});"
+
+    def cold(times: int) -> int:
+        store = f"mvout((char *)C + i * {d * line}, ACC(0), {d}, {d});"
+        loop = f"for (uint32_t i = 0; i < {times}; i++) {{ {store} }}"
+        return simulate(instance, kernel(instance, loop, f"config_st({line});")).cycles
+
     return {
+        "cold_store_cycles": round((cold(12) - cold(4)) / 8, 1),
         "narrow_store_cycles": repeated(instance, f"mvout(C, ACC(0), {d}, {d});", store_rows),
         "wide_store_cycles": repeated(instance, f"mvout(C, ACC(0), {w}, {d});", store_rows),
     }
+
+
+def start(instance: Instance) -> float:
+    """Cycles before the first product of a kernel that loads its two operands from DRAM first."""
+    d, c = instance.dim, instance.element.c
+    sizes = f"{d}, {d}, {d}, {d}"
+    result = simulate(
+        instance,
+        f"""void kernel(const {c} A[{d}][{d}], {c} C[{d}][{d}]) {{
+  config_ld({d * instance.config.element_bytes}, 1.0f, {d}, 0);
+  mvin(&A[0][0], SPAD(0), {d}, {d});
+  mvin(&A[{d}][0], SPAD(SPAD_BANK_ROWS), {d}, {d});
+  config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, 1, 0, 0);
+  config_st({d * instance.config.element_bytes});
+  preload(SPAD(SPAD_BANK_ROWS), ACC(0), {sizes});
+  compute_preloaded(SPAD(0), NONE, {sizes});
+  mvout(&C[0][0], ACC(0), {d}, {d});
+  fence();
+}}
+""",
+    )
+    return float(sum(result.phases[0].values()))
 
 
 def loads(instance: Instance) -> dict[str, float]:

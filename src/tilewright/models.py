@@ -16,6 +16,7 @@ from tilewright.core.tasks import OpenTask
 from tilewright.core.transcripts import Transcript
 from tilewright.proposers.applicable import applicable
 from tilewright.proposers.llm.allocation import AdaptiveShares
+from tilewright.proposers.llm.attempts import Notes
 from tilewright.proposers.llm.branches import Branches
 from tilewright.proposers.llm.dispatch import ProcessTransport
 from tilewright.proposers.llm.forecast import forecast
@@ -23,7 +24,7 @@ from tilewright.proposers.llm.ledger import Ledger
 from tilewright.proposers.llm.models import is_model_name, parse_model
 from tilewright.proposers.llm.prices import Price, from_snapshot, snapshot
 from tilewright.proposers.llm.probe import require_address
-from tilewright.proposers.llm.prompts.render import Notes, Prompts
+from tilewright.proposers.llm.prompts.render import Prompts
 from tilewright.proposers.llm.proposer import LLMProposer
 from tilewright.proposers.llm.recording import Recording
 from tilewright.proposers.llm.retry import Backoff

@@ -89,9 +89,11 @@ def _outcomes(state: ProgressState) -> str:
     """The number of outcomes of each kind in an iteration, in brackets; empty if no evaluation has
     ended.
     """
-    fastest, said = state.fastest_here, []
+    fastest, best, said = state.fastest_here, state.best, []
     if fastest is not None:
-        said.append(f"fastest {ratio(state.speedup_of(fastest))}")
+        noisy = best is not None and (fastest.latency or 0.0) < (best.latency or 0.0)
+        text = f"fastest {ratio(state.speedup_of(fastest))}"
+        said.append(f"{text}, within the noise of the best" if noisy else text)
     if state.failed_here:
         said.append(f"{state.failed_here} failed")
     return f" ({', '.join(said)})" if said else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,7 @@ class CodeLoop:
             instructions of all paths are counted, and an iteration executes fewer.
         code_bytes: size of the code, including inner loops.
         instructions: number of instructions of one iteration in each class, without inner loops.
+        vector_work: how many instructions of vector arithmetic do which work, in words.
         reads: instructions other than loads that also read memory.
         spill_loads, spill_stores: accesses to single words of the stack frame.
         extensions: instructions that only extend a number with its sign or with zeros.
@@ -44,6 +45,7 @@ class CodeLoop:
     straight: bool
     code_bytes: int
     instructions: Mapping[str, int]
+    vector_work: Mapping[str, int] = field(default_factory=dict)
     reads: int = 0
     spill_loads: int = 0
     spill_stores: int = 0

@@ -14,8 +14,8 @@ instructions.
 
 
 def loop_notes(loops: Sequence[CodeLoop], reasons: Mapping[int, str]) -> tuple[str, ...]:
-    """One line on each innermost loop. Of several loops from one source line, only the one with the
-    widest vectors is described.
+    """One line on the innermost loops, the most deeply nested ones first. Of several loops from one
+    source line, only the one with the widest vectors is described.
 
     A compiler generates several loops from one: with vectors, for the remaining elements, and for
     overlapping arrays. `reasons` say why GCC did not vectorise the loop at a line.
@@ -27,7 +27,7 @@ def loop_notes(loops: Sequence[CodeLoop], reasons: Mapping[int, str]) -> tuple[s
             if other is None or _weight(loop) > _weight(other):
                 chosen[loop.line] = loop
     most = sorted(chosen.values(), key=lambda loop: (-loop.depth, -loop.count))[:MOST_TOLD]
-    told = [_told(loop, reasons) for loop in sorted(most, key=lambda loop: loop.line or 0)]
+    told = [_told(loop, reasons) for loop in most]
     return (f"{HEAD}: {'; '.join(told)}.",) if told else ()
 
 
@@ -36,19 +36,30 @@ def _weight(loop: CodeLoop) -> tuple[int, int]:
 
 
 def _told(loop: CodeLoop, reasons: Mapping[int, str]) -> str:
-    calls = loop.instructions.get("calls", 0)
-    spills = loop.spill_loads + loop.spill_stores
-    vectors = loop.instructions.get("vector arithmetic", 0)
-    of_these = [
-        f"{vectors} vector arithmetic" if vectors else "",
-        f"{calls} call{'s' * (calls > 1)}" if calls else "",
-        f"{spills} spill{'s' * (spills > 1)}" if spills else "",
-    ]
-    found = ", ".join(filter(None, of_these))
     how = f"{loop.vector_bytes}-byte vectors" if loop.vector_bytes else "scalar"
     reason = "" if loop.vector_bytes else reasons.get(loop.line or 0, "")
+    parts = ", ".join(f"{what} {n}" for what, n in _parts(loop).items() if n or what == "spills")
     return (
         f"line {loop.line}: {how}, {'' if loop.straight else 'up to '}{loop.count} instructions"
-        + (f", of them {found}" if found else "")
+        + (f" ({parts})" if parts else "")
         + (f" (gcc did not vectorise the loop: {reason})" if reason else "")
     )
+
+
+def _parts(loop: CodeLoop) -> dict[str, int]:
+    """The instructions by what they do, as far as this can limit the loop."""
+    counted = loop.instructions.get
+    spills = loop.spill_loads + loop.spill_stores
+    others = {"calls": counted("calls", 0)}
+    if not loop.vector_bytes:
+        return others | ({"spills": spills} if spills else {})
+    return {
+        **loop.vector_work,
+        "other vector arithmetic": counted("vector arithmetic", 0) - sum(loop.vector_work.values()),
+        "shuffles and moves": counted("vector moves", 0),
+        "loads": counted("loads", 0),
+        "operands in memory": loop.reads,
+        "stores": counted("stores", 0),
+        **others,
+        "spills": spills,
+    }

@@ -18,13 +18,18 @@ _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 @dataclass(frozen=True, slots=True)
 class Processor:
-    """Name, features as the system spells them, and data caches in bytes (0 where unknown)."""
+    """Name, features as the system spells them, and data caches in bytes (0 where unknown).
+
+    `generation` has the numbers of the family and of the model, because virtual machines often
+    report the same name for all generations; empty if the system does not report them.
+    """
 
     name: str
     features: frozenset[str]
     l1_bytes: int
     l2_bytes: int
     l3_bytes: int
+    generation: str = ""
 
     @property
     def vector_bytes(self) -> int:
@@ -51,6 +56,9 @@ def processor() -> Processor:
         l1_bytes=sizes.get(1, 0),
         l2_bytes=sizes.get(2, 0),
         l3_bytes=sizes.get(3, 0),
+        generation=f"family {fields['cpu family']} model {fields['model']}"
+        if {"cpu family", "model"} <= fields.keys()
+        else "",
     )
 
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from tilewright.core.records import Failed, Measured, Outcome, Trial
 from tilewright.core.text import plain_text
-from tilewright.proposers.llm.feedback import first_error, gist
+from tilewright.proposers.llm.attempts import gist
+from tilewright.proposers.llm.feedback import first_error
 from tilewright.tools.records import (
     Attempt,
     Checked,

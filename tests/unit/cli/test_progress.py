@@ -204,6 +204,21 @@ def test_the_line_of_an_iteration_tells_its_fastest_kernel_also_where_it_is_no_n
     ]
 
 
+def test_a_kernel_that_seems_faster_than_the_best_is_said_to_be_within_the_noise() -> None:
+    start = Trial(0, 0, Candidate("start"), replace(measured(1000.0), noise=0.2))
+    stream = io.StringIO()
+    with Progress(Budget(), Console(file=stream, width=200)) as progress:
+        progress.on_event(Evaluated(start))
+        progress.on_event(IterationStarted(1, 1, (start,)))
+        outcomes = [replace(measured(latency), noise=0.2) for latency in (500.0, 400.0)]
+        for number, outcome in enumerate(outcomes, 1):
+            made = Candidate(f"{number}", start.candidate.id)
+            progress.on_event(Evaluated(Trial(number, 1, made, outcome)))
+        progress.on_event(IterationFinished(1, 2, None))
+    told = "2 evaluated (fastest 2.50x, within the noise of the best); best 2.00x"
+    assert told in stream.getvalue()
+
+
 def test_reserved_tokens_are_told_as_an_upper_bound() -> None:
     counted = CallRecord("r", "k", "m", "plan", "replied", input_tokens=70, counted_tokens=90)
     for call, words in (

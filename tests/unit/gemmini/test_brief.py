@@ -158,3 +158,21 @@ def test_the_isa_text_says_what_happens_to_operands_in_the_accumulator() -> None
         text = " ".join(load_brief(INSTANCES[name]).isa.split())
         assert "the activation of `config_ex`" in text
         assert "and not with those of `config_st`" in text
+
+
+@pytest.mark.parametrize("target", INSTANCES)
+def test_texts_say_what_stores_and_the_ends_of_a_kernel_cost(target: str) -> None:
+    """A model that did not know these planned for less time than any kernel takes."""
+    brief = load_brief(INSTANCES[target])
+    isa, costs = " ".join(brief.isa.split()), " ".join(brief.costs.split())
+    assert "8 loads (those in flight included)" in isa
+    assert "which the L2 cache does not hold fetches the line from DRAM" in isa
+    assert "the products that write these rows have left the array" in isa
+    found = re.search(r"about (\d+) cycles before it, .* and (\d+) after it", costs)
+    assert found
+    assert 100 < int(found[2]) < int(found[1]) < 500
+
+
+def test_a_transposed_operand_costs_a_whole_pass_by_itself() -> None:
+    isa = " ".join(BRIEF.isa.split())
+    assert "cannot both be transposed. While one of them is, every product takes 16 cycles." in isa

@@ -86,6 +86,14 @@ def test_every_cause_is_told_in_cycles_and_the_largest_are_explained() -> None:
     assert memory == ("Local memory written: scratchpad 64.0 of 256 KB, accumulator 16.0 of 64 KB.")
 
 
+def test_a_remedy_is_told_only_for_a_large_part_of_what_is_lost() -> None:
+    """It repeats what the description of the commands says."""
+    text = "\n".join(told(result(2000, array_busy=1080, preloads_alone=56, dma_wait=900)))
+    assert "against preloads alone" not in text
+    text = "\n".join(told(result(1300, array_busy=1180, preloads_alone=156, dma_wait=100)))
+    assert "against preloads alone" in text
+
+
 def test_near_the_bound_nothing_is_left_out() -> None:
     text = "\n".join(told(result(1030, array_busy=1024, fence=4, cpu_fetch=2)))
     assert "1.01 times the 1,024 cycles" in text
@@ -141,7 +149,7 @@ def test_phases_tell_when_cycles_are_lost() -> None:
         return {"array_busy": busy, "cpu": 0, "dma_wait": 0, **lost}
 
     phases = [
-        part(0, dma_wait=90, cpu=10),
+        part(0, dma_wait=90, cpu=10, fence=5, drain=4, cpu_data=3),
         part(1600, dma_wait=500),
         *[part(1600, cpu=8)] * 8,
         part(800),
@@ -149,7 +157,8 @@ def test_phases_tell_when_cycles_are_lost() -> None:
     ]
     (text,) = described_phases(phases)
     assert text == (
-        "Idle cycles of the array by phase: before the first product: 100 (dma wait 90, cpu 10); "
+        "Idle cycles of the array by phase: before the first product: 112 (dma wait 90, cpu 10, "
+        "fence 5, drain 4, cpu data 3); "
         "from 0% to 11% of the products: 500 (dma wait 500); during the other products: 64 (cpu "
         "64); after the last product: 30 (cpu 30)."
     )

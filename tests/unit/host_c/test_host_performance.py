@@ -78,3 +78,28 @@ def test_whole_numbers_of_few_bits_have_a_higher_peak(inputs: tuple[str, ...], t
     share, _, words = describe(workload, 1e-3, ONE)
     assert share == workload.operations / 1e-3 / (times * ONE.products_per_s)
     assert f"peak of {2 * times:.1f} GFLOP/s" in words
+
+
+@pytest.mark.parametrize(
+    ("inputs", "times", "said"),
+    [
+        (("float32", "float32"), 1, "float32 multiply-adds"),
+        (("uint8", "float32"), 4, "multiply-adds of 8-bit numbers, four in each 32-bit lane"),
+        (("float32", "int16"), 2, "multiply-adds of 16-bit numbers, two in each 32-bit lane"),
+        (("int8", "int8"), 4, "multiply-adds of 8-bit numbers, four in each 32-bit lane"),
+        (("int32", "float32"), 1, "float32 multiply-adds"),
+    ],
+)
+def test_the_bound_names_its_arithmetic_and_holds_for_the_fastest(
+    inputs: tuple[str, ...], times: int, said: str
+) -> None:
+    """A kernel may compute sums of bytes and floats by dot products of bytes."""
+    gemm = parse_shape("gemm-32x32x32").workload("host-c")
+    out = next(a for a in gemm.arguments if a.role == "output")
+    given = [Argument(f"x{i}", (8, 8), kind, "input") for i, kind in enumerate(inputs)]
+    workload = replace(gemm, arguments=(*given, out))
+    _, numbers, words = describe(workload, 1e-3, ONE)
+    assert numbers["bound_ns"] == pytest.approx(32**3 / times)
+    assert f"which is set by {said}" in words
+    as_floats = f"As float32 multiply-adds, they take at least {32**3:,} ns."
+    assert (as_floats in words) == (times > 1 and "float32" in inputs)

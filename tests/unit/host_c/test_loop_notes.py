@@ -44,32 +44,41 @@ def test_a_scalar_loop_is_told_with_its_reason() -> None:
     assert told(LOOP) == "line 9: scalar, 7 instructions."
 
 
-def test_a_vectorised_loop_is_told_with_its_spills_and_without_a_reason() -> None:
+def test_a_vectorised_loop_is_told_with_its_work_and_spills_and_without_a_reason() -> None:
+    """Which unit of the core limits a loop follows from these numbers."""
     loop = replace(
         LOOP,
         vector_bytes=64,
-        instructions={"vector arithmetic": 4, "loads": 5, "calls": 1},
+        instructions={
+            "vector arithmetic": 9, "vector moves": 3, "loads": 5, "stores": 1, "calls": 1,
+        },
+        vector_work={"multiply-adds": 4, "shifts and logic": 3, "conversions": 1},
+        reads=2,
         spill_loads=2,
         spill_stores=1,
         straight=False,
-    )
+    )  # fmt: skip
     assert told(loop, reasons={9: "control flow in loop"}) == (
-        "line 9: 64-byte vectors, up to 10 instructions, of them 4 vector arithmetic, 1 call, "
-        "3 spills."
+        "line 9: 64-byte vectors, up to 19 instructions (multiply-adds 4, shifts and logic 3, "
+        "conversions 1, other vector arithmetic 1, shuffles and moves 3, loads 5, operands in "
+        "memory 2, stores 1, calls 1, spills 3)."
     )
+    kept = replace(loop, spill_loads=0, spill_stores=0, vector_work={}, instructions={"loads": 5})
+    assert told(kept).endswith("5 instructions (loads 5, operands in memory 2, spills 0).")
 
 
 def test_of_several_loops_from_one_line_the_widest_is_told() -> None:
     wide = replace(LOOP, number=2, vector_bytes=64)
     outer = replace(LOOP, number=3, line=8, innermost=False)
-    assert told(LOOP, wide, outer) == "line 9: 64-byte vectors, 7 instructions."
+    assert told(LOOP, wide, outer).startswith("line 9: 64-byte vectors, 7 instructions (loads 1,")
 
 
-def test_few_of_the_deepest_loops_are_told_in_the_order_of_lines() -> None:
-    loops = [replace(LOOP, number=n, line=n, depth=1 + n % 2) for n in range(1, 30)]
+def test_few_loops_are_told_the_deepest_ones_first() -> None:
+    """So that the main loop stands first, which alone is told of other kernels."""
+    loops = [replace(LOOP, number=n, line=n, depth=1 + (n == 29) + n % 2) for n in range(1, 30)]
     found = told(*loops).split("; ")
     assert len(found) == MOST_TOLD
-    assert [text.split()[1] for text in found] == ["1:", "3:", "5:", "7:", "9:", "11:"]
+    assert [text.split()[1] for text in found] == ["29:", "1:", "3:", "5:", "7:", "9:"]
 
 
 def test_nothing_is_told_of_a_kernel_without_loops() -> None:

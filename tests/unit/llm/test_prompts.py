@@ -24,8 +24,8 @@ from tilewright.core.records import (
     Tolerance,
     Trial,
 )
+from tilewright.proposers.llm.attempts import describe_ancestors, describe_others, describe_tried
 from tilewright.proposers.llm.conversations import Terms
-from tilewright.proposers.llm.feedback import describe_others, describe_tried
 from tilewright.proposers.llm.messages import Message, Reply, Request
 from tilewright.proposers.llm.prompts.render import COMPONENTS, Prompts
 from tilewright.proposers.llm.proposer import LLMProposer
@@ -226,8 +226,8 @@ def test_plan_prompts_name_the_latency_at_which_the_search_stops() -> None:
     assert isinstance(outcome, Measured)
     bounded = replace(PARENT, outcome=replace(outcome, bound=900.0))
     told = (
-        "The search stops once a kernel takes at most 909 cycles, which is 1 % above 900 cycles, "
-        "the time that certainly no kernel can beat. Even the fastest kernel may need more than"
+        "The search stops once a kernel takes at most 909 cycles, which is 1 % above the bound of "
+        "900 cycles. Even the fastest kernel may need more than this bound, which leaves out what"
     )
     assert told in text(Prompts().plan(brief, bounded, HISTORY))
     for asked, parent in [(BRIEF, bounded), (brief, PARENT)]:
@@ -273,6 +273,14 @@ def test_dropout_spares_the_options_that_the_measurement_recommends() -> None:
     assert [o.id for n in range(8) for o in without.menu(brief, told, n)] == offered
 
 
+def test_dropout_leaves_room_for_a_change_of_ones_own() -> None:
+    """No few options drawn at random fit every kernel."""
+    own = MenuOption("other", "Another change.")
+    brief = replace(BRIEF, menu=(*BRIEF.menu, own), dropout=0.99)
+    for number in range(8):
+        assert own in Prompts().menu(brief, PARENT, number)
+
+
 def test_a_target_may_say_itself_what_binds() -> None:
     assert isinstance(PARENT.outcome, Measured)
     told = replace(PARENT, outcome=replace(PARENT.outcome, feedback="the DMA, on line 2"))
@@ -295,8 +303,8 @@ def test_plan_prompts_name_the_fastest_kernels_of_other_branches() -> None:
     branch = [replace(child(n, 400.0 + 100 * n), index=n) for n in range(3, 9)]
     first = replace(branch[0], candidate=_planned(30, "Two templates of rows.", {"template": "t"}))
     made = {"instance": first.candidate.id, "tune.TM": 16}
-    instance = Trial(9, 2, _planned(31, "Set TM = 16.", made), measured(450.0, {}))
-    other = Trial(10, 2, _planned(32, "Reorder.", {}), measured(455.0, {}))
+    instance = Trial(9, 2, _planned(31, "Set TM = 16.", made), measured(450.0, None))
+    other = Trial(10, 2, _planned(32, "Reorder.", {}), measured(455.0, None))
     history = history.extended([first, *branch[1:], instance, other])
     assert describe_others(trial, history) == [
         "`tile` (Two templates of rows.): 450 cycles (-10.0%)",
@@ -359,9 +367,12 @@ def test_a_corrected_attempt_counts_as_its_correction() -> None:
     assert "slower, 600 cycles (+20.0%)" in rendered
 
 
-def attempts(parent: Trial, outcome: Outcome, causes: Sequence[str] = ()) -> list[str]:
+def attempts(
+    parent: Trial, outcome: Outcome, causes: Sequence[str] = (), expected: float | None = None
+) -> list[str]:
     """What is told of one attempt on a kernel that ended with `outcome`."""
-    candidate = Candidate(START + "// 9\n", parent.candidate.id, PLAN, "m")
+    plan = replace(PLAN, expected_gain=expected)
+    candidate = Candidate(START + "// 9\n", parent.candidate.id, plan, "m")
     return describe_tried(parent, History([parent, Trial(1, 1, candidate, outcome)]), causes)
 
 
@@ -377,9 +388,55 @@ def test_of_a_slower_attempt_the_causes_are_told_that_changed_most() -> None:
     assert attempts(parent, before)[0].endswith("as fast, 1,000 cycles (+0.0%)")
 
 
+def test_what_a_plan_expected_is_told_beside_what_came_of_it() -> None:
+    """So that a model sees by how much the forecasts of this search were wrong, and why."""
+    before = measured(1000.0, {"busy": 600.0, "wait": 300.0, "cpu": 100.0})
+    parent = replace(PARENT, outcome=before)
+    slower = measured(1100.0, {"busy": 600.0, "wait": 400.0, "cpu": 100.0})
+    faster = measured(800.0, {"busy": 600.0, "wait": 50.0, "cpu": 150.0})
+    assert attempts(parent, slower, expected=1.25)[0].endswith(
+        "slower, 1,100 cycles (+10.0%), 800 were expected: wait +100"
+    )
+    (told,) = attempts(parent, faster, expected=2.0)
+    outcome_of_it = "800 cycles (-20.0%), 500 were expected: wait -250, cpu +50"
+    assert told.endswith(f"faster, {outcome_of_it}")
+    plan = replace(PLAN, expected_gain=2.0)
+    made = Trial(1, 1, Candidate(START + "// 9\n", parent.candidate.id, plan, "m"), faster)
+    assert describe_ancestors(made, History([parent, made])) == [
+        "`tile` (Tile loop i by 4.): 1,000 cycles -> 800 cycles, 500 were expected: wait -250, "
+        "cpu +50"
+    ]
+    other = _planned(70, "Another.", {})
+    history = History([parent, made, Trial(2, 1, other, slower)])
+    assert describe_others(made, history, ("wait", "cpu")) == [
+        "`tile` (Another.): 1,100 cycles (+37.5%): wait +350, cpu -50"
+    ]
+
+
+def test_where_no_causes_are_counted_the_compiled_loops_of_other_kernels_are_told() -> None:
+    """On a processor without counters, only they can say what made a kernel slow."""
+    parent, slower = replace(PARENT, outcome=measured(1000.0, {})), measured(1100.0, {})
+    made = Trial(1, 1, _planned(71, "Unroll.", {}), slower)
+    note = "Innermost loops: line 55: 64-byte vectors, 9 instructions; line 2: scalar, 5"
+    history = History([parent, made])
+    shown = "compiled as 64-byte vectors, 9 instructions; scalar, 5"
+    (told,) = describe_tried(parent, history, (), lambda source: [note])
+    assert told == f"`tile` (Unroll.): slower, 1,100 cycles (+10.0%); {shown}"
+    assert describe_tried(parent, history)[0].endswith("(+10.0%)")
+    beside = Trial(2, 1, _planned(72, "Reorder.", {}), measured(900.0, {}))
+    history = history.extended([beside])
+    (told,) = describe_others(beside, history, (), lambda source: [note])
+    assert told.endswith(f"1,100 cycles (+22.2%); {shown}")
+    noted = Prompts(notes=lambda source: [note])
+    assert shown in text(noted.plan(BRIEF, parent, history))
+    assert shown not in text(Prompts(without=["feedback"], notes=lambda source: [note]).plan(
+        BRIEF, parent, history
+    ))  # fmt: skip
+
+
 def test_kernels_derived_from_this_one_are_named() -> None:
     trials = [
-        Trial(n, 1, _planned(60 + n, f"Change {n}.", {}), measured(latency, {}))
+        Trial(n, 1, _planned(60 + n, f"Change {n}.", {}), measured(latency, None))
         for n, latency in enumerate((450.0, 400.0, 490.0, 480.0, 470.0, 1100.0), 1)
     ]
     told = describe_tried(PARENT, History([PARENT, *trials]))
@@ -402,9 +459,12 @@ def test_of_an_attempt_that_was_stopped_or_failed_the_first_reason_is_told() -> 
     assert attempts(PARENT, wrong)[0].endswith("): wrong result: y[0]: got 1.")
 
 
-def measured(latency: float, breakdown: dict[str, float]) -> Measured:
-    assert isinstance(PARENT.outcome, Measured)
-    return replace(PARENT.outcome, latency=latency, breakdown=breakdown)
+def measured(latency: float, breakdown: dict[str, float] | None) -> Measured:
+    """With this breakdown, or without one with that of the starting kernel."""
+    outcome = PARENT.outcome
+    assert isinstance(outcome, Measured)
+    causes = outcome.breakdown if breakdown is None else breakdown
+    return replace(outcome, latency=latency, breakdown=causes)
 
 
 def test_in_one_phase_the_kernel_is_asked_for_at_once() -> None:

@@ -179,6 +179,27 @@ def test_classes_of_instructions(text: str) -> None:
     assert one(text).kind == CLASSES[text]
 
 
+@pytest.mark.parametrize(
+    ("text", "work"),
+    [
+        ("vfmadd231ps %zmm1,%zmm2,%zmm3", "multiply-adds"),
+        ("vpdpbusd 0x40(%rax),%zmm2,%zmm3", "multiply-adds"),
+        ("pmaddwd %xmm1,%xmm2", "multiply-adds"),
+        ("vpsrld $0x4,%zmm1,%zmm2", "shifts and logic"),
+        ("vpternlogd $0xca,%zmm1,%zmm2,%zmm3", "shifts and logic"),
+        ("vandps %ymm1,%ymm2,%ymm3", "shifts and logic"),
+        ("vcvtdq2ps %zmm1,%zmm2", "conversions"),
+        ("vaddps %zmm1,%zmm2,%zmm3", ""),
+        ("vroundps $0x1,%ymm1,%ymm2", ""),
+        ("vpermps %zmm1,%zmm2,%zmm3", ""),
+        ("and $0x3,%eax", ""),
+    ],
+)
+def test_vector_arithmetic_is_told_by_the_unit_that_does_it(text: str, work: str) -> None:
+    (one,) = read_objdump(f"  10:\t{text}\n", 0x20)
+    assert one.work == work
+
+
 def test_accesses_to_the_stack_frame_are_told_from_those_to_arrays() -> None:
     assert (one("mov %rax,0x38(%rsp)").frame, one("mov %rax,0x38(%rsp)").writes) == (True, True)
     assert not one("mov %rax,0x38(%rsp,%rcx,8)").frame  # a local array

@@ -34,7 +34,8 @@ class Instruction:
     `writes` are true if the instruction accesses memory, whatever its class; `frame` is true if it
     accesses a single word of the stack frame. `extends` is true if it only extends a number with
     its sign or with zeros. `vector_bytes` is the width of the widest register of vector arithmetic,
-    and 0 for other instructions.
+    and 0 for other instructions. `work` says in words what vector arithmetic does, as far as this
+    decides which unit of the core does it.
     """
 
     address: int
@@ -48,6 +49,7 @@ class Instruction:
     frame: bool = False
     extends: bool = False
     vector_bytes: int = 0
+    work: str = ""
     padding: bool = False
 
     @property

@@ -65,6 +65,7 @@ def _loop(
         straight=loop.straight,
         code_bytes=sum(code[position].size for position in whole),
         instructions={str(kind): count for kind, count in counted.most_common()},
+        vector_work=dict(Counter(one.work for one in own if one.work)),
         reads=sum(one.reads and one.kind not in ("loads", "commands") for one in own),
         spill_loads=sum(one.frame and one.reads for one in own),
         spill_stores=sum(one.frame and one.writes for one in own),

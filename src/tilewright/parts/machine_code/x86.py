@@ -39,6 +39,14 @@ _VECTOR_MOVE = re.compile(
     r"|p?blend|pack|p?pack|pmov|pins|maskmov|pmaskmov|p?gather|p?scatter|p?compress|p?expand"
     r"|kmov|pslldq|psrldq)"
 )
+_WORK = {
+    "multiply-adds": re.compile(
+        r"^v(?:fn?m(?:add|sub)|pdp[bw]|dpbf16|pmadd52)|^v?pmadd(?:wd|ubsw)"
+    ),
+    "shifts and logic": re.compile(r"^v?p?(?:andn?|x?or|ternlog|s[lr]l|sra|ro[lr]|sh[lr]d)"),
+    "conversions": re.compile(r"^v?cvt"),
+}
+"""Vector arithmetic that is done by different units, in words."""
 _MOVE = re.compile(r"^(?:mov\w*|push\w*|pop\w*|lods\w*|stos\w*|xchg\w*|cmov\w+|k?mov\w+)$")
 _ADDRESS_ONLY = re.compile(r"^(?:lea\w?|nop\w*|prefetch\w*|clflush\w*)$")
 _REGISTER_EXTENSION = re.compile(
@@ -84,8 +92,13 @@ def _instruction(address: int, size: int, words: str, *, has_frame: bool) -> Ins
         frame=memory is not None and _in_frame(memory, has_frame=has_frame),
         extends=bool(_REGISTER_EXTENSION.match(name)) and memory is None,
         vector_bytes=widest if kind == "vector arithmetic" else 0,
+        work=_work(name) if kind == "vector arithmetic" else "",
         padding=name.startswith("nop") or text == "xchg %ax,%ax" or "cs nop" in text,
     )
+
+
+def _work(name: str) -> str:
+    return next((work for work, pattern in _WORK.items() if pattern.match(name)), "")
 
 
 def _parts(words: str) -> tuple[str, list[str]]:

@@ -13,6 +13,7 @@ from tilewright.core.errors import ConfigurationError
 from tilewright.core.records import CallRecord
 from tilewright.core.roles import CallStore, MenuFilter
 from tilewright.proposers.llm.allocation import AdaptiveShares
+from tilewright.proposers.llm.attempts import Notes
 from tilewright.proposers.llm.branches import Branches
 from tilewright.proposers.llm.caller import Caller
 from tilewright.proposers.llm.conversations import Conversations
@@ -20,7 +21,7 @@ from tilewright.proposers.llm.dispatch import Transport
 from tilewright.proposers.llm.ledger import Ledger
 from tilewright.proposers.llm.models import Model, parse_model
 from tilewright.proposers.llm.prices import Price, needs_table, price_of
-from tilewright.proposers.llm.prompts.render import Notes, Prompts
+from tilewright.proposers.llm.prompts.render import Prompts
 from tilewright.proposers.llm.proposer import LLMProposer
 from tilewright.proposers.llm.providers.base import find_key, install_command
 from tilewright.proposers.llm.providers.bedrock import require_region

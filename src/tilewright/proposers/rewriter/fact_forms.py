@@ -1,10 +1,18 @@
-"""Facts about a kernel of commands that its expressions and parameters show, for `facts`."""
+"""Facts about a kernel of commands that its expressions and parameters show, or that the rewriter
+finds, for `facts`.
+"""
 
 from __future__ import annotations
 
 from tree_sitter import Node
 
+from tilewright.core.errors import InputError
 from tilewright.proposers.c.syntax import descendants, text_of
+from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
+from tilewright.proposers.rewriter.ir import has_opaque
+from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.reading import read
+from tilewright.proposers.rewriter.rewrites.dead_moves import remove_dead_moves
 
 MOST_STRIDE = 4
 """Largest factor of a loop variable in the position of a window."""
@@ -67,3 +75,18 @@ def _counter(node: Node, counted: set[str]) -> str | None:
 
 def _dimensions(parameter: Node) -> int:
     return sum(node.type == "array_declarator" for node in descendants(parameter))
+
+
+def has_unread_loads(source: str, machine: Machine) -> bool:
+    """Whether some loads are never used. Known only for kernels that the rewriter understands
+    completely."""
+    try:
+        kernel = read(source, machine)
+        if has_opaque(kernel.body):
+            return True
+        remove_dead_moves(kernel, machine)
+    except NotApplicable:
+        return False
+    except InputError:
+        return True
+    return True

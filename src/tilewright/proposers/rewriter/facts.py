@@ -18,7 +18,6 @@ from tilewright.core.errors import InputError
 from tilewright.core.records import TargetBrief
 from tilewright.proposers.c.preprocess import expanded
 from tilewright.proposers.c.syntax import calls, declared_name, descendants, parse, text_of
-from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
 from tilewright.proposers.rewriter.fact_calls import (
     arguments,
     called,
@@ -28,11 +27,8 @@ from tilewright.proposers.rewriter.fact_calls import (
     texts_given,
     value,
 )
-from tilewright.proposers.rewriter.fact_forms import has_windows
-from tilewright.proposers.rewriter.ir import has_opaque
+from tilewright.proposers.rewriter.fact_forms import has_unread_loads, has_windows
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.reading import read
-from tilewright.proposers.rewriter.rewrites.dead_moves import remove_dead_moves
 
 FACTS = {
     "ragged": "the size of a move or a product varies",
@@ -43,6 +39,7 @@ FACTS = {
     "repeated": "three or more products follow one another",
     "unpacked": "a product takes addresses and sizes instead of words",
     "operands-replaced": "more products replace the operand in the array than keep it",
+    "few-rows-replaced": "also, a product may have fewer rows or columns than the array",
     "repeated-settings": "a setting may be made several times",
     "load-bursts": "three or more loads, or a loop of loads, follow one another without work in "
     "between",
@@ -125,6 +122,8 @@ class _Facts:
         kept = products_by_operand["keeps"]
         if not kept or products_by_operand["replaces"] > kept:
             yield "operands-replaced"
+            if any(size is None or size < self._whole() for size in self._product_sizes(commands)):
+                yield "few-rows-replaced"
         if any(self._unit(c) == "config" and self._is_repeated(c) for c in commands):
             yield "repeated-settings"
         if any(self._clears(c) for c in commands):
@@ -139,7 +138,7 @@ class _Facts:
             yield "store-bursts"
         if any(sum(s.type in _LOOPS for s in block) > 1 for block in statements):
             yield "neighbouring-loops"
-        if _has_unread_loads(source, self._machine):
+        if has_unread_loads(source, self._machine):
             yield "unread-loads"
         windows = has_windows(self._root)
         if windows:
@@ -152,6 +151,16 @@ class _Facts:
             yield "sums-in-array"
         if self._fences(commands) > 1 and self._stores_unscaled(commands):
             yield "unscaled-results"
+
+    def _product_sizes(self, commands: Sequence[Node]) -> Iterator[int | None]:
+        """Rows and columns of the operands of products, including all blocks packed into words."""
+        for call in (*(c for c in commands if self._unit(c) == "execute"), *self._words()):
+            yield from self._sizes(call)
+
+    def _whole(self) -> int:
+        """The rows of a product that fills the array."""
+        products = [e for e in self._machine.effects.values() if e.unit == "execute"]
+        return max((int(e.attributes.get("max_rows", 0)) for e in products), default=0)
 
     def _words(self) -> list[Node]:
         """The calls that pack local blocks into words."""
@@ -286,18 +295,3 @@ class _Facts:
             or any(s.type in _LOOPS and self._of(s) == {unit} for s in block)
             for block in blocks
         )
-
-
-def _has_unread_loads(source: str, machine: Machine) -> bool:
-    """Whether some loads are never used. Known only for kernels that the rewriter understands
-    completely."""
-    try:
-        kernel = read(source, machine)
-        if has_opaque(kernel.body):
-            return True
-        remove_dead_moves(kernel, machine)
-    except NotApplicable:
-        return False
-    except InputError:
-        return True
-    return True

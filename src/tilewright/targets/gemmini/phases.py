@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 _MOST_PARTS = 2
-_MOST_CAUSES = 3
+_MOST_CAUSES = 5
 _KEPT_PARTS = 8
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _SHARE = 0.02  # share of all cycles from which on a remedy is mentioned
+_SHARE_OF_LOST = {"preloads_alone": 0.1}
+"""Share of the lost cycles from which on remedies are mentioned that prompts contain elsewhere."""
 
 _REMEDIES: Mapping[str, str] = {
     "cpu_fetch": "less code (`less-code`): one loop or one function that is not inlined for "
@@ -31,9 +33,10 @@ _REMEDIES: Mapping[str, str] = {
 
 def told_remedies(lost: Mapping[str, float], cycles: int) -> list[str]:
     """One line with a remedy for each telling cause of `lost`; none if there is no such cause."""
+    whole = sum(lost.values())
     told = [
         f"against {name.replace('_', ' ')}: {remedy}"
         for name, remedy in _REMEDIES.items()
-        if lost.get(name, 0) >= _SHARE * cycles > 0
+        if lost.get(name, 0) >= max(_SHARE * cycles, _SHARE_OF_LOST.get(name, 0.0) * whole) > 0
     ]
     return [f"What usually helps {'; '.join(told)}."] if told else []

@@ -22,10 +22,19 @@ def products_per_s(workload: Workload, peaks: Peaks) -> float:
     `Peaks` has that of float32. If all inputs are whole numbers, instructions for dot products take
     four of 8 bits or two of 16 bits for each float32.
     """
-    types = [np.dtype(a.dtype) for a in workload.arguments if a.role == "input"]
-    if not types or any(t.kind not in "iu" for t in types):
-        return peaks.products_per_s
-    return peaks.products_per_s * max(1, 4 // min(t.itemsize for t in types))
+    only_whole = all(t.kind in "iu" for t in _types(workload))
+    return peaks.products_per_s * (_products_per_lane(workload) if only_whole else 1)
+
+
+def _types(workload: Workload) -> list[np.dtype[np.generic]]:
+    return [np.dtype(a.dtype) for a in workload.arguments if a.role == "input"]
+
+
+def _products_per_lane(workload: Workload) -> int:
+    """The most products that an instruction can compute in each lane of 32 bits, if the kernel
+    computes with its inputs of the fewest bits.
+    """
+    return max([1, *(4 // t.itemsize for t in _types(workload) if t.kind in "iu")])
 
 
 def floor_ns(workload: Workload, peaks: Peaks) -> tuple[float, str]:
@@ -43,10 +52,24 @@ def describe(
 ) -> tuple[float, Mapping[str, float], str]:
     """The utilisation (0 to 1) of the multiply-adds of all threads, numbers, and the limiting bound
     in words.
+
+    The bound is that of the fastest multiply-adds that a kernel may use, which are those of the
+    inputs with the fewest bits, although a kernel also may compute with floats.
     """
     rate = workload.operations / latency_s
     peak = products_per_s(workload, peaks)
-    bound = roofline(workload, peak, peaks, threads)
+    in_lane = _products_per_lane(workload)
+    highest = peaks.products_per_s * in_lane
+    bound = roofline(workload, highest, peaks, threads)
+    products = "float32 multiply-adds"
+    if in_lane > 1:
+        each = "four" if in_lane == 4 else "two"
+        products = f"multiply-adds of {32 // in_lane}-bit numbers, {each} in each 32-bit lane"
+    as_floats = (
+        f" As float32 multiply-adds, they take at least {workload.operations / peak * 1e9:,.0f} ns."
+        if highest > peak
+        else ""
+    )
     feedback = (
         f"The kernel reaches {2e-9 * rate:.1f} GFLOP/s, which is "
         f"{rate / peak:.1%} of the measured peak of "
@@ -54,7 +77,7 @@ def describe(
         f"{bound.bytes_per_operation:.3g} bytes per operation and fit {bound.home}. The kernel "
         f"moves them at {1e-9 * bound.moved_bytes / latency_s:.1f} GB/s "
         f"({1e-9 * bound.bandwidth:.0f} GB/s were measured there).\n"
-        f"{bound.in_words('multiply-adds', latency_s)}."
+        f"{bound.in_words(products, latency_s)}.{as_floats}"
     )
     numbers = {
         "gflop_per_s": 2e-9 * rate,

@@ -63,7 +63,11 @@ class HostTarget(NativeTarget):
 
     @cached_property
     def _brief(self) -> TargetBrief:
-        known = words(processor(), self.threads, self.threads > 1 and self._toolchain.openmp)
+        try:
+            compiler, openmp = self._toolchain.id, self._toolchain.openmp
+        except ToolchainMissingError:
+            compiler, openmp = "the system compiler", False
+        known = words(processor(), self.threads, openmp=openmp, compiler=compiler)
         return TargetBrief(
             name=self.name,
             isa=render(FOLDER / "isa.md", known),
@@ -161,13 +165,17 @@ def limits(core: Processor, threads: int) -> dict[str, int]:
     }
 
 
-def words(core: Processor, threads: int, openmp: bool) -> Mapping[str, object]:
+def words(core: Processor, threads: int, *, openmp: bool, compiler: str) -> Mapping[str, object]:
     """The values that the text files of this folder may contain."""
+    told = sorted(f for f in core.features if f.startswith(("avx512", "avx_vnni")))
     known = limits(core, threads)
     return {
         **known,
         "openmp": openmp,
-        "processor": core.name,
+        "compiler": compiler,
+        "processor": ", ".join(filter(None, (core.name, core.generation))),
+        "instructions": ", ".join(told).upper(),
+        "vnni": "avx512_vnni" in core.features,
         "lanes": known["vector_bytes"] // 4,
         "l1_kib": core.l1_bytes >> 10,
         "l2_kib": core.l2_bytes >> 10,

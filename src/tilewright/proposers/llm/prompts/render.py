@@ -7,7 +7,7 @@ switched off (`COMPONENTS`) to measure its benefit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
@@ -15,27 +15,28 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.core.records import Brief, Example, History, Measured, MenuOption, Plan, Trial
 from tilewright.core.roles import MenuFilter
-from tilewright.proposers.llm.conversations import Terms
-from tilewright.proposers.llm.feedback import (
+from tilewright.proposers.llm.attempts import (
+    Notes,
     describe_ancestors,
-    describe_failure,
-    describe_goal,
-    describe_latency,
     describe_others,
     describe_schedule,
     describe_tried,
+)
+from tilewright.proposers.llm.conversations import Terms
+from tilewright.proposers.llm.feedback import (
+    describe_failure,
+    describe_goal,
+    describe_latency,
     lines_named,
     with_lines_marked,
 )
 from tilewright.proposers.llm.lessons import describe_mistakes
 from tilewright.proposers.llm.messages import Message
 from tilewright.proposers.llm.prompts.computation import computation_of
+from tilewright.proposers.llm.replies import OTHER
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-Notes = Callable[[str], Sequence[str]]
-"""Returns further notes on a kernel from its source, one per line."""
 
 VERSION = "v2"
 """The folder of the templates. Changed templates get a new folder, so that the prompts of old runs
@@ -82,13 +83,13 @@ class Prompts:
 
     def menu(self, brief: Brief, parent: Trial, number: int) -> tuple[MenuOption, ...]:
         """The options that plan `number` for `parent` may choose from: dropout acts on the filtered
-        menu, except for options that the measurement recommends in backquotes.
+        menu, except for `OTHER` and for options that the measurement recommends in backquotes.
         """
         if self._applicable is not None:
             kept = self._applicable(brief.target, parent, brief.menu)
             brief = replace(brief, menu=kept)
         offered, told = brief.offered(number), self._measured(parent)
-        return tuple(o for o in brief.menu if o in offered or f"`{o.id}`" in told)
+        return tuple(o for o in brief.menu if o in offered or o.id == OTHER or f"`{o.id}`" in told)
 
     def _measured(self, parent: Trial) -> str:
         """The target's feedback; empty if there is none, or if this component is switched off."""
@@ -133,15 +134,17 @@ class Prompts:
     ) -> dict[str, Any]:
         """A description of the kernel with which a proposal begins."""
         feedback = self._feedback(parent)
+        causes = brief.target.exclusive_causes
+        notes = self._notes if self._use.feedback and self._use.failed else None
         return {
             "source": parent.candidate.source.rstrip(),
             "feedback": feedback,
             "quoted": lines_named(parent.candidate.source, feedback),
             "goal": describe_goal(parent, brief.stop_within),
             "least_gain": "at least 1 % faster" if brief.stop_within else "faster",
-            "ancestors": describe_ancestors(parent, history),
-            "tried": describe_tried(parent, history, brief.target.exclusive_causes),
-            "others": describe_others(parent, history),
+            "ancestors": describe_ancestors(parent, history, causes),
+            "tried": describe_tried(parent, history, causes, notes),
+            "others": describe_others(parent, history, causes, notes),
             "mistakes": describe_mistakes(history),
             "similar": brief.schedules[0].workload if brief.schedules else "",
             "schedule": describe_schedule(brief.schedules[0]) if brief.schedules else [],
