@@ -16,6 +16,7 @@ from tilewright.core.errors import ToolchainMissingError
 from tilewright.core.records import content_id
 from tilewright.native.machine import on_measuring_cores, processor
 from tilewright.native.toolchain import Toolchain, compile_program
+from tilewright.parts.kept_files import cache_file
 from tilewright.sandbox import Limits, find_sandbox, open_folder
 
 SOURCE = Path(__file__).with_name("calibration.c")
@@ -90,8 +91,7 @@ def calibrated(
 
 def kept_file(kind: str, key: str) -> Path:
     """The file for numbers of a `kind` that were measured under the conditions `key`."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "tilewright" / f"{kind}-{key}.json"
+    return cache_file(f"{kind}-{key}.json")
 
 
 def read_kept(path: Path, names: Sequence[str]) -> dict[str, float] | None:

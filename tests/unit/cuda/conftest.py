@@ -14,9 +14,9 @@ import pytest
 
 from tilewright.sandbox import find_sandbox
 from tilewright.targets.cuda import launches
-from tilewright.targets.cuda.cpu_program import EMULATOR
 from tilewright.targets.cuda.device.gpus import find_gpu
 from tilewright.targets.cuda.device.peaks import measured_peaks
+from tilewright.targets.cuda.emulator_files import EMULATOR
 from tilewright.targets.cuda.evaluation import CudaEvaluation
 from tilewright.targets.cuda.models import oracle, problem_file
 from tilewright.targets.cuda.nvcc import Compiled, Nvcc, Resources, find_nvcc

@@ -6,7 +6,10 @@ another result, or where a rule was broken, at the line that names it.
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -259,15 +262,43 @@ def test_the_header_is_read_once_and_not_again_for_each_kernel(
         return compiler.compile(kernel, call(ARGUMENTS, ("which",)), 120.0, races)
 
     first = built()
-    write_headers = cpu_program._write_headers
+    write_headers = cpu_program.write_headers
 
     def without_the_header(folder: Path) -> None:
         write_headers(folder)
         (folder / "device.h").write_text("#error this header is read again")
 
-    monkeypatch.setattr(cpu_program, "_write_headers", without_the_header)
+    monkeypatch.setattr(cpu_program, "write_headers", without_the_header)
     assert isinstance(first, bytes)
     assert built() == first
+
+
+PROCESS = """
+from pathlib import Path
+from tilewright.targets.cuda import cpu_program
+compiler = cpu_program.find_cpu_compiler()
+run, outputs = cpu_program.CpuCompiler._run, []
+
+def recorded(self, folder, words, timeout_s):
+    outputs.append(words[-1])
+    return run(self, folder, words, timeout_s)
+
+cpu_program.CpuCompiler._run = recorded
+call = 'extern "C" void tw_call(void **, const long long *) {}'
+assert isinstance(compiler.compile("void kernel() {}", call, 120.0), bytes)
+print(*outputs)
+"""
+
+
+@pytest.mark.slow
+def test_a_later_process_compiles_nothing_of_the_emulator(tmp_path: Path) -> None:
+    def compiled() -> list[str]:
+        environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+        words = [sys.executable, "-c", PROCESS]
+        return subprocess.check_output(words, env=environment, text=True, timeout=250).split()
+
+    assert "device.h.gch" in compiled()
+    assert compiled() == ["kernel.o", "program"]
 
 
 def test_a_report_names_thread_block_and_array() -> None:

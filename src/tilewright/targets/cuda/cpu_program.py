@@ -30,11 +30,11 @@ from tilewright.core.records import Failed, content_id
 from tilewright.native.toolchain import LISTED, LISTED_BY_GCC
 from tilewright.sandbox import Limits, Sandbox, find_sandbox, open_folder, read_output
 from tilewright.targets.cuda.cpu_symbols import LIBRARIES, defined_names, refused_symbol
+from tilewright.targets.cuda.emulator_files import EMULATOR, RefusedError, own_file, write_headers
 from tilewright.targets.cuda.launches import NotReadError, for_the_cpu
 from tilewright.targets.cuda.messages import without_messages
 from tilewright.targets.cuda.nvcc import OWN_HEADERS
 
-EMULATOR = Path(__file__).with_name("emulator")
 HOW_TO_GET = "install GCC's C++ compiler, version 12 or later (Debian: apt install g++)"
 _COMMON = ("-std=c++17", "-g", "-fno-pie", "-w", "-I.")
 _KERNEL = (
@@ -95,16 +95,9 @@ RECORDS = Kind(
 )
 """The program is compiled to a listing, which refers to variables as the analysis expects."""
 _KINDS = (SANITIZED, RACES, RECORDS)
-_HEADERS = {
-    "cuda_runtime.h": "device.h", "cuda.h": "device.h", "cuda_pipeline.h": "device.h",
-    "cuda_pipeline_primitives.h": "device.h", "device_launch_parameters.h": "device.h",
-    "cuda_runtime_api.h": "device.h", "math_constants.h": "device.h", "vector_types.h": "device.h",
-    "cooperative_groups/reduce.h": "cooperative_groups.h",
-}  # fmt: skip
-"""Headers of the toolkit, with the headers that replace them."""
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b[^\n]*", re.MULTILINE)
 _ERROR = re.compile(r"^(?:\./)?kernel\.cu:(\d+):(?:\d+:)? (?:fatal )?error: (.*)", re.MULTILINE)
-_MOST_BYTES, _MOST_LOG, _MOST_HEADER = 16 << 20, 4000, 64 << 20
+_MOST_BYTES, _MOST_LOG = 16 << 20, 4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +114,12 @@ class CpuCompiler:
         paths = [*sorted(EMULATOR.iterdir()), *OWN_HEADERS.values()]
         texts = [path.read_text(encoding="utf-8") for path in paths]
         return content_id(*_COMMON, *_KERNEL, *map(str, _KINDS), _SHARED, *texts)[:8]
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What changes if another compiler, or another C library, is installed."""
+        file = Path(self.path).stat()
+        return self.path, self.id, f"{file.st_size} {file.st_mtime_ns}", *platform.libc_ver()
 
     def compile(
         self, source: str, call: str, timeout_s: float, races: bool = False
@@ -170,7 +169,7 @@ class CpuCompiler:
             f'#include "device.h"\n{includes}\nnamespace {{\n#line 1 "kernel.cu"\n{text}\n}}\n'
             f'#line 1 "call.cu"\n{call}'
         )
-        _write_headers(folder)
+        write_headers(folder)
         (folder / "program.cpp").write_text(whole, encoding="utf-8")
         (folder / "device.h.gch").write_bytes(_precompiled(self, kind))
         flags = (*_kernel_flags(kind), f"-ffile-prefix-map={folder}=.")
@@ -237,18 +236,14 @@ def find_cpu_compiler() -> CpuCompiler:
 @cache
 def _runtime(compiler: CpuCompiler, kind: Kind) -> bytes:
     """The object file of the emulator's own code, which is the same for every kernel."""
-    with open_folder("tilewright-cpu-") as name:
-        folder = Path(name)
-        _write_headers(folder)
-        (folder / "runtime.cpp").write_bytes((EMULATOR / "runtime.cpp").read_bytes())
-        words = [*_COMMON, "-O2", f"-D{kind.macro}", "-c", "runtime.cpp", "-o", "runtime.o"]
-        log = compiler._run(folder, words, 60.0)
-        if log is not None:
-            raise ToolchainMissingError(
-                f"{compiler.id} cannot build what runs kernels on the CPU "
-                f"({(log.splitlines() or ['no message'])[-1]}): {HOW_TO_GET}."
-            )
-        return read_output(folder / "runtime.o", _MOST_BYTES)
+    words = (*_COMMON, "-O2", f"-D{kind.macro}", "-c", "runtime.cpp")
+    try:
+        return own_file(compiler.identity, compiler._run, words, "runtime.o")
+    except RefusedError as error:
+        raise ToolchainMissingError(
+            f"{compiler.id} cannot build what runs kernels on the CPU "
+            f"({(str(error).splitlines() or ['no message'])[-1]}): {HOW_TO_GET}."
+        ) from error
 
 
 @cache
@@ -276,12 +271,11 @@ def _precompiled(compiler: CpuCompiler, kind: Kind) -> bytes:
     It is half of what a kernel's compilation takes. Empty if the compiler cannot precompile: a
     compiler ignores a file that it did not write with the same flags.
     """
-    with open_folder("tilewright-cpu-") as name:
-        folder = Path(name)
-        _write_headers(folder)
-        words = [*_kernel_flags(kind), "-x", "c++-header", "device.h", "-o", "device.h.gch"]
-        log = compiler._run(folder, words, 60.0)
-        return b"" if log is not None else read_output(folder / "device.h.gch", _MOST_HEADER)
+    words = (*_kernel_flags(kind), "-x", "c++-header", "device.h")
+    try:
+        return own_file(compiler.identity, compiler._run, words, "device.h.gch")
+    except RefusedError:
+        return b""
 
 
 @cache
@@ -292,16 +286,6 @@ def _fused() -> tuple[str, ...]:
     except OSError:
         return ()
     return ("-mfma",) if "fma" in flags and platform.machine() == "x86_64" else ()
-
-
-def _write_headers(folder: Path) -> None:
-    for path in EMULATOR.glob("*.h"):
-        (folder / path.name).write_bytes(path.read_bytes())
-    for name, path in OWN_HEADERS.items():
-        (folder / name).write_bytes(path.read_bytes())
-    for name, stands_for in _HEADERS.items():
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text(f'#include "{stands_for}"\n')
 
 
 def _failed(log: str) -> Failed:

@@ -8,7 +8,7 @@ from functools import cache
 from tilewright.core.records import Failed
 from tilewright.parts.languages import CUDA
 from tilewright.parts.source_rules import check_source
-from tilewright.targets.cuda.cpu_program import EMULATOR
+from tilewright.targets.cuda.emulator_files import EMULATOR
 from tilewright.targets.cuda.messages import without_messages, without_text
 
 HEADERS = (
