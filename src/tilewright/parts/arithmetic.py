@@ -28,7 +28,7 @@ class Format:
     """The type of results, and the wider type in which their errors are computed.
 
     `digits` is the number of binary digits, `smallest_normal` the smallest normal number, and
-    `smallest` the smallest subnormal number.
+    `smallest` the smallest subnormal number. If `rounds` is false, only exact values are computed.
     """
 
     name: str
@@ -37,6 +37,7 @@ class Format:
     digits: int
     smallest_normal: Any
     smallest: Any
+    rounds: bool = True
 
     @property
     def unit_roundoff(self) -> float:

@@ -6,6 +6,8 @@ deviation. The *deviation* of an element is the typical error (root mean square)
 has if each operation rounds once. Errors divided by deviations are comparable for tiny and for
 large elements. The errors of honest results are measured in this unit, not derived.
 
+With a format that does not round, only exact values are computed, and no deviations.
+
 An operation that is not supported raises `TypeError`.
 """
 
@@ -127,8 +129,9 @@ class TrackedArray(NDArrayOperatorsMixin):
         other = value if isinstance(value, TrackedArray) else None
         self.exact = self.exact.copy()
         self.exact[index] = value if other is None else other.exact
-        self._deviation = self.deviation.copy()
-        self._deviation[index] = 0.0 if other is None else other.deviation
+        if self.format.rounds:
+            self._deviation = self.deviation.copy()
+            self._deviation[index] = 0.0 if other is None else other.deviation
         for i, result in enumerate(self.results):
             self.results[i] = result.copy()
             self.results[i][index] = value if other is None else other.results[i]
@@ -169,13 +172,14 @@ class TrackedArray(NDArrayOperatorsMixin):
     def sum(self, axis: Any = None, keepdims: bool = False, **_: object) -> TrackedArray:
         """Sums along one or several axes."""
         flat, axes = self._joined(axis)
-        exact = flat.exact.sum(-1)
-        step = self.format.unit_roundoff
-        square = (step * exact) ** 2 + step**2 * _squares(flat.exact)
-        if flat._deviation is not None:
-            square = square + _squares(flat._deviation)
+        exact, deviation = flat.exact.sum(-1), None
+        if self.format.rounds:
+            step = self.format.unit_roundoff
+            square = (step * exact) ** 2 + step**2 * _squares(flat.exact)
+            if flat._deviation is not None:
+                square = square + _squares(flat._deviation)
+            deviation = np.sqrt(square) + self.format.smallest
         results = [w.total(r, -1) for w, r in zip(self.ways, flat.results, strict=True)]
-        deviation = np.sqrt(square) + self.format.smallest
         found = TrackedArray(exact, deviation, results, self.ways, self.format)
         return found._each(lambda part: np.expand_dims(part, axes)) if keepdims else found
 
@@ -321,25 +325,31 @@ def narrowed(values: Any, digits: int) -> Any:
     """
     if not isinstance(values, TrackedArray):
         return values
+    deviation = _with_digits(values, digits) if values.format.rounds else None
+    results = [rounded(result, digits) for result in values.results]
+    return TrackedArray(values.exact, deviation, results, values.ways, values.format)
+
+
+def _with_digits(values: TrackedArray, digits: int) -> Array:
+    """The deviation of values that are rounded to a number of digits."""
     step = 2.0**-digits * np.abs(values.exact)
     if values._deviation is None:
         held = rounded(values.exact.astype(values.format.type), digits) == values.exact
-        deviation = np.where(held, 0.0, step)
-    else:
-        deviation = np.hypot(values._deviation, step)
-    results = [rounded(result, digits) for result in values.results]
-    return TrackedArray(values.exact, deviation, results, values.ways, values.format)
+        return np.where(held, 0.0, step)
+    return np.asarray(np.hypot(values._deviation, step))
 
 
 def stored(values: TrackedArray, dtype: str) -> TrackedArray:
     """Values that are written to an array of a narrower type, to which every arithmetic rounds
     once.
     """
-    digits, least = limits(dtype).nmant + 1, float(limits(dtype).smallest_subnormal)
-    step = np.maximum(2.0**-digits * np.abs(values.exact), least / 2)
+    deviation = None
+    if values.format.rounds:
+        digits, least = limits(dtype).nmant + 1, float(limits(dtype).smallest_subnormal)
+        step = np.maximum(2.0**-digits * np.abs(values.exact), least / 2)
+        deviation = np.hypot(values.deviation, step)
     with np.errstate(over="ignore"):
         results = [result.astype(dtype).astype(result.dtype) for result in values.results]
-    deviation = np.hypot(values.deviation, step)
     return TrackedArray(values.exact, deviation, results, values.ways, values.format)
 
 
@@ -375,7 +385,7 @@ def _elements(function: np.ufunc, operands: Sequence[TrackedArray]) -> TrackedAr
         way.elementwise(function, *(o.results[i] for o in operands)) for i, way in enumerate(ways)
     ]
     inexact = [i for i, operand in enumerate(operands) if operand._deviation is not None]
-    if function in _EXACT and not inexact:
+    if not of.rounds or (function in _EXACT and not inexact):
         return TrackedArray(exact, None, results, ways, of)
     # Sums of squares are computed in place, because the arrays are large, and creating a new one
     # takes as long as the arithmetic on it.
@@ -413,7 +423,17 @@ def _carried(
 
 
 def _product(left: TrackedArray, right: TrackedArray) -> TrackedArray:
-    exact, step = left.exact @ right.exact, left.format.unit_roundoff
+    exact, deviation = left.exact @ right.exact, None
+    if left.format.rounds:
+        deviation = _deviation_of_product(left, right, exact)
+    results = [
+        way.product(x, y) for way, x, y in zip(left.ways, left.results, right.results, strict=True)
+    ]
+    return TrackedArray(exact, deviation, results, left.ways, left.format)
+
+
+def _deviation_of_product(left: TrackedArray, right: TrackedArray, exact: Array) -> Array:
+    step = left.format.unit_roundoff
     square = (step * exact) ** 2
     squares = left.exact**2, right.exact**2
     rounded_left = step**2 * squares[0]
@@ -422,11 +442,7 @@ def _product(left: TrackedArray, right: TrackedArray) -> TrackedArray:
     square += rounded_left @ squares[1]
     if right._deviation is not None:
         square += squares[0] @ right._deviation**2
-    results = [
-        way.product(x, y) for way, x, y in zip(left.ways, left.results, right.results, strict=True)
-    ]
-    deviation = np.sqrt(square) + left.format.smallest
-    return TrackedArray(exact, deviation, results, left.ways, left.format)
+    return np.asarray(np.sqrt(square) + left.format.smallest)
 
 
 _REDUCTIONS: Mapping[Callable[..., Any], Callable[..., TrackedArray]] = {

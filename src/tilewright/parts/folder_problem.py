@@ -16,6 +16,7 @@ import numpy as np
 
 from tilewright.core.errors import WorkloadError
 from tilewright.core.records import Argument, Workload
+from tilewright.parts.arithmetic import Format
 from tilewright.parts.differences import exact_values
 from tilewright.parts.error_tracking import TrackedArray, stored
 from tilewright.parts.inputs import Array, distributions, draw
@@ -262,8 +263,14 @@ class FloatFolderProblem(FolderProblem, FormulaProblem):
 
     def reference(self, inputs: Mapping[str, Array]) -> Mapping[str, Any]:
         """All outputs, exact and with their deviations."""
+        return FormulaProblem.reference(self, inputs)
+
+    def followed(self, inputs: Mapping[str, Array], numbers: Format) -> Mapping[str, Any]:
+        """All outputs; those of an ordinary call if the reference cannot be followed and need
+        not.
+        """
         try:
-            return FormulaProblem.reference(self, inputs)
+            return FormulaProblem.followed(self, inputs, numbers)
         except WorkloadError:
             if self.required:
                 raise

@@ -16,7 +16,7 @@ from tilewright.parts.cases import MOST_KEPT, expected_bytes
 from tilewright.parts.element_types import c_type
 from tilewright.parts.error_tracking import TrackedArray
 from tilewright.parts.inputs import Array
-from tilewright.parts.problem import Expected, LeavesInputs
+from tilewright.parts.problem import Expected, FormulaProblem, LeavesInputs
 
 
 class OpenCase:
@@ -62,7 +62,10 @@ class OpenCase:
         if expected_bytes(self._case.workload) > MOST_KEPT:
             self._case.forget_expected()
         arrays = {name: self._array(name, data) for name, data in given.items()}
-        return self._as_bytes(self._case.problem.reference(arrays))
+        problem = self._case.problem
+        if isinstance(problem, FormulaProblem):
+            return self._as_bytes(problem.values(arrays))
+        return self._as_bytes(problem.reference(arrays))
 
     def mismatch(self, outputs: Mapping[str, Data]) -> str | None:
         """The comparison that every candidate has to pass."""

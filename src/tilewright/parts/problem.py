@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -67,7 +68,15 @@ class FormulaProblem(ABC):
 
     def reference(self, inputs: Mapping[str, Array]) -> Mapping[str, TrackedArray]:
         """All outputs, with exact values and deviations."""
-        return follow(self.formula, self.operands(inputs), (), self.numbers)
+        return self.followed(inputs, self.numbers)
+
+    def values(self, inputs: Mapping[str, Array]) -> Mapping[str, TrackedArray]:
+        """All outputs, with the exact values of `reference`, but without deviations."""
+        return self.followed(inputs, replace(self.numbers, rounds=False))
+
+    def followed(self, inputs: Mapping[str, Array], numbers: Format) -> Mapping[str, TrackedArray]:
+        """All outputs in a format. Subclasses may compute them in another way."""
+        return follow(self.formula, self.operands(inputs), (), numbers)
 
 
 class ProductProblem(FormulaProblem):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tilewright.parts.arithmetic import CARELESS, HONEST, SINGLE
-from tilewright.parts.error_tracking import TrackedArray
+from tilewright.parts.error_tracking import TrackedArray, narrowed, stored
 
 RNG = np.random.default_rng(3)
 X = RNG.standard_normal((6, 40)).astype(np.float32)
@@ -124,3 +125,22 @@ def test_one_pass_variances_are_those_of_their_way_alone() -> None:
 def test_what_cannot_be_followed_is_an_error(lost: Callable[[Any], Any]) -> None:
     with pytest.raises(TypeError):
         lost(TrackedArray.given(X, HONEST))
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_values_alone_are_bit_identical_and_have_no_deviation(name: str) -> None:
+    exact = replace(SINGLE, rounds=False)
+    whole = FORMULAS[name](TrackedArray.given(X), TrackedArray.given(Y))
+    alone = FORMULAS[name](TrackedArray.given(X, (), exact), TrackedArray.given(Y, (), exact))
+    assert alone.exact.tobytes() == whole.exact.tobytes()
+    assert alone._deviation is None
+
+
+@pytest.mark.parametrize(
+    "change", [lambda v: narrowed(v @ Y, 8), lambda v: stored(v @ Y, "float16")]
+)
+def test_values_of_narrower_types_have_no_deviation_alone(change: Callable[[Any], Any]) -> None:
+    exact = replace(SINGLE, rounds=False)
+    alone = change(TrackedArray.given(X, (), exact))
+    assert alone.exact.tobytes() == change(TrackedArray.given(X)).exact.tobytes()
+    assert alone._deviation is None

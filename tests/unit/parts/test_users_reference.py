@@ -125,7 +125,7 @@ def test_files_have_a_largest_size(tmp_path: Path) -> None:
     ("returned", "says"),
     [
         ("A + 1,", "returned a tuple with one array. Return the array itself"),
-        ("A.astype('f8') + 1", r"returned float64\[2\] for C, .*`.astype\(np.float32\)`"),
+        ("A.astype('f8') + 1", r'returned float64\[2\] for C, .*`.astype\("float32"\)`'),
         ("A[:1] + 1", r"returned float32\[1\] for C, .*Correct the shape"),
     ],
 )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.core.records import Argument
+from tilewright.parts.arithmetic import Format
 from tilewright.parts.error_tracking import TrackedArray, narrowed
 from tilewright.parts.float_error import follow
 from tilewright.parts.inputs import Array
@@ -112,7 +113,7 @@ class AttentionProblem(FormulaProblem):
         seen = np.tril(np.ones((q.shape[-2], q.shape[-2]), np.float32))
         return {"q": q, "k": k.swapaxes(-1, -2), "v": v, "seen": seen}
 
-    def reference(self, inputs: Mapping[str, Array]) -> dict[str, TrackedArray]:
+    def followed(self, inputs: Mapping[str, Array], numbers: Format) -> dict[str, TrackedArray]:
         """All outputs, computed for some queries at a time, so that the scores are never stored
         completely."""
         operands = self.operands(inputs)
@@ -124,7 +125,7 @@ class AttentionProblem(FormulaProblem):
                 name: array[..., part, :] if name in _BY_QUERY else array
                 for name, array in operands.items()
             }
-            for name, values in follow(self.formula, some).items():
+            for name, values in follow(self.formula, some, (), numbers).items():
                 found.setdefault(name, []).append(values)
         whole: dict[str, Any] = {}
         for name, parts in found.items():

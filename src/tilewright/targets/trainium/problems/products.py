@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tilewright.core.records import Argument
-from tilewright.parts.arithmetic import SINGLE
+from tilewright.parts.arithmetic import SINGLE, Format
 from tilewright.parts.error_tracking import TrackedArray, narrowed
 from tilewright.parts.inputs import Array
 from tilewright.parts.lazy_arrays import computed
@@ -98,8 +98,10 @@ class ProductProblem(FormulaProblem):
             left, right = np.stack(patches), operands["filt"][places[:, 1]].reshape(len(places), -1)
         return products_of(left.astype(np.float32), right.astype(np.float32))
 
-    def reference(self, inputs: Mapping[str, Array]) -> dict[str, TrackedArray]:
-        """All outputs. The deviations are those of sums whose terms have the same mean square."""
+    def followed(self, inputs: Mapping[str, Array], numbers: Format) -> dict[str, TrackedArray]:
+        """All outputs. The deviations are those of sums whose terms have the same mean square, and
+        are computed when they are read.
+        """
         if self._kind == "gemm":
             left = inputs["lhsT"].astype(np.float64).T
             right = inputs["rhs"].astype(np.float64)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.parts.arithmetic import Format
 from tilewright.parts.error_tracking import TrackedArray
 from tilewright.parts.float_error import follow
 from tilewright.parts.inputs import Array
@@ -31,20 +32,22 @@ class RowProblem(FormulaProblem):
             return inputs
         return {**inputs, "ends": np.arange(inputs["x"].shape[1])}
 
-    def reference(self, inputs: Mapping[str, Array]) -> dict[str, TrackedArray]:
+    def followed(self, inputs: Mapping[str, Array], numbers: Format) -> dict[str, TrackedArray]:
         """All outputs, computed for some rows at a time so that they stay in a processor's
         cache."""
         operands = self.operands(inputs)
         name = _ROWS[self._kind]
         rows = operands[name]
         exact = np.empty(rows.shape)
-        deviation = np.empty(rows.shape)
+        deviation = np.empty(rows.shape) if numbers.rounds else None
         step = max(1, _IN_CACHE // rows.shape[1])
         for first in range(0, len(rows), step):
             part = slice(first, first + step)
-            found = follow(self.formula, {**operands, name: rows[part]})["out"]
-            exact[part], deviation[part] = found.exact, found.deviation
-        return {"out": TrackedArray(exact, deviation, [], ())}
+            found = follow(self.formula, {**operands, name: rows[part]}, (), numbers)["out"]
+            exact[part] = found.exact
+            if deviation is not None:
+                deviation[part] = found.deviation
+        return {"out": TrackedArray(exact, deviation, [], (), numbers)}
 
     def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:
         """`out` from the rows and, for normalisations, their weights."""
