@@ -21,6 +21,7 @@ from tilewright.core.tasks import open_task
 from tilewright.targets.cuda.evaluation import CudaEvaluation
 from tilewright.targets.cuda.models import oracle
 from tilewright.targets.cuda.models.oracle import find_torch
+from tilewright.targets.cuda.models.problem_file import read_problem
 from tilewright.targets.cuda.models.task import ModelTask
 from tilewright.targets.cuda.nvcc import Compiled, Nvcc, Resources
 
@@ -375,3 +376,144 @@ def test_pytorch_says_what_is_right(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         with pytest.raises(InputError, match=says) as told:
             opened(path)
         assert "\n" not in str(told.value)
+
+
+ATTENTION = """
+import torch
+
+batch = 8
+heads = 8
+length = 256
+width = 32
+
+
+class Model(torch.nn.Module):
+    def forward(self, Q, K, V):
+        scores = torch.matmul(Q, K.transpose(-2, -1)) * width**-0.5
+        return torch.matmul(torch.softmax(scores, dim=-1), V)
+
+
+def get_inputs():
+    return [torch.randn(batch, heads, length, width) for _ in range(3)]
+
+
+def get_init_inputs():
+    return []
+"""
+ATTENTION_ANSWER = '''
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = """
+#include <torch/extension.h>
+#define TILE 32
+__global__ void attend(const float *Q, const float *K, const float *V, float *O, int length) {
+  __shared__ float keys[TILE][TILE], values[TILE][TILE];
+  int x = threadIdx.x;
+  long first = (long)blockIdx.y * length * TILE, row = first + (blockIdx.x * TILE + x) * TILE;
+  float sums[TILE], total = 0.0f, most = -1e30f;
+  for (int d = 0; d < TILE; d++) sums[d] = 0.0f;
+  for (int tile = 0; tile < length / TILE; tile++) {
+    for (int d = 0; d < TILE; d++) {
+      keys[x][d] = K[first + (tile * TILE + x) * TILE + d];
+      values[x][d] = V[first + (tile * TILE + x) * TILE + d];
+    }
+    __syncthreads();
+    float scores[TILE], larger = most;
+    for (int j = 0; j < TILE; j++) {
+      float score = 0.0f;
+      for (int d = 0; d < TILE; d++) score += Q[row + d] * keys[j][d];
+      scores[j] = score * 0.17677669529663687f;
+      larger = fmaxf(larger, scores[j]);
+    }
+    float scale = expf(most - larger);
+    total *= scale;
+    for (int d = 0; d < TILE; d++) sums[d] *= scale;
+    for (int j = 0; j < TILE; j++) {
+      float p = expf(scores[j] - larger);
+      total += p;
+      for (int d = 0; d < TILE; d++) sums[d] += p * values[j][d];
+    }
+    most = larger;
+    __syncthreads();
+  }
+  for (int d = 0; d < TILE; d++) O[row + d] = sums[d] / total;
+}
+torch::Tensor answer(torch::Tensor Q, torch::Tensor K, torch::Tensor V) {
+  auto O = torch::empty_like(Q);
+  dim3 grid(Q.size(2) / TILE, Q.size(0) * Q.size(1));
+  attend<<<grid, TILE>>>(Q.data_ptr<float>(), K.data_ptr<float>(), V.data_ptr<float>(),
+                         O.data_ptr<float>(), Q.size(2));
+  return O;
+}
+"""
+DECLARED = "torch::Tensor answer(torch::Tensor Q, torch::Tensor K, torch::Tensor V);"
+ext = load_inline(name="e", cpp_sources=DECLARED, cuda_sources=SOURCE, functions=["answer"])
+
+
+class ModelNew(nn.Module):
+    def forward(self, Q, K, V):
+        return ext.answer(Q, K, V)
+'''
+
+
+@needs_compiler
+@needs_torch
+def test_a_loop_over_tiles_still_runs_at_smaller_sizes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch and the heads become smaller, not the length over which the kernel loops."""
+    function = Resources("attend", 1, 0, 0)
+    monkeypatch.setattr(CudaEvaluation, "compiled", lambda self, source: Compiled(b"", (function,)))
+    monkeypatch.setattr(CudaEvaluation, "nvcc", Nvcc("", "none", None))  # type: ignore[arg-type]
+    path = tmp_path / "problem.py"
+    path.write_text(ATTENTION)
+    task = opened(path)
+    verdict = checked(task, ATTENTION_ANSWER)
+    assert isinstance(verdict, Verdict), verdict.log
+    before, after = ATTENTION_ANSWER.rsplit("    __syncthreads();\n", 1)
+    wrong = checked(task, before + after)
+    assert isinstance(wrong, Failed)
+    assert "a data race" in wrong.log
+
+
+SIZES = """
+import torch
+
+rows = ROWS
+columns = COLUMNS
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return FORMULA
+
+
+def get_inputs():
+    return [torch.randn(rows, columns)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+@needs_torch
+@pytest.mark.parametrize(
+    ("formula", "rows", "columns", "smaller"),
+    [
+        ("torch.softmax(x, dim=1)", 4096, 4096, (256, 2048)),
+        ("torch.softmax(x, dim=0)", 4096, 4096, (2048, 256)),
+        ("torch.cumsum(x, dim=1)", 2048, 1024, (512, 1024)),
+        ("torch.softmax(x, dim=1)", 1025, 4099, (257, 1027)),
+        ("x.sum()", 4096, 2048, (512, 1024)),
+    ],
+)
+def test_constants_that_repeat_independent_work_become_smaller_first(
+    tmp_path: Path, formula: str, rows: int, columns: int, smaller: tuple[int, int]
+) -> None:
+    path = tmp_path / "problem.py"
+    text = SIZES.replace("FORMULA", formula)
+    path.write_text(text.replace("ROWS", str(rows)).replace("COLUMNS", str(columns)))
+    _, reduced = read_problem(path, "kernelbench", "problem")
+    assert reduced.problem.given.inputs[0].shape == smaller

@@ -33,7 +33,7 @@ HOW_TO_GET = (
     f"run `{install_command('torch')}`, or set {PYTHON} to a Python that has it (no GPU is needed)"
 )
 _PROGRAM = Path(__file__).with_name("oracle_program.py")
-_PARTS = ("oracle_arithmetic.py", "oracle_trace.py")
+_PARTS = ("oracle_arithmetic.py", "oracle_sizes.py", "oracle_trace.py")
 _MOST_REPLY = 16 << 20
 """Maximum number of bytes of the JSON part of a reply. A description of 2000 arrays takes a quarter
 of a MiB."""

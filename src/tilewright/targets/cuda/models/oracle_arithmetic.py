@@ -169,6 +169,11 @@ class Sequential(_Changed):
             return found if bias is None else found + bias.reshape(-1, *[1] * (found.ndim - 2))
         if name in ("sum", "mean") and _is_float(args[0]):
             return self._summed(name, function, args, words)
+        if name in ("_softmax", "_log_softmax") and _is_float(args[0]) and args[0].ndim:
+            shifted = args[0] - args[0].amax(args[1], keepdim=True)
+            terms = torch.exp(shifted)
+            total = self._summed("sum", function, [terms, args[1:2], True], {})
+            return terms / total if name == "_softmax" else shifted - torch.log(total)
         if name in ("cumsum", "cumprod") and _is_float(args[0]) and args[0].ndim and not words:
             return self._accumulated(name, args[0], args[1])
         return function(*args, **words)

@@ -13,23 +13,22 @@ import ctypes
 import importlib
 import inspect
 import json
-import math
 import os
 import sys
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 torch: Any = importlib.import_module("torch")
 sys.path.insert(0, str(Path(__file__).parent))  # not on the import path of an isolated Python
 _modes: Any = importlib.import_module("oracle_arithmetic")
+_sizes: Any = importlib.import_module("oracle_sizes")
 _trace: Any = importlib.import_module("oracle_trace")
 
 _UNIT = 2.0**-24
-_LEAST_SIZE = 16
-"""Constants up to this value are not reduced."""
 
 
 class UnusableError(Exception):
@@ -187,43 +186,8 @@ def _outputs(returned: Any) -> list[Any]:
     return found
 
 
-def reduced(
-    text: str, most_operations: int, most_bytes: int
-) -> tuple[dict[str, int], dict[str, Any]]:
-    """Constants with which the model is small enough, and its arguments with them.
-
-    The largest constant is halved until the model is small enough. A constant that must keep its
-    value is skipped.
-    """
-    constants = constants_of(text)
-    sizes = {name: value for name, value in constants.items() if value >= 2 * _LEAST_SIZE}
-    found = described(text, {})
-    changed: dict[str, int] = {}
-    for _ in range(200):
-        if not sizes:
-            break
-        if found["operations"] <= most_operations and _bytes(found) <= most_bytes:
-            break
-        name = max(sizes, key=lambda n: sizes[n])
-        tried = {**changed, name: sizes[name] // 2}
-        try:
-            found = described(text, tried)
-        except Exception:
-            del sizes[name]
-            continue
-        changed = tried
-        sizes[name] //= 2
-        if sizes[name] < 2 * _LEAST_SIZE:
-            del sizes[name]
-    return changed, found
-
-
-def _bytes(found: Mapping[str, Any]) -> int:
-    arrays = [a for key in ("inputs", "state", "outputs") for a in found[key] if "shape" in a]
-    return sum(8 * math.prod(a["shape"]) for a in arrays)
-
-
-def _bytes_of(tensor: Any) -> bytes:
+def bytes_of(tensor: Any) -> bytes:
+    """The elements of a tensor, row by row."""
     tensor = tensor.detach().contiguous()
     if tensor.numel() == 0:
         return b""
@@ -239,12 +203,14 @@ class Oracle:
     def draw(self, seed: int, part: str) -> bytes:
         """Inputs, or arrays of the model (`state`), drawn by the problem's own functions with a
         seed."""
+        return b"".join(map(bytes_of, self.arrays(seed, part)))
+
+    def arrays(self, seed: int, part: str) -> list[Any]:
+        """The tensors of `draw`."""
         if part == "state":
-            arrays = list(self._problem.model(seed)[1].state_dict().values())
-        else:
-            inputs, _ = self._problem.inputs(seed)
-            arrays = [value for value in inputs if isinstance(value, torch.Tensor)]
-        return b"".join(map(_bytes_of, arrays))
+            return list(self._problem.model(seed)[1].state_dict().values())
+        inputs, _ = self._problem.inputs(seed)
+        return [value for value in inputs if isinstance(value, torch.Tensor)]
 
     def _filled(self, data: bytes, double: bool) -> tuple[Any, list[Any]]:
         """The model and its inputs with the values in `data`."""
@@ -272,6 +238,10 @@ class Oracle:
                 for v in given
             ]
         return model, given
+
+    def outputs(self, arrays: Sequence[Any]) -> list[Any]:
+        """Outputs in float64 for given inputs, followed by the arrays of the model."""
+        return self.run(b"".join(map(bytes_of, arrays)), True)
 
     def run(self, data: bytes, double: bool, mode: Any = None) -> list[Any]:
         """Outputs of one call in a mode."""
@@ -305,13 +275,13 @@ class Oracle:
         for wanted, total in zip(exact, squares, strict=True):
             wanted = wanted.double()
             parts += [wanted, torch.sqrt(total / count + (_UNIT * wanted) ** 2)]
-        return b"".join(map(_bytes_of, parts))
+        return b"".join(map(bytes_of, parts))
 
     def honest(self, data: bytes) -> bytes:
         """Outputs in float32 with the library's sums and with sequential sums, then in TF32 and in
         bfloat16."""
         modes = (None, _modes.Sequential(), _modes.Coarse(11), _modes.Coarse(8))
-        return b"".join(_bytes_of(o) for mode in modes for o in self.run(data, False, mode))
+        return b"".join(bytes_of(o) for mode in modes for o in self.run(data, False, mode))
 
 
 def _exactly(descriptor: int, count: int) -> bytes:
@@ -354,7 +324,9 @@ def main(descriptor: int) -> None:
             elif request["do"] == "describe":
                 reply["full"] = described(text, {})
                 most = request["most_operations"], request["most_compared"]
-                reply["constants"], reply["reduced"] = reduced(text, *most)
+                reply["constants"], reply["reduced"] = _sizes.reduced(
+                    partial(Oracle, text), partial(described, text), constants_of(text), *most
+                )
             else:
                 key = json.dumps(request["constants"])
                 if key not in opened:
