@@ -23,7 +23,7 @@ from tilewright.native.conditions.effects import (
 )
 from tilewright.native.conditions.facts import Known, Site
 from tilewright.native.conditions.listing import Instruction, Listing
-from tilewright.native.conditions.sequences import results_of
+from tilewright.native.conditions.sequences import results_of, results_of_call
 from tilewright.native.conditions.stack_cells import cells_of, is_followed
 from tilewright.native.conditions.surroundings import OF_C, Surroundings, launchers_of
 from tilewright.native.conditions.values import nan_condition, value_of
@@ -36,6 +36,7 @@ PASSED = "passed"
 """Stands for arguments of the next call that have been written to the end of the stack."""
 _SLOT = re.compile(r"(-?\d*)\(%r([bs]p)\)")
 _ON_STACK = re.compile(r"(-?\d*)\(%r([bs]p)[,)]")
+_POPS = re.compile("pop[wlq]?")
 _NAMED = re.compile(r"(?:-?\d+[+])?([\w.$]+)(?:[+-]\d+)?\(%rip\)")
 
 
@@ -61,7 +62,6 @@ class Analysis:
     Attributes:
         sources: by line, the instructions that read data from memory, and the operand in memory.
         numbers: by line, the instructions that write whole numbers that depend on data, and where.
-        scatters: whether a place to which something is written depends on data.
     """
 
     def __init__(
@@ -74,7 +74,6 @@ class Analysis:
     ) -> None:
         self.sources: dict[int, tuple[Instruction, str]] = {}
         self.numbers: dict[int, tuple[Instruction, list[tuple[str, int]]]] = {}
-        self.scatters = False
         self._known_loads = known_loads
         self._decisions = decisions
         self._constants = listing.constants
@@ -241,7 +240,7 @@ class Analysis:
     def _write(self, known: Known, at: int, state: set[str], *, data: bool) -> None:
         one = known.function.code[at]
         target = one.operands[-1]
-        if one.name.startswith("pop"):
+        if _POPS.fullmatch(one.name):
             _put(state, registers(target), data=False)
         elif one.name.startswith("push"):
             if data:
@@ -250,7 +249,6 @@ class Analysis:
             _put(state, ["a", "d"], data=data)
         elif in_memory(target):
             slot, named = _SLOT.fullmatch(target), _NAMED.fullmatch(target)
-            self.scatters |= not state.isdisjoint(registers(target))
             if named:
                 self._grow(self._static_data, {named[1]} if data else ())
             elif slot:
@@ -292,6 +290,7 @@ class Analysis:
             if target.startswith("*") and any(r in state for r in registers(target)):
                 known.sites[at] = Site(one)
             results = self._results_outside(_name(target), state)
+            self.numbers[one.at] = one, results_of_call(_name(target))
         if callee.stores if callee else not self._around.keep_memory.fullmatch(_name(target)):
             self._into_memory(known)
         if uncertain:
@@ -338,7 +337,7 @@ class Analysis:
             _put(state, ["a", "b", "c", "d"], data=True)
         elif name == "sahf":
             _put(state, [FLAGS], data="a" in state)
-        elif name.startswith(("clt", "cqt", "cwt", "cdq", "cqo", "cwd", "cbt")):
+        elif name in ("cltd", "cqto", "cwtd", "cdq", "cqo", "cwd"):
             _put(state, ["d"], data="a" in state)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from tilewright.core.records import Argument, Failed, KernelLanguage
 from tilewright.native.calls import compared
 from tilewright.native.conditions.facts import Site
-from tilewright.native.conditions.finding import OnData, found_in, on_data_without, sequences_of
+from tilewright.native.conditions.finding import computed_without, found_in, sequences_of
 from tilewright.native.conditions.listing import Listing
 from tilewright.native.conditions.recording import Recorder
 from tilewright.native.conditions.surroundings import OF_C
@@ -97,7 +97,7 @@ def _called(
     room = np.zeros(records.shape, np.uint8)
     untested: Sequence[Site] = sites
     sequences: list[list[int]] = [[] for _ in sites]
-    find = lru_cache(maxsize=1)(partial(on_data_without, listing))
+    find = lru_cache(maxsize=1)(partial(computed_without, listing))
     calls = 0
     apart = off_measuring_cores(evaluation.toolchain.threads)
     with apart, evaluation.started(binary, (records,)) as process:
@@ -126,7 +126,7 @@ def _called(
 
 
 def _untested(
-    find: Callable[[frozenset[int], frozenset[int]], OnData],
+    find: Callable[[frozenset[int]], frozenset[int]],
     sites: Sequence[Site],
     results: Sequence[tuple[bool, bool]],
     sequences: Sequence[Sequence[int]],
@@ -134,33 +134,26 @@ def _untested(
     """The conditions and values that had one result in all calls, or whose results had the same
     sequence in all of them, although they depend on data.
 
-    `find` is `on_data_without` for the kernel's listing. A whole number that is read from memory,
-    and had the same sequence in all calls, is taken for no data. For conditions and values with one
-    result, this counts only if the number certainly does not depend on data. The inputs of the
-    first two calls are the same, so a number whose sequence was another one in the second call
-    depends on addresses.
+    `find` is `computed_without` for the kernel's listing. For sequences, a whole number that is
+    read from memory is taken for no data if it had the same sequence in all calls. The inputs of
+    the first two calls are the same, so a number whose sequence was another one in the second call
+    depends on addresses, and is no data either. Any number in memory may be data for conditions and
+    values with one result: an element that is always the same may stand for a special case.
     """
     alone, alike = [], []
-    known, other = set(), set()
+    no_data: set[int] = set()
     for site, (no, yes), seen in zip(sites, results, sequences, strict=True):
         is_alike = len(set(seen)) == 1 and 0 not in seen
-        if site.is_load and is_alike:
-            known.add(site.instruction.at)
-        elif site.is_load:
-            other |= {site.instruction.at} if seen[0] != seen[1] else set()
+        if site.is_load:
+            no_data |= {site.instruction.at} if is_alike or seen[0] != seen[1] else set()
         elif site.is_result:
             alike += [site] if is_alike else []
         elif no != yes:
             alone.append(site)
         elif site.value is None and is_alike:
             alike.append(site)
-    if not (alone or alike):
-        return []
-    on_data = find(frozenset(known), frozenset(other))
-    return [
-        *(s for s in alone if not on_data.is_certain or s.instruction.at in on_data.conditions),
-        *(s for s in alike if s.instruction.at in on_data.sequences),
-    ]
+    computed = find(frozenset(no_data)) if alike else ()
+    return [*alone, *(site for site in alike if site.instruction.at in computed)]
 
 
 def failure_of(found: Examined, language: KernelLanguage) -> Failed:

@@ -9,7 +9,7 @@ from tilewright.native.conditions.contexts import with_own_copies
 from tilewright.native.conditions.dependence import Analysis, sites_on_data
 from tilewright.native.conditions.facts import Site
 from tilewright.native.conditions.listing import Listing, read_listing
-from tilewright.native.conditions.sequences import may_hide_special_cases, read_as_whole_number
+from tilewright.native.conditions.sequences import read_as_whole_number
 from tilewright.native.conditions.stack_cells import width_of
 from tilewright.native.conditions.surroundings import OF_C, Surroundings
 from tilewright.native.conditions.values import is_addressed
@@ -83,34 +83,12 @@ def sequences_of(listing: Listing) -> list[Site]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class OnData:
-    """What depends on data in a kernel although the loads of some lines read no data.
-
-    Attributes:
-        conditions: the lines with conditions and values.
-        sequences: the lines with conditions, and with whole numbers, that are computed from data,
-            without those that are only set under a condition on data.
-        is_certain: whether it is certain that the loads read no data.
-    """
-
-    conditions: frozenset[int]
-    sequences: frozenset[int]
-    is_certain: bool
-
-
-def on_data_without(
-    listing: Listing, known_loads: frozenset[int], addresses: frozenset[int]
-) -> OnData:
-    """What depends on data in a kernel in C although the loads of these lines read none. Loads of
-    `addresses` count as data for conditions only. Raises `TooLargeError`.
-    """
-    analysis = Analysis(listing, OF_C, known_loads)
-    conditions = frozenset(site.instruction.at for site in analysis.run())
-    computed = Analysis(listing, OF_C, known_loads | addresses, decisions=False)
-    sequences = {site.instruction.at for site in computed.run()} | set(computed.numbers)
-    is_certain = not (analysis.scatters or may_hide_special_cases(listing.code()))
-    return OnData(conditions, frozenset(sequences), is_certain)
+def computed_without(listing: Listing, loads: frozenset[int]) -> frozenset[int]:
+    """The lines of a kernel in C with conditions, and with whole numbers, that are computed from
+    data, without those that are only set under a condition on data. The loads of the given lines
+    count as no data. Raises `TooLargeError`."""
+    analysis = Analysis(listing, OF_C, loads, decisions=False)
+    return frozenset({site.instruction.at for site in analysis.run()} | set(analysis.numbers))
 
 
 def _sites(listing: Listing, around: Surroundings) -> list[Site]:

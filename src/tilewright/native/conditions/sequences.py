@@ -10,7 +10,7 @@ values, as a size that is kept in memory.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 from tilewright.native.conditions.effects import Effects, in_memory, registers
 from tilewright.native.conditions.listing import Instruction
@@ -25,7 +25,7 @@ _WIDTHS = (
     (re.compile(r"%ymm\d+"), 32),
     (re.compile(r"%zmm\d+"), 64),
 )
-_MOVES = re.compile(r"k?mov|movabs|xchg|bswap|cvt|vcvt|v?p?broadcast|vbroadcast|call|push|pop")
+_MOVES = re.compile(r"k?mov|movabs|xchg|bswap|cvt(?!\w*2u?si)|p?broadcast|call|push|pop[wlq]?$")
 _KEEPS_DIFFERENCES = re.compile(r"inc|dec|neg|not|lea")
 _ADDS = re.compile(r"add|sub|xor")
 """Instructions whose results differ if their operand does: those of `_ADDS` with a constant, those
@@ -44,10 +44,8 @@ _OF_EQUALITY = re.compile(r"\$(?:0|4|8|12|16|20|24|28)")
 clamp compares otherwise, and need not change any number.
 """
 _TWO = 2
-_MEETS_SPECIAL_CASES = re.compile(
-    r"x?chg|xadd|cmpxchg|fi?st|v?p?scatter|rep|stos|movs$|v?maskmov|v?pmaskmov"
-)
-_WRITE_NUMBERS = re.compile(r"(?:frexp|modf|remquo|sincos|lgamma_r|pthread|GOMP|omp)\w*")
+_RETURNS_NUMBER = re.compile(r"l(?:rint|round)f?|__\w+(?:[td]i[234]|[sd]fti)")
+"""Functions outside the kernel that return a whole number, with those of the compiler's library."""
 
 
 def results_of(one: Instruction, effects: Effects, state: Collection[str]) -> list[tuple[str, int]]:
@@ -55,9 +53,15 @@ def results_of(one: Instruction, effects: Effects, state: Collection[str]) -> li
     mask that depends on input values, and their sizes in bytes.
 
     `state` contains the registers that depend on data. A number that is only moved, or differs
-    whenever an operand does, and the result of a condition are not among them.
+    whenever an operand does, and the result of a condition are not among them. Vector registers may
+    contain floats, which are not recorded there, but in memory and in general registers.
     """
-    if effects.only_compares or effects.condition or not one.operands or _MOVES.match(one.name):
+    is_condition = effects.condition or effects.condition_for_nan
+    if effects.only_compares or is_condition or not one.operands:
+        return []
+    target = one.operands[-1].partition("{")[0]
+    was_vector = not _is_vector(target) and any(map(_is_vector, one.operands[:-1]))
+    if _MOVES.match(one.name.removeprefix("v")) and not was_vector:
         return []
     if len(effects.reads) + len(effects.loads) < 2 and (
         _KEEPS_DIFFERENCES.match(one.name)
@@ -67,14 +71,24 @@ def results_of(one: Instruction, effects: Effects, state: Collection[str]) -> li
     if effects.in_a_and_d:
         wide = one.name.endswith("q")
         return [("%rax", 8), ("%rdx", 8)] if wide else [("%eax", 4), ("%edx", 4)]
-    target = one.operands[-1].partition("{")[0]
     if in_memory(target):
         width = width_of(one.name, one.operands)
-        return [(target, width)] if width in (1, 2, 4, 8) and "%fs:" not in target else []
+        if width in (1, 2, 4, 8):
+            return [(target, width)] if "%fs:" not in target else []
+        target = one.operands[-2] if was_vector else ""
     width = next((size for form, size in _WIDTHS if form.fullmatch(target)), 0)
-    is_vector = "mm" in target or target.startswith("%k")
-    is_recorded = width and (not is_vector or _is_of_masks(one, state))
+    is_of_bits = target.startswith("%k") or (_is_vector(target) and not was_vector)
+    is_recorded = width and (not is_of_bits or _is_of_masks(one, state))
     return [(target, width)] if is_recorded else []
+
+
+def results_of_call(name: str) -> list[tuple[str, int]]:
+    """The register with the whole number that a function outside the kernel returns, if it does."""
+    return [("%rax", 8)] if _RETURNS_NUMBER.fullmatch(name) else []
+
+
+def _is_vector(operand: str) -> bool:
+    return operand.startswith("%") and "mm" in operand
 
 
 def _is_of_masks(one: Instruction, state: Collection[str]) -> bool:
@@ -97,14 +111,3 @@ def read_as_whole_number(one: Instruction, operand: str) -> int | None:
     width = width_of(one.name, one.operands)
     is_whole = width in (1, 2, 4, 8) and not any("mm" in other for other in one.operands)
     return width if is_whole and "%fs:" not in operand else None
-
-
-def may_hide_special_cases(code: Iterable[Instruction]) -> bool:
-    """Whether memory may get a number that depends on input values in a way that is not recorded,
-    so that what is read may depend on input values although it was the same in all calls.
-    """
-    return any(
-        _MEETS_SPECIAL_CASES.match(one.name)
-        or (one.name.startswith("call") and _WRITE_NUMBERS.match("".join(one.operands[:1])))
-        for one in code
-    )
