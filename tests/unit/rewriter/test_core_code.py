@@ -434,6 +434,23 @@ def test_a_copy_is_kept_only_if_the_core_never_changes_it(machine: Machine) -> N
         computation(executed(diagonal(static=""), machine, data=True), machine)
 
 
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("int32_t v = s; for (int k = 0; k < 8; k++) v = (v + (v >> 1)) & 0xffff;", "200 steps"),
+        ("uint32_t n = s, v = 0; for (int k = 15; k >= 0; k--) { uint32_t t = v | (1u << k);"
+         " if (t * t <= n) v = t; }", "200 steps"),
+        ("uint64_t n = (uint64_t)s * 3; int32_t v = n >> 9;", "63 bits"),
+    ],
+)  # fmt: skip
+def test_long_computations_of_the_core_are_refused(
+    machine: Machine, code: str, reason: str
+) -> None:
+    source = product(f"int32_t s = sums[y][x]; {code} C[i + y][j + x] = (int8_t)v;")
+    with pytest.raises(NotRaised, match=reason):
+        executed(source, machine, data=True)
+
+
 def test_functions_of_a_sum_are_followed_through_choices() -> None:
     data = Data((Element(0, 4, 0),))
     upper = chosen(data > 3, partial(int, 3), lambda: data)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 from test_core_code import product
 
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.raising.data import SUM, Tree
+from tilewright.proposers.rewriter.raising.bounds import bounds
+from tilewright.proposers.rewriter.raising.data import OPERATIONS, SUM, Tree, values
 from tilewright.proposers.rewriter.raising.execute import NotRaised
 from tilewright.proposers.rewriter.raising.finishing import Finish, finish
 from tilewright.proposers.rewriter.raising.raised import raised
@@ -25,6 +28,11 @@ def limited(tree: Tree, low: int = -128) -> Tree:
 
 def half_up(shift: int, more: int = 0) -> Tree:
     return ("rshift", ("add", SUM, (1 << shift >> 1) + more), shift)
+
+
+def between(above: int, tree: Tree, value: int = 0) -> Tree:
+    """A function that has another value for sums below a limit."""
+    return ("where", ("lt", SUM, above), value, tree)
 
 
 def stored(one: Finish, total: int) -> int:
@@ -80,10 +88,55 @@ def test_halves_to_even_and_away_from_zero() -> None:
         limited(("where", ("eq", SUM, 1000), 0, half_up(4))),
         limited(("divided", SUM, 16)),
         ("add", SUM, 1),
+        limited(("where", ("eq", SUM, 3_000_000), 0, half_up(4))),
+        limited(("where", ("gt", SUM, 3_000_000), between(4_000_000, half_up(4)), half_up(4))),
+        limited(("where", ("eq", ("rshift", SUM, 9), -9_000), 0, half_up(4))),
+        limited(("where", ("lt", SUM, 7 - (1 << 31)), 0, half_up(4))),
+        limited(("signed", half_up(4), 24)),
     ],
 )
 def test_functions_that_no_store_computes(tree: Tree) -> None:
     assert finish(tree, 1) is None
+
+
+def test_functions_that_are_the_same_for_every_sum() -> None:
+    plain = finish(limited(half_up(4)), 1)
+    assert plain is not None
+    for tree in (
+        limited(("where", ("gt", SUM, 3_000_000), between(4_000_000, half_up(4), 999), half_up(4))),
+        limited(("signed", ("and", half_up(4), (1 << 32) - 1), 32)),
+        limited(("add", ("rshift", SUM, 4), ("and", ("rshift", SUM, 3), 1))),
+    ):
+        assert finish(tree, 1) == plain
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_bounds_of_a_function_contain_its_values(seed: int) -> None:
+    rng = random.Random(seed)
+
+    def tree(deep: int) -> Tree:
+        if not deep:
+            return rng.choice((SUM, SUM, rng.randint(-9, 9), rng.randint(-(1 << 12), 1 << 12)))
+        name = rng.choice(sorted(OPERATIONS))
+        match name:
+            case "rshift" | "lshift":
+                return (name, tree(deep - 1), rng.randint(0, 9))
+            case "signed":
+                return (name, tree(deep - 1), rng.choice((8, 16, 32)))
+            case "neg" | "invert":
+                return (name, tree(deep - 1))
+            case "where":
+                return (name, tree(deep - 1), tree(deep - 1), tree(deep - 1))
+            case _:
+                return (name, tree(deep - 1), tree(deep - 1))
+
+    for _ in range(100):
+        one, low = tree(rng.randint(1, 2)), rng.randint(-5000, 5000)
+        high = low + rng.choice((0, 1, 7, 300))
+        found = np.atleast_1d(values(one, np.arange(low, high + 1)))
+        smallest, largest = bounds(one, low, high)
+        assert smallest <= found.min() <= found.max() <= largest, one
+        assert bounds(one, low, low) == (found[0], found[0])
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,10 @@ from tilewright.proposers.rewriter.raising.translation.runtime import RUNTIME
 Tree: TypeAlias = Any
 """`SUM`, an integer, or a tuple of the name of an operation and its operands, which are trees."""
 SUM = "sum"
+MOST_NODES = 200
+"""Maximum number of operations and operands in a tree."""
+LONGEST = 63
+"""Maximum number of bits of an integer in a tree, without its sign."""
 
 
 class Undecided(Exception):
@@ -39,6 +43,7 @@ class Data:
 
     terms: tuple[Element, ...]
     value: Tree = SUM
+    nodes: int = 1
 
     @property
     def is_sum(self) -> bool:
@@ -49,9 +54,9 @@ class Data:
         ours, theirs = self._offset, other._offset if isinstance(other, Data) else None
         if isinstance(other, Data) and ours is not None and theirs is not None:
             terms = tuple(sorted((*self.terms, *other.terms)))
-            return Data(terms, _with_offset(ours + theirs))
+            return Data(terms, *_with_offset(ours + theirs))
         if isinstance(other, int) and ours is not None:
-            return Data(self.terms, _with_offset(ours + other))
+            return Data(self.terms, *_with_offset(ours + other))
         return _computed("add", self, other)
 
     __radd__ = __add__
@@ -73,8 +78,9 @@ NOTHING = Data(())
 """The sum of no elements: zero."""
 
 
-def _with_offset(offset: int) -> Tree:
-    return ("add", SUM, offset) if offset else SUM
+def _with_offset(offset: int) -> tuple[Tree, int]:
+    """The sum plus a number, and the nodes of this tree."""
+    return (("add", SUM, offset), 3) if offset else (SUM, 1)
 
 
 def _refused(*_: object) -> NoReturn:
@@ -88,7 +94,13 @@ def _computed(name: str, *operands: object) -> Data:
         raise Undecided("the core combines values that it computed from different sums of elements")
     if not all(isinstance(o, int | Data) for o in operands):
         _refused()
-    return Data(terms.pop(), (name, *(o.value if isinstance(o, Data) else o for o in operands)))
+    if any(isinstance(o, int) and o.bit_length() > LONGEST for o in operands):
+        raise Undecided(f"the core computes with numbers of more than {LONGEST} bits")
+    nodes = 1 + sum(o.nodes if isinstance(o, Data) else 1 for o in operands)
+    if nodes > MOST_NODES:
+        raise Undecided(f"the core computes a value in more than {MOST_NODES} steps")
+    tree = (name, *(o.value if isinstance(o, Data) else o for o in operands))
+    return Data(terms.pop(), tree, nodes)
 
 
 def _shifted_left(value: Any, places: Any) -> Any:
@@ -105,7 +117,7 @@ def _signed(value: Any, bits: int) -> Any:
     return ((value + half) & ((1 << bits) - 1)) - half
 
 
-_OPERATIONS: Mapping[str, Callable[..., Any]] = {
+OPERATIONS: Mapping[str, Callable[..., Any]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "neg": operator.neg,
     "and": operator.and_, "or": operator.or_, "xor": operator.xor, "invert": operator.invert,
     "rshift": operator.rshift, "lshift": _shifted_left,
@@ -123,7 +135,8 @@ def values(tree: Tree, sums: np.ndarray) -> np.ndarray:
         return sums if tree == SUM else np.full_like(sums, tree)
     name, *operands = tree
     given = [o if isinstance(o, int) else values(o, sums) for o in operands]
-    return np.asarray(_OPERATIONS[name](*given), np.int64)
+    with np.errstate(divide="ignore"):  # of a choice, both values are computed
+        return np.asarray(OPERATIONS[name](*given), np.int64)
 
 
 def _operator(name: str, *, swapped: bool = False) -> Callable[..., Data]:

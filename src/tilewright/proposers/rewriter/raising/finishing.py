@@ -8,8 +8,8 @@ limits the result. The core mostly rounds halves up: `(s + 64) >> 7`. Two stores
 - Otherwise `2 s + 1` instead of `s`, with half of the scale: it is never a half. All products and
   rows are then added twice.
 
-Whether a store gives the same results is tested with every sum of up to 20 bits, and with some
-larger ones.
+A store must give the same results for all sums. Sums of up to 20 bits are tested one by one. Ranges
+of larger sums, for which the results lie at a limit, are proved with bounds.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ from functools import lru_cache
 
 import numpy as np
 
+from tilewright.proposers.rewriter.raising.bounds import bounds
 from tilewright.proposers.rewriter.raising.data import SUM, Tree, values
 
 BITS = 20
 """All sums with up to this number of bits are tested."""
-LARGEST = 29
-"""Sums with more bits than this are not tested: the store may not add them twice."""
+SUM_BITS = 31
+"""The bits of a sum, without its sign."""
+MOST_RANGES = 1000
+"""Maximum number of ranges of larger sums whose bounds are computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,7 @@ def finish(tree: Tree, size: int) -> Finish | None:
     sums = _sums()
     wanted = values(tree, sums)
     for one in _candidates(sums, wanted, size):
-        if np.array_equal(_stored(one, sums, size), wanted):
+        if np.array_equal(_stored(one, sums, size), wanted) and _is_same(tree, one, size):
             return one
     return None
 
@@ -60,10 +63,24 @@ def added(tree: Tree) -> int | None:
 
 @lru_cache(maxsize=1)
 def _sums() -> np.ndarray:
-    all_small = np.arange(-(1 << BITS), (1 << BITS) + 1, dtype=np.int64)
-    powers = [1 << bits for bits in range(BITS + 1, LARGEST + 1)]
-    large = np.array([p + d for p in powers for d in (-1, 0, 1)], np.int64)
-    return np.concatenate([-large[::-1], all_small, large])
+    return np.arange(-(1 << BITS), 1 << BITS, dtype=np.int64)
+
+
+def _is_same(tree: Tree, one: Finish, size: int) -> bool:
+    """Whether a store computes a function of sums of more than `BITS` bits."""
+    most = 1 << SUM_BITS
+    ranges = [(-most, -(1 << BITS) - 1), (1 << BITS, most - 1)]
+    for _ in range(MOST_RANGES):
+        if not ranges:
+            return True
+        low, high = ranges.pop()
+        smallest, largest = bounds(tree, low, high)
+        if smallest < largest:
+            middle = (low + high) >> 1
+            ranges += [(low, middle), (middle + 1, high)]
+        elif np.any(_stored(one, np.array([low, high]), size) != smallest):
+            return False  # the results of a store never decrease from `low` to `high`
+    return False
 
 
 def _candidates(sums: np.ndarray, wanted: np.ndarray, size: int) -> Iterator[Finish]:
