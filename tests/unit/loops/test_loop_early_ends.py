@@ -93,6 +93,13 @@ def test_loops_that_end_early_keep_their_results(seed: int, tmp_path: Path) -> N
         "for (j = 0; j < 8; j++) { for (int k = 0; k < 4; k++) { if (A[k] > j) break; H[k] += 1; }"
         " if (A[j] > 5) break; }",
         "int m = 0; for (j = 0; j < 8; m += A[j], j++) if (X[i][j] > 0.0f) break; H[5] ^= m;",
+        "j = 0; do { H[j] += 1; } while (++j < 8 && X[i][j] < 0.5f); H[i % 16] += j;",
+        "j = 0; do H[j] += 1; while (j++ < 7 && A[j] < 90); H[i % 16] += j;",
+        "j = 7; do { if (A[j] > 60) continue; H[j] += 1; } while (--j && (X[i][j] < 1.0f || "
+        "A[j] > 5)); H[i % 16] += j;",
+        "uint8_t j = 7; do { H[j] += 1; } while ((j -= 2) > 2 && A[j] < 90); H[i % 16] += j;",
+        "int n = 0; j = 0; do { H[j] += 1; } while (++j < 8 && ++n < 90); H[i % 16] += j * n;",
+        "j = 25; do H[3] += 1; while (j++ < 8 && A[j] < 90); H[i % 16] += j;",
     ],
 )
 def test_each_way_to_end_early_is_read(body: str, tmp_path: Path) -> None:
@@ -112,6 +119,7 @@ def test_each_way_to_end_early_is_read(body: str, tmp_path: Path) -> None:
          " if (X[0][j] > 1.0f) break; }", "of this kind .break"),
         ("int m = 0; for (int j = 0; j < 8; j++, m += A[j]) H[j] = m;", "after it has changed j"),
         ("int m = 0; for (int j = 0; j < 8; j++, m += j) H[j] = m;", "after it has changed j"),
+        ("int j = 0; for (;;) { if (j >= 8 && A[j] > 5) break; H[j] = 1; j++; }", "comparison"),
         ("const float *q = P; for (int j = 0; j < 8; j++, q++) if (*q > 1.0f) break; Q[0] = *q;",
          "may end early"),
     ],

@@ -57,13 +57,15 @@ class EarlyEnd:
 
     `going` is the variable that says whether the loop has not ended yet, `at` the variable for the
     value of the loop's variable `name` after the loop. The loop runs only while the condition
-    `also` is true, too; `last` says whether it is tested after each iteration.
+    `also` is true, too; `last` says whether it is tested after each iteration. It is tested only
+    where the condition `before` it is true, which may change the variable.
     """
 
     going: Var
     at: Var
     name: str
     also: Node | None
+    before: Node | None
     last: bool
 
 
@@ -167,7 +169,7 @@ class EarlyEnds(DataLoops):
                     waiting.append(node)
             self._while_going(end, waiting)
             if end.also is not None and end.last:
-                self._test(end, end.also)
+                self._test_last(end, end.also)
 
     def _while_going(self, end: EarlyEnd, nodes: Sequence[Node]) -> None:
         with self._under(end.going):
@@ -180,19 +182,34 @@ class EarlyEnds(DataLoops):
             with self._under(Binary("==", test, Number("0"))):
                 self._leave(also)
 
+    def _test_last(self, end: EarlyEnd, also: Node) -> None:
+        """Test the condition of a `do` loop after an iteration."""
+        if end.before is None:
+            self._test(end, also)
+            return
+        here = self.scope.find(end.name)
+        assert here is not None
+        reached = printed(self.value(end.before))
+        self.complete()  # the variable has changed when the other side is tested
+        with self._under(reached):
+            self._test(end, also)
+        self.scope.rebind(end.name, here)
+
     def _early_end(self, head: Head, changing: frozenset[str]) -> tuple[Head, EarlyEnd | None]:
         """The head of a loop without conditions on data, and how these end the loop."""
-        also = None
+        also = before = None
         condition = head.condition
         while condition.type == "parenthesized_expression":
             condition = condition.named_children[0]
-        if condition.type == "binary_expression" and operator_of(condition) == "&&":
+        both = condition.type == "binary_expression" and operator_of(condition) == "&&"
+        if both and not head.ends:
             head, also = _counting(head, condition, changing)
+            before = head.condition if also == field_of(condition, "right") else None
         if also is None and not any(map(_leaves, head.body)):
             return head, None
         name = text_of(test_of(head, changing).variable)
         going, at = (Var(self.printed_name(word)) for word in ("going", f"{name}_end"))
-        return head, EarlyEnd(going, at, name, also, head.tested_last)
+        return head, EarlyEnd(going, at, name, also, before, head.tested_last)
 
     def _before(
         self, node: Node, end: EarlyEnd, start: Value | Place, last: Value
