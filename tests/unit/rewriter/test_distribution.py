@@ -15,7 +15,7 @@ from tilewright.proposers.rewriter.raising.raised import raised
 
 def strips(
     *, core: str = "O[i + y][x] = T[y][x] ^ T[x][y] ^ i;", rows: int = 16, start: str = "",
-    before: str = "", after: str = "", function: str = "", local: str = "SPAD(0)",
+    before: str = "", after: str = "", function: str = "", local: str = "SPAD(0)", end: str = "",
 ) -> str:  # fmt: skip
     """For each strip of rows, a product that commands store to T, and code of the core."""
     return f"""
@@ -39,6 +39,7 @@ void kernel(const int8_t A[64][16], const int8_t B[16][16], int8_t O[64][16], in
     {after}
   }}
   fence();
+  {end}
 }}
 """
 
@@ -80,6 +81,17 @@ def test_commands_after_the_core_become_a_third_loop(machine: Machine) -> None:
         ({"core": "T[y][x] ^= 3;", "after": SECOND.replace("SPAD(64)", "SPAD(0)")}, None),
         ({"core": "if (x == y) { O[i + y][x] = T[y][x] ^ 1; }", "before": "if (i == 16) {",
           "after": "}"}, "depend on the same condition"),
+        ({"end": "for (int x = 0; x < 16; x++) C[0][x] = T[3][x] ^ 1;"}, "other code uses"),
+        ({"end": "for (int x = 0; x < 16; x++) C[0][x] = f(x);",
+          "function": "static int f(int x) { return T[3][x] > 5; }"}, "other code uses"),
+        ({"end": "for (int x = 0; x < 16; x++) C[0][x] ^= LAST(x);",
+          "function": "#define LAST(x) T[2][x]"}, "other code uses"),
+        ({"end": "mvin(&T[0][0], SPAD(0), 16, 16);"}, "other code uses"),
+        ({"start": "int8_t *q = &T[0][0];", "end": "C[0][0] = q[3] ^ 1;"}, "other code uses"),
+        ({"end": "C[0][0] = q[3] ^ 1;", "function": "static int8_t *const q = &T[0][0];"},
+         "other code uses"),
+        ({"core": "O[i + y][x] = q[16 * x + y] ^ T[y][x];",
+          "function": "static int8_t *const q = &T[0][0];"}, "uses an array that commands move"),
     ],
 )  # fmt: skip
 def test_what_iterations_may_share_is_not_separated(
@@ -93,3 +105,5 @@ def test_names_in_comments_are_no_functions(machine: Machine) -> None:
     around = "/* averages rows (2x2) */\n// of T (a tile)\nint f(int x) { return g + h(x); }"
     assert {"rows", "T"}.isdisjoint(issuing(around, machine))
     assert used_by({"f", "k"}, around) == {"g", "h", "x"}
+    around = "static int T[9], *const q = &T[2];\nint f(void) { int k = g; return k; }"
+    assert used_by({"q", "k"}, around) == {"T"}

@@ -178,6 +178,14 @@ def test_arrays_that_text_uses_are_still_arrays(machine: Machine) -> None:
     assert emit(kernel).count("static int8_t T[32][48]") == 1
 
 
+@pytest.mark.parametrize("inside", [False, True])
+def test_static_pointers_may_point_to_earlier_arrays(machine: Machine, *, inside: bool) -> None:
+    pointers = f"{OWN} static int8_t *p = &T[0][0], *q = &T[1][0];"
+    source = layers(pointers, inside=inside).replace("&T[i][j]", "p + 48 * i + j")
+    text = emit(raised(source, machine))
+    assert text == emit(raised(layers(inside=inside), machine)).replace(OWN, pointers)
+
+
 TWICE = """
 static int8_t T[16][16];
 void kernel(const int8_t X[16][16], int8_t Y[16][16]) {

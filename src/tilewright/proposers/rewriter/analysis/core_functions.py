@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
+from tree_sitter import Node
+
 from tilewright.proposers.c.syntax import descendants, identifiers, parse
 from tilewright.proposers.rewriter.machine import Machine
 
@@ -36,8 +38,8 @@ def issuing(around: str, machine: Machine) -> frozenset[str]:
 
 
 def used_by(names: Iterable[str], around: str) -> frozenset[str]:
-    """All names that the functions and macros among some names use, directly or in what they
-    call."""
+    """All names that the functions, macros and initial values of variables among some names use,
+    directly or in what they call."""
     mentioned = _mentioned(_COMMENT.sub(" ", around))
     found, todo = set[str](), list(names)
     while todo:
@@ -48,14 +50,24 @@ def used_by(names: Iterable[str], around: str) -> frozenset[str]:
 
 
 def _mentioned(around: str) -> dict[str, frozenset[str]]:
-    """The names that each macro and each function of a text uses."""
+    """The names that each macro, each function and the initial value of each variable of a text
+    use."""
     mentioned = {name: _words(text) for name, text in _MACRO.findall(around)}
     for node in descendants(parse(around)):
-        body, declared = (node.child_by_field_name(f) for f in ("body", "declarator"))
+        is_variable = node.type == "init_declarator" and not _is_in_function(node)
+        body = node.child_by_field_name("value" if is_variable else "body")
+        declared = node.child_by_field_name("declarator")
         is_function = node.type == "function_definition" and not node.has_error
-        if is_function and body is not None and declared is not None:
-            mentioned[next(iter(identifiers(declared)))] = frozenset(identifiers(body))
+        if (is_function or is_variable) and body is not None and declared is not None:
+            mentioned[next(iter(identifiers(declared)), "")] = frozenset(identifiers(body))
     return mentioned
+
+
+def _is_in_function(node: Node) -> bool:
+    above = node.parent
+    while above is not None and above.type != "function_definition":
+        above = above.parent
+    return above is not None
 
 
 def _words(text: str) -> frozenset[str]:

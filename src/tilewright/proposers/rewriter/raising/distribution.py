@@ -141,7 +141,7 @@ def _is_in(operand: object, array: Array) -> bool:
 
 def _require_separate(kernel: Kernel, outer: Loop, parts: Sequence[_Part]) -> None:
     """Raise `NotRaised` if the core's code of a loop may use what its commands move in another
-    iteration."""
+    iteration, or if code outside of the loop may use an array that gets parts."""
     inside = {id(s) for s in walk((outer,))}
     core = [s for s in walk((outer,)) if isinstance(s, Opaque | Assign)]
     if any(isinstance(s, Opaque) and _BOUND.search(s.text) for s in core):
@@ -157,6 +157,10 @@ def _require_separate(kernel: Kernel, outer: Loop, parts: Sequence[_Part]) -> No
         if not re.search(rf"\bconst\s+\w+\s*\(?\*?\s*{name}\b", kernel.signature):
             raise NotRaised(f"the core may change the array {name}, which commands move")
     outside = {n for s in walk(kernel.body) if id(s) not in inside for n in _used(s)}
+    others = tuple(s for s in kernel.body if s is not outer)
+    moved_there = {o.array for c in commands(others) for o in c.operands if isinstance(o, Dram)}
+    if (outside | used_by(outside, around) | moved_there) & own:
+        raise NotRaised("other code uses an array that commands fill in every iteration of a loop")
     known = {a.name for a in kernel.arrays} | set(re.findall(r"\w+", around))
     if named & outside - known:
         raise NotRaised("code of the core in a loop of commands uses a variable of other code")

@@ -32,7 +32,7 @@ from tilewright.proposers.rewriter.raising.types import (
 @dataclass
 class Declarations(ABC):
     """The state of a translation: the Python text in `lines`, and the C line of each Python line in
-    `origins`.
+    `origins`. The first `static_lines` lines are those of static variables.
 
     With `data`, the text computes on elements of arrays as well (`raising.data`).
     """
@@ -47,6 +47,7 @@ class Declarations(ABC):
     constants: dict[str, int] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
     origins: list[int] = field(default_factory=list)
+    static_lines: int = 0
     scopes: list[dict[str, Place]] = field(default_factory=list)
     loops: list[tuple[str, Node | None]] = field(default_factory=list)
     own: list[Own] = field(default_factory=list)

@@ -235,8 +235,9 @@ class Statements(Expressions):
         self.scopes[-1][name] = place
         if static:
             depth, self.depth = self.depth, 0
-            lines, self.lines = self.lines, []
-            origins, self.origins = self.origins, []
+            number = self.static_lines
+            lines, self.lines = self.lines[number:], self.lines[:number]
+            origins, self.origins = self.origins[number:], self.origins[:number]
         own = self._own(name, full, static=static)
         self._put(item, f"{place.code} = {own or f'allocate({size_of(full)})'}")
         if value is not None or (static and not own):
@@ -244,7 +245,7 @@ class Statements(Expressions):
         if value is not None:
             self._initialise(value, place)
         if static:
-            self.depth = depth
+            self.depth, self.static_lines = depth, len(self.lines)
             self.lines, self.origins = self.lines + lines, self.origins + origins
 
     def _own(self, name: str, kind: Type, *, static: bool) -> int:
