@@ -324,7 +324,7 @@ def test_clocks_and_random_numbers_are_data(source: str) -> None:
         (("movss (%rdi), %xmm0", "cvtss2sd %xmm0, %xmm0"), []),
         (("movss (%rdi), %xmm0", "call lrintf@PLT"), [("%rax", 8)]),
         (("movss (%rdi), %xmm0", "call expf@PLT"), []),
-        (("movl (%rdi), %eax", "popcntl %eax, %eax"), [("%eax", 4)]),
+        (("movl (%rdi), %eax", "popcntl %eax, %ecx", "shrl %ecx"), [("%ecx", 4)] * 2),
         # whether two numbers are equal is found as a condition
         (("ucomiss (%rdi), %xmm0", "setnp %al"), []),
     ],
@@ -344,8 +344,31 @@ def test_a_number_that_is_kept_in_memory_is_told_from_data() -> None:
     )
     (load,) = [s for s in finding.sequences_of(listing) if s.is_load and "-8" in str(s.value)]
     jump = load.instruction.at + 2
-    assert jump in finding.computed_without(listing, frozenset())
-    assert jump not in finding.computed_without(listing, frozenset({load.instruction.at}))
+    nothing, loads = frozenset[int](), frozenset({load.instruction.at})
+    assert jump in finding.computed_without(listing, nothing, nothing)
+    assert jump not in finding.computed_without(listing, loads, nothing)
+    assert jump not in finding.computed_without(listing, nothing, loads)
+
+
+@pytest.mark.parametrize(
+    ("writes", "reads"),
+    [
+        (("movl %eax, -8(%rbp)",), "-8(%rbp)"),
+        (("movl %eax, (%rsi)",), "(%rdx)"),
+        (("movl %eax, kept(%rip)",), "kept(%rip)"),
+    ],
+)
+def test_a_number_is_no_address_if_data_may_be_written_to_its_place(
+    writes: Sequence[str], reads: str
+) -> None:
+    code = ("leaq -64(%rbp), %rdx", "movl (%rdi), %eax", *writes, f"movl {reads}, %ecx")
+    listing = read_listing(listing_of(*code, "cmpl $3, %ecx", "je .L1", ".L1:", "ret"), "")
+    found = finding.sequences_of(listing)
+    load = next(s for s in found if s.is_load and s.value == (reads, 4))
+    jump = load.instruction.at + 2
+    loads = frozenset({load.instruction.at})
+    assert jump in finding.computed_without(listing, frozenset(), loads)
+    assert jump not in finding.computed_without(listing, loads, frozenset())
 
 
 @pytest.mark.parametrize(

@@ -56,8 +56,9 @@ def sites_on_data(listing: Listing, around: Surroundings = OF_C) -> list[Site]:
 
 class Analysis:
     """Follows the values of a listing. `known_loads` are the lines of instructions that read values
-    from memory that do not depend on data. Without `decisions`, a value does not depend on data
-    only because it is set under a condition on data.
+    from memory that do not depend on data. Those of `addresses` do not either, unless a whole
+    number that depends on data may have been written where they read. Without `decisions`, a value
+    does not depend on data only because it is set under a condition on data.
 
     Attributes:
         sources: by line, the instructions that read data from memory, and the operand in memory.
@@ -69,12 +70,15 @@ class Analysis:
         listing: Listing,
         around: Surroundings,
         known_loads: Collection[int] = (),
+        addresses: Collection[int] = (),
         *,
         decisions: bool = True,
     ) -> None:
         self.sources: dict[int, tuple[Instruction, str]] = {}
         self.numbers: dict[int, tuple[Instruction, list[tuple[str, int]]]] = {}
         self._known_loads = known_loads
+        self._addresses = addresses
+        self._stores_numbers = False
         self._decisions = decisions
         self._constants = listing.constants
         self._around = around
@@ -208,10 +212,21 @@ class Analysis:
         found = effects.from_status or not effects.reads.isdisjoint(state)
         for operand in effects.loads:
             is_known = one.at in self._known_loads
+            if one.at in self._addresses:
+                is_known = not self._may_hold_number(known, operand)
             if not is_known and self._loads_data(known, one, operand, state):
                 self.sources[one.at] = one, operand
                 found = True
         return found
+
+    def _may_hold_number(self, known: Known, operand: str) -> bool:
+        """Whether a place may hold a whole number that depends on data: one that data were written
+        to by its name, or one that has no name if any number was written through an address."""
+        slot, named = _SLOT.fullmatch(operand), _NAMED.fullmatch(operand)
+        if slot:
+            written = known.slots.get((slot[2], int(slot[1] or 0)))
+            return self._stores_numbers if written is None else written
+        return named[1] in self._static_data if named else self._stores_numbers
 
     def _loads_data(self, known: Known, one: Instruction, operand: str, state: set[str]) -> bool:
         named = _NAMED.fullmatch(operand)
@@ -262,6 +277,8 @@ class Analysis:
                     self._changed = True
             elif data:
                 self._into_memory(known)
+                if "mm" not in "".join(one.operands) and not self._stores_numbers:
+                    self._stores_numbers = self._changed = True
         else:
             _put(state, registers(target)[:1], data=data)
             if one.name.startswith("mulx"):

@@ -126,7 +126,7 @@ def _called(
 
 
 def _untested(
-    find: Callable[[frozenset[int]], frozenset[int]],
+    find: Callable[[frozenset[int], frozenset[int]], frozenset[int]],
     sites: Sequence[Site],
     results: Sequence[tuple[bool, bool]],
     sequences: Sequence[Sequence[int]],
@@ -137,22 +137,25 @@ def _untested(
     `find` is `computed_without` for the kernel's listing. For sequences, a whole number that is
     read from memory is taken for no data if it had the same sequence in all calls. The inputs of
     the first two calls are the same, so a number whose sequence was another one in the second call
-    depends on addresses, and is no data either. Any number in memory may be data for conditions and
-    values with one result: an element that is always the same may stand for a special case.
+    depends on addresses, and is no data either, unless data were written to its place. Any number
+    in memory may be data for conditions and values with one result: an element that is always the
+    same may stand for a special case.
     """
     alone, alike = [], []
-    no_data: set[int] = set()
+    known, addresses = set(), set()
     for site, (no, yes), seen in zip(sites, results, sequences, strict=True):
         is_alike = len(set(seen)) == 1 and 0 not in seen
-        if site.is_load:
-            no_data |= {site.instruction.at} if is_alike or seen[0] != seen[1] else set()
+        if site.is_load and is_alike:
+            known.add(site.instruction.at)
+        elif site.is_load:
+            addresses |= {site.instruction.at} if seen[0] != seen[1] else set()
         elif site.is_result:
             alike += [site] if is_alike else []
         elif no != yes:
             alone.append(site)
         elif site.value is None and is_alike:
             alike.append(site)
-    computed = find(frozenset(no_data)) if alike else ()
+    computed = find(frozenset(known), frozenset(addresses)) if alike else ()
     return [*alone, *(site for site in alike if site.instruction.at in computed)]
 
 

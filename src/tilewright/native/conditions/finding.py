@@ -83,11 +83,14 @@ def sequences_of(listing: Listing) -> list[Site]:
     return found
 
 
-def computed_without(listing: Listing, loads: frozenset[int]) -> frozenset[int]:
+def computed_without(
+    listing: Listing, loads: frozenset[int], addresses: frozenset[int]
+) -> frozenset[int]:
     """The lines of a kernel in C with conditions, and with whole numbers, that are computed from
     data, without those that are only set under a condition on data. The loads of the given lines
-    count as no data. Raises `TooLargeError`."""
-    analysis = Analysis(listing, OF_C, loads, decisions=False)
+    count as no data, and so do those of addresses, unless a whole number from data may have been
+    written where they read. Raises `TooLargeError`."""
+    analysis = Analysis(listing, OF_C, loads, addresses, decisions=False)
     return frozenset({site.instruction.at for site in analysis.run()} | set(analysis.numbers))
 
 

@@ -25,7 +25,7 @@ _WIDTHS = (
     (re.compile(r"%ymm\d+"), 32),
     (re.compile(r"%zmm\d+"), 64),
 )
-_MOVES = re.compile(r"k?mov|movabs|xchg|bswap|cvt(?!\w*2u?si)|p?broadcast|call|push|pop[wlq]?$")
+_MOVES = re.compile(r"k?mov|xchg|bswap|call|push|pop[wlq]?$")
 _KEEPS_DIFFERENCES = re.compile(r"inc|dec|neg|not|lea")
 _ADDS = re.compile(r"add|sub|xor")
 """Instructions whose results differ if their operand does: those of `_ADDS` with a constant, those
@@ -61,7 +61,7 @@ def results_of(one: Instruction, effects: Effects, state: Collection[str]) -> li
         return []
     target = one.operands[-1].partition("{")[0]
     was_vector = not _is_vector(target) and any(map(_is_vector, one.operands[:-1]))
-    if _MOVES.match(one.name.removeprefix("v")) and not was_vector:
+    if _MOVES.match(one.name) and not was_vector:
         return []
     if len(effects.reads) + len(effects.loads) < 2 and (
         _KEEPS_DIFFERENCES.match(one.name)
