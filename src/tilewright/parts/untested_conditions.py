@@ -33,14 +33,16 @@ def refusal(found: Sequence[Untested], calls: int, language: KernelLanguage) -> 
     elif first.is_number:
         log = (
             f"a number is computed from input values without a condition, and was the same in all "
-            f"{calls} calls on inputs of every distribution, so results with another number are "
-            f"untested{others}. Remove the special case."
+            f"{calls} calls on inputs of every distribution, or took the same values in the same "
+            f"order in each call, so results with other values are untested{others}. Remove the "
+            "special case."
         )
     else:
         log = (
             f"a condition depends on input values, and had the same result in all {calls} "
-            f"calls on inputs of every distribution, so the code for the other result is untested"
-            f"{others}. Remove the special case, or write it without a condition."
+            f"calls on inputs of every distribution, or both results in the same order in each "
+            f"call, so the code for other results is untested{others}. Remove the special case, "
+            "or compute all elements in the same way."
         )
     return Failed("check", "untested_condition", language.located(log, first.line), first.line)
 

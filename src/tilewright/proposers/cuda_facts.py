@@ -54,9 +54,20 @@ def _nested(depth: int) -> str:
     return rf"\((?:[^()]{within})*+\)"
 
 
+def _until(end: str, begin: str) -> str:
+    """A pattern for a text up to one of these characters. It contains no `begin`, with which
+    further matches begin, so searching for all of them takes linear time."""
+    return rf"(?:(?!{begin})[^{end}])*"
+
+
+_PADDED = r"\+\s*[1-9]\d*\s*\]"
+_TILE = r"(?:\]\s*\[|\[\s*\])"
+_SHARED = _until(";", r"\b__shared__\b")
+_KERNEL = r"\b__global__\b"
+_LOOP = r"\bfor\b"
 _PATTERNS = {
     "loops": re.compile(r"\b(?:for|while|do)\b"),
-    "several-loops": re.compile(r"\b(?:for|while|do)\b[\s\S]*\b(?:for|while|do)\b"),
+    "several-loops": re.compile(r"\b(?:for|while)\b[\s\S]*\b(?:for|while)\b"),
     "branches": re.compile(rf"\bif\b(?!\s*{_nested(4)}\s*\{{?\s*return\b)|\?|\bswitch\b"),
     "conditions": re.compile(r"\bif\b|\?|\bswitch\b|\b(?:min|max|f(?:min|max)f?)\s*\("),
     "wide-indices": re.compile(
@@ -64,22 +75,25 @@ _PATTERNS = {
     ),
     "shared-numbers": re.compile(
         r"\bextern\s+__shared__\b|\b__shared__\b"
-        r"(?!\s*(?:const\b|volatile\b|(?:alignas|__align__)\s*\([^)]*\)|\s)*"
+        r"(?!\s*(?:const\b|volatile\b|(?:alignas|__align__)\s*\([^()]*\)|\s)*"
         r"(?:float|double|half|__half|__nv_bfloat16)\d?\b)"
     ),
     "shared-memory": re.compile(r"\b__shared__\b"),
-    "no-padding": re.compile(r"\b__shared__\b(?![^;]*\+\s*[1-9]\d*\s*\])[^;]*(?:\]\s*\[|\[\s*\])"),
-    "shared-tiles": re.compile(r"\b__shared__\b[^;]*(?:\]\s*\[|\[\s*\])"),
+    "no-padding": re.compile(rf"\b__shared__\b(?!{_SHARED}{_PADDED}){_SHARED}{_TILE}"),
+    "shared-tiles": re.compile(rf"\b__shared__\b{_SHARED}{_TILE}"),
     "slow-functions": re.compile(
         r"\b(?:expf?|exp2f?|exp10f?|logf?|log2f?|log10f?|powf?|sinf?|cosf?|sincosf?|tanf?|tanhf?|"
         r"sqrtf?|rsqrtf?|erff?|fdividef?)\s*\(|/"
     ),
-    "unrolled": re.compile(r"#\s*pragma\s+unroll|\bfor\s*\([^;]*;[^;<]*<=?\s*\d"),
+    "unrolled": re.compile(rf"#\s*pragma\s+unroll|\bfor\s*\({_until(';', _LOOP)};[^;<]*<=?\s*\d"),
     "barriers": re.compile(r"\b__syncthreads\w*\s*\(|\bsync\s*\("),
     "tensor-cores": re.compile(r"\bmma|\bwmma|\bwgmma"),
     "wmma": re.compile(r"\bwmma"),
     "divisions": re.compile(r"/|\b__?f?divide?f?\w*\s*\("),
-    "loose-pointers": re.compile(r"\b__global__\b[^({;]*\([^)]*\*(?!\s*(?:const\s*)?__restrict)"),
+    "loose-pointers": re.compile(
+        rf"{_KERNEL}{_until('({;', _KERNEL)}\({_until(')', _KERNEL)}\*"
+        r"(?!\s*(?:const\s*)?__restrict)"
+    ),
 }
 _EXCHANGE = r"\b__(?:shfl|reduce)_\w+\s*\(|\bshfl\w*\s*\(|\bcooperative_groups/reduce\.h\b"
 _MISSING = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -119,10 +120,30 @@ def test_options_of_cuda_need_what_they_change() -> None:
         ("maxima-and-exponentials", "if (x > m) m = x; y = __expf(x - m);", True),
         ("maxima-and-exponentials", "m = max(m, x); y = exp2f(x);", True),
         ("maxima-and-exponentials", "y = expf(x);", False),
+        ("several-loops", "do { t /= 2; } while (t > 1);", False),
+        ("several-loops", "do { t /= 2; } while (t > 1); for (;;) break;", True),
+        ("no-padding", "__shared__ float s[32][32 + 1]; __shared__ float r[4][4];", True),
+        ("no-padding", "__shared__ float s[32][32 + 1];", False),
+        ("loose-pointers", "} __global__ void g(float *__restrict__ a, int *b) {", True),
+        ("unrolled", "for (int i = 0; i < 8; i++)", True),
     ],
 )
 def test_facts_of_cuda(fact: str, code: str, holds: bool) -> None:
     assert (fact in cuda_facts.facts_in(f"__global__ void f(int n) {{ {code} }}")) is holds
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["__shared__ ", "__shared__ alignas(", "__global__ ", "__global__(*", "for (", "if (", "do "],
+)
+def test_the_facts_of_a_long_source_take_linear_time(part: str) -> None:
+    def seconds(count: int) -> float:
+        begin = time.process_time()
+        cuda_facts.facts_in(part * count)
+        return time.process_time() - begin
+
+    seconds(1)
+    assert seconds(8000) < 12 * seconds(2000) + 0.1
 
 
 def test_a_source_without_a_kernel_is_offered_only_first_kernels() -> None:

@@ -449,6 +449,21 @@ def test_kernels_derived_from_this_one_are_named() -> None:
     assert "`tile` (Change 6.): slower, 1,100 cycles (+10.0%)" in told[4]
 
 
+def test_an_attempt_that_failed_often_hides_no_other_attempt() -> None:
+    failures = [Failed("check", "wrong_result", "y[0]: got 1.")] * 9
+    outcomes = [measured(1100.0, None), *failures]
+    texts = ["Another change.", *["The same change."] * 9]
+    trials = [
+        Trial(n, 1, _planned(60 + n, text, {}), outcome)
+        for n, (text, outcome) in enumerate(zip(texts, outcomes, strict=True), 1)
+    ]
+    told = describe_tried(PARENT, History([PARENT, *trials]))
+    assert [line[:26] for line in told] == [
+        "`tile` (Another change.): ",
+        "`tile` (The same change.):",
+    ]
+
+
 def test_of_an_attempt_that_was_stopped_or_failed_the_first_reason_is_told() -> None:
     stopped = Failed("measure", "slower_than_limit", "stopped", bound=1500.0)
     assert attempts(PARENT, stopped)[0].endswith("slower, takes at least 1,500 cycles (+50.0%)")

@@ -85,12 +85,17 @@ def describe_tried(
         key=lambda child: child.latency or 0.0,
     )
     others = [child for child in listed if child.latency is None or child.latency >= limit]
-    shown = [*faster[:MOST_OTHERS], *others[-MOST_ATTEMPTS:]]
-    told = dict.fromkeys(
-        f"{_what(child.candidate.plan)}: {_attempt(child, trial, causes, notes)}" for child in shown
-    )
+
+    def told(shown: Sequence[Trial]) -> list[str]:
+        lines = [f"{_what(c.candidate.plan)}: {_attempt(c, trial, causes, notes)}" for c in shown]
+        return list(dict.fromkeys(lines))
+
     values = describe_values(trial, history)
-    return [values, *told] if values else list(told)
+    return [
+        *([values] if values else []),
+        *told(faster)[:MOST_OTHERS],
+        *told(others)[-MOST_ATTEMPTS:],
+    ]
 
 
 def describe_others(

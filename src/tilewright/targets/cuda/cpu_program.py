@@ -36,7 +36,7 @@ from tilewright.targets.cuda.messages import without_messages
 from tilewright.targets.cuda.nvcc import OWN_HEADERS
 
 HOW_TO_GET = "install GCC's C++ compiler, version 12 or later (Debian: apt install g++)"
-_COMMON = ("-std=c++17", "-g", "-fno-pie", "-w", "-I.")
+_COMMON = ("-std=c++17", "-g1", "-fno-pie", "-w", "-I.")
 _KERNEL = (
     "-O1", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fno-stack-protector",
     "-U_FORTIFY_SOURCE", "-ffp-contract=off", "-ftrivial-auto-var-init=pattern", "-fdata-sections",
