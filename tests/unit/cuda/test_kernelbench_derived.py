@@ -417,6 +417,8 @@ MODELS = {
     ),
     "batches": ("torch.randn(3, 40, 40)", "return torch.bmm(x, x.relu()) + x"),
     "sums of rows": ("torch.randn(9, 1000)", "return torch.cumsum(x * 2, dim=1) - x"),
+    "sums in place": ("torch.randn(64, 64)", "y = x * 2; y.cumsum_(1); return y"),
+    "products so far": ("torch.randn(64, 64)", "return torch.cumsum(x, 1) * 2 + x.cumprod(0)"),
     "sums of columns": ("torch.randn(3, 70, 45)", "return torch.cumsum(x, dim=1)"),
     "loss": (
         "torch.randn(64, 128)",

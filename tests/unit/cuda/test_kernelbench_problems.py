@@ -20,7 +20,7 @@ from tilewright.core.records import Candidate, Failed, Verdict
 from tilewright.core.tasks import open_task
 from tilewright.targets.cuda.evaluation import CudaEvaluation
 from tilewright.targets.cuda.models import oracle
-from tilewright.targets.cuda.models.oracle import find_torch
+from tilewright.targets.cuda.models.oracle import OracleProcess, find_torch
 from tilewright.targets.cuda.models.problem_file import read_problem
 from tilewright.targets.cuda.models.task import ModelTask
 from tilewright.targets.cuda.nvcc import Compiled, Nvcc, Resources
@@ -477,6 +477,59 @@ def test_a_loop_over_tiles_still_runs_at_smaller_sizes(
     assert "a data race" in wrong.log
 
 
+IN_PLACE = """
+import torch
+
+CASE = 0
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        y = x * 2 + x.relu()
+BODY
+        return y
+
+
+def get_inputs():
+    return [torch.randn(2, 3, 3) + 1]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+PAIRS = [
+    ("y.cumsum_(1)", "y = y.cumsum(1)"),
+    ("y.cumprod_(1)", "y = y.cumprod(1)"),
+    ("y = y[0].addmm_(x[1], x[0])", "y = torch.addmm(y[0], x[1], x[0])"),
+    ("y.baddbmm_(x, x)", "y = torch.baddbmm(y, x, x)"),
+    ("torch.cumsum(x, 1, out=y)", "y = x.cumsum(1)"),
+    ("torch.bmm(x, x, out=y)", "y = torch.bmm(x, x)"),
+    ("y = torch.mm(x[0], x[1], out=torch.empty(0, dtype=x.dtype))", "y = torch.mm(x[0], x[1])"),
+    ("y.cumsum_(1); y += x", "y = y.cumsum(1); y = y + x"),
+]
+
+
+@needs_torch
+def test_operations_in_place_have_the_error_of_those_that_return_a_new_array(
+    tmp_path: Path,
+) -> None:
+    lines = [line for pair in PAIRS for line in pair]
+    body = "\n".join(f"        if CASE == {n}: {line}" for n, line in enumerate(lines))
+    oracle = OracleProcess(tmp_path / "problem.py", IN_PLACE.replace("BODY", body))
+    data = np.random.default_rng(1).normal(1, 1, 18).astype(np.float32).tobytes()
+    said = [
+        [
+            oracle.ask(what, data, 1 << 16, constants={"CASE": case}, draws=3, seed=1)[1]
+            for what in ("honest", "expected")
+        ]
+        for case in range(len(lines))
+    ]
+    oracle.close()
+    assert said[::2] == said[1::2]
+
+
 SIZES = """
 import torch
 
@@ -507,6 +560,7 @@ def get_init_inputs():
         ("torch.cumsum(x, dim=1)", 2048, 1024, (512, 1024)),
         ("torch.softmax(x, dim=1)", 1025, 4099, (257, 1027)),
         ("x.sum()", 4096, 2048, (512, 1024)),
+        ("x" + " @ x.new_ones(columns, columns)" * 16, 128, 256, (32, 128)),
     ],
 )
 def test_constants_that_repeat_independent_work_become_smaller_first(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 torch: Any = importlib.import_module("torch")
@@ -33,7 +33,18 @@ def _is_float(value: Any) -> bool:
 
 
 def _name(function: Any) -> str:
-    return str(function.overloadpacket.__name__)
+    """The name of an operation, which is the same if it changes an array in place."""
+    return str(function.overloadpacket.__name__).rstrip("_")
+
+
+def _written(function: Any, args: Sequence[Any], words: Any) -> dict[frozenset[str], Any]:
+    """The arrays into which an operation writes, by what its schema calls them."""
+    found = {}
+    for i, said in enumerate(function._schema.arguments):
+        value = args[i] if i < len(args) else words.get(said.name)
+        if said.alias_info is not None and said.alias_info.is_write and value is not None:
+            found[frozenset(said.alias_info.before_set)] = value
+    return found
 
 
 class _Changed(_dispatch.TorchDispatchMode):  # type: ignore[misc]
@@ -43,8 +54,9 @@ class _Changed(_dispatch.TorchDispatchMode):  # type: ignore[misc]
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
+        written = _written(function, args, kwargs or {})
         if _name(function) in _SUMS:
-            args = [self.taken(a) if _is_float(a) else a for a in args]
+            args = [self._taken(a, written.values()) if _is_float(a) else a for a in args]
         found = self.computed(function, args, kwargs or {})
         if isinstance(found, list):  # parts of an array, such as those of chunk and split
             return found
@@ -56,16 +68,22 @@ class _Changed(_dispatch.TorchDispatchMode):  # type: ignore[misc]
             if not _is_float(value) or (alias is not None and not alias.is_write):
                 changed.append(value)
             elif alias is not None:
-                value.copy_(self.given(value))
-                changed.append(value)
+                to = written[frozenset(alias.before_set)]
+                if to.shape != value.shape:
+                    to.resize_(value.shape)
+                changed.append(to.copy_(self.given(value)))
             else:
                 changed.append(self.given(value))
         if isinstance(found, tuple):
             return tuple(changed)
         return changed[0] if changed else found
 
+    def _taken(self, value: Any, written: Iterable[Any]) -> Any:
+        taken = self.taken(value)
+        return value.copy_(taken) if any(value is one for one in written) else taken
+
     def computed(self, function: Any, args: Sequence[Any], words: Any) -> Any:
-        """The result of an operation."""
+        """The result of an operation, also if it should be written into an array."""
         return function(*args, **words)
 
     def taken(self, value: Any) -> Any:
@@ -94,7 +112,7 @@ class Rounded(_Changed):
         """The result of an operation. Results of additions know the squares of their terms."""
         name, squares = _name(function), None
         self.compares |= name in _COMPARISONS
-        if name.rstrip("_") in _ADDITIONS and len(args) > 1:
+        if name in _ADDITIONS and len(args) > 1:
             squares = _squares(args[0]) + words.get("alpha", 1) ** 2 * _squares(args[1])
             is_chain = any(hasattr(term, "squares_of_terms") for term in args[:2])
         found = function(*args, **words)
@@ -155,10 +173,10 @@ class Sequential(_Changed):
 
     def computed(self, function: Any, args: Sequence[Any], words: Any) -> Any:
         """The result of an operation."""
-        name = _name(function)
+        name, is_plain = _name(function), words.keys() <= {"out"}
         if name in ("mm", "bmm"):
             return _product(*args[:2])
-        if name in ("addmm", "baddbmm") and not words:
+        if name in ("addmm", "baddbmm") and is_plain:
             return args[0] + _product(*args[1:3])
         if name == "convolution" and not args[6] and args[8] == 1 and args[1].shape[1] > 1:
             found: Any = None
@@ -174,7 +192,7 @@ class Sequential(_Changed):
             terms = torch.exp(shifted)
             total = self._summed("sum", function, [terms, args[1:2], True], {})
             return terms / total if name == "_softmax" else shifted - torch.log(total)
-        if name in ("cumsum", "cumprod") and _is_float(args[0]) and args[0].ndim and not words:
+        if name in ("cumsum", "cumprod") and _is_float(args[0]) and args[0].ndim and is_plain:
             return self._accumulated(name, args[0], args[1])
         return function(*args, **words)
 

@@ -11,8 +11,17 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 torch: Any = importlib.import_module("torch")
-_FLOORS = ((256, 256), (2, 256), (2, 16))
-"""The least values of repeats and of all other constants, in the order in which they are tried."""
+_STEPS = (
+    (True, math.inf, 256),
+    (False, math.inf, 256),
+    (True, 16, 2),
+    (True, math.inf, 32),
+    (False, math.inf, 64),
+    (True, math.inf, 2),
+    (False, math.inf, 16),
+)
+"""Whether repeats or all other constants become smaller, which are at most so large, and down to
+which value."""
 _UNITS = (128, 64, 32, 16)
 """Usual extents of tiles, by whose multiples a constant becomes smaller."""
 
@@ -65,21 +74,19 @@ class _Choice:
         """The changed constants, and the description with them. `found` describes the problem with
         its own constants.
 
-        In each step, the smallest repeat, or else the largest other constant, is halved. A constant
-        that must keep its value is skipped.
+        The smallest repeat, or the largest other constant, is halved. A constant that must keep its
+        value is skipped.
         """
         changed: dict[str, int] = {}
         fixed: set[str] = set()
-        for floors in _FLOORS:
+        for of_repeats, most, least in _STEPS:
             while not self._small(found):
                 sizes = {**self._constants, **changed}
-                least = {name: floors[name not in repeats] for name in sizes}
-                names = [n for n in sizes if n not in fixed and sizes[n] >= 2 * least[n]]
+                kind = [n for n in sizes if n not in fixed and (n in repeats) == of_repeats]
+                names = [n for n in kind if 2 * least <= sizes[n] <= most]
                 if not names:
                     break
-                repeated = [n for n in names if n in repeats]
-                pick, among = (min, repeated) if repeated else (max, names)
-                name = pick(among, key=sizes.__getitem__)
+                name = (min if of_repeats else max)(names, key=sizes.__getitem__)
                 for smaller in dict.fromkeys((_halved(sizes[name]), sizes[name] // 2)):
                     try:
                         found = self._described({**changed, name: smaller})

@@ -176,7 +176,9 @@ def scan_words(model: Recognised, scan: Scan, host: Host) -> dict[str, str]:
         "LANES": "1" if adjacent else "32, 64, 16",
         "PARTS": "128, 64, 256, 32" if adjacent else "8, 16, 4, 2",
         "SIGN": scan.sign,
-        "START": "0.0f" if scan.sign == "+" else "1.0f",
+        "START": "0" if scan.sign == "+" else "1",
+        # In another order, products of floats could leave their range, or lose digits near its end.
+        "NUMBER": "float" if scan.sign == "+" else "double",
         "SCANNED": statements(scan.of, "own = joined(own, {});"),
         "BODY": statements(model.formula, "result[place] = {};"),
     }

@@ -7,16 +7,16 @@ TUNE(PARTS, {PARTS})
 TUNE(EACH, 4, 1, 2, 8)
 TUNE_REQUIRE(LANES * PARTS >= 32 && LANES * PARTS <= 1024)
 
-__device__ float joined(float one, float other) { return one {SIGN} other; }
+__device__ {NUMBER} joined({NUMBER} one, {NUMBER} other) { return one {SIGN} other; }
 
 __global__ void __launch_bounds__(LANES *PARTS) scans({TAKEN}float *result, unsigned rows, int columns, unsigned inner) {
-  __shared__ float parts[2][PARTS][LANES];
+  __shared__ {NUMBER} parts[2][PARTS][LANES];
   unsigned row = blockIdx.x * LANES + threadIdx.x;
   bool there = row < rows;
   unsigned begin = there ? row / inner * columns * inner + row % inner : 0;
-  float before = {START};  // all elements of earlier steps
+  {NUMBER} before = {START};  // all elements of earlier steps
   for (int first = threadIdx.y * EACH; first - (int)threadIdx.y * EACH < columns; first += PARTS * EACH) {
-    float found[EACH], own = {START};
+    {NUMBER} found[EACH], own = {START};
 #pragma unroll
     for (int e = 0; e < EACH; e++) {
       if (there && first + e < columns) {
@@ -35,14 +35,14 @@ __global__ void __launch_bounds__(LANES *PARTS) scans({TAKEN}float *result, unsi
       parts[now][threadIdx.y][threadIdx.x] = own;
       __syncthreads();
     }
-    float earlier = threadIdx.y > 0 ? joined(before, parts[now][threadIdx.y - 1][threadIdx.x]) : before;
+    {NUMBER} earlier = threadIdx.y > 0 ? joined(before, parts[now][threadIdx.y - 1][threadIdx.x]) : before;
     before = joined(before, parts[now][PARTS - 1][threadIdx.x]);
     __syncthreads();
 #pragma unroll
     for (int e = 0; e < EACH; e++) {
       if (there && first + e < columns) {
         unsigned place = begin + (first + e) * inner;
-        float value = joined(earlier, found[e]);
+        float value = (float)joined(earlier, found[e]);
 {BODY}
       }
     }
