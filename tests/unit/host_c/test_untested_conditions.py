@@ -377,11 +377,13 @@ def test_a_number_is_no_address_if_data_may_be_written_to_its_place(
 def test_a_number_that_differs_for_the_same_inputs_is_an_address(
     loaded: list[int], *, no_data: bool
 ) -> None:
-    """The first two calls are on the same inputs."""
+    """The second call is on the inputs of the first one."""
     listing = read_listing(listing_of("movl (%rdi), %eax", "shrl $8, %eax", "ret"), "")
     shift, load = finding.sequences_of(listing)
     find = partial(finding.computed_without, listing)
-    untested = examination._untested(find, [shift, load], [(False, False)] * 2, [[7] * 3, loaded])
+    untested = examination._untested(
+        find, [shift, load], [(False, False)] * 2, [[7] * 3, loaded], 1
+    )
     assert untested == ([] if no_data else [shift])
 
 
@@ -394,7 +396,7 @@ def test_a_condition_with_one_result_counts_although_a_number_in_memory_is_alway
     (load,) = finding.sequences_of(listing)
     find = partial(finding.computed_without, listing)
     results = [(True, False), (False, False)]
-    assert examination._untested(find, [jump, load], results, [[7] * 3, [3] * 3]) == [jump]
+    assert examination._untested(find, [jump, load], results, [[7] * 3, [3] * 3], 1) == [jump]
 
 
 def test_code_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

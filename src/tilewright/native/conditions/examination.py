@@ -101,7 +101,7 @@ def _called(
     calls = 0
     apart = off_measuring_cores(evaluation.toolchain.threads)
     with apart, evaluation.started(binary, (records,)) as process:
-        for number in (once[0], *once, *more):  # the first one twice
+        for number in (*once, once[0], *more):  # the first one again
             case = evaluation.cases[number]
             process.arrays.place({**case.initial, _RECORDS: room})
             failed = process.call("check", evaluation.settings.simulation_timeout_s)
@@ -119,7 +119,7 @@ def _called(
                 return Examined(failed=unexamined("it writes to memory that is not its own."))
             # What no call has reached yet may be reached in a later one.
             if calls > len(once) or all(len(set(seen)) > 1 for seen in sequences):
-                untested = _untested(find, sites, results, sequences)
+                untested = _untested(find, sites, results, sequences, len(once))
                 if not untested:
                     break
     return Examined(tuple(untested), calls=calls)
@@ -130,32 +130,34 @@ def _untested(
     sites: Sequence[Site],
     results: Sequence[tuple[bool, bool]],
     sequences: Sequence[Sequence[int]],
+    again: int,
 ) -> list[Site]:
     """The conditions and values that had one result in all calls, or whose results had the same
     sequence in all of them, although they depend on data.
 
     `find` is `computed_without` for the kernel's listing. For sequences, a whole number that is
-    read from memory is taken for no data if it had the same sequence in all calls. The inputs of
-    the first two calls are the same, so a number whose sequence was another one in the second call
+    read from memory is taken for no data if it had the same sequence in all calls. The call
+    `again` had the inputs of the first one, so a number whose sequence was another one there
     depends on addresses, and is no data either, unless data were written to its place. Any number
     in memory may be data for conditions and values with one result: an element that is always the
     same may stand for a special case.
     """
-    alone, alike = [], []
-    known, addresses = set(), set()
+    alone, alike, loads = [], [], []
     for site, (no, yes), seen in zip(sites, results, sequences, strict=True):
         is_alike = len(set(seen)) == 1 and 0 not in seen
-        if site.is_load and is_alike:
-            known.add(site.instruction.at)
-        elif site.is_load:
-            addresses |= {site.instruction.at} if seen[0] != seen[1] else set()
+        if site.is_load:
+            loads.append((site.instruction.at, is_alike, seen))
         elif site.is_result:
             alike += [site] if is_alike else []
         elif no != yes:
             alone.append(site)
         elif site.value is None and is_alike:
             alike.append(site)
-    computed = find(frozenset(known), frozenset(addresses)) if alike else ()
+    if not alike:
+        return alone
+    known = frozenset(at for at, is_alike, _ in loads if is_alike)
+    addresses = frozenset(at for at, _, seen in loads if seen[0] != seen[again])
+    computed = find(known, addresses)
     return [*alone, *(site for site in alike if site.instruction.at in computed)]
 
 
