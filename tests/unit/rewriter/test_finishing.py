@@ -17,6 +17,8 @@ from tilewright.proposers.rewriter.raising.finishing import Finish, finish
 from tilewright.proposers.rewriter.raising.raised import raised
 
 LIMITS = "if (v < -128) v = -128; if (v > 127) v = 127; C[i + y][j + x] = v;"
+SMALL = 1 << 24
+"""A limit of sums that may also be added twice."""
 SUMS = "int32_t s = sums[y][x] + bias[j + x];"
 
 
@@ -44,7 +46,7 @@ def stored(one: Finish, total: int) -> int:
 @pytest.mark.parametrize("shift", [1, 2, 6, 9, 12])
 @pytest.mark.parametrize("low", [-128, 0])
 def test_halves_are_rounded_up_as_by_a_shift(shift: int, low: int) -> None:
-    found = finish(limited(half_up(shift), low), 1)
+    found = finish(limited(half_up(shift), low), 1, SMALL)
     assert found is not None
     assert found.clipped == (low == 0)
     assert found.times == (2 if low else 1)
@@ -55,10 +57,10 @@ def test_halves_are_rounded_up_as_by_a_shift(shift: int, low: int) -> None:
 
 
 def test_offsets_before_and_after_a_shift() -> None:
-    floor = finish(limited(("rshift", SUM, 4)), 1)
+    floor = finish(limited(("rshift", SUM, 4)), 1, SMALL)
     assert floor is not None
     assert [stored(floor, n) for n in (-17, -16, -1, 0, 15, 16)] == [-2, -1, -1, 0, 0, 1]
-    zero_point = finish(limited(("add", half_up(6), 3)), 1)
+    zero_point = finish(limited(("add", half_up(6), 3)), 1, SMALL)
     assert zero_point is not None
     assert [stored(zero_point, n) for n in (-32, 31, 32, 96)] == [3, 3, 4, 5]
 
@@ -66,10 +68,10 @@ def test_offsets_before_and_after_a_shift() -> None:
 def test_halves_to_even_and_away_from_zero() -> None:
     quotient, half = ("rshift", SUM, 5), ("and", ("rshift", SUM, 4), 1)
     odd = ("or", ("ne", ("and", SUM, 15), 0), ("and", quotient, 1))
-    even = finish(limited(("add", quotient, ("and", half, odd))), 1)
+    even = finish(limited(("add", quotient, ("and", half, odd))), 1, SMALL)
     assert even == Finish(1, 0, 1 / 32, clipped=False)
     away = ("where", ("ge", SUM, 0), half_up(5), ("neg", ("rshift", ("sub", 16, SUM), 5)))
-    found = finish(limited(away), 1)
+    found = finish(limited(away), 1, SMALL)
     assert found is not None
     assert found.times == 1
     assert [stored(found, n) for n in (-48, -47, -16, -15, 15, 16, 48)] == [-2, -1, -1, 0, 0, 1, 2]
@@ -96,18 +98,18 @@ def test_halves_to_even_and_away_from_zero() -> None:
     ],
 )
 def test_functions_that_no_store_computes(tree: Tree) -> None:
-    assert finish(tree, 1) is None
+    assert finish(tree, 1, SMALL) is None
 
 
 def test_functions_that_are_the_same_for_every_sum() -> None:
-    plain = finish(limited(half_up(4)), 1)
+    plain = finish(limited(half_up(4)), 1, SMALL)
     assert plain is not None
     for tree in (
         limited(("where", ("gt", SUM, 3_000_000), between(4_000_000, half_up(4), 999), half_up(4))),
         limited(("signed", ("and", half_up(4), (1 << 32) - 1), 32)),
         limited(("add", ("rshift", SUM, 4), ("and", ("rshift", SUM, 3), 1))),
     ):
-        assert finish(tree, 1) == plain
+        assert finish(tree, 1, SMALL) == plain
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -149,9 +151,23 @@ def test_bounds_of_a_function_contain_its_values(seed: int) -> None:
     ],
 )
 def test_a_rounding_shift_of_the_core_is_that_of_a_store(machine: Machine, rounding: str) -> None:
-    text = emit(raised(product(f"{SUMS} {rounding} {LIMITS}"), machine))
+    text = emit(raised(product(f"int32_t s = sums[y][x]; {rounding} {LIMITS}"), machine))
     assert "config_st(64, 0.0078125f, NO_ACTIVATION)" in text.replace(", 0)", ", NO_ACTIVATION)")
     assert "constants[i] = 1;" in text
+    assert ">>" not in text[text.index("config_ex") :]
+
+
+def test_sums_that_may_overflow_are_not_doubled(machine: Machine) -> None:
+    largest = 1 << 30  # 2 s + 1 needs 33 bits
+    assert finish(limited(half_up(6)), 1, largest - 40) is not None
+    assert finish(limited(half_up(6)), 1, largest) is None
+    assert finish(limited(half_up(6), 0), 1, 1 << 31) == finish(limited(half_up(6), 0), 1, 9)
+    for tree in (limited(("rshift", SUM, 4)), limited(("add", half_up(6), 3), 0)):
+        assert finish(tree, 1, 1 << 31) is None
+    rounding = "int32_t v = (s + 32) >> 6;"
+    text = emit(raised(product(f"{SUMS} {rounding} {LIMITS}"), machine))
+    assert "s + 32) >> 6" in text[text.index("config_ex") :]
+    text = emit(raised(product(f"{SUMS} {rounding} {LIMITS.replace('-128', '0')}"), machine))
     assert ">>" not in text[text.index("config_ex") :]
 
 

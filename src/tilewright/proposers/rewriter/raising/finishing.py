@@ -8,6 +8,7 @@ limits the result. The core mostly rounds halves up: `(s + 64) >> 7`. Two stores
 - Otherwise `2 s + 1` instead of `s`, with half of the scale: it is never a half. All products and
   rows are then added twice.
 
+What is stored then differs from the sum, and must have 32 bits for all possible elements of arrays.
 A store must give the same results for all sums. Sums of up to 20 bits are tested one by one. Ranges
 of larger sums, for which the results lie at a limit, are proved with bounds.
 """
@@ -43,11 +44,15 @@ class Finish:
 
 
 @lru_cache(maxsize=64)
-def finish(tree: Tree, size: int) -> Finish | None:
-    """How a store to elements of `size` bytes computes a function of sums; None if it cannot."""
+def finish(tree: Tree, size: int, largest: int) -> Finish | None:
+    """How a store to elements of `size` bytes computes a function of sums, whose absolute values
+    are at most `largest`; None if it cannot."""
     sums = _sums()
     wanted = values(tree, sums)
     for one in _candidates(sums, wanted, size):
+        fits = one.times * largest + abs(one.offset) < 1 << SUM_BITS
+        if (one.times, one.offset) != (1, 0) and not fits:
+            continue
         if np.array_equal(_stored(one, sums, size), wanted) and _is_same(tree, one, size):
             return one
     return None

@@ -25,7 +25,7 @@ from tilewright.proposers.rewriter.raising.constants import Constants
 from tilewright.proposers.rewriter.raising.copied_rows import MOST_RUNS, Piece
 from tilewright.proposers.rewriter.raising.core import CoreCode, Finished, Row
 from tilewright.proposers.rewriter.raising.execute import CORE, NotRaised, Run
-from tilewright.proposers.rewriter.raising.finishing import Finish, added, finish
+from tilewright.proposers.rewriter.raising.finishing import SUM_BITS, Finish, added, finish
 from tilewright.proposers.rewriter.raising.local_rows import (
     ARRAY,
     Block,
@@ -425,7 +425,7 @@ class _Flow:
 
     def _finished(self, done: Finished) -> None:
         """A row that the core stores."""
-        row, how = done.row, finish(done.value, done.size)
+        row, how = done.row, finish(done.value, done.size, self._largest(done))
         offset, whole = added(done.value), done.size == self.core.sum_size
         if whole and offset is not None:
             how = Finish(1, offset, 1.0, clipped=False)
@@ -443,6 +443,16 @@ class _Flow:
         store = Store(settings, whole, row.columns)
         products = row.products * how.times
         self.stored.append(Stored(address, 0, 1, row.phase, store, products, rows))
+
+    def _largest(self, done: Finished) -> int:
+        """The largest possible absolute value of the sums in a row. Elements of added rows may have
+        any value."""
+        if done.added or done.row.rows:
+            return 1 << SUM_BITS
+        factor = 1 << (8 * self.local.bytes_of(self.used["factors"]) - 1)
+        kinds = list(self.kinds)
+        terms = sum(kinds[number].depth for _, _, _, number in done.row.products)
+        return min(terms * factor**2, 1 << SUM_BITS)
 
     def _settings_to_finish(self, how: Finish | None) -> Operands | None:
         """The settings of a store, without the stride; None if it has no such settings."""
