@@ -43,17 +43,18 @@ def test_rules_say_which_built_in_functions_and_which_errors_are_allowed() -> No
 
 BYTES = """
 #include <stdint.h>
+#include <string.h>
 {code}
 void kernel(const float A[32][32], const float B[32][32], float C[32][32]) {{
   static uint8_t a[1024];
   static int8_t b[1024];
-  for (int i = 0; i < 1024; i++) a[i] = i % 256, b[i] = i % 200 - 100;
+  memcpy(a, A, 1024), memcpy(b, B, 1024);
   int wanted = 0;
   for (int i = 0; i < 1024; i++) wanted = wanted + a[i] * b[i];
   const int found = example(a, b);
   for (int i = 0; i < 32; i++)
     for (int j = 0; j < 32; j++) {{
-      float s = (float)(found - wanted);
+      float s = (float)found - (float)wanted;
       for (int k = 0; k < 32; k++) s += A[i][k] * B[k][j];
       C[i][j] = s;
     }}
