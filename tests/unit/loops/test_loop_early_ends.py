@@ -171,6 +171,9 @@ def test_numbers_behind_pointers_and_static_numbers_are_followed(tmp_path: Path)
          "void kernel(float *X) { X[1] = f(X); }", "until the next call"),
         ("void kernel(const int *X, int *Y) { for (int i = 0; i < 4; i++) {\n"
          " static int n; if (X[i] > 0) n = i; Y[i] = n; } }", "until the next call"),
+        ("int g(int *n) { *n += 1; return *n; }\n"
+         "void kernel(const int *X, int *Y) { for (int i = 0; i < 4; i++) { int n = X[i]; "
+         "Y[i] = n > 3 && g(&n) > 7; Y[i + 4] = n; } }", "changes this condition"),
         ("void g(int *n) { *n = 3; }\nvoid f(int *n, int *y) { y[0] = *n; g(n); }\n"
          "void kernel(int *Y) { int n = 2; f(&n, Y); Y[n] = 1; }", "only read"),
     ],
@@ -194,11 +197,17 @@ FIRST = "for (int k = 0; k < 8; k++) { if (x[k] > t) return k; } return -1;"
         "if (x[k] > n - t) return s; } s += 1; return s;",
         "".join(f"if (x[{k}] > t) {{ if (x[{k + 1}] < t) return {k}; }} " for k in range(6))
         + "return 20;",
+        "int s = 3; if (x[0] > t) { s *= 2; return s; } s += 5; return s;",
+        "int s = x[1]; if (s > 0) { s -= 9; if (s < -8) return s; s++; } s += 5; return s;",
+        "int s = 0; int r = x[0] > t ? more(&s) : 4; return r + 10 * s;",
+        "int s = 0; int r = x[0] > t && more(&s) > 0; return r + 10 * s;",
+        "int s = 0; if (x[0] > t || more(&s) > 2) return s; return more(&s);",
         "if (t > 9.0f) return 5; else { " + FIRST.replace("return -1;", "") + " } return 7;",
     ],
 )
 def test_functions_may_return_anywhere(body: str, tmp_path: Path) -> None:
     text = (
+        "static int more(int *n) { *n += 1; return *n; }\n"
         f"static int f(const float *x, float t) {{ {body} }}\n{HEAD}void kernel{SIGNATURE} {{ "
         "for (int i = 0; i < 12; i++) H[i] = f(X[i], 0.5f) + 1; }"
     )

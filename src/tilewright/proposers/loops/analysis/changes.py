@@ -141,6 +141,12 @@ def touched_by(body: tuple[Statement, ...]) -> set[str]:
     return set_by(body) | {s.target_name for s in statements(body) if isinstance(s, Assign)}
 
 
+def changed_outside(body: tuple[Statement, ...]) -> set[str]:
+    """Variables and arrays that statements assign and do not declare, at any depth."""
+    assigned = {s.target_name for s in statements(body) if isinstance(s, Assign)}
+    return assigned - {*declared_names(body)}
+
+
 def used_by(expr: Expr) -> set[str]:
     """Variables and arrays in an expression."""
     return {

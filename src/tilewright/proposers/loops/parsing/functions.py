@@ -14,12 +14,13 @@ After::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
 from tree_sitter import Node
 
 from tilewright.proposers.c.syntax import assigned, descendants, parameters, text_of
+from tilewright.proposers.loops.analysis.changes import changed_outside, used_by
 from tilewright.proposers.loops.c_types import NAMES, is_whole
 from tilewright.proposers.loops.ir import (
     Binary,
@@ -36,6 +37,7 @@ from tilewright.proposers.loops.parsing.data_loops import has_effects
 from tilewright.proposers.loops.parsing.heads import return_of
 from tilewright.proposers.loops.parsing.records import type_name
 from tilewright.proposers.loops.parsing.scope import (
+    Binding,
     Pointed,
     Record,
     Scope,
@@ -218,26 +220,42 @@ class Functions(VaryingLoops):
         self.scope = outer
 
     def computed_under(self, test: Expr, node: Node, read: Callable[[], Value]) -> Value:
+        """The value of a node that is computed only if a test is true."""
+        with self._collected() as found:
+            value = self._only_under(test, node, read)
+        if used_by(test) & changed_outside(tuple(found)):
+            raise UnsupportedError(node, "what runs under a condition changes this condition")
+        self._done += found
+        return value
+
+    def _only_under(self, test: Expr, node: Node, read: Callable[[], Value]) -> Value:
         """The value of a node that is computed only if a test is true.
 
-        Statements of functions that it calls are executed before the test, and therefore always.
-        Elements that may be outside their arrays are read only if the test is true. The nodes for
-        which this is known, inside of the outermost one, are read only once from then on: if each
-        node inside of another one were read twice, the time would double with each.
+        Statements of functions that it calls are executed before the test, and therefore always,
+        unless they change anything that they do not declare. These, and those with elements that
+        may be outside their arrays, are executed only if the test is true. The nodes for which this
+        is known, inside of the outermost one, are read only once from then on: if each node inside
+        of another one were read twice, the time would double with each.
         """
         if not self._inside_tests:
             self._tested.clear()
         self._inside_tests += 1
         if node.id not in self._tested:
-            names = set(self._printed[-1])
+            names, before = set(self._printed[-1]), self.scope.bindings()
             with self._collected() as found, self._maybe(test):
                 value = read()
             parts = expressions(tuple(found))
-            if all(self.may_touch(e) for e in parts if isinstance(e, Element)):
+            if (
+                not changed_outside(tuple(found))
+                and all(self.scope.find(name) == binding for name, binding in before.items())
+                and all(self.may_touch(e) for e in parts if isinstance(e, Element))
+            ):
                 self._done += found
                 self._inside_tests -= 1
                 return value
             self._printed[-1] = names
+            for name, binding in before.items():
+                self.scope.rebind(name, binding)
             self._tested.add(node.id)
         with self._under(test):
             value = read()
@@ -300,7 +318,13 @@ class Functions(VaryingLoops):
 
     def _chosen_by_returns(self, node: Node, rest: Sequence[Node], kind: Type | None) -> Value:
         """if (condition) return value; return other;"""
-        condition, other = self.value(condition_of(node)), otherwise(node)
+        names, before = set(self._printed[-1]), self.scope.bindings()
+        with self._collected() as tested:
+            condition, other = self.value(condition_of(node)), otherwise(node)
+        if self._after or changed_outside(tuple(tested)) or before != self.scope.bindings():
+            self._after.clear()
+            return self._returned_as_statements([node, *rest], kind, names, before)
+        self._done += tested
 
         def returned(statements: Sequence[Node]) -> Value:
             found = self.returned(statements, kind)
@@ -314,10 +338,31 @@ class Functions(VaryingLoops):
         left = followed(other, rest)
         if condition.interval in ((0, 0), (1, 1)):
             return returned(chosen if condition.interval[0] else left)
-        first = self.computed_under(test, field_of(node, "consequence"), lambda: returned(chosen))
         opposite = Binary("==", test, Number("0"))
-        second = self.computed_under(opposite, node, lambda: returned(left))
+        with self._collected() as found:
+            branch = field_of(node, "consequence")
+            first = self._only_under(test, branch, lambda: returned(chosen))
+            second = self._only_under(opposite, node, lambda: returned(left))
+        if changed_outside(tuple(found)):
+            return self._returned_as_statements([node, *rest], kind, names, before)
+        self._done += found
         return Value(Select(test, printed(first), printed(second)), first.type)
+
+    def _returned_as_statements(
+        self,
+        nodes: Sequence[Node],
+        kind: Type | None,
+        names: set[str],
+        before: Mapping[str, Binding],
+    ) -> Value:
+        """The value of statements whose branches or conditions change something, which are read
+        again with the names that were printed `before`."""
+        self._printed[-1] = names
+        for name, binding in before.items():
+            self.scope.rebind(name, binding)
+        early = self.returned_early(nodes, kind)
+        assert early is not None
+        return early
 
 
 def _is_only_read(name: str, body: Node, functions: Collection[str]) -> bool:

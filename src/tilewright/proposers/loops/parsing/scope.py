@@ -141,6 +141,11 @@ class Scope:
         else:
             self._outer.rebind(name, binding)
 
+    def bindings(self) -> dict[str, Binding]:
+        """The meanings of all visible names."""
+        outer = self._outer.bindings() if self._outer is not None else {}
+        return outer | self._names
+
     def followed(self) -> set[str]:
         """All visible variables that are followed."""
         outer = self._outer.followed() if self._outer is not None else set()
