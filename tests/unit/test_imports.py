@@ -7,6 +7,7 @@ them for both.
 from __future__ import annotations
 
 import ast
+import gc
 from collections import Counter
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
@@ -23,9 +24,20 @@ def name_of(file: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+def parsed(file: Path) -> ast.Module:
+    """Python 3.11 ends with a SystemError ("AST constructor recursion depth mismatch") if garbage
+    that is collected while it makes a syntax tree formats a traceback, which makes another one.
+    """
+    gc.disable()
+    try:
+        return ast.parse(file.read_text())
+    finally:
+        gc.enable()
+
+
 def imported(file: Path, modules: set[str], functions: bool = False) -> Iterator[str]:
     """What is imported when the module is, or for its types; what functions import if asked."""
-    tree = ast.parse(file.read_text())
+    tree = parsed(file)
     outside = [*tree.body, *(n for b in tree.body if isinstance(b, ast.If) for n in b.body)]
     for node in ast.walk(tree) if functions else outside:
         if isinstance(node, ast.ImportFrom) and node.module in modules:
