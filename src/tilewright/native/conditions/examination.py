@@ -18,7 +18,7 @@ from tilewright.native.calls import compared
 from tilewright.native.conditions.facts import Site
 from tilewright.native.conditions.finding import computed_without, found_in, sequences_of
 from tilewright.native.conditions.listing import Listing
-from tilewright.native.conditions.recording import Recorder
+from tilewright.native.conditions.recording import NO_SEQUENCE, Recorder
 from tilewright.native.conditions.surroundings import OF_C
 from tilewright.native.evaluator import NativeEvaluation
 from tilewright.native.machine import off_measuring_cores, on_building_cores
@@ -112,7 +112,8 @@ def _called(
             calls += 1
             written = process.arrays.outputs_now()[_RECORDS]
             for seen, one in zip(sequences, recorder.hashes(written), strict=True):
-                seen.append(one)
+                # Threads that run side by side record their results in no certain order.
+                seen.append(one if evaluation.toolchain.threads == 1 else NO_SEQUENCE)
             room = np.frombuffer(recorder.without_hashes(written, sites), np.uint8)
             results = recorder.results(written)
             if results is None:
@@ -144,7 +145,7 @@ def _untested(
     """
     alone, alike, loads = [], [], []
     for site, (no, yes), seen in zip(sites, results, sequences, strict=True):
-        is_alike = len(set(seen)) == 1 and 0 not in seen
+        is_alike = len(set(seen)) == 1 and NO_SEQUENCE not in seen
         if site.is_load:
             loads.append((site.instruction.at, is_alike, seen))
         elif site.is_result:
