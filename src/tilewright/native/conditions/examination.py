@@ -99,6 +99,10 @@ def _called(
     sequences: list[list[int]] = [[] for _ in sites]
     find = lru_cache(maxsize=1)(partial(computed_without, listing))
     calls = 0
+    # Threads that run side by side record their results in no certain order.
+    is_ordered = evaluation.toolchain.threads == 1 or not any(
+        operand.startswith("GOMP_") for one in listing.code() for operand in one.operands
+    )
     apart = off_measuring_cores(evaluation.toolchain.threads)
     with apart, evaluation.started(binary, (records,)) as process:
         for number in (*once, once[0], *more):  # the first one again
@@ -112,8 +116,7 @@ def _called(
             calls += 1
             written = process.arrays.outputs_now()[_RECORDS]
             for seen, one in zip(sequences, recorder.hashes(written), strict=True):
-                # Threads that run side by side record their results in no certain order.
-                seen.append(one if evaluation.toolchain.threads == 1 else NO_SEQUENCE)
+                seen.append(one if is_ordered else NO_SEQUENCE)
             room = np.frombuffer(recorder.without_hashes(written, sites), np.uint8)
             results = recorder.results(written)
             if results is None:
