@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from typing import TypeAlias
 
 import numpy as np
 
@@ -17,7 +18,6 @@ from tilewright.core.records import Argument, Failed, KernelLanguage
 from tilewright.native.calls import compared
 from tilewright.native.conditions.facts import Site
 from tilewright.native.conditions.finding import computed_without, found_in, sequences_of
-from tilewright.native.conditions.listing import Listing
 from tilewright.native.conditions.recording import NO_SEQUENCE, Recorder
 from tilewright.native.conditions.surroundings import OF_C
 from tilewright.native.evaluator import NativeEvaluation
@@ -26,10 +26,15 @@ from tilewright.native.toolchain import assembled, assembly_of
 from tilewright.parts.machine_code.post_dominance import TooLargeError
 from tilewright.parts.untested_conditions import MORE_TURNS, Untested, refusal, unexamined
 
+_Find: TypeAlias = Callable[[frozenset[int], frozenset[int]], frozenset[int]]
 _RECORDS = "results of conditions"  # no parameter of a kernel has this name
 _CREATES_THREAD = re.compile(r"^\s*(?:call|jmp)\s+pthread_create@PLT", re.MULTILINE)
 """Kernels that start threads themselves are not examined: what a thread is given looks like
 data.
+"""
+_RUNS_OPENMP = re.compile(r"^\s*(?:call|jmp)\s+GOMP_", re.MULTILINE)
+"""Threads that run side by side record their results in no certain order, so sequences of results
+are not compared.
 """
 
 
@@ -61,10 +66,13 @@ def examined(evaluation: NativeEvaluation, source: str) -> Examined:
             return Examined(failed=found)
         if found.jumps:
             return Examined(found.jumps)
-        try:
-            sites = (*found.sites, *sequences_of(found.listing))
-        except TooLargeError:
-            return Examined(failed=unexamined("it has more code than can be examined."))
+        find, sites = None, found.sites
+        if evaluation.toolchain.threads == 1 or not _RUNS_OPENMP.search(text):
+            find = lru_cache(maxsize=1)(partial(computed_without, found.listing))
+            try:
+                sites = (*sites, *sequences_of(found.listing))
+            except TooLargeError:
+                return Examined(failed=unexamined("it has more code than can be examined."))
         if all(site.is_load for site in sites):
             return Examined()
         recorder = Recorder.of(len(sites))
@@ -74,7 +82,7 @@ def examined(evaluation: NativeEvaluation, source: str) -> Examined:
     if isinstance(binary, Failed):
         return Examined(failed=binary)
     try:
-        return _called(evaluation, binary, sites, recorder, found.listing)
+        return _called(evaluation, binary, sites, recorder, find)
     except TooLargeError:
         return Examined(failed=unexamined("it has more code than can be examined."))
 
@@ -84,7 +92,7 @@ def _called(
     binary: bytes,
     sites: Sequence[Site],
     recorder: Recorder,
-    listing: Listing,
+    find: _Find | None,
 ) -> Examined:
     """What the conditions' results were in calls on inputs of every distribution.
 
@@ -97,12 +105,7 @@ def _called(
     room = np.zeros(records.shape, np.uint8)
     untested: Sequence[Site] = sites
     sequences: list[list[int]] = [[] for _ in sites]
-    find = lru_cache(maxsize=1)(partial(computed_without, listing))
     calls = 0
-    # Threads that run side by side record their results in no certain order.
-    is_ordered = evaluation.toolchain.threads == 1 or not any(
-        operand.startswith("GOMP_") for one in listing.code() for operand in one.operands
-    )
     apart = off_measuring_cores(evaluation.toolchain.threads)
     with apart, evaluation.started(binary, (records,)) as process:
         for number in (*once, once[0], *more):  # the first one again
@@ -116,7 +119,7 @@ def _called(
             calls += 1
             written = process.arrays.outputs_now()[_RECORDS]
             for seen, one in zip(sequences, recorder.hashes(written), strict=True):
-                seen.append(one if is_ordered else NO_SEQUENCE)
+                seen.append(one)
             room = np.frombuffer(recorder.without_hashes(written, sites), np.uint8)
             results = recorder.results(written)
             if results is None:
@@ -130,7 +133,7 @@ def _called(
 
 
 def _untested(
-    find: Callable[[frozenset[int], frozenset[int]], frozenset[int]],
+    find: _Find | None,
     sites: Sequence[Site],
     results: Sequence[tuple[bool, bool]],
     sequences: Sequence[Sequence[int]],
@@ -139,12 +142,12 @@ def _untested(
     """The conditions and values that had one result in all calls, or whose results had the same
     sequence in all of them, although they depend on data.
 
-    `find` is `computed_without` for the kernel's listing. For sequences, a whole number that is
-    read from memory is taken for no data if it had the same sequence in all calls. The call
-    `again` had the inputs of the first one, so a number whose sequence was another one there
-    depends on addresses, and is no data either, unless data were written to its place. Any number
-    in memory may be data for conditions and values with one result: an element that is always the
-    same may stand for a special case.
+    `find` is `computed_without` for the kernel's listing, or None if sequences are not compared.
+    For sequences, a whole number that is read from memory is taken for no data if it had the same
+    sequence in all calls. The call `again` had the inputs of the first one, so a number whose
+    sequence was another one there depends on addresses, and is no data either, unless data were
+    written to its place. Any number in memory may be data for conditions and values with one
+    result: an element that is always the same may stand for a special case.
     """
     alone, alike, loads = [], [], []
     for site, (no, yes), seen in zip(sites, results, sequences, strict=True):
@@ -157,7 +160,7 @@ def _untested(
             alone.append(site)
         elif site.value is None and is_alike:
             alike.append(site)
-    if not alike:
+    if find is None or not alike:
         return alone
     known = frozenset(at for at, is_alike, _ in loads if is_alike)
     addresses = frozenset(at for at, _, seen in loads if seen[0] != seen[again])
