@@ -96,7 +96,8 @@ def _check_compiled(path: Path, target: str, description: WorkloadFile) -> None:
     if description.operations == 0:
         raise WorkloadError(
             f"{path}: field 'operations': give a number greater than 0, from which the "
-            f"utilisation on {target} is computed (see docs/targets.md for the format)."
+            f"utilisation on {target} is computed. For a kernel without multiply-adds, count its "
+            "other operations, such as the comparisons and exponentials of a softmax."
         )
 
 
