@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from tilewright.core.records import CommandEffect, TargetBrief
 from tilewright.proposers.c.limits import limits
@@ -47,12 +47,9 @@ class Machine:
 
     @classmethod
     def of(cls, brief: TargetBrief) -> Machine:
-        """The machine that a brief describes."""
-        packed = [e for e in brief.commands if e.unit in ("word", "form")]
-        macros = [e.attributes["definition"] for e in brief.commands if e.unit == "macro"]
-        macros += limits("", ("stdint.h",))
-        effects = {e.name: e for e in brief.commands if e.unit != "macro" and e not in packed}
-        return cls(effects, dict(brief.constants), tuple(macros), tuple(packed))
+        """The machine that a brief describes; always the same one for the same brief, so that all
+        who ask share the cached analyses."""
+        return _described(_Same(brief))
 
     @cached_property
     def known(self) -> frozenset[str]:
@@ -194,3 +191,26 @@ class Machine:
                     role = next(wanted, None)
                     found[name, operand, axis] = roles.index(role) if role else None
         return found
+
+
+class _Same:
+    """A brief that is compared by identity."""
+
+    def __init__(self, brief: TargetBrief) -> None:
+        self.brief = brief
+
+    def __hash__(self) -> int:
+        return id(self.brief)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.brief is other.brief
+
+
+@lru_cache(maxsize=8)
+def _described(by: _Same) -> Machine:
+    brief = by.brief
+    packed = [e for e in brief.commands if e.unit in ("word", "form")]
+    macros = [e.attributes["definition"] for e in brief.commands if e.unit == "macro"]
+    macros += limits("", ("stdint.h",))
+    effects = {e.name: e for e in brief.commands if e.unit != "macro" and e not in packed}
+    return Machine(effects, dict(brief.constants), tuple(macros), tuple(packed))

@@ -7,7 +7,6 @@ import itertools
 import random
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import lru_cache
 
 from tilewright.core.errors import InputError
 from tilewright.core.factors import StepFactors
@@ -65,7 +64,6 @@ class RewriterProposer:
     replays = True
 
     def __init__(self) -> None:
-        self._machine: tuple[TargetBrief, Machine] | None = None
         self._ancestors: dict[str, str] = {}  # id -> source, of kernels to which plans return
 
     def plan(
@@ -87,9 +85,9 @@ class RewriterProposer:
 
         The first kernel is then measured while longer plans are still being made.
         """
-        machine = self._machine_of(brief.target)
+        machine = Machine.of(brief.target)
         try:
-            kernel = _lifted(parent.candidate.source, machine)
+            kernel = read(parent.candidate.source, machine)
         except InputError:
             return
         rng = random.Random(f"plan {seed}")
@@ -137,8 +135,8 @@ class RewriterProposer:
         They consist of a few steps, each the best of a sample, because rewriting such a schedule
         takes long.
         """
-        machine, offered = self._machine_of(brief.target), brief.offered()
-        kernel = _lifted(parent.candidate.source, machine)
+        machine, offered = Machine.of(brief.target), brief.offered()
+        kernel = read(parent.candidate.source, machine)
         before = estimate(kernel, machine)
         menu = brief.target.menu_for(brief.workload)  # complete: made only once
         if passes_through_memory(kernel, machine):
@@ -162,9 +160,9 @@ class RewriterProposer:
         ancestors = _ancestors(parent, history)
         if not ancestors or not count:
             return []
-        ancestor, machine = rng.choice(ancestors), self._machine_of(brief.target)
+        ancestor, machine = rng.choice(ancestors), Machine.of(brief.target)
         try:
-            kernel = _lifted(ancestor.candidate.source, machine)
+            kernel = read(ancestor.candidate.source, machine)
         except InputError:
             return []
         self._ancestors[ancestor.candidate.id] = ancestor.candidate.source
@@ -177,9 +175,9 @@ class RewriterProposer:
         """The naive loop nests of the starting kernel, once in a run.
 
         Empty if the starting kernel is itself naive and its products cannot read earlier results in
-        local memory. If only they can, the starting kernel is the first nest.
+        local memory. If it is naive and they can, the starting kernel is the first nest.
         """
-        machine, offered = self._machine_of(brief.target), brief.offered()
+        machine, offered = Machine.of(brief.target), brief.offered()
         if parent.candidate.parent_id is not None or not offered:
             return []
         if any(t.candidate.plan is not None and t.candidate.plan.begins_anew for t in history):
@@ -206,8 +204,8 @@ class RewriterProposer:
     ) -> Iterator[Plan]:
         """The first naive loop nest of the starting kernel, and schedules made from its nests in
         turn. A nest whose products read earlier results is only proposed with a schedule."""
-        offered, machine = brief.offered(), self._machine_of(brief.target)
-        before = estimate(_lifted(parent.candidate.source, machine), machine)
+        offered, machine = brief.offered(), Machine.of(brief.target)
+        before = estimate(read(parent.candidate.source, machine), machine)
         menu = brief.target.menu_for(brief.workload)  # complete: made only once
 
         def begun(nest: Draft) -> Iterator[Draft]:
@@ -235,11 +233,11 @@ class RewriterProposer:
     ) -> list[Candidate]:
         """The kernel of the plan, and variants with one further step; for instances of templates,
         no variants."""
-        machine = self._machine_of(brief.target)
+        machine = Machine.of(brief.target)
         try:
             base = str(plan.parameters.get("base", ""))
             source = self._ancestors.get(base, "") if base else parent.candidate.source
-            start = kernel = _lifted(source, machine)
+            start = kernel = read(source, machine)
             for text in str(plan.parameters.get("steps", "")).split("; "):
                 kernel = Step.parse(text).apply(kernel, machine)
         except (InputError, NotApplicable, ValueError):
@@ -257,7 +255,7 @@ class RewriterProposer:
 
     def factors(self, target: TargetBrief, kernel: Trial, history: History) -> StepFactors | None:
         """The numbers in the steps that led to a kernel: tiles, slots, unrolled iterations."""
-        steps = NumberedSteps(self._machine_of(target))
+        steps = NumberedSteps(Machine.of(target))
         found = step_factors(steps, kernel, history, self.name)
         for plan in found.plans.values() if found is not None else ():
             base = history.get(str(plan.parameters["base"]))
@@ -274,17 +272,7 @@ class RewriterProposer:
 
     def normalize(self, source: str, target: TargetBrief) -> str:
         """The source without comments, layout and names of local variables."""
-        return canonical_text(source, self._machine_of(target), target.language.normal_form)
-
-    def _machine_of(self, target: TargetBrief) -> Machine:
-        if self._machine is None or self._machine[0] is not target:
-            self._machine = (target, Machine.of(target))
-        return self._machine[1]
-
-
-@lru_cache(maxsize=64)
-def _lifted(source: str, machine: Machine) -> Kernel:
-    return read(source, machine)
+        return canonical_text(source, Machine.of(target), target.language.normal_form)
 
 
 def _keeps_given_schedule(parent: Trial, history: History) -> bool:

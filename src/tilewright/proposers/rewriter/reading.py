@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import lru_cache
 
 from tilewright.proposers.rewriter.analysis.ranges import simplify
 from tilewright.proposers.rewriter.ir import Kernel, Opaque, walk
@@ -14,6 +15,7 @@ from tilewright.proposers.rewriter.rewrites.flattened import unflattened
 from tilewright.proposers.rewriter.rewrites.separate_rows import separated
 
 
+@lru_cache(maxsize=64)
 def read(source: str, machine: Machine) -> Kernel:
     """The kernel of a C file. Loops and buffers with several uses are split into separate ones.
 
@@ -22,9 +24,10 @@ def read(source: str, machine: Machine) -> Kernel:
     return separated(unflattened(simplify(understood(source, machine))), machine)
 
 
+@lru_cache(maxsize=64)
 def understood(source: str, machine: Machine) -> Kernel:
     """The kernel as its C describes it, or as the commands that it issues if the C is not
-    understood."""
+    understood. Cached, because finding them takes seconds, and may be in vain."""
     kernel = lift(source, machine)
     if any(isinstance(s, Opaque) for s in walk(kernel.body)):
         with suppress(NotRaised):

@@ -35,7 +35,7 @@ def raised(source: str, machine: Machine, *, chained: bool = False) -> Kernel:
 
     Sums are added up in another order: the same result for integers, another rounding for floats.
     Products whose operands are contiguous are joined if this reduces the number of products. If not
-    everything can be derived, code of the core outside of loops of commands is kept.
+    everything can be derived, code of the core is kept, outside of the loops of commands.
     """
     kernel = lift(source, machine)
     try:
@@ -49,17 +49,28 @@ def raised(source: str, machine: Machine, *, chained: bool = False) -> Kernel:
             raise error from None
 
 
-@lru_cache(maxsize=1)
 def _computed(source: str, machine: Machine) -> Computation:
-    """What a kernel computes. The last one is cached, because runs also ask for the `chained`
-    nest."""
+    """What a kernel computes."""
+    found = _outcome(source, machine)
+    if isinstance(found, NotRaised):
+        raise found.with_traceback(None)
+    return found
+
+
+@lru_cache(maxsize=1)
+def _outcome(source: str, machine: Machine) -> Computation | NotRaised:
+    """What a kernel computes, or why it is not known. The last outcome is cached, because runs also
+    ask for the `chained` nest."""
     try:
-        run = executed(source, machine)
+        try:
+            run = executed(source, machine)
+        except NotRaised as error:
+            if not error.data:
+                raise
+            run = executed(source, machine, data=True)
+        return _followed(run, machine)
     except NotRaised as error:
-        if not error.data:
-            raise
-        run = executed(source, machine, data=True)
-    return _followed(run, machine)
+        return error
 
 
 def _in_parts(kernel: Kernel, machine: Machine) -> Kernel:
