@@ -211,6 +211,18 @@ def commands(body: Body) -> Iterator[Command]:
     return (s for s in walk(body) if isinstance(s, Command))
 
 
+def arrays_of(command: Command) -> set[str]:
+    """The arrays that a command accesses."""
+    return {o.array for o in command.operands if isinstance(o, Dram)}
+
+
+def core_names(stmt: Stmt) -> frozenset[str]:
+    """The arrays and other names that a statement of the core uses; empty for other statements."""
+    if isinstance(stmt, Assign):
+        return frozenset(d.array for d in (stmt.target, *(d for _, d in stmt.terms)))
+    return stmt.names if isinstance(stmt, Opaque) else frozenset()
+
+
 def same_kernel(left: Kernel, right: Kernel) -> bool:
     """Whether two versions of a kernel have the same code and are printed in the same way."""
     return left.words is right.words and same_code(left.body, right.body)

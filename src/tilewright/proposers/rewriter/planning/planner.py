@@ -13,9 +13,9 @@ from tilewright.proposers.rewriter.estimate.cost import Cost, estimate
 from tilewright.proposers.rewriter.ir import (
     Assign,
     Body,
-    Dram,
     Kernel,
     Loop,
+    arrays_of,
     children,
     commands,
     walk,
@@ -204,8 +204,7 @@ def _moved(body: Body, machine: Machine) -> tuple[set[str], set[str]]:
     moved: dict[str, set[str]] = {"store": set(), "load": set()}
     for command in commands(body):
         if machine.unit(command.name) in moved:
-            arrays = {o.array for o in command.operands if isinstance(o, Dram)}
-            moved[machine.unit(command.name)] |= arrays
+            moved[machine.unit(command.name)] |= arrays_of(command)
     return moved["store"], moved["load"]
 
 

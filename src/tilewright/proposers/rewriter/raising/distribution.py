@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, takewhile
 
 from tilewright.proposers.rewriter.analysis.core_functions import used_by
 from tilewright.proposers.rewriter.analysis.ranges import trip_count
@@ -30,9 +30,12 @@ from tilewright.proposers.rewriter.ir import (
     Loop,
     Opaque,
     Stmt,
+    arrays_of,
     commands,
+    core_names,
     has_opaque,
     rebuilt,
+    unused_name,
     walk,
     walk_paths,
 )
@@ -40,7 +43,7 @@ from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.raising.computation import Computation
 from tilewright.proposers.rewriter.raising.execute import NotRaised, executed
 from tilewright.proposers.rewriter.raising.flow import computation
-from tilewright.proposers.rewriter.raising.stretches import as_parameter
+from tilewright.proposers.rewriter.raising.stretches import alone
 from tilewright.proposers.rewriter.raising.translation.parts import SPACING
 
 _BOUND = re.compile(r"\b(?:sizeof|return|goto|break|continue)\b")
@@ -82,15 +85,12 @@ def distributed(kernel: Kernel, machine: Machine) -> Kernel:
         if not (isinstance(stmt, Loop) and _is_mixed(stmt)):
             body.append(stmt)
             continue
-        found = _parts(kernel, stmt, [a.name for a in arrays])
+        found = _parts(replace(kernel, arrays=tuple(arrays)), stmt)
         _require_separate(kernel, stmt, found)
-        apart = replace(stmt, body=_with_parts(stmt.body, found))
-        inside = dict(zip(_loops(stmt), _loops(apart), strict=True))
-        loops = _separated(
-            apart, [replace(p, loops=tuple(inside[s] for s in p.loops)) for p in found]
-        )
+        together = _with_parts((stmt,), found)
+        loops = _with_parts(_separated(stmt, found), found)
         arrays += [p.whole for p in found]
-        _require_same(replace(kernel, arrays=tuple(arrays)), (apart,), loops, found, machine)
+        _require_same(replace(kernel, arrays=tuple(arrays)), together, loops, found, machine)
         body += loops
     return replace(kernel, arrays=tuple(arrays), body=tuple(body))
 
@@ -99,56 +99,44 @@ def _is_mixed(stmt: Stmt) -> bool:
     return has_opaque((stmt,)) and next(commands((stmt,)), None) is not None
 
 
-def _loops(loop: Loop) -> list[Loop]:
-    return [s for s in walk((loop,)) if isinstance(s, Loop)]
+def _uses(stmt: Stmt) -> Set[str]:
+    """The arrays that a command accesses, or the names that a statement of the core uses."""
+    return arrays_of(stmt) if isinstance(stmt, Command) else core_names(stmt)
 
 
-def _used(stmt: Stmt) -> frozenset[str]:
-    """The names that a statement of the core uses."""
-    if isinstance(stmt, Assign):
-        return frozenset(d.array for d in (stmt.target, *(d for _, d in stmt.terms)))
-    return stmt.names if isinstance(stmt, Opaque) else frozenset()
-
-
-def _parts(kernel: Kernel, outer: Loop, taken: Sequence[str]) -> list[_Part]:
+def _parts(kernel: Kernel, outer: Loop) -> list[_Part]:
     """The arrays of the kernel's own with which the commands and the core of a loop pass values."""
     found: list[_Part] = []
     for array in (a for a in kernel.arrays if a.local):
         uses = [
             (s, tuple(x for x in (outer, *above) if isinstance(x, Loop) and _is_mixed(x)))
             for s, above in walk_paths(outer.body)
-            if array.name in _used(s)
-            or (isinstance(s, Command) and any(_is_in(o, array) for o in s.operands))
+            if array.name in _uses(s)
         ]
         if len({isinstance(s, Command) for s, _ in uses}) < 2:
             continue
         common = [same[0] for same in zip(*(loops for _, loops in uses), strict=False)
-                  if len(set(map(id, same))) == 1]  # fmt: skip
+                  if len(set(same)) == 1]  # fmt: skip
         counts = [trip_count(s, {}) if s.lower.is_const else None for s in common]
-        if not all(counts) or any(s.lower.names() for s in common):
+        if not all(counts):
             raise NotRaised("a loop of commands and code of the core has no constant length")
-        name = next(n for k in range(2, 99) if (n := f"{array.name}_all{k if k > 2 else ''}")
-                    not in taken)  # fmt: skip
+        name = unused_name(kernel, f"{array.name}_all")
         shape = (*(c for c in counts if c), *array.shape)
         whole = replace(array, name=name, shape=shape, static=True, outside=False)
         found.append(_Part(array, tuple(common), whole))
     return found
 
 
-def _is_in(operand: object, array: Array) -> bool:
-    return isinstance(operand, Dram) and operand.array == array.name
-
-
 def _require_separate(kernel: Kernel, outer: Loop, parts: Sequence[_Part]) -> None:
     """Raise `NotRaised` if the core's code of a loop may use what its commands move in another
     iteration, or if code outside of the loop may use an array that gets parts."""
-    inside = {id(s) for s in walk((outer,))}
+    inside = set(walk((outer,)))
     core = [s for s in walk((outer,)) if isinstance(s, Opaque | Assign)]
     if any(isinstance(s, Opaque) and _BOUND.search(s.text) for s in core):
         raise NotRaised("code of the core in a loop of commands is bound to its place")
-    named = frozenset(n for s in core for n in _used(s))
+    named = frozenset(n for s in core for n in core_names(s))
     around = kernel.before + kernel.after
-    moved = {o.array for c in commands((outer,)) for o in c.operands if isinstance(o, Dram)}
+    moved = {name for c in commands((outer,)) for name in arrays_of(c)}
     called = used_by(named, around)
     own = {p.array.name for p in parts}
     if called & (moved | own):
@@ -156,9 +144,9 @@ def _require_separate(kernel: Kernel, outer: Loop, parts: Sequence[_Part]) -> No
     for name in named & moved - own:
         if not re.search(rf"\bconst\s+\w+\s*\(?\*?\s*{name}\b", kernel.signature):
             raise NotRaised(f"the core may change the array {name}, which commands move")
-    outside = {n for s in walk(kernel.body) if id(s) not in inside for n in _used(s)}
+    outside = {n for s in walk(kernel.body) if s not in inside for n in core_names(s)}
     others = tuple(s for s in kernel.body if s is not outer)
-    moved_there = {o.array for c in commands(others) for o in c.operands if isinstance(o, Dram)}
+    moved_there = {name for c in commands(others) for name in arrays_of(c)}
     if (outside | used_by(outside, around) | moved_there) & own:
         raise NotRaised("other code uses an array that commands fill in every iteration of a loop")
     known = {a.name for a in kernel.arrays} | set(re.findall(r"\w+", around))
@@ -182,7 +170,7 @@ def _with_parts(body: Body, parts: Sequence[_Part]) -> Body:
     return rebuilt(body, moved)
 
 
-def _separated(loop: Loop, parts: Sequence[_Part]) -> list[Loop]:
+def _separated(loop: Loop, parts: Sequence[_Part]) -> Body:
     """Loops over the same iterations, each with commands or with the core's code only."""
     pieces: list[Stmt] = []
     for stmt in loop.body:
@@ -195,23 +183,23 @@ def _separated(loop: Loop, parts: Sequence[_Part]) -> list[Loop]:
     groups = [(core, tuple(g)) for core, g in groupby(pieces, lambda s: has_opaque((s,)))]
     if sum(core for core, _ in groups) > 1:
         raise NotRaised("a loop of commands contains code of the core at several places")
-    found: list[Loop] = []
+    found: list[Stmt] = []
     for core, group in groups:
         here = [p for p in parts if core and p.loops[-1] is loop]
-        names = {n for s in walk(group) for n in _used(s)}
+        names = {n for s in walk(group) for n in core_names(s)}
         pointers = (p.pointer() for p in here if p.array.name in names)
         found.append(replace(loop, body=(*pointers, *group)))
-    return found
+    return tuple(found)
 
 
 def _require_same(
-    kernel: Kernel, before: Body, after: Sequence[Stmt], parts: Sequence[_Part], machine: Machine
+    kernel: Kernel, before: Body, after: Body, parts: Sequence[_Part], machine: Machine
 ) -> None:
     """Raise `NotRaised` unless the commands alone store the same in both orders, fill all parts,
     and fill them before the core's code."""
-    shared = {p.whole.name for p in parts} | {n for s in walk(kernel.body) for n in _used(s)}
+    shared = {p.whole.name for p in parts} | {n for s in walk(kernel.body) for n in core_names(s)}
     first = _of_commands(kernel, before, shared, machine)
-    last = _of_commands(kernel, tuple(after), shared, machine)
+    last = _of_commands(kernel, after, shared, machine)
     if _stored(first) != _stored(last):
         raise NotRaised("commands of a loop depend on the order of its iterations")
     arrays = [a for a in kernel.arrays if not a.local or a.name in shared]
@@ -231,35 +219,21 @@ def _require_same(
 
 def _mentions(stmt: Stmt, part: _Part) -> bool:
     names = {part.array.name, part.whole.name}
-    return any(
-        _used(s) & names
-        or (isinstance(s, Command) and any(_is_in(o, part.whole) for o in s.operands))
-        for s in walk((stmt,))
-    )
+    return any(_uses(s) & names for s in walk((stmt,)))
 
 
 def _stores(stmt: Stmt, part: _Part, machine: Machine) -> bool:
     return any(
-        machine.unit(c.name) == "store" and any(_is_in(o, part.whole) for o in c.operands)
+        machine.unit(c.name) == "store" and part.whole.name in arrays_of(c)
         for c in commands((stmt,))
     )
 
 
 def _of_commands(kernel: Kernel, loops: Body, shared: Set[str], machine: Machine) -> Computation:
-    """What the commands of some loops store, after the settings before these loops."""
-    settings = []
-    for stmt in kernel.body:
-        if isinstance(stmt, Loop):
-            break
-        settings.append(stmt)
+    """What the commands of some loops store, with the settings before the kernel's first loop."""
+    settings = takewhile(lambda s: not isinstance(s, Loop), kernel.body)
     body = rebuilt((*settings, *loops), lambda s: () if isinstance(s, Opaque | Assign) else None)
-    arrays = tuple(
-        replace(a, local=False, static=False, outside=False) if a.name in shared else a
-        for a in kernel.arrays
-    )
-    given = ", ".join(as_parameter(a) for a in arrays if not a.local)
-    alone = Kernel("", f"void kernel({given})", arrays, body, "")
-    return computation(executed(emit(alone), machine), machine)
+    return computation(executed(emit(alone(body, kernel.arrays, shared)), machine), machine)
 
 
 def _stored(found: Computation) -> dict[tuple[int, int, int], object]:

@@ -4,7 +4,7 @@ each stretch of commands before, between and after them is raised by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -12,14 +12,14 @@ from tilewright.proposers.rewriter.analysis.core_functions import issuing
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.ir import (
     Array,
-    Assign,
     Body,
     Command,
-    Dram,
     Kernel,
     Opaque,
     Stmt,
+    arrays_of,
     commands,
+    core_names,
     has_opaque,
     rebuilt,
     walk,
@@ -59,23 +59,23 @@ def parts(kernel: Kernel, machine: Machine) -> list[Body | Stretch]:
         if is_core:
             found.append(body)
             continue
-        others = [s for n, (_, part) in enumerate(groups) if n != number for s in part]
-        alone = _alone(kernel, body, others)
-        run = _configured(executed(emit(alone), machine), settings)
+        others = tuple(s for n, (_, part) in enumerate(groups) if n != number for s in part)
+        stretch = _stretch(kernel, body, others)
+        run = _configured(executed(emit(stretch), machine), settings)
         names = run.commands
         moves = any(machine.unit(name) not in ("config", "sync") for name in names)
-        found.append(Stretch(alone, run) if moves else _of_unit(body, "sync", machine))
+        found.append(Stretch(stretch, run) if moves else _fences(body, machine))
         settings = [
             (names[e[0]], e) for e in run.events if machine.unit(names[e[0]]) == "config"
         ]  # fmt: skip
     return found
 
 
-def _of_unit(body: Body, unit: str, machine: Machine) -> Body:
-    """The statements with only the commands of a unit."""
+def _fences(body: Body, machine: Machine) -> Body:
+    """The statements with only their fences: later stretches make the settings themselves."""
 
     def kept(stmt: Stmt) -> Body | None:
-        return () if isinstance(stmt, Command) and machine.unit(stmt.name) != unit else None
+        return () if isinstance(stmt, Command) and machine.unit(stmt.name) != "sync" else None
 
     return rebuilt(body, kept)
 
@@ -91,34 +91,28 @@ def _is_core(stmt: Stmt, unsafe: frozenset[str], machine: Machine) -> bool:
     return not issues
 
 
-def _alone(kernel: Kernel, body: Body, others: Sequence[Stmt]) -> Kernel:
-    """A kernel of only these statements."""
-    here = set(_arrays(body))
-    elsewhere = {*_arrays(others), *(n for s in walk(tuple(others)) for n in _names(s))}
-    arrays = [
-        replace(a, local=False, static=False, outside=False)
-        if not a.local or a.outside or a.name in elsewhere else a
-        for a in kernel.arrays if not a.local or a.name in here
-    ]  # fmt: skip
-    given = ", ".join(as_parameter(a) for a in arrays if not a.local)
-    return Kernel("", f"void kernel({given})", tuple(arrays), body, "")
+def _stretch(kernel: Kernel, body: Body, others: Body) -> Kernel:
+    """A kernel of only these statements. Arrays that the `others` use as well are parameters."""
+    here = {name for command in commands(body) for name in arrays_of(command)}
+    arrays = [a for a in kernel.arrays if not a.local or a.name in here]
+    shared = {a.name for a in arrays if a.outside}
+    shared |= {name for command in commands(others) for name in arrays_of(command)}
+    shared |= {name for stmt in walk(others) for name in core_names(stmt)}
+    return alone(body, arrays, shared)
 
 
-def _arrays(body: Sequence[Stmt]) -> Iterator[str]:
-    """The arrays that commands use."""
-    for command in commands(tuple(body)):
-        yield from (o.array for o in command.operands if isinstance(o, Dram))
+def alone(body: Body, arrays: Sequence[Array], shared: Set[str]) -> Kernel:
+    """A kernel of only these statements. Its parameters are those among the arrays, and the
+    `shared` ones."""
+    given = [
+        replace(a, local=False, static=False, outside=False) if a.name in shared else a
+        for a in arrays
+    ]
+    parameters = ", ".join(_parameter(a) for a in given if not a.local)
+    return Kernel("", f"void kernel({parameters})", tuple(given), body, "")
 
 
-def _names(stmt: Stmt) -> Iterator[str]:
-    """The names that a statement of the core uses."""
-    if isinstance(stmt, Opaque):
-        yield from stmt.names
-    elif isinstance(stmt, Assign):
-        yield from (dram.array for dram in (stmt.target, *(d for _, d in stmt.terms)))
-
-
-def as_parameter(array: Array) -> str:
+def _parameter(array: Array) -> str:
     """The declaration of an array as a parameter."""
     sizes = "".join(f"[{size or ''}]" for size in array.shape)
     return f"{array.element or 'char'} {array.name}{sizes or '[]'}"

@@ -5,7 +5,14 @@ from __future__ import annotations
 from tilewright.proposers.rewriter.analysis.buffers import NotApplicable, accesses
 from tilewright.proposers.rewriter.analysis.polyhedra import meet
 from tilewright.proposers.rewriter.analysis.regions import reads, touches
-from tilewright.proposers.rewriter.ir import Dram, Kernel, commands, has_opaque, rebuilt
+from tilewright.proposers.rewriter.ir import (
+    Dram,
+    Kernel,
+    arrays_of,
+    commands,
+    has_opaque,
+    rebuilt,
+)
 from tilewright.proposers.rewriter.machine import Machine
 
 
@@ -34,7 +41,7 @@ def remove_dead_moves(kernel: Kernel, machine: Machine) -> Kernel:
     kept = {a.name for a in kernel.arrays if not a.local}
     for command in commands(kernel.body):
         if machine.unit(command.name) == "load":
-            kept |= {o.array for o in command.operands if isinstance(o, Dram)}
+            kept |= arrays_of(command)
     dead |= {
         command
         for command in commands(kernel.body)

@@ -10,13 +10,11 @@ from tilewright.proposers.rewriter.analysis.polyhedra import meet
 from tilewright.proposers.rewriter.analysis.region import Region
 from tilewright.proposers.rewriter.analysis.regions import array_regions, touches
 from tilewright.proposers.rewriter.ir import (
-    Assign,
     Command,
     Kernel,
     Loop,
-    Opaque,
-    Stmt,
     commands,
+    core_names,
     walk,
 )
 from tilewright.proposers.rewriter.machine import Machine
@@ -106,7 +104,7 @@ def check_fences(kernel: Kernel, machine: Machine, moved: Set[Command], loop: Lo
         return {array for array, _ in array_regions(kernel, machine, role, only=only)}
 
     stored = arrays("dram_write", outside)
-    code = {name for stmt in walk(kernel.body) for name in _named(stmt)}
+    code = {name for stmt in walk(kernel.body) for name in core_names(stmt)}
     shared = arrays("dram_read", moved) & stored
     shared |= arrays("dram_write", moved) & (stored | arrays("dram_read", outside) | code)
     if shared:
@@ -115,13 +113,6 @@ def check_fences(kernel: Kernel, machine: Machine, moved: Set[Command], loop: Lo
 
 def _fenced(loop: Loop, machine: Machine) -> bool:
     return any(machine.unit(c.name) == "sync" for c in commands(loop.body))
-
-
-def _named(stmt: Stmt) -> Set[str]:
-    """Arrays that code on the core may access."""
-    if isinstance(stmt, Assign):
-        return {stmt.target.array} | {dram.array for _, dram in stmt.terms}
-    return stmt.names if isinstance(stmt, Opaque) else frozenset()
 
 
 def _in_order(first: Region | None, second: Region | None, loop: Loop) -> bool:

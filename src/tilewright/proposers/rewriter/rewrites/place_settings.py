@@ -7,7 +7,11 @@ from tilewright.proposers.rewriter.analysis.buffers import NotApplicable, check_
 from tilewright.proposers.rewriter.analysis.ranges import simplify
 from tilewright.proposers.rewriter.analysis.settings import own_setting, resolved, settled
 from tilewright.proposers.rewriter.expr import Expr
-from tilewright.proposers.rewriter.ir import Command, Dram, Kernel, commands
+from tilewright.proposers.rewriter.ir import (
+    Kernel,
+    arrays_of,
+    commands,
+)
 from tilewright.proposers.rewriter.machine import Machine
 
 
@@ -59,9 +63,5 @@ def _shared(kernel: Kernel, machine: Machine) -> bool:
     arrays: dict[str, set[str]] = {}
     for command in commands(kernel.body):
         if machine.unit(command.name) == "load":
-            arrays.setdefault(command.name, set()).update(_arrays(command))
+            arrays.setdefault(command.name, set()).update(arrays_of(command))
     return any(len(found) > 1 for found in arrays.values())
-
-
-def _arrays(command: Command) -> set[str]:
-    return {o.array for o in command.operands if isinstance(o, Dram)}

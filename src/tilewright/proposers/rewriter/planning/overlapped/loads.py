@@ -5,11 +5,10 @@ from __future__ import annotations
 from tilewright.proposers.rewriter.analysis.ranges import env_of, labelled_loops
 from tilewright.proposers.rewriter.estimate.cost import estimate
 from tilewright.proposers.rewriter.expr import Expr, bounds
-from tilewright.proposers.rewriter.ir import Command, walk_paths
+from tilewright.proposers.rewriter.ir import Command, arrays_of, walk_paths
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.planning.overlapped.extending import Made, each_place, with_steps
 from tilewright.proposers.rewriter.planning.overlapped.queries import (
-    arrays_of,
     commands_issued,
     label_around_products,
     label_inside,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tilewright.proposers.rewriter.analysis.buffers import find_buffers
 from tilewright.proposers.rewriter.analysis.ranges import env_of, labelled_loops, loops_in, trips
-from tilewright.proposers.rewriter.ir import Body, Command, Dram, Kernel, Loop, children, commands
+from tilewright.proposers.rewriter.ir import Body, Command, Kernel, Loop, children, commands
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.planning.overlapped.extending import Made
 
@@ -64,11 +64,6 @@ def loop_of_products(kernel: Kernel, machine: Machine, variable: str) -> str | N
         s for b in bodies for s in b if isinstance(s, Loop) and has_unit(s, machine, "execute")
     ]
     return loops[inside[0]] if len(inside) == 1 else None
-
-
-def arrays_of(command: Command) -> set[str]:
-    """The argument arrays that a command accesses."""
-    return {o.array for o in command.operands if isinstance(o, Dram)}
 
 
 def label_inside(kernel: Kernel, label: str) -> str | None:
