@@ -39,7 +39,8 @@ FACTS = {
     "repeated": "three or more products follow one another",
     "unpacked": "a product takes addresses and sizes instead of words",
     "operands-replaced": "more products replace the operand in the array than keep it",
-    "few-rows-replaced": "also, a product may have fewer rows or columns than the array",
+    "few-rows-replaced": "`operands-replaced`, and a product may have fewer rows or columns than "
+    "the array",
     "repeated-settings": "a setting may be made several times",
     "load-bursts": "three or more loads, or a loop of loads, follow one another without work in "
     "between",
@@ -122,7 +123,8 @@ class _Facts:
         kept = products_by_operand["keeps"]
         if not kept or products_by_operand["replaces"] > kept:
             yield "operands-replaced"
-            if any(size is None or size < self._whole() for size in self._product_sizes(commands)):
+            whole, packed = self._whole(), {s for w in self._words() for s in self._sizes(w)}
+            if any(size is None or size < whole for size in products | packed):
                 yield "few-rows-replaced"
         if any(self._unit(c) == "config" and self._is_repeated(c) for c in commands):
             yield "repeated-settings"
@@ -151,11 +153,6 @@ class _Facts:
             yield "sums-in-array"
         if self._fences(commands) > 1 and self._stores_unscaled(commands):
             yield "unscaled-results"
-
-    def _product_sizes(self, commands: Sequence[Node]) -> Iterator[int | None]:
-        """Rows and columns of the operands of products, including all blocks packed into words."""
-        for call in (*(c for c in commands if self._unit(c) == "execute"), *self._words()):
-            yield from self._sizes(call)
 
     def _whole(self) -> int:
         """The rows of a product that fills the array."""

@@ -26,7 +26,6 @@ def issuing(around: str, machine: Machine) -> frozenset[str]:
     around = _COMMENT.sub(" ", around)
     named = set(re.findall(r"\w+(?=\s*\()", around))
     mentioned = _mentioned(around)
-    named |= {name for name, _ in _MACRO.findall(around)}
     for definition in machine.macros:
         name = re.split(r"\W", definition, maxsplit=1)[0]
         mentioned.setdefault(name, _words(definition[len(name) :]))

@@ -40,7 +40,8 @@ def deepened(computation: Computation, deepest: int) -> Computation:
     known: dict[bytes, tuple[Product, ...] | None] = {}
     stored: list[Stored] = []
     for one in computation.stored:
-        if len(set(one.products)) < max(2, len(one.products)):
+        is_repeated = len(set(one.products)) < len(one.products)  # as in sums that are doubled
+        if len(one.products) < 2 or is_repeated:
             stored.append(one)
             continue
         if one.count == 1 and len({step for _, step, _, _ in one.products}) > 1:
