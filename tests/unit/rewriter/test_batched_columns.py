@@ -13,7 +13,7 @@ from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.planning.planner import passes_through_memory
-from tilewright.proposers.rewriter.raising.batched_columns import copied_arrays, side_by_side
+from tilewright.proposers.rewriter.raising.batched_columns import side_by_side, written_arrays
 from tilewright.proposers.rewriter.raising.computation import Computation, Kind, Store, Stored
 from tilewright.proposers.rewriter.raising.own_arrays import Fillings
 from tilewright.proposers.rewriter.raising.raised import raised
@@ -122,7 +122,7 @@ def test_neighbours_share_one_row_of_pixels(machine: Machine) -> None:
     assert {
         (s.how.columns, after.kinds[k].depth) for s in after.stored for *_, k in s.products
     } == {(8, 10)}
-    names = {a.name: a.shape for a in copied_arrays(after, machine, {"matrices"}).values()}
+    names = {a.name: a.shape for a in written_arrays(after, machine, {"matrices"}).values()}
     assert names == {"matrices2": (1, 10, 8), "vectors": (1, 16)}
 
 

@@ -18,7 +18,7 @@ from tilewright.proposers.rewriter.raising.raised import raised
 
 LIMITS = "if (v < -128) v = -128; if (v > 127) v = 127; C[i + y][j + x] = v;"
 SMALL = 1 << 24
-"""A limit of sums that may also be added twice."""
+"""Sums of at most this absolute value fit in 32 bits even if they are added twice."""
 SUMS = "int32_t s = sums[y][x] + bias[j + x];"
 
 
@@ -178,11 +178,15 @@ def test_a_sum_with_an_offset_is_stored_as_it_is(machine: Machine) -> None:
     assert "FULL" in text
 
 
-def test_a_block_is_added_as_a_product_with_the_identity(machine: Machine) -> None:
+def with_block() -> str:
+    """A product to which a block of the first operand's array is added."""
     source = product("").replace("&sums[0][0], ACC(0) | FULL", "&C[i][j], ACC(0)")
     block = "mvin(&A[i][0], SPAD(200), 16, 16); compute_preloaded(SPAD(0), SPAD(200), 16,"
-    with_block = source.replace("compute_preloaded(SPAD(0), NONE, 16,", block)
-    text = emit(raised(with_block, machine))
+    return source.replace("compute_preloaded(SPAD(0), NONE, 16,", block)
+
+
+def test_a_block_is_added_as_a_product_with_the_identity(machine: Machine) -> None:
+    text = emit(raised(with_block(), machine))
     assert "constants[i][i] = 1;" in text
     assert "mvin(&constants[0][0]" in text
 
@@ -196,8 +200,5 @@ def test_a_block_is_added_as_a_product_with_the_identity(machine: Machine) -> No
     ],
 )
 def test_blocks_that_are_not_added(machine: Machine, old: str, new: str, reason: str) -> None:
-    source = product("").replace("&sums[0][0], ACC(0) | FULL", "&C[i][j], ACC(0)")
-    block = "mvin(&A[i][0], SPAD(200), 16, 16); compute_preloaded(SPAD(0), SPAD(200), 16,"
-    changed = source.replace("compute_preloaded(SPAD(0), NONE, 16,", block).replace(old, new)
     with pytest.raises(NotRaised, match=reason):
-        raised(changed, machine)
+        raised(with_block().replace(old, new), machine)

@@ -282,7 +282,9 @@ class Reader:
         return found if isinstance(found, Local) else value
 
     def _flags(self, operator: str, right: Value) -> Flags | None:
-        """The flags of which the number `1 << right` or `1 * right` consists; None for others."""
+        """The flags of which `1 << right` or `1 * right` consists; None for other numbers."""
+        if isinstance(right, Flags) and operator == "*":
+            return right
         if not isinstance(right, Expr) or not right.is_const or operator not in ("<<", "*"):
             return None
         number = 1 << max(right.const, 0) if operator == "<<" else right.const
@@ -294,7 +296,7 @@ class Reader:
         """`left operator right`."""
         if operator in _COMPARISONS:
             return self._compared(operator, left, right)
-        if isinstance(left, Expr) and isinstance(right, Truth) and operator == "*":
+        if isinstance(left, Expr | Flags) and isinstance(right, Truth) and operator == "*":
             left, right = right, left
         if isinstance(left, Truth) and (named := self._flags(operator, right)) is not None:
             return choice(left.condition, named, Flags(()))
@@ -312,10 +314,6 @@ class Reader:
             return number
         if isinstance(right, Local | Pointer) and operator in ("+", "|"):
             left, right = right, left
-        if isinstance(right, Truth) and isinstance(left, Flags):
-            left, right = right, left
-        if isinstance(left, Truth) and isinstance(right, Flags) and operator == "*":
-            return choice(left.condition, right, Flags(()))
         if isinstance(left, Flags | Expr) and isinstance(right, Flags | Expr) and operator == "|":
             several = [v.flags for v in (left, right) if isinstance(v, Flags)]
             if all(isinstance(v, Flags) or v == Expr(0) for v in (left, right)):

@@ -291,7 +291,7 @@ class _Layout:
         return Copied(number, size, shape, tuple(pairs), inside)
 
 
-def copied_arrays(
+def written_arrays(
     computation: Computation, machine: Machine, taken: Collection[str]
 ) -> dict[int, Array]:
     """The declarations of the arrays that the core writes, by number."""
@@ -300,11 +300,10 @@ def copied_arrays(
     found: dict[int, Array] = {}
     names = set(taken)
     written: list[Copied | Constant] = [*computation.copied, *computation.constants]
-    for copied in written:
-        stem = "matrices" if copied.size == size else "vectors"
-        stem = "constants" if isinstance(copied, Constant) else stem
+    for one in written:
+        stem = "matrices" if one.size == size else "vectors"
+        stem = "constants" if isinstance(one, Constant) else stem
         name = next(n for k in count(1) if (n := f"{stem}{k if k > 1 else ''}") not in names)
         names.add(name)
-        kind = types[copied.size]
-        found[copied.number] = Array(name, copied.shape, kind, local=True, static=True)
+        found[one.number] = Array(name, one.shape, types[one.size], local=True, static=True)
     return found

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from itertools import product
 from typing import TypeAlias
 
-from tilewright.proposers.rewriter.raising.data import SUM, Tree, narrowed
+from tilewright.proposers.rewriter.raising.data import SUM, Tree
+from tilewright.proposers.rewriter.raising.translation.runtime import divided, signed
 
 Range: TypeAlias = tuple[int, int]
 
@@ -47,7 +48,7 @@ def _corners(operation: Callable[..., int]) -> Callable[..., Range]:
 def _signed(one: Range, bits: int) -> Range:
     half = 1 << (bits - 1)
     if (one[0] + half) >> bits == (one[1] + half) >> bits:
-        return narrowed(one[0], bits), narrowed(one[1], bits)
+        return signed(one[0], bits), signed(one[1], bits)
     return -half, half - 1
 
 
@@ -70,9 +71,7 @@ def _unequal(one: Range, other: Range) -> Range:
 
 
 def _quotient(left: int, right: int) -> int:
-    if not right:
-        return 0
-    return left // right if (left >= 0) == (right > 0) else -(-left // right)
+    return divided(left, right) if right else 0
 
 
 def _divided(one: Range, other: Range) -> Range:
@@ -98,13 +97,7 @@ def _of_bits(operation: Callable[[int, int], int]) -> Callable[[Range, Range], R
     def computed(one: Range, other: Range) -> Range:
         if one[0] == one[1]:
             one, other = other, one
-        mask, bits = other[0], other[0].bit_length()
-        is_simple = mask in (0, -1) or (
-            operation is operator.and_
-            and mask == (1 << bits) - 1
-            and one[0] >> bits == one[1] >> bits
-        )
-        if other[0] == other[1] and (is_simple or one[0] == one[1]):
+        if other[0] == other[1] and _is_monotone(operation, one, other[0]):
             return _corners(operation)(one, other)
         reach = 1 << max(n.bit_length() for n in (*one, *other))
         positive = [o for o in (one, other) if o[0] >= 0]
@@ -113,6 +106,16 @@ def _of_bits(operation: Callable[[int, int], int]) -> Callable[[Range, Range], R
         return 0 if len(positive) > 1 else -reach, reach - 1
 
     return computed
+
+
+def _is_monotone(operation: Callable[[int, int], int], one: Range, mask: int) -> bool:
+    """Whether an operation with a mask is known to be monotone in a range: the range is a single
+    number, the mask has no or all bits, or keeps low bits of numbers whose high bits are equal."""
+    if one[0] == one[1] or mask in (0, -1):
+        return True
+    bits = mask.bit_length()
+    keeps_low = operation is operator.and_ and mask == (1 << bits) - 1
+    return keeps_low and one[0] >> bits == one[1] >> bits
 
 
 _BOUNDS: Mapping[str, Callable[..., Range]] = {

@@ -11,14 +11,19 @@ from tilewright.proposers.rewriter.raising.translation.parts import SPACING
 
 @dataclass
 class Constants:
-    """The arrays that a computation needs, numbered from `number` on."""
+    """The arrays that a computation needs, numbered from `number` on.
+
+    Rows have `columns` elements of the size of sums, as many as the widest load moves.
+    """
 
     number: int
+    sum_size: int
+    columns: int
     made: dict[tuple[int, int, tuple[int, ...]], Constant] = field(default_factory=dict)
 
-    def row(self, value: int, size: int, columns: int) -> int:
+    def row(self, value: int) -> int:
         """The address of a row whose elements are all `value`."""
-        return self._array(value, size, (columns,))
+        return self._array(value, self.sum_size, (self.columns,))
 
     def identity(self, size: int, rows: int) -> int:
         """The address of an identity matrix."""

@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
-from tilewright.proposers.rewriter.raising.translation.runtime import RUNTIME
+from tilewright.proposers.rewriter.raising.translation.runtime import divided, rest, signed, within
 
 Tree: TypeAlias = Any
 """`SUM`, an integer, or a tuple of the name of an operation and its operands, which are trees."""
@@ -51,7 +51,8 @@ class Data:
         return isinstance(self.value, str)
 
     def __add__(self, other: object) -> Data:
-        ours, theirs = self._offset, other._offset if isinstance(other, Data) else None
+        ours = offset_of(self.value)
+        theirs = offset_of(other.value) if isinstance(other, Data) else None
         if isinstance(other, Data) and ours is not None and theirs is not None:
             terms = tuple(sorted((*self.terms, *other.terms)))
             return Data(terms, *_with_offset(ours + theirs))
@@ -61,21 +62,20 @@ class Data:
 
     __radd__ = __add__
 
-    @property
-    def _offset(self) -> int | None:
-        """The number c if this is the sum plus c."""
-        if self.is_sum:
-            return 0
-        name, *operands = self.value
-        is_offset = name == "add" and operands[0] == SUM and isinstance(operands[1], int)
-        return operands[1] if is_offset else None
-
     def __bool__(self) -> bool:
         raise Undecided("the core branches on the value of an array element")
 
 
 NOTHING = Data(())
 """The sum of no elements: zero."""
+
+
+def offset_of(tree: Tree) -> int | None:
+    """The number c if a function adds c to the sum; None if it is another function."""
+    if tree == SUM:
+        return 0
+    is_offset = isinstance(tree, tuple) and tree[:2] == ("add", SUM) and isinstance(tree[2], int)
+    return tree[2] if is_offset else None
 
 
 def _with_offset(offset: int) -> tuple[Tree, int]:
@@ -107,14 +107,9 @@ def _shifted_left(value: Any, places: Any) -> Any:
     return value * (1 << np.asarray(places, np.int64))
 
 
-def _divided(left: Any, right: Any) -> Any:
-    """The quotient of C, which is rounded towards zero."""
+def _quotients(left: Any, right: Any) -> Any:
+    """`divided` for arrays."""
     return np.sign(left) * np.sign(right) * (np.abs(left) // np.abs(right))
-
-
-def _signed(value: Any, bits: int) -> Any:
-    half = 1 << (bits - 1)
-    return ((value + half) & ((1 << bits) - 1)) - half
 
 
 OPERATIONS: Mapping[str, Callable[..., Any]] = {
@@ -123,7 +118,7 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
     "rshift": operator.rshift, "lshift": _shifted_left,
     "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
     "eq": operator.eq, "ne": operator.ne,
-    "divided": _divided, "rest": lambda a, b: a - b * _divided(a, b), "signed": _signed,
+    "divided": _quotients, "rest": lambda a, b: a - b * _quotients(a, b), "signed": signed,
     "where": lambda test, yes, no: np.where(test != 0, yes, no),
 }  # fmt: skip
 """The operations of a tree, on arrays of integers of 64 bits."""
@@ -153,7 +148,6 @@ for _name in ("lt", "le", "gt", "ge", "eq", "ne", "neg", "invert"):
     setattr(Data, f"__{_name}__", _operator(_name))
 for _name in ("truediv", "rtruediv", "pos", "int", "float", "index"):
     setattr(Data, f"__{_name}__", _refused)
-Data.__hash__ = object.__hash__  # type: ignore[method-assign]
 
 _Value: TypeAlias = Any
 
@@ -175,8 +169,7 @@ def narrowed(value: _Value, bits: int) -> _Value:
     if isinstance(value, Data):
         alone = value.is_sum and len(value.terms) == 1 and 8 * value.terms[0].bytes <= bits
         return value if alone else _computed("signed", value, bits)
-    value &= (1 << bits) - 1
-    return value - (1 << bits) if value >> (bits - 1) else value
+    return signed(value, bits)
 
 
 def short(value: _Value) -> _Value:
@@ -186,10 +179,8 @@ def short(value: _Value) -> _Value:
     return value
 
 
-def _on_data(name: str) -> Callable[[_Value, _Value], _Value]:
+def _on_data(name: str, plain: Callable[[int, int], int]) -> Callable[[_Value, _Value], _Value]:
     """A function of the runtime that may also be given data."""
-    plain = RUNTIME[name]
-    assert callable(plain)
 
     def compute(left: _Value, right: _Value) -> _Value:
         if isinstance(left, Data) or isinstance(right, Data):
@@ -200,13 +191,11 @@ def _on_data(name: str) -> Callable[[_Value, _Value], _Value]:
 
 
 def _within(value: _Value) -> _Value:
-    within = RUNTIME["within"]
-    assert callable(within)
     return value if isinstance(value, Data) else within(value)
 
 
 WITH_DATA: Mapping[str, object] = {
     "chosen": chosen, "truth": truth, "signed": narrowed, "short": short, "within": _within,
-    "divided": _on_data("divided"), "rest": _on_data("rest"),
+    "divided": _on_data("divided", divided), "rest": _on_data("rest", rest),
 }  # fmt: skip
 """The functions that a translated kernel calls to compute with elements."""

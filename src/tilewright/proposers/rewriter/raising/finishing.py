@@ -22,7 +22,7 @@ from functools import lru_cache
 import numpy as np
 
 from tilewright.proposers.rewriter.raising.bounds import bounds
-from tilewright.proposers.rewriter.raising.data import SUM, Tree, values
+from tilewright.proposers.rewriter.raising.data import Tree, values
 
 BITS = 20
 """All sums with up to this number of bits are tested."""
@@ -56,14 +56,6 @@ def finish(tree: Tree, size: int, largest: int) -> Finish | None:
         if np.array_equal(_stored(one, sums, size), wanted) and _is_same(tree, one, size):
             return one
     return None
-
-
-def added(tree: Tree) -> int | None:
-    """The number c if a function adds c to the sum; None if it is another function."""
-    if tree == SUM:
-        return 0
-    is_offset = isinstance(tree, tuple) and tree[:2] == ("add", SUM) and isinstance(tree[2], int)
-    return tree[2] if is_offset else None
 
 
 @lru_cache(maxsize=1)

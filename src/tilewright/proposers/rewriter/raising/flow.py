@@ -24,8 +24,9 @@ from tilewright.proposers.rewriter.raising.computation import (
 from tilewright.proposers.rewriter.raising.constants import Constants
 from tilewright.proposers.rewriter.raising.copied_rows import MOST_RUNS, Piece
 from tilewright.proposers.rewriter.raising.core import CoreCode, Finished, Row
+from tilewright.proposers.rewriter.raising.data import offset_of
 from tilewright.proposers.rewriter.raising.execute import CORE, NotRaised, Run
-from tilewright.proposers.rewriter.raising.finishing import SUM_BITS, Finish, added, finish
+from tilewright.proposers.rewriter.raising.finishing import SUM_BITS, Finish, finish
 from tilewright.proposers.rewriter.raising.local_rows import (
     ARRAY,
     Block,
@@ -425,11 +426,9 @@ class _Flow:
 
     def _finished(self, done: Finished) -> None:
         """A row that the core stores."""
-        row, how = done.row, finish(done.value, done.size, self._largest(done))
-        offset, whole = added(done.value), done.size == self.core.sum_size
-        if whole and offset is not None:
-            how = Finish(1, offset, 1.0, clipped=False)
-        settings = () if whole else self._settings_to_finish(how)
+        row, whole = done.row, done.size == self.core.sum_size
+        how = self._how_to_finish(done)
+        settings = () if whole or how is None else self._settings_to_finish(how)
         if how is None or settings is None:
             raise NotRaised(
                 "no setting of a store computes from sums what the core computes", self.line
@@ -439,10 +438,17 @@ class _Flow:
         self.order.mark(address, size, row.phase + 1, self.line)
         rows = (*row.rows, *((a, 0, 1.0) for a in done.added)) * how.times
         if how.offset:
-            rows = (*rows, (self._constant_row(how.offset), 0, 1.0))
+            rows = (*rows, (self.constants.row(how.offset), 0, 1.0))
         store = Store(settings, whole, row.columns)
         products = row.products * how.times
         self.stored.append(Stored(address, 0, 1, row.phase, store, products, rows))
+
+    def _how_to_finish(self, done: Finished) -> Finish | None:
+        """How a store computes a row; None if it cannot. Whole sums are stored as they are."""
+        if done.size != self.core.sum_size:
+            return finish(done.value, done.size, self._largest(done))
+        offset = offset_of(done.value)
+        return None if offset is None else Finish(1, offset, 1.0, clipped=False)
 
     def _largest(self, done: Finished) -> int:
         """The largest possible absolute value of the sums in a row. Elements of added rows may have
@@ -454,21 +460,16 @@ class _Flow:
         terms = sum(kinds[number].depth for _, _, _, number in done.row.products)
         return min(terms * factor**2, 1 << SUM_BITS)
 
-    def _settings_to_finish(self, how: Finish | None) -> Operands | None:
+    def _settings_to_finish(self, how: Finish) -> Operands | None:
         """The settings of a store, without the stride; None if it has no such settings."""
-        configured = self._configures_stores
-        clips = self.machine.attribute(configured, "clips_below_zero")
-        if how is None or (how.clipped and not clips):
-            return None
-        activation = self.machine.constants[clips] if how.clipped and clips else 0
+        configured, activation = self._configures_stores, 0
+        if how.clipped:
+            clips = self.machine.attribute(configured, "clips_below_zero")
+            if not clips:
+                return None
+            activation = self.machine.constants[clips]
         roles: Mapping[str, Any] = {"scale": how.scale, "activation": activation}
         return tuple(roles[r] for r in self.machine.effects[configured].operands[1:])
-
-    def _constant_row(self, value: int) -> int:
-        """The address of elements that are all equal, as many as the widest load moves."""
-        loads = (n for n in self.machine.effects if self.machine.unit(n) == "load")
-        columns = int(self.machine.attribute(next(loads), "max_columns") or 0)
-        return self.constants.row(value, self.core.sum_size, columns)
 
     def _add_block(
         self, target: Place, place: Place, rows: int, columns: int, settings: Operands,
@@ -504,7 +505,9 @@ def computation(run: Run, machine: Machine) -> Computation:
     stores = {n for n, c in enumerate(run.commands) if machine.unit(c) == "store"}
     by_commands = frozenset(e[2] // SPACING for e in run.events if e[0] in stores)
     order = MemoryOrder(by_commands | core.stored)
-    constants = Constants(core.unused_number + len(run.own))
+    load = next(n for n in machine.effects if machine.unit(n) == "load")
+    widest = int(machine.attribute(load, "max_columns") or 0)
+    constants = Constants(core.unused_number + len(run.own), sum_size, widest)
     flow = _Flow(machine, Fillings(run.own), core, order, LocalRows(machine), constants)
     flow.follow(run)
     if not flow.stored:

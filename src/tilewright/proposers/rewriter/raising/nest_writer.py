@@ -1,4 +1,4 @@
-"""Writes the loops of one nest of a computation, and those that copy an array."""
+"""Writes the loops of one nest of a computation, and those in which the core writes an array."""
 
 from __future__ import annotations
 

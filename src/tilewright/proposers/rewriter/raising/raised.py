@@ -9,7 +9,7 @@ from tilewright.proposers.rewriter.analysis.ranges import simplify
 from tilewright.proposers.rewriter.ir import Array, Kernel, Stmt, has_opaque
 from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.raising.batched_columns import copied_arrays, side_by_side
+from tilewright.proposers.rewriter.raising.batched_columns import side_by_side, written_arrays
 from tilewright.proposers.rewriter.raising.computation import Computation
 from tilewright.proposers.rewriter.raising.data import Undecided
 from tilewright.proposers.rewriter.raising.distribution import distributed
@@ -124,7 +124,7 @@ def _nest(kernel: Kernel, found: Computation, machine: Machine, *, chained: bool
     """The nest. Two axes of a parameter are merged if the addresses treat them as one axis."""
     own = found.own.arrays(names_in(kernel))
     arrays = numbered(kernel) | {n: array for n, array in own.items() if n not in found.unused}
-    arrays |= copied_arrays(found, machine, names_in(kernel) | {a.name for a in arrays.values()})
+    arrays |= written_arrays(found, machine, names_in(kernel) | {a.name for a in arrays.values()})
     loops = nests(found)
     while True:
         try:

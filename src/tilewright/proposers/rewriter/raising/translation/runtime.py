@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilewright.proposers.rewriter.raising.types import (
-    Number,
-)
+from tilewright.proposers.rewriter.raising.types import Number
 
 
-def _signed(value: int, bits: int) -> int:
-    value &= (1 << bits) - 1
-    return value - (1 << bits) if value >> (bits - 1) else value
+def signed(value: int, bits: int) -> int:
+    """A number converted to a signed integer of `bits` bits. It may also be an array."""
+    half = 1 << (bits - 1)
+    return ((value + half) & ((1 << bits) - 1)) - half
 
 
-def _divided(left: int, right: int) -> int:
+def divided(left: int, right: int) -> int:
+    """The quotient of C, which is rounded towards zero."""
     return left // right if (left >= 0) == (right > 0) else -(-left // right)
 
 
-def _rest(left: int, right: int) -> int:
-    return left - right * _divided(left, right)
+def rest(left: int, right: int) -> int:
+    """What a division of C leaves."""
+    return left - right * divided(left, right)
 
 
 def _places(count: int, bits: int) -> int:
@@ -28,7 +29,8 @@ def _places(count: int, bits: int) -> int:
     return count
 
 
-def _within(value: int) -> int:
+def within(value: int) -> int:
+    """A number, which must not have too many bits."""
     if value.bit_length() > _MOST_BITS:
         raise OverflowError("a product or a shift overflows")
     return value
@@ -42,7 +44,7 @@ def held(code: str, operator: str, kind: Number) -> str:
 
 _MOST_BITS = 128
 RUNTIME: Mapping[str, object] = {
-    "within": _within, "signed": _signed, "places": _places, "divided": _divided, "rest": _rest,
+    "within": within, "signed": signed, "places": _places, "divided": divided, "rest": rest,
     "int": int, "bool": bool, "float": float, "next": next,
 }  # fmt: skip
 """The functions that the translated text calls, in addition to the memory and the list of
