@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.core.compiled_code import CodeLoop
 from tilewright.core.config import Settings
 from tilewright.core.records import Measured
 from tilewright.evaluating import evaluate_kernel
+from tilewright.native.disassembly import compiled_code
 from tilewright.native.machine import Processor, processor
-from tilewright.native.toolchain import find_toolchain
-from tilewright.parts.brief_files import load_examples
+from tilewright.native.toolchain import compile_kernel, find_toolchain
+from tilewright.parts.brief_files import load_examples, render
 from tilewright.proposers.llm.prompts.render import examples_of
 from tilewright.targets.host_c.target import FOLDER, HostTarget, words
 
@@ -39,6 +41,66 @@ def test_rules_say_which_built_in_functions_and_which_errors_are_allowed() -> No
     assert "`__builtin_prefetch`" in rules
     assert "`__builtin_ia32_...`" in rules
     assert "four times" in rules
+
+
+WIDENED = """
+#include <stdint.h>
+{code}
+void kernel(const uint8_t *p, const int8_t *q, int *U, int *S, int *M) {{
+  for (int i = 0; i < 1024; i += 16, p += 16, q += 16) {{
+    {statements}
+    *(vi *)&U[i] = u;
+    *(vi *)&S[i] = s;
+  }}
+}}
+"""
+"""The example of the ISA text as a kernel; its loop has two widening instructions if the text is
+true.
+"""
+
+
+def loop_of(binary: bytes) -> CodeLoop:
+    (loop,) = compiled_code(binary, 1, "kernel.c", {}).loops
+    return loop
+
+
+@pytest.mark.toolchain
+def test_bytes_are_widened_by_one_instruction_as_the_isa_says() -> None:
+    toolchain, core = find_toolchain(), processor()
+    if not toolchain.is_gcc or core.vector_bytes < 64:
+        pytest.skip("the text has this example for gcc and vectors of 64 bytes only")
+    first, second, *_ = HostTarget().brief().isa.split("```c\n")[1:]
+    types = "".join(line + "\n" for line in first.splitlines() if line.startswith("typedef"))
+    example = second.split("```")[0].splitlines()
+    statements = "\n".join(example[1:])
+    source = WIDENED.format(code=types + example[0], statements=statements)
+    binary = compile_kernel(toolchain, source, 60)
+    assert isinstance(binary, bytes), binary
+    loop = loop_of(binary)
+    assert sum("vpmovzxbd" in one.text for one in loop.listing) == 1
+    assert sum("vpmovsxbd" in one.text for one in loop.listing) == 1
+    assert loop.count < 12
+    if " 12." in toolchain.id:
+        slow = "vi {0} = __builtin_convertvector(*(const {0}b *){1}, vi);"
+        by_ones = "typedef {} {}b __attribute__((vector_size(16), aligned(1), may_alias));"
+        code = types + by_ones.format("uint8_t", "u") + by_ones.format("int8_t", "s")
+        both = slow.format("u", "p") + slow.format("s", "q")
+        slower = compile_kernel(toolchain, WIDENED.format(code=code, statements=both), 60)
+        assert isinstance(slower, bytes), slower
+        loop = loop_of(slower)
+        assert loop.count > 2 * 2.5 * 16
+
+
+def test_the_text_on_widened_bytes_is_only_for_gcc_and_processors_with_the_instruction() -> None:
+    def isa(compiler: str, *features: str) -> str:
+        core = Processor("a core", frozenset(features), *SIZES)
+        return render(FOLDER / "isa.md", words(core, 1, openmp=False, compiler=compiler))
+
+    assert "pmovzxbd512" in isa("gcc 12.2.0", "avx2", "avx512f")
+    assert "pmovzxbd512" not in isa("gcc 12.2.0", "avx2")
+    assert "one by one" in isa("gcc 12.2.0", "avx2")
+    assert "one by one" not in isa("clang version 14", "avx2", "avx512f")
+    assert "one by one" not in isa("gcc 12.2.0", "asimd")
 
 
 BYTES = """

@@ -6,32 +6,40 @@ import re
 
 from tilewright.core.records import Measured, Trial
 
-_NUMBER = r"([0-9][0-9,]{0,20}(?:\.[0-9]{1,6})?)"
 _ABOUT = r"(?:about|around|roughly|approximately|~)?\s{0,3}"
+_NUMBER = r"[0-9][0-9,]{0,20}(?:\.[0-9]{1,6})?"
+_LATENCY = rf"{_ABOUT}({_NUMBER})(?:\s?(?:-|–|to)\s?({_NUMBER}))?"
+"""A number or a range of numbers."""
+_WHOLE = r"(?=\s*(?:$|[.,;:(]|(?:instead|rather|in total|in all|overall|from|for|because)\b))"
+"""What follows a latency. After "4,500 cycles", words such as "of dma wait" or "less" mean that the
+number is a part or a saving.
+"""
+_CHANGE = r"(?:(?:down )?to|->|→)"
 _CLOSE = 0.02  # a latency is the parent's if it differs by at most this share
 
 
 def expected_gain(expected: str, parent: Trial) -> float | None:
     """The speedup over `parent`; None unless the text gives a latency.
 
-    It gives one if it begins with a number in the unit of the parent's latency, or says "from" the
-    parent's latency "to" another one.
+    It gives one if it begins with a number in the unit of the parent's latency, or names the
+    parent's latency and says "to" another one. Of a range, the middle counts.
     """
     outcome = parent.outcome
     if not isinstance(outcome, Measured):
         return None
     unit = re.escape(outcome.unit)
-    whole = re.match(rf"{_ABOUT}{_NUMBER} {unit}\b(?! (?:less|fewer|saved))", expected)
-    if whole:
-        return _ratio(outcome.latency, whole[1])
-    change = re.search(rf"\bfrom {_ABOUT}{_NUMBER}(?: {unit})? to {_ABOUT}{_NUMBER}", expected)
-    if change is None:
-        return None
-    before = float(change[1].replace(",", ""))
-    is_latency = abs(before / outcome.latency - 1) <= _CLOSE
-    return _ratio(outcome.latency, change[2]) if is_latency else None
+    changes = rf"({_NUMBER})(?: {unit})? {_CHANGE} {_LATENCY}"
+    for change in re.finditer(changes, expected):
+        if abs(_value(change[1]) / outcome.latency - 1) <= _CLOSE:
+            return _ratio(outcome.latency, change[2], change[3])
+    whole = re.match(rf"{_LATENCY} {unit}\b{_WHOLE}", expected)
+    return _ratio(outcome.latency, whole[1], whole[2]) if whole else None
 
 
-def _ratio(before: float, after: str) -> float | None:
-    latency = float(after.replace(",", ""))
+def _ratio(before: float, low: str, high: str | None) -> float | None:
+    latency = (_value(low) + _value(high or low)) / 2
     return before / latency if latency else None
+
+
+def _value(number: str) -> float:
+    return float(number.replace(",", ""))

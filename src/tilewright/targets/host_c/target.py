@@ -176,6 +176,7 @@ def words(core: Processor, threads: int, *, openmp: bool, compiler: str) -> Mapp
         "processor": ", ".join(filter(None, (core.name, core.generation))),
         "instructions": ", ".join(told).upper(),
         "vnni": "avx512_vnni" in core.features,
+        "by_ones": "avx2" in core.features and compiler.startswith("gcc"),
         "lanes": known["vector_bytes"] // 4,
         "l1_kib": core.l1_bytes >> 10,
         "l2_kib": core.l2_bytes >> 10,
