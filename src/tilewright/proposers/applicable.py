@@ -29,8 +29,9 @@ def applicable(
 
 
 def _fits(option: MenuOption, facts: frozenset[str] | None) -> bool:
-    """Whether one of the facts that the option needs holds. An option without such facts improves
-    a kernel, and a source may contain none (`no-kernel`)."""
+    """Whether one of the facts that the option needs holds. An option that needs no facts fits
+    every source that contains a kernel (others have the fact `no-kernel`).
+    """
     if facts is None:
         return True
     return not facts.isdisjoint(option.needs) if option.needs else "no-kernel" not in facts

@@ -434,6 +434,23 @@ def test_where_no_causes_are_counted_the_compiled_loops_of_other_kernels_are_tol
     ))  # fmt: skip
 
 
+def test_only_kernels_that_are_shown_are_compiled_for_their_notes() -> None:
+    parent = replace(PARENT, outcome=measured(1000.0, {}))
+    trials = [
+        Trial(n, 1, _planned(80 + n, f"Change {n}.", {}), measured(500.0 + 50 * n, {}))
+        for n in range(1, 31)
+    ]
+    compiled: list[str] = []
+
+    def note(source: str) -> list[str]:
+        compiled.append(source)
+        return [f"Loops: line 2: {len(compiled)} instructions"]
+
+    told = describe_tried(parent, History([parent, *trials]), (), note)
+    assert all("compiled as" in line for line in told)
+    assert len(told) == len(compiled) == 12
+
+
 def test_kernels_derived_from_this_one_are_named() -> None:
     trials = [
         Trial(n, 1, _planned(60 + n, f"Change {n}.", {}), measured(latency, None))

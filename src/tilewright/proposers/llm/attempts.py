@@ -9,12 +9,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from tilewright.core.records import Failed, History, Measured, Plan, Schedule, Trial
-from tilewright.proposers.llm.feedback import (
-    ERROR,
-    first_error,
-    in_words,
-    shortened_line,
-)
+from tilewright.proposers.llm.feedback import ERROR, first_error, in_words, shortened_line
 from tilewright.proposers.llm.open_numbers import describe_values, parameters_of, template_of
 
 LONGEST_PLAN = 1500
@@ -67,8 +62,9 @@ def describe_tried(
 
     Each attempt has the option, the plan in one line, the outcome, and what the plan expected. A
     measured kernel also has the changes of its largest `causes` (all causes if none are given). If
-    no causes are counted, it has the compiler's `notes` instead. If a candidate failed and was
-    corrected, only the correction is listed. Instances of a template are summarised in one line.
+    no causes are counted, it has the compiler's `notes` instead, for which each listed kernel is
+    compiled again. If a candidate failed and was corrected, only the correction is listed.
+    Instances of a template are summarised in one line.
     """
     children = [t for t in history if t.candidate.parent_id == trial.candidate.id]
     corrected = {str(parameters_of(child).get("repairs", "")) for child in children}
@@ -86,15 +82,19 @@ def describe_tried(
     )
     others = [child for child in listed if child.latency is None or child.latency >= limit]
 
-    def told(shown: Sequence[Trial]) -> list[str]:
-        lines = [f"{_what(c.candidate.plan)}: {_attempt(c, trial, causes, notes)}" for c in shown]
-        return list(dict.fromkeys(lines))
+    def told(attempts: Sequence[Trial]) -> list[tuple[str, Trial]]:
+        """Each line once, without notes, with the first attempt that it describes."""
+        lines: dict[str, Trial] = {}
+        for child in attempts:
+            line = f"{_what(child.candidate.plan)}: {_attempt(child, trial, causes)}"
+            lines.setdefault(line, child)
+        return list(lines.items())
 
+    shown = [*told(faster)[:MOST_OTHERS], *told(others)[-MOST_ATTEMPTS:]]
     values = describe_values(trial, history)
     return [
         *([values] if values else []),
-        *told(faster)[:MOST_OTHERS],
-        *told(others)[-MOST_ATTEMPTS:],
+        *(line + _compiled(child, trial, causes, notes) for line, child in shown),
     ]
 
 
@@ -105,7 +105,7 @@ def describe_others(
 
     Each kernel has the option, the plan in one line, its latency relative to that of `trial`, and
     the differences of its largest causes, or the notes (as in `describe_tried`). For the instances
-    of a template, only the fastest is listed, with the plan that introduced the template. None if
+    of a template, only the fastest is listed, with the plan that introduced the template. Empty if
     `trial` was not measured.
     """
     before = trial.outcome
@@ -120,13 +120,13 @@ def describe_others(
         if family not in fastest or latency < (fastest[family].latency or 0.0):
             fastest[family] = other
     lines = []
-    for family, other in sorted(fastest.items(), key=lambda found: found[1].latency or 0.0):
-        brought = history.get(family)
+    ranked = sorted(fastest.items(), key=lambda found: found[1].latency or 0.0)
+    for family, other in ranked[:MOST_OTHERS]:
+        brought, after = history.get(family), other.outcome
+        assert isinstance(after, Measured), "only measured kernels are compared"
         what = _what(brought.candidate.plan if brought is not None else None)
-        compared = _compared(other.latency or 0.0, before)
-        lines.append(f"{what}: {compared}{_reasons(other, before, causes, notes)}")
-        if len(lines) == MOST_OTHERS:
-            break
+        compared = _compared(after.latency, before) + _why(before, after, causes)
+        lines.append(f"{what}: {compared}{_compiled(other, trial, causes, notes)}")
     return lines
 
 
@@ -156,7 +156,7 @@ def _what(plan: Plan | None) -> str:
     return f"`{plan.option}` ({gist(plan)})" if plan is not None else "a change"
 
 
-def _attempt(child: Trial, parent: Trial, causes: Sequence[str], notes: Notes | None) -> str:
+def _attempt(child: Trial, parent: Trial, causes: Sequence[str]) -> str:
     """How an attempt ended."""
     outcome, before = child.outcome, parent.outcome
     assert isinstance(before, Measured), "what is expanded was measured"
@@ -164,7 +164,7 @@ def _attempt(child: Trial, parent: Trial, causes: Sequence[str], notes: Notes | 
         how = "faster" if outcome.latency < before.latency else "slower"
         how = "as fast" if outcome.latency == before.latency else how
         told = f"{how}, {_compared(outcome.latency, before)}{_expected(child, before)}"
-        return told + _reasons(child, before, causes, notes)
+        return told + _why(before, outcome, causes)
     if outcome.kind == "slower_than_limit" and outcome.bound is not None:
         return (
             f"slower, takes at least {_compared(outcome.bound, before)}{_expected(child, before)}"
@@ -181,19 +181,19 @@ def _expected(child: Trial, before: Measured) -> str:
     return f", {before.latency / plan.expected_gain:,.0f} were expected"
 
 
-def _reasons(other: Trial, before: Measured, causes: Sequence[str], notes: Notes | None) -> str:
-    """The changes of the largest causes, or how the kernel was compiled."""
-    after = other.outcome
-    assert isinstance(after, Measured), "only measured kernels are compared"
-    if causes or before.breakdown or after.breakdown or notes is None:
-        return _why(before, after, causes)
+def _compiled(other: Trial, trial: Trial, causes: Sequence[str], notes: Notes | None) -> str:
+    """How a measured kernel was compiled, if no causes say why its latency differs."""
+    measured = [t.outcome for t in (other, trial) if isinstance(t.outcome, Measured)]
+    is_explained = causes or any(outcome.breakdown for outcome in measured)
+    if notes is None or len(measured) < 2 or is_explained:
+        return ""
     said = " ".join(notes(other.candidate.source)).partition(": ")[2]
     text = shortened_line(_OF_A_LINE.sub("", said), LONGEST_NOTE).rstrip(".")
     return f"; compiled as {text}" if text else ""
 
 
 def _why(before: Measured, after: Measured, causes: Sequence[str]) -> str:
-    """The changes of those causes that changed most."""
+    """The changes of those causes that changed most; empty if no causes are counted."""
     names = causes or sorted(before.breakdown.keys() | after.breakdown.keys())
     changed = {n: after.breakdown.get(n, 0.0) - before.breakdown.get(n, 0.0) for n in names}
     least = max(1.0, TELLING_CHANGE * abs(after.latency - before.latency))

@@ -18,11 +18,12 @@ CONTEXT_LINES = 2
 
 _NAMED_LINE = re.compile(r"\bline (\d+)")
 """How targets name a line of the kernel."""
-_PLACE = r"^\S+?(?::\d+(?::\d+)?|\(\d+\)): "
-ERROR = re.compile(rf"{_PLACE}(?:fatal )?error\b", re.MULTILINE)
-"""How compilers begin an error message, with its place; nvcc writes `kernel.cu(3): error`."""
+PLACE = r"^\S+?(?::\d+(?::\d+)?|\(\d+\)): "
+"""How messages begin that name a line: `kernel.c:3:5: `, or `kernel.cu(3): ` from nvcc."""
+ERROR = re.compile(rf"{PLACE}(?:fatal )?error\b", re.MULTILINE)
+"""How compilers begin an error message, with its place."""
 _ENDS_ERROR = re.compile(
-    rf"^\S+: In function .*$|{_PLACE}(?:(?:fatal )?error|warning)\b.*$"
+    rf"^\S+: In function .*$|{PLACE}(?:(?:fatal )?error|warning)\b.*$"
     r"|^\d+ errors? (?:generated\.|detected\b.*)$",
     re.MULTILINE,
 )

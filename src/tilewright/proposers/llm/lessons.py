@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from tilewright.core.line_changes import LineChanges
 from tilewright.core.records import Failed, History, Measured, Trial
-from tilewright.proposers.llm.feedback import first_error, shortened_line
+from tilewright.proposers.llm.feedback import PLACE, first_error, shortened_line
 
 MOST_MISTAKES = 6
 """Number of mistakes that are shown, the latest ones."""
@@ -18,8 +18,8 @@ MOST_CORRECTED_LINES = 3
 NO_LESSON = ("wrong_result", "slower_than_limit", "crash", "timeout", "non_deterministic")
 """Failures that say nothing about how kernels are written."""
 
-_LOCATION = re.compile(r"^\S+?(?::\d+(?::\d+)?|\(\d+\)): (?:(?:fatal )?error: )?")
-"""How messages begin that name a line."""
+_LOCATION = re.compile(rf"{PLACE}(?:(?:fatal )?error: )?")
+"""What precedes the text of a message that names a line."""
 
 
 def describe_mistakes(history: History) -> list[str]:

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 
 _SHARE = 0.02  # share of all cycles from which on a remedy is mentioned
 _SHARE_OF_LOST = {"preloads_alone": 0.1}
-"""Share of the lost cycles from which on remedies are mentioned that prompts contain elsewhere."""
+"""Remedies that prompts also contain elsewhere, with the share of the lost cycles from which on
+they are mentioned."""
 
 _REMEDIES: Mapping[str, str] = {
     "cpu_fetch": "less code (`less-code`): one loop or one function that is not inlined for "

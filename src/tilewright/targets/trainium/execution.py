@@ -8,7 +8,6 @@ limits.
 from __future__ import annotations
 
 import random
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -428,11 +427,9 @@ class Execution:
         if buffer.scope is self.scope.home or buffer.stamps is None:
             return
         stamps = _stamped(buffer.stamps, view)
-        content = stamps.tobytes()
-        first = content[: stamps.itemsize]
-        alike = content == first * stamps.size  # faster than numpy for the usual small tiles
-        one = int.from_bytes(first, sys.byteorder, signed=True)
-        serials = [one] if alike else np.unique(stamps).tolist()
+        content = stamps.tobytes()  # faster to compare than arrays for the usual small tiles
+        alike = content == content[: stamps.itemsize] * stamps.size
+        serials = [stamps.item(0)] if alike else np.unique(stamps).tolist()
         for serial in serials:
             if serial >= 0 and self._in_other_iteration(self.scopes[serial]):
                 raise KernelError(

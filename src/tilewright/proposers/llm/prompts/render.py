@@ -58,7 +58,8 @@ class Prompts:
         without: the components that are left out.
         edits: request search/replace edits instead of complete kernels.
         applicable: removes the options that cannot apply to a kernel from a menu; None offers the
-        whole menu. notes: returns further lines on a kernel; None if there are none.
+            whole menu.
+        notes: returns further lines on a kernel; None if there are none.
         templates: explain how a kernel may leave numbers open.
     """
 

@@ -41,7 +41,7 @@ _TILE_OPERATORS = {
     "!=": "not_equal", "&": "bitwise_and", "|": "bitwise_or", "^": "bitwise_xor",
     "<<": "left_shift", ">>": "right_shift",
 }  # fmt: skip
-SET_OPERATORS = "|&-^"
+_SET_OPERATORS = "|&-^"
 NUMBERS = frozenset({int, float, bool})
 
 
@@ -100,7 +100,7 @@ def _of_plain(symbol: str, left: Any, right: Any) -> Any:
                 return _checked_size(one * max(0, min(other, _times(one))), one, other)
     if symbol == "+" and types[0] is types[1] and types[0] in (list, tuple, str):
         return _checked_length(left + right)
-    if symbol in SET_OPERATORS and types == (MemberSet, MemberSet):
+    if symbol in _SET_OPERATORS and types == (MemberSet, MemberSet):
         return _checked_length(BINARY[symbol](left, right))
     if not all(t in NUMBERS or issubclass(t, int) for t in types):
         raise KernelError(

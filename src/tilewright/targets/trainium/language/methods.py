@@ -31,7 +31,7 @@ def items_to_add(items: Sequence[Any] | MemberSet, more: Any) -> list[Any]:
 def augmented(run: Execution, symbol: str, old: Any, new: Any) -> Any:
     """`old symbol= new` for values other than tiles: lists and sets change in place."""
     if isinstance(old, list) and symbol == "+":
-        old.extend(items_to_add(old, new))
+        _extend(old, new)
         return old
     found = binary(run, symbol, old, new)
     if isinstance(old, MemberSet):

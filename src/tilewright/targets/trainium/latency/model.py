@@ -24,7 +24,7 @@ from tilewright.targets.trainium.latency.costs import (
     VECTOR,
     Costs,
 )
-from tilewright.targets.trainium.latency.program import Program, build
+from tilewright.targets.trainium.latency.program import PARTITIONS, Program, build
 from tilewright.targets.trainium.latency.timeline import timeline
 from tilewright.targets.trainium.machine import Machine
 from tilewright.targets.trainium.trace import Trace
@@ -34,10 +34,7 @@ require_current(_schedule, Path(__file__).parent / "cpp")
 MODEL_VERSION = _schedule.SOURCE_HASH[:16]
 WAITS = ("", "data", "buffer", "engine", "port")
 """Reasons why an instruction did not start earlier, by the scheduler's numbers."""
-
-
 _FOR_ACCESSES = [WAITS.index("data"), WAITS.index("buffer")]
-_PARTITIONS = 128
 NOTHING_LEFT = "nothing left to do"
 """The cause of idle time after an engine's last instruction."""
 
@@ -138,7 +135,7 @@ def _sharing(
     program: Program, engine: NDArray[np.int32], blocker: NDArray[np.int32], wait: NDArray[np.int32]
 ) -> dict[int, int]:
     """The transfers that waited for one on other partitions, as in `Estimate.sharing`."""
-    some = program.end_partition - program.first_partition < _PARTITIONS
+    some = program.end_partition - program.first_partition < PARTITIONS
     row_of = np.repeat(np.arange(len(engine)), np.diff(program.first_access))
     partial = np.zeros(len(engine), bool)
     partial[row_of[some]] = True

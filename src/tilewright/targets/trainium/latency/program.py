@@ -15,6 +15,8 @@ from tilewright.targets.trainium.trace import Access, Instruction, Memory, Tenso
 
 _READ, _WRITE = 1, 2
 _PORTS: dict[Memory, int] = {"hbm": 0, "psum": 1, "sbuf": 2}
+PARTITIONS = 128
+"""Number of partitions of the memories on the chip."""
 _QUARTER = 32
 """Number of partitions that dependences distinguish, because engines start at multiples of it."""
 _Numbers = NDArray[np.int64]
@@ -36,8 +38,9 @@ class Program:
     low: NDArray[np.int64]
     high: NDArray[np.int64]
     first_partition: NDArray[np.int64]
+    """The first partition of each access; 0 in HBM."""
     end_partition: NDArray[np.int64]
-    """First partition of each access and the one after its last; 0 and 128 in HBM."""
+    """The partition after the last one of each access; `PARTITIONS` in HBM."""
     previous: NDArray[np.int32]
     bytes_read: int
     bytes_written: int
@@ -123,9 +126,9 @@ class _Rows:
         if access.tensor.id not in self.capacity.spilled:
             return access
         number = len(self.trace.tensors) + len(self.loaded)
-        tensor = Tensor(number, "", "sbuf", "uint8", 1, (128, 1), 0, "temporary", line, None)
+        tensor = Tensor(number, "", "sbuf", "uint8", 1, (PARTITIONS, 1), 0, "temporary", line, None)
         self.loaded.append(tensor)
-        fresh = Access(tensor, 0, 128, 0, pattern(()))
+        fresh = Access(tensor, 0, PARTITIONS, 0, pattern(()))
         self._spill(access, line, [access, fresh], [_READ, _WRITE])
         return fresh
 
@@ -172,7 +175,7 @@ class _Rows:
         low, high = self._spans(tensors, tensor, memory)
         start = np.fromiter([a.start_partition for a in accesses], np.int64, count)
         stop = start + np.fromiter([max(a.partitions, a.lanes) for a in accesses], np.int64, count)
-        start, stop = np.where(memory > 0, start, 0), np.where(memory > 0, stop, 128)
+        start, stop = np.where(memory > 0, start, 0), np.where(memory > 0, stop, PARTITIONS)
         first, last = start // _QUARTER, (stop - 1) // _QUARTER
         quarters = np.where(memory > 0, (2 << last) - (1 << first), 1)
         # Transfers wait for one another only because of data that a kernel writes to HBM and reads
