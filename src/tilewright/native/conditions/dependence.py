@@ -14,6 +14,7 @@ import re
 from collections.abc import Collection, Iterable
 
 from tilewright.native.conditions.blocks import blocks_of, decided_by
+from tilewright.native.conditions.divisions import corrections
 from tilewright.native.conditions.effects import (
     FLAGS,
     Effects,
@@ -105,6 +106,9 @@ class Analysis:
                 if its_effects.is_address and named and named[1] in self._known:
                     taken = self._known[named[1]]
                     taken.launched = name in launchers and taken.launched is not False
+        for name, known in self._known.items():
+            returns = known.called or not self._is_entry(name)
+            known.corrections = corrections(known.function, known.blocks, returns=returns)
         in_tables = {line.split()[-1] for line in listing.lines if ".quad" in line}
         for name, known in self._known.items():
             # Called through its address, with unknown arguments.
@@ -179,7 +183,7 @@ class Analysis:
         if effects.is_nothing:
             return
         found = effects.condition or nan_condition(known.function, at)
-        if found is not None and FLAGS in state:
+        if found is not None and FLAGS in state and at not in known.corrections:
             known.sites[at] = Site(one, found)
         if name.startswith("j"):
             self._jump(known, at, state)
@@ -200,7 +204,7 @@ class Analysis:
         value = value_of(known.function, at, state, data=data)
         if value is not None:
             known.sites[at] = Site(one, value=value)
-        if data:
+        if data and at not in known.corrections:
             self.numbers[one.at] = one, results_of(one, effects, state)
         if effects.sets_flags:
             _put(state, [FLAGS], data=data)
