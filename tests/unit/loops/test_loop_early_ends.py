@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,14 @@ from tilewright.proposers.loops.planning.steps import steps_of
 
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler for this machine")
 SEARCH = "for (j = 0; j < 8; j++) { if (X[i][j] > 1.0f) break; Y[i][0] += X[i][j]; } H[i % 16] = j;"
+
+
+def assert_reading_keeps_results(text: str, folder: Path, seeds: Iterable[int]) -> None:
+    """A kernel gives the same results after it was read and printed."""
+    library = built({"before": text, "after": emit(parse(text))}, folder)
+    for seed in seeds:
+        arrays = random_arrays(seed)
+        assert results(library, "before", arrays) == results(library, "after", arrays)
 
 
 def sized(program: Program) -> str:
@@ -104,10 +113,7 @@ def test_loops_that_end_early_keep_their_results(seed: int, tmp_path: Path) -> N
 )
 def test_each_way_to_end_early_is_read(body: str, tmp_path: Path) -> None:
     text = f"{HEAD}void kernel{SIGNATURE} {{ int i, j; for (i = 0; i < 11; i++) {{ {body} }} }}"
-    library = built({"before": text, "after": emit(parse(text))}, tmp_path)
-    for seed in range(5):
-        arrays = random_arrays(seed)
-        assert results(library, "before", arrays) == results(library, "after", arrays)
+    assert_reading_keeps_results(text, tmp_path, range(5))
 
 
 @pytest.mark.parametrize(
@@ -141,10 +147,7 @@ def test_what_an_early_end_leaves_unknown_is_refused(body: str, why: str) -> Non
 )
 def test_arrays_of_rows_are_used_as_one_row(body: str, tmp_path: Path) -> None:
     text = f"{HEAD}void kernel{SIGNATURE} {{ {body} }}"
-    library = built({"before": text, "after": emit(parse(text))}, tmp_path)
-    assert results(library, "before", random_arrays(3)) == results(
-        library, "after", random_arrays(3)
-    )
+    assert_reading_keeps_results(text, tmp_path, [3])
     assert parse(emit(parse(text))) == parse(text)
 
 
@@ -158,10 +161,7 @@ def test_numbers_behind_pointers_and_static_numbers_are_followed(tmp_path: Path)
         "    for (i__ = j; i__ <= i__1; ++i__) a[i__ + j * a_dim1] += t;\n  }\n  return 0;\n}\n"
         f"{HEAD}void kernel{SIGNATURE} {{ int n = 7, lda = 8; scale_(&n, &Y[0][0], &lda); }}"
     )
-    library = built({"before": text, "after": emit(parse(text))}, tmp_path)
-    assert results(library, "before", random_arrays(3)) == results(
-        library, "after", random_arrays(3)
-    )
+    assert_reading_keeps_results(text, tmp_path, [3])
 
 
 @pytest.mark.parametrize(
@@ -211,10 +211,7 @@ def test_functions_may_return_anywhere(body: str, tmp_path: Path) -> None:
         f"static int f(const float *x, float t) {{ {body} }}\n{HEAD}void kernel{SIGNATURE} {{ "
         "for (int i = 0; i < 12; i++) H[i] = f(X[i], 0.5f) + 1; }"
     )
-    library = built({"before": text, "after": emit(parse(text))}, tmp_path)
-    for seed in range(5):
-        arrays = random_arrays(seed)
-        assert results(library, "before", arrays) == results(library, "after", arrays)
+    assert_reading_keeps_results(text, tmp_path, range(5))
 
 
 @needs_gcc
@@ -225,10 +222,7 @@ def test_a_function_without_a_value_may_return_anywhere(tmp_path: Path) -> None:
         f"{HEAD}void kernel{SIGNATURE.replace('int32_t H[16]', 'int H[16]')} {{ "
         "for (int i = 0; i < 12; i++) f(X[i], &H[0], i); }"
     )
-    library = built({"before": text, "after": emit(parse(text))}, tmp_path)
-    for seed in range(5):
-        arrays = random_arrays(seed)
-        assert results(library, "before", arrays) == results(library, "after", arrays)
+    assert_reading_keeps_results(text, tmp_path, range(5))
 
 
 def nested(kind: str, depth: int) -> str:

@@ -519,6 +519,12 @@ def test_limits_of_the_standard_headers_are_read_where_they_are_included() -> No
         ("KERNEL {\n  float *p = X;\n  if (X[0] > 0) p++;\n  *p = 0;\n}", 3, "p"),
         ("void kernel(float X[4], int8_t *B) {\n  float *p = (float *)B;\n}", 2, "not supported"),
         ("KERNEL {\n  for (int i = 1 << 20; i; i >>= 1) X[1] = 0;\n}", 2, "more than 16"),
+        (
+            "KERNEL {\n  for (int i = 1; i < 1024; i *= 2)\n    for (int j = 1; j < 1024; j *= 2)\n"
+            "      for (int k = 1; k < 1024; k *= 2) X[1] += k;\n}",
+            4,
+            "more than 512 iterations",
+        ),
         ("KERNEL {\n  for (int i = 0; ; i++) { X[i] = 0; if (i == 7) break; }\n}", 2, "neither"),
         ("KERNEL {\n  int i = 0;\n  for (;;) { if (i != 8) break; X[i++] = 0; }\n}", 3, "one val"),
         ("KERNEL {\n  int n = X[0] > 0;\n  X[1] = X[0] > 1 && ++n > 1;\n}", 3, "changes a var"),

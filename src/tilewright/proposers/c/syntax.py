@@ -158,8 +158,8 @@ def _targets(node: Node) -> Iterator[str]:
 
 
 _ENDS = ("break_statement", "continue_statement", "return_statement")
-_LOOPS = ("for_statement", "while_statement", "do_statement")
-
+LOOPS = ("for_statement", "while_statement", "do_statement")
+"""All kinds of loops."""
 
 TELLS = frozenset(("assert", "__builtin_assume", "__builtin_unreachable"))
 """Calls that only state an assumption for the compiler, or test it."""
@@ -182,7 +182,7 @@ def leaves_early(node: Node) -> bool:
     text = node.text or b""
     if not any(word in text for word in (b"break", b"continue", b"return")):
         return False
-    if node.type in _LOOPS:
+    if node.type in LOOPS:
         return any(n.type == "return_statement" for n in descendants(node))
     if node.type == "switch_statement":  # here, a break ends the switch
         return any(n.type in ("return_statement", "continue_statement") for n in descendants(node))
@@ -196,9 +196,16 @@ def is_skip(node: Node) -> bool:
 
 def may_continue(node: Node) -> bool:
     """Whether a statement contains a `continue` of the enclosing loop."""
-    if b"continue" not in (node.text or b"") or node.type in _LOOPS:
+    if b"continue" not in (node.text or b"") or node.type in LOOPS:
         return False
     return node.type == "continue_statement" or any(map(may_continue, node.named_children))
+
+
+def may_break(node: Node) -> bool:
+    """Whether a statement contains a `break` of the enclosing loop."""
+    if node.type == "switch_statement" or node.type in LOOPS:
+        return False
+    return node.type == "break_statement" or any(map(may_break, node.named_children))
 
 
 def is_stop(node: Node) -> bool:

@@ -11,7 +11,7 @@ import re
 from tree_sitter import Node
 
 from tilewright.parts.languages import C
-from tilewright.proposers.c.syntax import declared_name, descendants, parse, text_of
+from tilewright.proposers.c.syntax import LOOPS, declared_name, descendants, parse, text_of
 
 FACTS = {
     "exponentials": "it calls expf",
@@ -29,9 +29,9 @@ FACTS = {
 _PATTERNS = {
     "exponentials": re.compile(r"\bexpf?\s*\("),
     "roots": re.compile(r"sqrt|\bpowf?\s*\("),
-    "updated-elements": re.compile(
+    "updated-elements": re.compile(  # the last letter of a name is enough, and found sooner
         r"(?:\]|\)|\*\s*\w+)\s*(?:[-+*/%&|^]|<<|>>)=(?!=)|\]\s*(?:\+\+|--)|(?:\+\+|--)\s*\w+\s*\[|"
-        r"(\w+(?:\s*\[(?:[^;=\[\]]|\[[^;=\[\]]*\])*\])+)\s*=[^=;]*?\1|(\*\s*\w+)\s*=[^=;]*?\2"
+        r"(\w(?:\s*\[(?:[^;=\[\]]|\[[^;=\[\]]*\])*\])+)\s*=[^=;]*?\1|(\*\s*\w+)\s*=[^=;]*?\2"
     ),
     "scalar-sums": re.compile(
         r"(?:[-+*/%&|^]|<<|>>)=(?!=)|\b([A-Za-z_]\w*)(?:\s*\[[^=;]*\])?\s*=(?!=)[^;]*\b\1\b"
@@ -43,7 +43,6 @@ _PATTERNS = {
 _DIVISOR = re.compile(r"(?<![/*])/=?(?![/*=])\s*\(*\s*(\w[\w.]*)?")
 _NUMBER = re.compile(r"#\s*define\s+(\w+)\s+\(?(\d[\w.]*)\)?\s*$", re.MULTILINE)
 _LOOP_TEXT = re.compile(r"#\s*define\b[^\n]*\b(?:for|while|do)\b")
-_LOOPS = ("for_statement", "while_statement", "do_statement")
 
 
 def facts_in(source: str) -> frozenset[str]:
@@ -83,16 +82,15 @@ def _has_neighbours(root: Node) -> bool:
 
     def loops(node: Node) -> int:
         """The number of loops that a node runs one after the other, at most 2."""
+        here = 0
         if node.type == "call_expression":
             name = text_of(node.child_by_field_name("function") or node)
             if name in functions and name not in outermost:
                 outermost[name] = 0  # in a recursive call
                 outermost[name] = loops(functions[name])
             here = outermost.get(name, 0)
-        else:
-            here = 0
         inside = sum(loops(child) for child in node.named_children)
-        if node.type in _LOOPS:
+        if node.type in LOOPS:
             return 2 if inside > 1 else 1
         return min(2, here + inside)
 

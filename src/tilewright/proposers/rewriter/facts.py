@@ -17,7 +17,14 @@ from tree_sitter import Node
 from tilewright.core.errors import InputError
 from tilewright.core.records import TargetBrief
 from tilewright.proposers.c.preprocess import expanded
-from tilewright.proposers.c.syntax import calls, declared_name, descendants, parse, text_of
+from tilewright.proposers.c.syntax import (
+    LOOPS,
+    calls,
+    declared_name,
+    descendants,
+    parse,
+    text_of,
+)
 from tilewright.proposers.rewriter.fact_calls import (
     arguments,
     called,
@@ -56,7 +63,6 @@ FACTS = {
 }
 """All facts, in words."""
 
-_LOOPS = ("for_statement", "while_statement", "do_statement")
 _TESTS = ("if_statement", "conditional_expression", "switch_statement")
 
 
@@ -138,7 +144,7 @@ class _Facts:
             yield "load-bursts"
         if self._bursts(statements, "store", 2):
             yield "store-bursts"
-        if any(sum(s.type in _LOOPS for s in block) > 1 for block in statements):
+        if any(sum(s.type in LOOPS for s in block) > 1 for block in statements):
             yield "neighbouring-loops"
         if has_unread_loads(source, self._machine):
             yield "unread-loads"
@@ -173,7 +179,7 @@ class _Facts:
         """Whether a loop or a further function contains a node."""
         above = node.parent
         while above is not None and above.type != "function_definition":
-            if above.type in _LOOPS:
+            if above.type in LOOPS:
                 return True
             above = above.parent
         name = declared_name(above.child_by_field_name("declarator") or above) if above else ""
@@ -281,7 +287,7 @@ class _Facts:
         loops."""
         longest = current = 0
         for statement in statements:
-            only = self._of(statement) == {unit} and statement.type not in _LOOPS
+            only = self._of(statement) == {unit} and statement.type not in LOOPS
             current = current + 1 if only else 0
             longest = max(longest, current)
         return longest
@@ -289,6 +295,6 @@ class _Facts:
     def _bursts(self, blocks: Sequence[Sequence[Node]], unit: str, least: int) -> bool:
         return any(
             self._run(block, unit) >= least
-            or any(s.type in _LOOPS and self._of(s) == {unit} for s in block)
+            or any(s.type in LOOPS and self._of(s) == {unit} for s in block)
             for block in blocks
         )

@@ -136,6 +136,15 @@ def set_by(body: tuple[Statement, ...]) -> set[str]:
     return found
 
 
+def assigned_in(body: tuple[Statement, ...]) -> set[str]:
+    """Variables, not arrays, that statements assign after their declaration."""
+    return {
+        statement.target.name
+        for statement in statements(body)
+        if isinstance(statement, Assign) and isinstance(statement.target, Var)
+    }
+
+
 def touched_by(body: tuple[Statement, ...]) -> set[str]:
     """Variables and arrays that statements declare or assign, at any depth."""
     return set_by(body) | {s.target_name for s in statements(body) if isinstance(s, Assign)}

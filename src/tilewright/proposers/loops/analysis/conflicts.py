@@ -18,7 +18,7 @@ from functools import lru_cache
 
 import islpy as isl
 
-from tilewright.proposers.loops.analysis.changes import changed_by
+from tilewright.proposers.loops.analysis.changes import assigned_in, changed_by, declared_names
 from tilewright.proposers.loops.analysis.linear import linear
 from tilewright.proposers.loops.ir import (
     Assign,
@@ -40,6 +40,7 @@ from tilewright.proposers.loops.ir import (
 )
 
 _MOST_PAIRS = 256
+"""Maximum number of pairs of accesses that are compared; more are taken to meet."""
 _MAX_OPERATIONS = 100_000
 """Maximum work of isl for one question, in its own unit."""
 
@@ -104,17 +105,11 @@ class _Question:
         self._kernel = kernel
         self._terms: dict[Expr, str] = {}
         self._around = path_to(loop, kernel.body)[:-1]
-        own = [s for s in statements(loop.body) if isinstance(s, For)]
-        inner = {s.variable for s in own}
+        inner = {s.variable for s in statements(loop.body) if isinstance(s, For)}
         self._unknown = (changed_by(loop) | {*changing}) - {loop.variable}
         outer = {o.variable for o in (*self._around, loop)}
         self.apart = {loop.variable} | (outer & {*changing})
-        others = {s.name for s in statements(loop.body) if isinstance(s, Declare)}
-        others |= {
-            s.target.name
-            for s in statements(loop.body)
-            if isinstance(s, Assign) and isinstance(s.target, Var)
-        }
+        others = assigned_in(loop.body) | {*declared_names(loop.body)}
         self.refused = (
             any(isinstance(s, Command) for s in statements(loop.body))
             or bool((outer | inner) & others)
@@ -126,9 +121,11 @@ class _Question:
         if self.refused or len(one.access.subscripts) != len(other.access.subscripts):
             return True
         first, second = _Side("0", one, self), _Side("1", other, self)
-        known = [first.bounds(self._loop), second.bounds(self._loop)]
-        known += [side.bounds(o) for side in (first, second) for o in side.site.inside]
-        known += [side.bounds(o) for side in (first, second) for o in self._around]
+        known = [
+            side.bounds(o)
+            for side in (first, second)
+            for o in (self._loop, *side.site.inside, *self._around)
+        ]
         lanes = self._kernel.lanes
         last = len(one.access.subscripts) - 1
         for place, pair in enumerate(
@@ -142,12 +139,11 @@ class _Question:
                 for side in (second, first)
             )
             known.append(f"-{less} <= ({right}) - ({left}) <= {more}")
-        here = self._loop.variable
         if apart:
+            here = self._loop.variable
             known.append(f"({here}_0 < {here}_1 or {here}_1 < {here}_0)")
-        names = {*first.names, *second.names, f"{here}_0", f"{here}_1"}
-        text = " and ".join(k for k in known if k)
-        return not _is_empty(f"{{ [{', '.join(sorted(names))}] : {text} }}")
+        names = ", ".join(sorted(first.names | second.names))
+        return not _is_empty(f"{{ [{names}] : {' and '.join(k for k in known if k)} }}")
 
     def constant(self, term: Expr) -> str | None:
         """A name for a term that has the same value in all iterations of the loop."""
@@ -176,30 +172,24 @@ class _Side:
         terms, offset = linear(expr)
         parts = [str(offset)]
         for term, factor in terms.items():
-            if isinstance(term, Var):
-                name = self._name(term.name)
-            else:
-                name = self._question.constant(term)
-                self.names |= {name} if name is not None else set()
+            name = self._name(term.name) if isinstance(term, Var) else self._question.constant(term)
             if name is None:
                 return None
+            self.names.add(name)
             parts.append(f"{factor} * {name}")
         return " + ".join(parts)
 
     def _name(self, name: str) -> str | None:
-        if name in self._inside or not self._question.is_outside(name):
-            own = name in self._inside or name in self._question.apart
-            found = f"{name}_{self._mark}" if own else None
-        else:
-            found = f"{name}_"
-        if found is not None:
-            self.names.add(found)
-        return found
+        """A name for the value of a variable at this access, or None if nothing is known of it."""
+        if name in self._inside or name in self._question.apart:
+            return f"{name}_{self._mark}"
+        return f"{name}_" if self._question.is_outside(name) else None
 
     def bounds(self, loop: For) -> str:
         """What is known of the variable of a loop."""
         name = self._name(loop.variable)
         assert name is not None
+        self.names.add(name)
         known = []
         if loop.limits is None or loop.bounded:
             known.append(f"{loop.range[0]} <= {name} <= {loop.range[1]}")

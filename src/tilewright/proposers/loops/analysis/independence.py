@@ -7,7 +7,9 @@ from collections.abc import Collection, Iterator, Sequence
 from tilewright.proposers.loops.analysis.changes import (
     NotApplicableError,
     array_types,
+    assigned_in,
     changed_by,
+    declared_names,
     used_by,
 )
 from tilewright.proposers.loops.analysis.conflicts import iterations_meet
@@ -137,11 +139,7 @@ class Ranges(dict[str, tuple[int, int]]):
 
     def __init__(self, body: tuple[Statement, ...]) -> None:
         super().__init__()
-        self._others = {
-            s.target.name
-            for s in statements(body)
-            if isinstance(s, Assign) and isinstance(s.target, Var)
-        } | {s.name for s in statements(body) if isinstance(s, Declare)}
+        self._others = assigned_in(body) | {*declared_names(body)}
 
     def within(self, loop: For) -> Ranges:
         """The ranges inside the body of a loop."""

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from itertools import product
 
-from tilewright.proposers.loops.analysis.changes import NotApplicableError
+from tilewright.proposers.loops.analysis.changes import NotApplicableError, assigned_in
 from tilewright.proposers.loops.analysis.independence import require_independent
 from tilewright.proposers.loops.ir import (
     Address,
@@ -75,15 +75,6 @@ def regions(kernel: Kernel, number: int) -> int:
     """How often threads are woken if they share loop `number`: once each time the loop is
     started."""
     return math.prod(loop.trips for loop in around(kernel, number)[:-1])
-
-
-def assigned_in(body: tuple[Statement, ...]) -> set[str]:
-    """Variables, not arrays, that statements assign after their declaration."""
-    return {
-        statement.target.name
-        for statement in statements(body)
-        if isinstance(statement, Assign) and isinstance(statement.target, Var)
-    }
 
 
 def require_rewritten(loop: For, variable: Declare, lanes: int) -> None:

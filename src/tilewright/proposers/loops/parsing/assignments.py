@@ -45,6 +45,7 @@ from tilewright.proposers.loops.parsing.scope import (
 from tilewright.proposers.loops.parsing.syntax import (
     NotFollowedError,
     UnsupportedError,
+    bare,
     field_of,
     operator_of,
 )
@@ -200,8 +201,7 @@ class Assignments(Declarations):
 
     def _target(self, node: Node) -> Value:
         """The variable, element or vector that an assignment changes, with its type."""
-        while node.type == "parenthesized_expression":
-            node = node.named_children[0]
+        node = bare(node)
         if node.type == "identifier":
             found = self.scope.find(text_of(node))
             if not isinstance(found, Variable):

@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 
 from tree_sitter import Node
 
-from tilewright.proposers.c.syntax import text_of
+from tilewright.proposers.c.syntax import may_break, text_of
 from tilewright.proposers.loops.ir import (
     Assign,
     Binary,
@@ -46,9 +46,12 @@ from tilewright.proposers.loops.parsing.declarations import all_of, zero
 from tilewright.proposers.loops.parsing.heads import Head, Test, test_of, updates
 from tilewright.proposers.loops.parsing.scope import Place, Value, Variable
 from tilewright.proposers.loops.parsing.statements import runs_once
-from tilewright.proposers.loops.parsing.syntax import UnsupportedError, field_of, operator_of
-
-_LOOPS = ("for_statement", "while_statement", "do_statement", "switch_statement")
+from tilewright.proposers.loops.parsing.syntax import (
+    UnsupportedError,
+    bare,
+    field_of,
+    operator_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +179,8 @@ class EarlyEnds(DataLoops):
             self.statements(nodes)
 
     def _test(self, end: EarlyEnd, also: Node) -> None:
-        """End the loop unless a condition is true."""
+        """End the loop here unless a condition is true: before the statements of an iteration or,
+        in a `do` loop, after them and after a step in the condition `before`."""
         with self._under(end.going):
             test = printed(self.value(also))
             with self._under(Binary("==", test, Number("0"))):
@@ -198,14 +202,12 @@ class EarlyEnds(DataLoops):
     def _early_end(self, head: Head, changing: frozenset[str]) -> tuple[Head, EarlyEnd | None]:
         """The head of a loop without conditions on data, and how these end the loop."""
         also = before = None
-        condition = head.condition
-        while condition.type == "parenthesized_expression":
-            condition = condition.named_children[0]
+        condition = bare(head.condition)
         both = condition.type == "binary_expression" and operator_of(condition) == "&&"
         if both and not head.ends:
             head, also = _counting(head, condition, changing)
             before = head.condition if also == field_of(condition, "right") else None
-        if also is None and not any(map(_leaves, head.body)):
+        if also is None and not any(map(may_break, head.body)):
             return head, None
         name = text_of(test_of(head, changing).variable)
         going, at = (Var(self.printed_name(word)) for word in ("going", f"{name}_end"))
@@ -225,7 +227,11 @@ class EarlyEnds(DataLoops):
 
 
 def _counting(head: Head, condition: Node, changing: frozenset[str]) -> tuple[Head, Node | None]:
-    """The head with the side of `&&` that counts iterations, and the other side."""
+    """The head with the side of `&&` that counts iterations, and the other side.
+
+    If both sides may count, it is the one whose variable the head or the side itself changes, and
+    then the one without `!=`. A step in the right side does not happen in each iteration.
+    """
     found: list[tuple[bool, bool, Head, Node]] = []
     sides = [field_of(condition, side) for side in ("left", "right")]
     for side, other in (sides, sides[::-1]):
@@ -245,10 +251,3 @@ def _counting(head: Head, condition: Node, changing: frozenset[str]) -> tuple[He
 def _counts(head: Head, test: Test) -> bool:
     """Whether the head changes the variable of a test."""
     return test.step is not None or any(updates(n, text_of(test.variable)) for n in head.update)
-
-
-def _leaves(node: Node) -> bool:
-    """Whether a statement contains a `break` of the loop around it."""
-    if node.type == "break_statement":
-        return True
-    return node.type not in _LOOPS and any(map(_leaves, node.named_children))

@@ -69,6 +69,7 @@ from tilewright.proposers.loops.parsing.syntax import (
     FlatError,
     NotFollowedError,
     UnsupportedError,
+    bare,
     field_of,
     named_type,
     operator_of,
@@ -467,8 +468,7 @@ class Expressions:
 
     def pointed(self, node: Node) -> Variable | None:
         """The variable to which *pointer or a structure field refers."""
-        while node.type == "parenthesized_expression":
-            node = node.named_children[0]
+        node = bare(node)
         if node.type == "field_expression":
             member = self.member(node) or self.scope.find("".join(text_of(node).split()))
             return member if isinstance(member, Variable) else None
@@ -480,9 +480,7 @@ class Expressions:
         """The pointer in an expression *pointer, if it points to a single variable or number."""
         if node.type != "pointer_expression" or operator_of(node) != "*":
             return None
-        inner = field_of(node, "argument")
-        while inner.type == "parenthesized_expression":
-            inner = inner.named_children[0]
+        inner = bare(field_of(node, "argument"))
         found = self.scope.find(text_of(inner)) if inner.type == "identifier" else None
         return found if isinstance(found, Pointed) else None
 

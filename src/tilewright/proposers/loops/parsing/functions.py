@@ -14,30 +14,18 @@ After::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
 from tree_sitter import Node
 
 from tilewright.proposers.c.syntax import assigned, descendants, parameters, text_of
-from tilewright.proposers.loops.analysis.changes import changed_outside, used_by
 from tilewright.proposers.loops.c_types import NAMES, is_whole
-from tilewright.proposers.loops.ir import (
-    Binary,
-    Element,
-    Expr,
-    Number,
-    Select,
-    Type,
-    Var,
-    expressions,
-)
-from tilewright.proposers.loops.parsing.arithmetic import converted, printed
-from tilewright.proposers.loops.parsing.data_loops import has_effects
-from tilewright.proposers.loops.parsing.heads import return_of
+from tilewright.proposers.loops.ir import Number, Type, Var
+from tilewright.proposers.loops.parsing.arithmetic import converted
 from tilewright.proposers.loops.parsing.records import type_name
+from tilewright.proposers.loops.parsing.results import Results
 from tilewright.proposers.loops.parsing.scope import (
-    Binding,
     Pointed,
     Record,
     Scope,
@@ -46,13 +34,6 @@ from tilewright.proposers.loops.parsing.scope import (
     Variable,
     number,
 )
-from tilewright.proposers.loops.parsing.statements import (
-    condition_of,
-    followed,
-    inside,
-    otherwise,
-    returns,
-)
 from tilewright.proposers.loops.parsing.syntax import (
     NotFollowedError,
     UnsupportedError,
@@ -60,17 +41,12 @@ from tilewright.proposers.loops.parsing.syntax import (
     named_type,
     operator_of,
 )
-from tilewright.proposers.loops.parsing.varying_loops import VaryingLoops
 
 _DEEPEST = 8
-_LOOPS = ("for_statement", "while_statement", "do_statement")
-_MOST_COPIES = 3
-"""Maximum number of conditions, each with a `return` in only some of its cases, for which the
-statements after them are read once for each case."""
 _Result = TypeVar("_Result")
 
 
-class Functions(VaryingLoops):
+class Functions(Results):
     """Reads calls of the functions whose definitions are in `functions`."""
 
     def __init__(self) -> None:
@@ -78,8 +54,6 @@ class Functions(VaryingLoops):
         self.functions: dict[str, Node] = {}
         self.constants = Scope(None)
         self._calls: list[str] = []
-        self._inside_tests = 0
-        self._tested: set[int] = set()
 
     def called(self, node: Node) -> Value | None:
         """The return value of a function in the file, after its statements were read."""
@@ -157,7 +131,7 @@ class Functions(VaryingLoops):
                 continue
             variable: Variable | Value | None = None
             if levels == [None]:
-                only_read = _is_only_read(name, field_of(function, "body"), {*self.functions})
+                only_read = _is_only_read(name, field_of(function, "body"), self.functions)
                 variable = self._variable_at(argument, kind, only_read=only_read)
             if variable is not None:
                 inner.declare(name, Pointed(variable))
@@ -219,151 +193,6 @@ class Functions(VaryingLoops):
         self.declare(name, kind, value)
         self.scope = outer
 
-    def computed_under(self, test: Expr, node: Node, read: Callable[[], Value]) -> Value:
-        """The value of a node that is computed only if a test is true."""
-        with self._collected() as found:
-            value = self._only_under(test, node, read)
-        if used_by(test) & changed_outside(tuple(found)):
-            raise UnsupportedError(node, "what runs under a condition changes this condition")
-        self._done += found
-        return value
-
-    def _only_under(self, test: Expr, node: Node, read: Callable[[], Value]) -> Value:
-        """The value of a node that is computed only if a test is true.
-
-        Statements of functions that it calls are executed before the test, and therefore always,
-        unless they change anything that they do not declare. These, and those with elements that
-        may be outside their arrays, are executed only if the test is true. The nodes for which this
-        is known, inside of the outermost one, are read only once from then on: if each node inside
-        of another one were read twice, the time would double with each.
-        """
-        if not self._inside_tests:
-            self._tested.clear()
-        self._inside_tests += 1
-        if node.id not in self._tested:
-            names, before = set(self._printed[-1]), self.scope.bindings()
-            with self._collected() as found, self._maybe(test):
-                value = read()
-            parts = expressions(tuple(found))
-            if (
-                not changed_outside(tuple(found))
-                and all(self.scope.find(name) == binding for name, binding in before.items())
-                and all(self.may_touch(e) for e in parts if isinstance(e, Element))
-            ):
-                self._done += found
-                self._inside_tests -= 1
-                return value
-            self._printed[-1] = names
-            for name, binding in before.items():
-                self.scope.rebind(name, binding)
-            self._tested.add(node.id)
-        with self._under(test):
-            value = read()
-        self._inside_tests -= 1
-        return value
-
-    def returned(self, nodes: Sequence[Node], kind: Type | None) -> Value | None:
-        """The value that statements return, converted to a type, after the statements before were
-        read."""
-        nodes = self.without_hints(nodes)
-        if self._result is None and _returns_anywhere(nodes, _MOST_COPIES if kind else 0):
-            return self.returned_early(nodes, kind)
-        for place, node in enumerate(nodes):
-            if node.type == "return_statement":
-                if not node.named_children or kind is None:
-                    return None
-                return converted(node, self.value(node.named_children[0]), kind)
-            if (end := return_of(node)) is not None:
-                self._done += self.loop(node)
-                return self.returned([end], kind)
-            if node.type == "compound_statement" and returns(node):
-                within = followed(node, nodes[place + 1 :])
-                if node in within:
-                    what = "a block that returns declares the name of another variable"
-                    raise UnsupportedError(node, what)
-                return self.returned(within, kind)
-            if node.type == "if_statement" and returns(node) and kind is None:
-                self._left_by_return(node, nodes[place + 1 :])
-                return None
-            if node.type == "if_statement" and returns(node):
-                return self._chosen_by_returns(node, nodes[place + 1 :], kind)
-            if node.type == "switch_statement" and returns(node):
-                return self.returned([*self.case_of(node), *nodes[place + 1 :]], kind)
-            self.statement(node)
-        return None
-
-    def _left_by_return(self, node: Node, rest: Sequence[Node]) -> None:
-        """if (condition) return; in a function that returns nothing."""
-        other = otherwise(node)
-        places = field_of(node, "consequence"), other
-        test = condition_of(node)
-        known = None if has_effects(test) else self.value(test).interval
-        if known in ((0, 0), (1, 1)):
-            self.returned(followed(places[known == (0, 0)], rest), None)
-            return
-        branches = [inside(field_of(node, "consequence")), inside(other) if other else []]
-        ends = [bool(b) and b[-1].type == "return_statement" for b in branches]
-        first, second = (
-            branch[:-1] if end else followed(place, rest)
-            for place, branch, end in zip(places, branches, ends, strict=True)
-        )
-        if any(returns(n) for n in (*first, *second)):
-            what = "a `return` in an inner statement leaves this function"
-            raise UnsupportedError(node, what)
-        self._if(node, first, second)
-
-    def without_hints(self, nodes: Sequence[Node]) -> list[Node]:
-        """The statements of a block without comments and promises to the compiler."""
-        raise NotImplementedError
-
-    def _chosen_by_returns(self, node: Node, rest: Sequence[Node], kind: Type | None) -> Value:
-        """if (condition) return value; return other;"""
-        names, before = set(self._printed[-1]), self.scope.bindings()
-        with self._collected() as tested:
-            condition, other = self.value(condition_of(node)), otherwise(node)
-        if self._after or changed_outside(tuple(tested)) or before != self.scope.bindings():
-            self._after.clear()
-            return self._returned_as_statements([node, *rest], kind, names, before)
-        self._done += tested
-
-        def returned(statements: Sequence[Node]) -> Value:
-            found = self.returned(statements, kind)
-            if found is None:
-                what = "a function that returns only under a condition is not supported"
-                raise UnsupportedError(node, what)
-            return found
-
-        test = printed(condition)
-        chosen = followed(field_of(node, "consequence"), rest)
-        left = followed(other, rest)
-        if condition.interval in ((0, 0), (1, 1)):
-            return returned(chosen if condition.interval[0] else left)
-        opposite = Binary("==", test, Number("0"))
-        with self._collected() as found:
-            branch = field_of(node, "consequence")
-            first = self._only_under(test, branch, lambda: returned(chosen))
-            second = self._only_under(opposite, node, lambda: returned(left))
-        if changed_outside(tuple(found)):
-            return self._returned_as_statements([node, *rest], kind, names, before)
-        self._done += found
-        return Value(Select(test, printed(first), printed(second)), first.type)
-
-    def _returned_as_statements(
-        self,
-        nodes: Sequence[Node],
-        kind: Type | None,
-        names: set[str],
-        before: Mapping[str, Binding],
-    ) -> Value:
-        """The value of statements whose branches or conditions change something, which are read
-        again with the names that were printed `before`."""
-        self._printed[-1] = names
-        for name, binding in before.items():
-            self.scope.rebind(name, binding)
-        early = self.returned_early(nodes, kind)
-        assert early is not None
-        return early
-
 
 def _is_only_read(name: str, body: Node, functions: Collection[str]) -> bool:
     """Whether a function uses a pointer only to read `*name`, or passes it on to functions of the
@@ -389,29 +218,3 @@ def _is_only_read(name: str, body: Node, functions: Collection[str]) -> bool:
         if around.type == "assignment_expression" and field_of(around, "left") == outer:
             return False
     return True
-
-
-def _returns_anywhere(nodes: Sequence[Node], most: int) -> bool:
-    """Whether statements return within a loop, or within more than `most` conditions that return
-    only in some of their cases."""
-    inside = [n for node in nodes for n in (node, *descendants(node))]
-    partial = sum(n.type == "if_statement" and _returns_sometimes(n) for n in inside)
-    return partial > most or any(
-        n.type in _LOOPS and returns(n) and return_of(n) is None for n in inside
-    )
-
-
-def _returns_sometimes(node: Node) -> bool:
-    """Whether a branch of an `if` contains a `return` that not all of its cases reach."""
-    branches = field_of(node, "consequence"), otherwise(node)
-    return any(b is not None and returns(b) and not _returns_always(b) for b in branches)
-
-
-def _returns_always(node: Node) -> bool:
-    last = (inside(node) or [node])[-1]
-    if last.type != "if_statement":
-        return last.type == "return_statement"
-    other = otherwise(last)
-    return other is not None and all(
-        _returns_always(branch) for branch in (field_of(last, "consequence"), other)
-    )

@@ -19,13 +19,24 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from tilewright.proposers.c.syntax import comma_separated, declared_name, descendants, text_of
-from tilewright.proposers.loops.parsing.syntax import UnsupportedError, field_of, operator_of
+from tilewright.proposers.c.syntax import (
+    LOOPS,
+    comma_separated,
+    declared_name,
+    descendants,
+    text_of,
+)
+from tilewright.proposers.loops.parsing.syntax import (
+    UnsupportedError,
+    bare,
+    field_of,
+    operator_of,
+)
 
 NO_STEP = "the body of this loop does not end with a step of the loop variable"
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "!=": "!=", "==": "=="}
-_SCALING = ("*=", "/=", "<<=", ">>=")
 _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
+_SCALING = ("*=", "/=", "<<=", ">>=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +95,7 @@ def head_of(node: Node) -> Head:
     inner = body.named_children if body.type == "compound_statement" else [body]
     update = node.child_by_field_name("update")
     updates_of = (*comma_separated(update),) if update is not None else ()
-    if condition is None or text_of(_bare(condition)) in ("1", "true"):
+    if condition is None or text_of(bare(condition)) in ("1", "true"):
         return _left_by_break(node, inner, updates_of)
     return Head(node, condition, updates_of, tuple(inner), node.type == "do_statement")
 
@@ -102,10 +113,10 @@ def _left_by_break(node: Node, body: list[Node], update: tuple[Node, ...]) -> He
 
 def return_of(node: Node) -> Node | None:
     """The `return` of an endless loop whose first or last statement is `if (condition) return;`."""
-    if node.type not in ("for_statement", "while_statement", "do_statement"):
+    if node.type not in LOOPS:
         return None
     condition = node.child_by_field_name("condition")
-    if condition is not None and text_of(_bare(condition)) not in ("1", "true"):
+    if condition is not None and text_of(bare(condition)) not in ("1", "true"):
         return None
     body = field_of(node, "body")
     inner = body.named_children if body.type == "compound_statement" else [body]
@@ -130,7 +141,7 @@ def _break_of(node: Node) -> Node | None:
 def test_of(head: Head, changing: frozenset[str]) -> Test:
     """The comparison in the condition of a loop. `changing` are variables that iterations
     change."""
-    condition = _bare(head.condition)
+    condition = bare(head.condition)
     if condition.type == "binary_expression" and operator_of(condition) in _TURNED:
         left, right = field_of(condition, "left"), field_of(condition, "right")
         sign = operator_of(condition)
@@ -145,14 +156,14 @@ def test_of(head: Head, changing: frozenset[str]) -> Test:
     else:
         message = f"the condition {text_of(condition)!r} is not a comparison"
         raise UnsupportedError(head.node, message)
-    left = _bare(left)
+    left = bare(left)
     step, late = None, False
     beside, operator = None, "+"
     if left.type == "binary_expression" and operator_of(left) in ("+", "-"):
         operator, beside = operator_of(left), field_of(left, "right")
-        left = _bare(field_of(left, "left"))
+        left = bare(field_of(left, "left"))
         if operator == "+" and not _is_control(left, changing):
-            left, beside = _bare(beside), left
+            left, beside = bare(beside), left
     if left.type in ("update_expression", "assignment_expression"):
         step, late = left, left.type == "update_expression" and text_of(left)[-1] in "+-"
         left = field_of(left, "argument" if left.type == "update_expression" else "left")
@@ -201,7 +212,7 @@ def updates(part: Node, name: str) -> bool:
 
 def _is_control(node: Node, changing: frozenset[str]) -> bool:
     """Whether an operand of a comparison is the variable of a loop."""
-    node = _bare(node)
+    node = bare(node)
     if node.type == "binary_expression" and operator_of(node) in ("+", "-"):
         sides = (field_of(node, "left"), field_of(node, "right"))
         return any(
@@ -209,9 +220,3 @@ def _is_control(node: Node, changing: frozenset[str]) -> bool:
         )
     steps = ("update_expression", "assignment_expression")
     return node.type in steps or (node.type == "identifier" and text_of(node) in changing)
-
-
-def _bare(node: Node) -> Node:
-    while node.type == "parenthesized_expression":
-        node = node.named_children[0]
-    return node

@@ -20,10 +20,7 @@ from tilewright.proposers.c.preprocess import expanded
 from tilewright.proposers.c.syntax import declared_names, descendants, pointer_levels, text_of
 from tilewright.proposers.c.syntax import parse as syntax_tree
 from tilewright.proposers.loops.analysis.changes import NotApplicableError
-from tilewright.proposers.loops.analysis.sharing import (
-    require_rewritten,
-    require_shareable,
-)
+from tilewright.proposers.loops.analysis.sharing import require_rewritten, require_shareable
 from tilewright.proposers.loops.c_types import NAMES, common, is_whole
 from tilewright.proposers.loops.definitions import is_vector_function
 from tilewright.proposers.loops.emit import sharing_text
@@ -62,13 +59,7 @@ from tilewright.proposers.loops.parsing.records import (
     records_used,
     type_name,
 )
-from tilewright.proposers.loops.parsing.scope import (
-    Bundle,
-    Place,
-    Scope,
-    Value,
-    Variable,
-)
+from tilewright.proposers.loops.parsing.scope import Bundle, Place, Scope, Value, Variable
 from tilewright.proposers.loops.parsing.syntax import (
     FlatError,
     NotFollowedError,

@@ -22,6 +22,7 @@ from tilewright.proposers.c.syntax import (
     comma_separated,
     declared_name,
     descendants,
+    identifiers,
     pointer_levels,
     text_of,
 )
@@ -61,6 +62,7 @@ from tilewright.proposers.loops.parsing.scope import (
     plus,
     times,
 )
+from tilewright.proposers.loops.parsing.statements import inside
 from tilewright.proposers.loops.parsing.syntax import (
     NotFollowedError,
     ShortAtEndError,
@@ -71,10 +73,11 @@ from tilewright.proposers.loops.parsing.syntax import (
 
 ALL = "?"
 """The end of names that represent the variable of a loop in all its iterations."""
-
-
 _MOST_WRITTEN_OUT = 16
 """Maximum number of iterations of a loop whose variable does not change by a constant."""
+_MOST_WRITTEN_OUT_TOGETHER = 512
+"""Maximum number of iterations of all such loops of a kernel; those of inner loops count each
+time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,7 @@ class Loops(EarlyEnds):
         self._changes: dict[int, frozenset[str]] = {}
         self._open: list[tuple[str, Node]] = []
         self.peeled: set[int] = set()
+        self._iterations_written_out = 0
 
     def loop(self, node: Node) -> list[Statement]:
         """A loop with known iterations. Raises `UnsupportedError`."""
@@ -127,8 +131,7 @@ class Loops(EarlyEnds):
     def _written_out(self, node: Node) -> list[Statement]:
         """The iterations, one after another, of a loop such as `for (n = 1; n < 256; n <<= 1)`."""
         first, condition = node.child_by_field_name("initializer"), field_of(node, "condition")
-        body = field_of(node, "body")
-        inner = body.named_children if body.type == "compound_statement" else [body]
+        body = inside(field_of(node, "body"))
         with self._collected() as found, self._inner(), self._ending(None):
             if first is not None and first.type == "declaration":
                 self.declaration(first)
@@ -138,11 +141,15 @@ class Loops(EarlyEnds):
             iterations = 0
             while self.constant(condition):
                 iterations += 1
-                if iterations > _MOST_WRITTEN_OUT:
-                    what = f"this loop has more than {_MOST_WRITTEN_OUT} iterations"
-                    raise UnsupportedError(node, what)
+                self._iterations_written_out += 1
+                for count, most, what in (
+                    (iterations, _MOST_WRITTEN_OUT, "this loop has"),
+                    (self._iterations_written_out, _MOST_WRITTEN_OUT_TOGETHER, "such loops have"),
+                ):
+                    if count > most:
+                        raise UnsupportedError(node, f"{what} more than {most} iterations")
                 with self._inner():
-                    self.statements(inner)
+                    self.statements(body)
                 for part in comma_separated(field_of(node, "update")):
                     self._effect(part)
         return found
@@ -215,8 +222,8 @@ class Loops(EarlyEnds):
         iterations come after the loop.
         """
         head = head_of(node)
-        inside = (*head.body, *head.update)
-        changing = frozenset().union(*(assigned(n, self._changes) for n in inside))
+        parts = (*head.body, *head.update)
+        changing = frozenset().union(*(assigned(n, self._changes) for n in parts))
         head, end = self._early_end(head, changing)
         with self._ending(end):
             return self._counted(head, end, changing)
@@ -243,7 +250,8 @@ class Loops(EarlyEnds):
         test = replace(test, lowest=lowest)
         first = start if isinstance(start, Value) else start.offset or number(0)
         rest = [part for part in head.update if part not in steps]
-        if steps and any(_names(n, name) for n in head.update[head.update.index(steps[0]) + 1 :]):
+        after = head.update[head.update.index(steps[0]) + 1 :] if steps else ()
+        if any(name in identifiers(n) for n in after):
             what = f"the head of this loop uses {name} after it has changed {name}"
             raise UnsupportedError(node, what)
         steps += [test.step] if test.step is not None else []
@@ -347,13 +355,14 @@ class Loops(EarlyEnds):
                 raise UnsupportedError(node, f"{name} changes within its loop")
             (found if turn < period else remaining).extend(read)
         self._open.pop()
-        later[name] = self._left(start, plus(first, number(trips * step)), name)
+        past = plus(first, number(trips * step))
+        later[name] = self._left(start, past, name)
         later |= {n: place for n in turns if (place := self.scope.find(n)) is not None}
         before: list[Statement] = []
         if end is not None:
             if turns:
                 raise UnsupportedError(node, "a loop that exchanges pointers may end early")
-            before = self._before(node, end, start, plus(first, number(trips * step)))
+            before = self._before(node, end, start, past)
             what = "is moved in a loop that may end early"
             for other in later:
                 if amounts.get(other) != 0:
@@ -610,8 +619,3 @@ def _require_whole(node: Node, end: EarlyEnd | None) -> None:
     """Raise if a loop whose number of iterations varies may end early."""
     if end is not None:
         raise UnsupportedError(node, "a loop with a varying number of iterations may end early")
-
-
-def _names(node: Node, name: str) -> bool:
-    """Whether an expression contains a variable."""
-    return any(n.type == "identifier" and text_of(n) == name for n in (node, *descendants(node)))

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from tree_sitter import Node
 
 from tilewright.proposers.c.syntax import (
+    LOOPS,
     comma_separated,
     declared_names,
     descendants,
@@ -114,7 +115,7 @@ class Statements(Assignments):
             self.declaration(node)
         elif runs_once(node):
             self.statement(field_of(node, "body"))
-        elif node.type in ("for_statement", "while_statement", "do_statement"):
+        elif node.type in LOOPS:
             if return_of(node) is not None:
                 raise UnsupportedError(node, "a `return` in an inner statement ends this loop")
             self._done += self.loop(node)

@@ -55,6 +55,13 @@ def field_of(node: Node, name: str) -> Node:
     return found
 
 
+def bare(node: Node) -> Node:
+    """An expression without the parentheses around it."""
+    while node.type == "parenthesized_expression":
+        node = node.named_children[0]
+    return node
+
+
 def named_type(node: Node) -> Type:
     """The number type that a node names. Raises `UnsupportedError`."""
     words = [w for w in text_of(node).split() if w not in ("const", "volatile")]

@@ -106,11 +106,14 @@ def lanes(kernel: Kernel, number: int, count: int) -> Kernel:
     within = replace(loop, body=body)
     made = _Lanes(within, count, lane, {*partial.values()}).converted()
     main, rest = _divided(loop, count)
-    new: list[Statement] = [*_begun(found, partial, lane, count), replace(main, body=made)]
-    new += [*_ended(found, partial, lane, count), *([rest] if rest is not None else [])]
-    if rest is None:  # otherwise the remaining iterations use the variables outside
-        return _without(with_loop(kernel, number, tuple(new)), outside)
-    return with_loop(kernel, number, tuple(new))
+    new = (
+        *_begun(found, partial, lane, count),
+        replace(main, body=made),
+        *_ended(found, partial, lane, count),
+    )
+    if rest is not None:  # these iterations still use the variables outside
+        return with_loop(kernel, number, (*new, rest))
+    return _without(with_loop(kernel, number, new), outside)
 
 
 def _divided(loop: For, count: int) -> tuple[For, For | None]:

@@ -34,13 +34,14 @@ from dataclasses import replace
 from tilewright.proposers.loops.analysis.changes import (
     NotApplicableError,
     arrays_in,
+    assigned_in,
     fresh,
     names_in,
     reductions,
     visible_types,
 )
 from tilewright.proposers.loops.analysis.independence import require_independent
-from tilewright.proposers.loops.analysis.sharing import assigned_in, require_rewritten, uses_of
+from tilewright.proposers.loops.analysis.sharing import require_rewritten, uses_of
 from tilewright.proposers.loops.ir import (
     Command,
     Declare,
