@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 
-_MATHEMATICS = (
-    "exp exp2 expm1 log log2 log10 log1p pow sqrt rsqrt cbrt sin cos sincos tan tanh sinh cosh "
-    "asin acos atan atan2 erf erfc fabs fmax fmin fma fmod floor ceil round trunc rint nearbyint "
-    "lrint lround ldexp frexp scalbn copysign hypot"
-)
+MATHEMATICS = (
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "pow", "sqrt", "rsqrt", "cbrt", "sin",
+    "cos", "sincos", "tan", "tanh", "sinh", "cosh", "asin", "acos", "atan", "atan2", "erf", "erfc",
+    "fabs", "fmax", "fmin", "fma", "fmod", "floor", "ceil", "round", "trunc", "rint", "nearbyint",
+    "lrint", "lround", "ldexp", "frexp", "scalbn", "copysign", "hypot",
+)  # fmt: skip
+"""The functions of math.h by their names for double. Those for float end with f."""
 _MEMORY = "memcpy memmove memset memcmp bcmp"
 _OF_THE_COMPILER = (
     "__divti3 __modti3 __udivti3 __umodti3 __divmodti4 __udivmodti4 __multi3 __ashlti3 __ashrti3 "
@@ -19,7 +21,7 @@ _OF_THE_COMPILER = (
 )
 """Arithmetic functions of GCC's library that compilers call instead of generating inline code."""
 _ALLOWED = frozenset(
-    [f"{name}{suffix}" for name in _MATHEMATICS.split() for suffix in ("", "f")]
+    [f"{name}{suffix}" for name in MATHEMATICS for suffix in ("", "f")]
     + _MEMORY.split()
     + _OF_THE_COMPILER.split()
 )
@@ -48,5 +50,6 @@ def refused_call(name: str, threads: int) -> str | None:
         )
     return (
         f"the kernel calls {name}, which it does not define: in addition to its own functions, it "
-        "may call those of math.h, memcpy, memmove, memset and memcmp."
+        "may call memcpy, memmove, memset, memcmp and these of math.h for float and double: "
+        f"{', '.join(MATHEMATICS)}."
     )

@@ -7,7 +7,6 @@ The user's cache folder contains one file for each processor, compiler and numbe
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -16,7 +15,7 @@ from tilewright.core.errors import ToolchainMissingError
 from tilewright.core.records import content_id
 from tilewright.native.machine import on_measuring_cores, processor
 from tilewright.native.toolchain import Toolchain, compile_program
-from tilewright.parts.kept_files import cache_file
+from tilewright.parts.kept_files import cache_file, write_cache_file
 from tilewright.sandbox import Limits, find_sandbox, open_folder
 
 SOURCE = Path(__file__).with_name("calibration.c")
@@ -105,13 +104,7 @@ def read_kept(path: Path, names: Sequence[str]) -> dict[str, float] | None:
 
 def write_kept(path: Path, found: Mapping[str, float]) -> None:
     """Store numbers. If this is not possible, they are measured again the next time."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(f".{os.getpid()}")
-        partial.write_text(json.dumps(found, indent=1))
-        partial.replace(path)
-    except OSError:
-        return
+    write_cache_file(path, json.dumps(found, indent=1).encode())
 
 
 def _file(toolchain: Toolchain, source: str, arguments: Sequence[int]) -> Path:

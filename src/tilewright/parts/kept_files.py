@@ -38,16 +38,16 @@ def kept(kind: str, key: str, make: Callable[[], bytes]) -> bytes:
     found = _read(path)
     if found is None:
         found = make()
-        if found:
-            _write(path, kind, found)
+        if found and write_cache_file(path, _digest(path, found) + found):
+            _delete_oldest(path.parent, kind)
     return found
 
 
 def _read(path: Path) -> bytes | None:
-    """The content of a file that `_write` has written; None if there is none or it has changed."""
+    """The bytes that `kept` has stored in a file; None if there is none or it has changed."""
     try:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        with open(os.open(path, flags), "rb") as file:  # noqa: PTH123 (a descriptor, not a path)
+        with os.fdopen(os.open(path, flags), "rb") as file:
             known = os.fstat(file.fileno())
             is_own = stat.S_ISREG(known.st_mode) and known.st_uid == os.geteuid()
             if not is_own or known.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
@@ -58,24 +58,32 @@ def _read(path: Path) -> bytes | None:
     return data if data and digest == _digest(path, data) else None
 
 
-def _write(path: Path, kind: str, data: bytes) -> None:
-    """Store bytes under a name of their own first, because other processes may do the same."""
+def write_cache_file(path: Path, data: bytes) -> bool:
+    """Write a file of the cache folder in one step, because other processes may do the same.
+
+    Returns whether this was possible. If it was not, the folder stays as it was.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(".part", f"{kind}-", path.parent)
+        descriptor, name = tempfile.mkstemp(".part", f"{path.stem}-", path.parent)
     except OSError:
-        return
+        return False
     try:
-        with open(descriptor, "wb") as file:  # noqa: PTH123 (a descriptor, not a path)
-            file.write(_digest(path, data) + data)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
         Path(name).replace(path)
     except OSError:  # for example, the disk is full
         with suppress(OSError):
             Path(name).unlink()
-        return
+        return False
+    return True
+
+
+def _delete_oldest(folder: Path, kind: str) -> None:
+    """Delete all files of a kind but the last `MOST_FILES`."""
     with suppress(OSError):
-        newest = sorted(path.parent.glob(f"{kind}-*"), key=lambda p: -p.stat().st_mtime_ns)
-        for old in newest[MOST_FILES:]:
+        files = sorted(folder.glob(f"{kind}-*"), key=lambda path: path.stat().st_mtime_ns)
+        for old in files[:-MOST_FILES]:
             old.unlink()
 
 

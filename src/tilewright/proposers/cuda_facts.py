@@ -62,7 +62,8 @@ def _until(end: str, begin: str) -> str:
 
 _PADDED = r"\+\s*[1-9]\d*\s*\]"
 _TILE = r"(?:\]\s*\[|\[\s*\])"
-_SHARED = _until(";", r"\b__shared__\b")
+_SHARED = r"\b__shared__\b"
+_DECLARED = _until(";", _SHARED)
 _KERNEL = r"\b__global__\b"
 _LOOP = r"\bfor\b"
 _PATTERNS = {
@@ -74,18 +75,18 @@ _PATTERNS = {
         r"\b(?:s?size_t|long|u?int64_t|u?intptr_t|ptrdiff_t|index_t|auto)\b|\bI64\b"
     ),
     "shared-numbers": re.compile(
-        r"\bextern\s+__shared__\b|\b__shared__\b"
+        rf"\bextern\s+__shared__\b|{_SHARED}"
         r"(?!\s*(?:const\b|volatile\b|(?:alignas|__align__)\s*\([^()]*\)|\s)*"
         r"(?:float|double|half|__half|__nv_bfloat16)\d?\b)"
     ),
-    "shared-memory": re.compile(r"\b__shared__\b"),
-    "no-padding": re.compile(rf"\b__shared__\b(?!{_SHARED}{_PADDED}){_SHARED}{_TILE}"),
-    "shared-tiles": re.compile(rf"\b__shared__\b{_SHARED}{_TILE}"),
+    "shared-memory": re.compile(_SHARED),
+    "no-padding": re.compile(rf"{_SHARED}(?!{_DECLARED}{_PADDED}){_DECLARED}{_TILE}"),
+    "shared-tiles": re.compile(rf"{_SHARED}{_DECLARED}{_TILE}"),
     "slow-functions": re.compile(
         r"\b(?:expf?|exp2f?|exp10f?|logf?|log2f?|log10f?|powf?|sinf?|cosf?|sincosf?|tanf?|tanhf?|"
         r"sqrtf?|rsqrtf?|erff?|fdividef?)\s*\(|/"
     ),
-    "unrolled": re.compile(rf"#\s*pragma\s+unroll|\bfor\s*\({_until(';', _LOOP)};[^;<]*<=?\s*\d"),
+    "unrolled": re.compile(rf"#\s*pragma\s+unroll|{_LOOP}\s*\({_until(';', _LOOP)};[^;<]*<=?\s*\d"),
     "barriers": re.compile(r"\b__syncthreads\w*\s*\(|\bsync\s*\("),
     "tensor-cores": re.compile(r"\bmma|\bwmma|\bwgmma"),
     "wmma": re.compile(r"\bwmma"),
@@ -120,14 +121,19 @@ _OF_INDICES = re.compile(
     r"#\s*include\b[^\n]*|(?:-\s*1\s*\)|\b(?:thread|block)Idx\s*\.\s*[xyz])\s*/(?!=)|"
     r"/=?\s*(?:1|2|4|8|16|32|64|128|256|512|1024)\b(?!\s*\.)"
 )
-"""Names of files, and divisions of whole numbers that number threads or round up."""
+"""Slashes that say nothing about the cost of divisions: in names of files, in divisions of thread
+numbers or that round up, and in those by powers of two."""
 _INTEGER = r"(?:(?:const|unsigned|int|size_t|long|short|u?int(?:8|16|32|64)_t)\b\s*)"
 _WHOLE = re.compile(rf"\b{_INTEGER}+([^;(){{}}]*)")
+"""The names that one declaration declares as whole numbers, with their values."""
 _ONE = re.compile(rf"\s*{_INTEGER}*([A-Za-z_]\w*)\s*(?:=|$)")
+"""One of these names, with the end of what declares it or its value."""
 _REAL = re.compile(r"\b(?:float|double|__?half|auto|T|scalar_t)\s+([A-Za-z_]\w*)")
+"""A name that is declared as something other than a whole number, at least somewhere."""
 _DIVIDED = re.compile(r"([\w.\])>]?)\s*(\(\s*[\w\s+*%-]*\)|\b[A-Za-z_]\w*)\s*/(?!=)")
+"""What precedes a dividend, if the dividend is only a part of an expression, and the dividend."""
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_FUNCTION = re.compile(r"\b__global__\b")
+_FUNCTION = re.compile(_KERNEL)
 _LAUNCH = re.compile(r"<<<|\bcudaLaunch\w+\s*\(")
 
 

@@ -571,3 +571,14 @@ def test_constants_that_repeat_independent_work_become_smaller_first(
     path.write_text(text.replace("ROWS", str(rows)).replace("COLUMNS", str(columns)))
     _, reduced = read_problem(path, "kernelbench", "problem")
     assert reduced.problem.given.inputs[0].shape == smaller
+
+
+@needs_torch
+def test_a_problem_is_described_without_its_arrays(tmp_path: Path) -> None:
+    """A model without arrays of its own: the first arrays are those of get_inputs."""
+    path = tmp_path / "problem.py"
+    text = SIZES.replace("FORMULA", "torch.tanh(x)")
+    path.write_text(text.replace("ROWS", str(1 << 16)).replace("COLUMNS", str(1 << 14)))
+    assert oracle.process_of(path, path.read_text()).ask(
+        "describe", most_operations=1 << 24, most_compared=8 << 20
+    )[0]["full"]["inputs"][0]["shape"] == [1 << 16, 1 << 14]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from tilewright.core.compiled_code import CodeLoop
 from tilewright.core.config import Settings
 from tilewright.core.records import Measured
 from tilewright.evaluating import evaluate_kernel
+from tilewright.native.allowed_calls import MATHEMATICS, refused_call
 from tilewright.native.disassembly import compiled_code
 from tilewright.native.machine import Processor, processor
 from tilewright.native.toolchain import compile_kernel, find_toolchain
@@ -101,6 +103,14 @@ def test_the_text_on_widened_bytes_is_only_for_gcc_and_processors_with_the_instr
     assert "one by one" in isa("gcc 12.2.0", "avx2")
     assert "one by one" not in isa("clang version 14", "avx2", "avx512f")
     assert "one by one" not in isa("gcc 12.2.0", "asimd")
+
+
+def test_rules_and_refusals_name_the_functions_that_may_be_called() -> None:
+    refusal = refused_call("tgamma", 1)
+    assert refusal is not None
+    for text in (HostTarget().brief().rules, refusal):
+        (named,) = re.findall(r"of math\.h for float and double: ([\w, ]+)", text)
+        assert [name for name in re.findall(r"\w+", named) if name != "and"] == [*MATHEMATICS]
 
 
 BYTES = """

@@ -13,8 +13,8 @@ from tilewright.targets.cuda.emulation import OLD_BYTES, ORDERS, Run, RunResult
 
 def turns(cases: Sequence[Case], share: float, orders: int = len(ORDERS)) -> list[tuple[Case, Run]]:
     """The order of threads for each case, with different contents of memory that a call has not
-    written. If only some blocks are run, this includes the outputs. The first case has several
-    `orders`."""
+    written. If only some blocks are run, this includes the outputs. The first case is run in so
+    many `orders`, each of the others in one."""
     first = [(case, i) for case in cases[:1] for i in range(orders)]
     turns = first + [(case, i % len(ORDERS)) for i, case in enumerate(cases[1:], 1)]
     fills = partial_runs.FILLS if share < 1 else (0,)

@@ -16,8 +16,8 @@ from tilewright.targets.cuda.evaluation import CudaEvaluation, with_cause_of
 from tilewright.targets.cuda.nvcc import Compiled
 from tilewright.targets.cuda.resources import refused_launch
 
-_PARTS = 4
-"""The first of the recorded runs are this part of them. They suffice for most kernels."""
+_FIRST_PART = 4
+"""Conditions are recorded in a quarter of the runs first, which suffices for most kernels."""
 
 
 class CudaChecker:
@@ -68,7 +68,7 @@ class CudaChecker:
             return None
         once = len(evaluation.cases.compared(evaluation.settings.checks))
         runs = list[tuple[Case, Run]]()
-        for number in (-(-once // _PARTS), once, MORE_TURNS * once):
+        for number in (-(-once // _FIRST_PART), once, MORE_TURNS * once):
             chosen = evaluation.cases.compared(max(once, number))[:number]
             cases = [evaluation.cases[n] for n in chosen]
             done, runs = len(runs), case_runs.turns(cases, evaluation.share, orders=1)

@@ -6,7 +6,8 @@ takes. It is therefore kept for later processes (`parts.kept_files`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 from tilewright.core.records import content_id
@@ -39,28 +40,33 @@ def own_file(compiler: Sequence[str], run: Run, words: Sequence[str], output: st
     `compiler` identifies the compiler that `run` runs. Raises `RefusedError`.
     """
 
-    def made() -> bytes:
-        log = run(folder, [*words, "-o", output], _TIMEOUT_S)
-        if log is not None:
-            raise RefusedError(log)
-        return read_output(folder / output, _MOST_BYTES)
+    runtime = (EMULATOR / "runtime.cpp").read_text(encoding="utf-8")
 
-    with open_folder("tilewright-cpu-") as name:
-        folder = Path(name)
-        write_headers(folder)
-        (folder / "runtime.cpp").write_bytes((EMULATOR / "runtime.cpp").read_bytes())
-        files = sorted(path for path in folder.rglob("*") if path.is_file())
-        sources = [f"{f.relative_to(folder)} {f.read_text(encoding='utf-8')}" for f in files]
-        key = content_id(*compiler, *words, output, *sources)
-        return kept("cuda-emulator", key, made)
+    def made() -> bytes:
+        with open_folder("tilewright-cpu-") as name:
+            folder = Path(name)
+            write_headers(folder)
+            (folder / "runtime.cpp").write_text(runtime, encoding="utf-8")
+            log = run(folder, [*words, "-o", output], _TIMEOUT_S)
+            if log is not None:
+                raise RefusedError(log)
+            return read_output(folder / output, _MOST_BYTES)
+
+    sources = [f"{name} {text}" for name, text in sorted(_headers().items())]
+    key = content_id(*compiler, *words, output, *sources, runtime)
+    return kept("cuda-emulator", key, made)
 
 
 def write_headers(folder: Path) -> None:
     """Write the headers that replace those of the toolkit."""
-    for path in EMULATOR.glob("*.h"):
-        (folder / path.name).write_bytes(path.read_bytes())
-    for name, path in OWN_HEADERS.items():
-        (folder / name).write_bytes(path.read_bytes())
-    for name, stands_for in _HEADERS.items():
+    for name, text in _headers().items():
         (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text(f'#include "{stands_for}"\n')
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+@cache
+def _headers() -> Mapping[str, str]:
+    """The text of each header by name."""
+    paths = {path.name: path for path in EMULATOR.glob("*.h")} | OWN_HEADERS
+    texts = {name: path.read_text(encoding="utf-8") for name, path in paths.items()}
+    return texts | {name: f'#include "{own}"\n' for name, own in _HEADERS.items()}

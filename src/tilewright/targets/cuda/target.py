@@ -53,7 +53,7 @@ class CudaTarget:
             rules=render(FOLDER / "rules.md", {}),
             menu=load_menu(FOLDER / "menu.toml", {}),
             commands=(),
-            limits=self._architecture.limits,
+            limits=architecture_for({}).limits,
             constants={},
             language=CUDA,
             latency=LATENCY,
@@ -65,15 +65,9 @@ class CudaTarget:
         )
 
     @property
-    def _architecture(self) -> Architecture:
-        """That of this machine's GPU, or the default one."""
-        gpu = find_gpu()
-        return chosen_architecture({}, gpu.architecture if gpu else None)
-
-    @property
     def _words(self) -> Mapping[str, str]:
         """The words of isa.md."""
-        return {"limits": self._architecture.in_words}
+        return {"limits": architecture_for({}).in_words}
 
     def brief(self) -> TargetBrief:
         """A description of the GPU, the rules, the menu and the limits."""
@@ -93,9 +87,7 @@ class CudaTarget:
         require_linux(self.name)
         shape = parse_shape(spec)
         reduced, start = self.reduced(shape), self.starting_kernel(shape)
-        gpu = find_gpu()
-        architecture = chosen_architecture(settings, gpu.architecture if gpu else None)
-        lowest = lowest_precision(settings)
+        architecture, lowest = architecture_for(settings), lowest_precision(settings)
         return self.task(
             shape.workload(self.name),
             reduced.workload(self.name),
@@ -107,7 +99,7 @@ class CudaTarget:
             {"naive": start, **pytorch(shape)},
             create_problem(shape),
             shape.sizes,
-            gpu,
+            find_gpu(),
             self.templates_of(shape, architecture, lowest),
             lambda: wrong_products(shape, 0),
             lowest,
@@ -144,10 +136,9 @@ class CudaTarget:
         workload, start, problem = read_folder(
             folder, self.name, self._brief.language, MOST_BYTES, "the memory of a GPU"
         )
-        chosen, gpu = EvaluationSettings.from_mapping(settings), find_gpu()
-        architecture = chosen_architecture(settings, gpu.architecture if gpu else None)
         return self.task(
-            workload, workload, {}, start, problem, chosen, architecture, {}, problem, {}, gpu,
+            workload, workload, {}, start, problem, EvaluationSettings.from_mapping(settings),
+            architecture_for(settings), {}, problem, {}, find_gpu(),
             lowest=lowest_precision(settings),
         )  # fmt: skip
 
@@ -198,6 +189,13 @@ class CudaTarget:
                 ("GPU peaks", True if rates else None, in_words(rates) if rates else nothing)
             )
         return found
+
+
+def architecture_for(settings: Mapping[str, object]) -> Architecture:
+    """The architecture for which kernels are compiled: the one that the settings name, otherwise
+    that of this machine's GPU, or the default one."""
+    gpu = find_gpu()
+    return chosen_architecture(settings, gpu.architecture if gpu else None)
 
 
 def pytorch(shape: Shape) -> Mapping[str, str]:

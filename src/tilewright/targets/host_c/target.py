@@ -9,6 +9,7 @@ from pathlib import Path
 from tilewright.core.errors import ToolchainMissingError
 from tilewright.core.records import Failed, FolderTemplate, TargetBrief, Workload
 from tilewright.core.roles import Task
+from tilewright.native.allowed_calls import MATHEMATICS
 from tilewright.native.calibration import Peaks, peaks
 from tilewright.native.counters import availability
 from tilewright.native.evaluator import NativeEvaluation
@@ -173,6 +174,7 @@ def words(core: Processor, threads: int, *, openmp: bool, compiler: str) -> Mapp
         **known,
         "openmp": openmp,
         "compiler": compiler,
+        "mathematics": f"{', '.join(MATHEMATICS[:-1])} and {MATHEMATICS[-1]}",
         "processor": ", ".join(filter(None, (core.name, core.generation))),
         "instructions": ", ".join(told).upper(),
         "vnni": "avx512_vnni" in core.features,

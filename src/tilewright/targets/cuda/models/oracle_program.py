@@ -117,6 +117,7 @@ def described(text: str, constants: Mapping[str, int]) -> dict[str, Any]:
     """A description of the arguments and results of the model, without computing if possible."""
     try:
         with torch.device("meta"):
+            torch.empty(0)  # looks up the functions that make tensors, before some are replaced
             return _described(Problem(text, constants))
     except UnusableError:
         raise
@@ -325,8 +326,9 @@ def main(descriptor: int) -> None:
                 reply["full"] = described(text, {})
                 most = request["most_operations"], request["most_compared"]
                 reply["constants"], reply["reduced"] = _sizes.reduced(
-                    partial(Oracle, text), partial(described, text), constants_of(text), *most
-                )
+                    reply["full"], partial(Oracle, text), partial(described, text),
+                    constants_of(text), *most,
+                )  # fmt: skip
             else:
                 key = json.dumps(request["constants"])
                 if key not in opened:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 torch: Any = importlib.import_module("torch")
@@ -20,8 +20,8 @@ _STEPS = (
     (True, math.inf, 2),
     (False, math.inf, 16),
 )
-"""Whether repeats or all other constants become smaller, which are at most so large, and down to
-which value."""
+"""In each step, repeats (True) or the other constants (False) become smaller: those that are at
+most as large as the first number, down to the second."""
 _UNITS = (128, 64, 32, 16)
 """Usual extents of tiles, by whose multiples a constant becomes smaller."""
 
@@ -29,59 +29,32 @@ Constants = Mapping[str, int]
 
 
 def reduced(
+    full: dict[str, Any],
     problem: Callable[[Constants], Any],
     described: Callable[[Constants], dict[str, Any]],
     constants: Constants,
     most_operations: int,
     most_bytes: int,
 ) -> tuple[dict[str, int], dict[str, Any]]:
-    """Constants with which the model is small enough, and its arguments with them.
+    """The changed constants with which the model is small enough, and its description with them.
 
     Constants that only repeat independent work, such as the size of a batch, become smaller first:
-    a kernel's loops then run more often. `problem` returns the `Oracle` of
-    given constants.
+    a kernel's loops then run more often. `full` is the description with the problem's own
+    constants, and `problem` returns the `Oracle` of given constants.
     """
 
     def small(found: Mapping[str, Any]) -> bool:
         return found["operations"] <= most_operations and _bytes(found) <= most_bytes
 
-    first = described({})
-    if small(first):
-        return {}, first
-    choice = _Choice(constants, described, small)
-    changed, found = choice.made(first, frozenset())
-    if not small(found):
-        return changed, found
-    sizes = {**constants, **changed}
-    repeats = frozenset(name for name in sizes if _repeats(problem, sizes, name))
-    return choice.made(first, repeats) if repeats else (changed, found)
-
-
-class _Choice:
-    """Makes constants smaller, step by step."""
-
-    def __init__(
-        self,
-        constants: Constants,
-        described: Callable[[Constants], dict[str, Any]],
-        small: Callable[[Mapping[str, Any]], bool],
-    ) -> None:
-        self._constants, self._described, self._small = constants, described, small
-
-    def made(
-        self, found: dict[str, Any], repeats: frozenset[str]
-    ) -> tuple[dict[str, int], dict[str, Any]]:
-        """The changed constants, and the description with them. `found` describes the problem with
-        its own constants.
-
-        The smallest repeat, or the largest other constant, is halved. A constant that must keep its
-        value is skipped.
-        """
+    def chosen(repeats: frozenset[str]) -> tuple[dict[str, int], dict[str, Any]]:
+        """The smallest repeat, or the largest other constant, is halved, step by step. A constant
+        that must keep its value is skipped."""
+        found = full
         changed: dict[str, int] = {}
         fixed: set[str] = set()
         for of_repeats, most, least in _STEPS:
-            while not self._small(found):
-                sizes = {**self._constants, **changed}
+            while not small(found):
+                sizes = {**constants, **changed}
                 kind = [n for n in sizes if n not in fixed and (n in repeats) == of_repeats]
                 names = [n for n in kind if 2 * least <= sizes[n] <= most]
                 if not names:
@@ -89,7 +62,7 @@ class _Choice:
                 name = (min if of_repeats else max)(names, key=sizes.__getitem__)
                 for smaller in dict.fromkeys((_halved(sizes[name]), sizes[name] // 2)):
                     try:
-                        found = self._described({**changed, name: smaller})
+                        found = described({**changed, name: smaller})
                     except Exception:
                         continue
                     changed[name] = smaller
@@ -98,28 +71,50 @@ class _Choice:
                     fixed.add(name)
         return changed, found
 
+    changed, found = chosen(frozenset())
+    if not changed or not small(found):
+        return changed, found
+    repeats = _repeats(problem, {**constants, **changed})
+    return chosen(repeats) if repeats else (changed, found)
+
 
 def _halved(size: int) -> int:
-    """About half of a size, with the same remainder modulo a usual extent of a tile."""
+    """About half of a size. If it is no multiple of a usual extent of a tile, the remainder stays
+    the same."""
     unit = next((unit for unit in _UNITS if size >= 2 * unit), 1)
     return size // 2 if size % unit == 0 else size // unit // 2 * unit + size % unit
 
 
-def _repeats(problem: Callable[[Constants], Any], sizes: Constants, name: str) -> bool:
-    """Whether half of a constant gives a part of the same outputs, from a part of the same inputs
-    and with the same weights.
+def _repeats(problem: Callable[[Constants], Any], sizes: Constants) -> frozenset[str]:
+    """The constants that only say how often the same work is done.
 
-    The constant then only says how often the same work is done. With the constants in `sizes`, the
-    model is small enough to be computed.
+    With the constants in `sizes`, the model is small enough to be computed.
     """
-    if sizes[name] < 2:
-        return False
     try:
-        whole, part = problem(sizes), problem({**sizes, name: sizes[name] // 2})
+        whole = problem(sizes)
         weights, inputs = whole.arrays(0, "state"), whole.arrays(0, "inputs")
+        wanted = whole.outputs([*inputs, *weights])
+    except Exception:  # the file is the user's own code
+        return frozenset()
+
+    def is_repeat(name: str) -> bool:
+        half = {**sizes, name: sizes[name] // 2}
+        return sizes[name] > 1 and _is_part(problem, half, weights, inputs, wanted)
+
+    return frozenset(filter(is_repeat, sizes))
+
+
+def _is_part(
+    problem: Callable[[Constants], Any], sizes: Constants, weights: Sequence[Any],
+    inputs: Sequence[Any], wanted: Sequence[Any],
+) -> bool:  # fmt: skip
+    """Whether smaller constants give a part of the `wanted` outputs, from a part of the same inputs
+    and with the same weights."""
+    try:
+        part = problem(sizes)
         if [w.shape for w in weights] != [w.shape for w in part.arrays(0, "state")]:
             return False
-        fewer, wanted = part.arrays(0, "inputs"), whole.outputs([*inputs, *weights])
+        fewer = part.arrays(0, "inputs")
         for last in (False, True):  # in a running sum, only the first part is independent
             taken = [_part(*pair, last) for pair in zip(inputs, fewer, strict=True)]
             for one, other in zip(wanted, part.outputs([*taken, *weights]), strict=True):
@@ -128,7 +123,7 @@ def _repeats(problem: Callable[[Constants], Any], sizes: Constants, name: str) -
                 if not torch.allclose(_part(one, other, last), other, 1e-9, 1e-12):
                     return False
         return True
-    except Exception:  # the file is the user's own code, and may need the constant as it is
+    except Exception:  # the user's own code may need the constant as it is
         return False
 
 

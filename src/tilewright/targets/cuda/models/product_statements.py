@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.targets.cuda.models.formulas import PRODUCT, Formula, Written
 from tilewright.targets.cuda.models.host import Host, indented, leaves, place
-from tilewright.targets.cuda.models.readings import Convolution, Product, Recognised, Scan
+from tilewright.targets.cuda.models.readings import Convolution, Product, Recognised
 from tilewright.targets.cuda.occupancy import Architecture
 from tilewright.targets.cuda.templates import product_text, ways
 
@@ -25,8 +25,7 @@ def product_texts(
         host = Host(model)
         begins = model.begins
         plain = model.formula == PRODUCT
-        assert begins is not None
-        assert not isinstance(begins, Scan)
+        assert isinstance(begins, Product | Convolution)
         if isinstance(begins, Convolution):
             left, body, part, sizes = _patches(begins, model, host)
         else:

@@ -41,11 +41,12 @@ from tilewright.targets.cuda.models.readings import (
     is_simple,
     is_view,
 )
-from tilewright.targets.cuda.models.row_operations import in_two_steps, row_operation
+from tilewright.targets.cuda.models.row_operations import in_two_steps, name_of, row_operation
 
 _VIEWS = {"view", "_unsafe_view", "reshape", "flatten", "unsqueeze", "squeeze", "clone", "alias",
           "detach", "contiguous"}  # fmt: skip
-_SHARING = _VIEWS - {"clone"} | {"expand", "t", "transpose", "permute", "numpy_T"}
+_PERMUTING = {"t", "transpose", "permute", "numpy_T"}
+_SHARING = _VIEWS - {"clone"} | {"expand"} | _PERMUTING
 """Operations whose result may be another view of their operand."""
 _ALIASES = {"clamp_min.Tensor": "maximum", "clamp_max.Tensor": "minimum",
             "norm.ScalarOpt_dim": "linalg_vector_norm"}  # fmt: skip
@@ -78,9 +79,10 @@ def _recognised(full: Any, reduced: Any) -> Sequence[Recognised]:
     reading, arrays, kernels = Reading(), dict[str, Shape](), list[Recognised]()
     for place, (name, one, other) in enumerate(steps):
         _known(reading, arrays, one, other)
-        if _name(one).endswith("_") and not names[place].isdisjoint({*arrays} | shared):
+        does = name_of(one)
+        if does.endswith("_") and not names[place].isdisjoint(arrays.keys() | shared):
             raise OtherError("it changes an array that it may use elsewhere")
-        if _name(one) in _SHARING:
+        if does in _SHARING:
             shared |= {name, *names[place]}
         begun = replace(reading)
         try:
@@ -98,7 +100,7 @@ def _recognised(full: Any, reduced: Any) -> Sequence[Recognised]:
     result = reading.values[full["outputs"][0]]
     if isinstance(result, Array):
         raise OtherError("it computes nothing")
-    if is_simple(result.formula) and not _elements(result.formula):
+    if is_simple(result.formula) and not _reads_arrays(result.formula):
         raise OtherError("its result does not depend on its arrays")
     if pairs[-1][0]["gives"][0]["dtype"] != "torch.float32":
         raise OtherError("its result is a mask")
@@ -135,11 +137,11 @@ def _next(
     values, made = dict[str, Array | Value](), dict[Formula, str]()
     for name, value in reading.values.items():
         values[name] = value
-        simple = isinstance(value, Array) or is_simple(value.formula)
-        kept = simple and (name not in now or not _elements(getattr(value, "formula", None)))
-        if name not in needed or kept:
+        if name not in needed or isinstance(value, Array):
             continue
-        assert isinstance(value, Value)
+        simple = is_simple(value.formula)
+        if simple and (name not in now or not _reads_arrays(value.formula)):
+            continue
         if value.formula not in made:
             if reading.begins is not None and not simple and made:
                 raise OtherError("it computes several arrays from one product")
@@ -150,16 +152,9 @@ def _next(
     return Reading(values) if made else None
 
 
-def _elements(formula: Formula | None) -> bool:
+def _reads_arrays(formula: Formula) -> bool:
     """Whether a formula contains elements of arrays."""
-    return formula is not None and any(isinstance(part, Element) for part in parts(formula))
-
-
-def _name(operation: Mapping[str, Any]) -> str:
-    """The name of an operation without its variant. It ends with `_` if the operation changes its
-    first operand."""
-    does = str(operation["does"]).removeprefix("aten.")
-    return does.partition(".")[0]
+    return any(isinstance(part, Element) for part in parts(formula))
 
 
 def _arrays(operation: Mapping[str, Any]) -> list[Any]:
@@ -185,7 +180,7 @@ def _operation(reading: Reading, one: Mapping[str, Any], other: Mapping[str, Any
     if name in ("scalar_tensor", "full_like", *_FILLED):
         filled = given[-1] if name == "scalar_tensor" else _FILLED.get(name, given[-1])
         return Value(number(filled), shape)
-    if name in ("t", "transpose", "permute", "numpy_T"):
+    if name in _PERMUTING:
         return _permuted(reading.value(given[0]), name, given[1:], shape)
     settings = [g for g in given if not isinstance(g, dict)]
     again = [g for g in other["given"] if not isinstance(g, dict)]

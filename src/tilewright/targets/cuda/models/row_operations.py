@@ -30,18 +30,24 @@ def in_two_steps(
     one number, the rows of its last axes are reduced first, so that many blocks can compute."""
     found = list[tuple[str, Mapping[str, Any], Mapping[str, Any]]]()
     for place, (one, other) in enumerate(pairs):
-        name = str(one["does"]).removeprefix("aten.").partition(".")[0]
+        name = name_of(one)
         shape = one["given"][0]["shape"] if _reduces_all(name, one) else ()
         if len(shape) < 2:
             found.append((f"{place}.0", one, other))
             continue
         kept = next((k for k in range(1, len(shape)) if math.prod(shape[:k]) >= _ROWS),
                     len(shape) - 1)  # fmt: skip
-        halves = [_half(operation, _OF_ALL[name], f"{place}.rows", kept)
-                  for operation in (one, other)]  # fmt: skip
-        found.append((f"{place}.rows", halves[0][0], halves[1][0]))
-        found.append((f"{place}.0", halves[0][1], halves[1][1]))
+        rows, all_rows = _halves(one, _OF_ALL[name], f"{place}.rows", kept)
+        other_rows, all_other_rows = _halves(other, _OF_ALL[name], f"{place}.rows", kept)
+        found.append((f"{place}.rows", rows, other_rows))
+        found.append((f"{place}.0", all_rows, all_other_rows))
     return found
+
+
+def name_of(operation: Mapping[str, Any]) -> str:
+    """The name of an operation without its variant. It ends with `_` if the operation changes its
+    first operand."""
+    return str(operation["does"]).removeprefix("aten.").partition(".")[0]
 
 
 def _reduces_all(name: str, operation: Mapping[str, Any]) -> bool:
@@ -52,10 +58,11 @@ def _reduces_all(name: str, operation: Mapping[str, Any]) -> bool:
     return whole and len(operation["gives"]) == 1
 
 
-def _half(
+def _halves(
     operation: Mapping[str, Any], does: str, name: str, kept: int
 ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """A reduction of all elements as one along the last axes and one along the first ones."""
+    """A reduction of all elements as a reduction of rows, each of which has the axes from `kept` on
+    and whose results have a `name`, and a reduction of these results."""
     source = operation["given"][0]
     rows = {"array": name, "shape": source["shape"][:kept], "dtype": source["dtype"]}
     first = {"does": does, "given": [source, list(range(kept, len(source["shape"])))],

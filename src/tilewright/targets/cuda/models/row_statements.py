@@ -142,7 +142,7 @@ def column_phases(model: Recognised, host: Host) -> str:
         lines += [f"float {name}[WIDTH];",
                   f"for (int v = 0; v < WIDTH; v++) {name}[v] = {start};",
                   *_loop(_COLUMNS, total.of, host, known, "",
-                                f"{name}[v] = joined<{kind}>({name}[v], {{}});", ""),
+                         f"{name}[v] = joined<{kind}>({name}[v], {{}});", ""),
                   f"of_columns<{kind}, WIDTH>({name}, parts);"]  # fmt: skip
         known[total] = f"{name}[v]"
     if is_of_a_row(model.formula):
@@ -155,8 +155,8 @@ def column_phases(model: Recognised, host: Host) -> str:
     else:
         lines += ["if (!there) return;",
                   *_loop(_COLUMNS, model.formula, host, known, "Vector<WIDTH> found;",
-                                "found.at[v] = {};",
-                                "((Vector<WIDTH> *)result)[i] = found;")]  # fmt: skip
+                         "found.at[v] = {};",
+                         "((Vector<WIDTH> *)result)[i] = found;")]  # fmt: skip
     return indented(lines, 2)
 
 

@@ -7,7 +7,7 @@ self.a = self.b = x       self.a = x; self.b = x
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 
 def split_assignments(tree: ast.Module) -> ast.Module:
@@ -20,20 +20,28 @@ def split_assignments(tree: ast.Module) -> ast.Module:
 
 
 def _split(node: ast.stmt) -> Iterator[ast.stmt]:
+    """The statement, or the single assignments that do the same."""
     pairs = list(_pairs(node)) if isinstance(node, ast.Assign) else []
-    stored = {ast.unparse(target) for target, _ in pairs}
-    plain = all(isinstance(target, ast.Name | ast.Attribute) for target, _ in pairs)
-    for _, value in pairs:
-        for part in ast.walk(value):
-            plain = plain and not isinstance(part, ast.Call | ast.NamedExpr | ast.Lambda)
-            plain = plain and not (
-                isinstance(part, ast.Name | ast.Attribute) and ast.unparse(part) in stored
-            )
-    if len(pairs) < 2 or not plain:
+    if len(pairs) > 1 and _are_independent(pairs):
+        for target, value in pairs:
+            yield ast.copy_location(ast.Assign([target], value), node)
+    else:
         yield node
-        return
-    for target, value in pairs:
-        yield ast.copy_location(ast.Assign([target], value), node)
+
+
+def _are_independent(pairs: Sequence[tuple[ast.expr, ast.expr]]) -> bool:
+    """Whether the values can be computed again, and one after the other: they call nothing, and
+    read none of the targets, which are names and attributes."""
+    stored = {ast.unparse(target) for target, _ in pairs}
+    read = [part for _, value in pairs for part in ast.walk(value)]
+    return (
+        all(isinstance(target, ast.Name | ast.Attribute) for target, _ in pairs)
+        and not any(isinstance(part, ast.Call | ast.NamedExpr | ast.Lambda) for part in read)
+        and not any(
+            isinstance(part, ast.Name | ast.Attribute) and ast.unparse(part) in stored
+            for part in read
+        )
+    )
 
 
 def _pairs(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from tilewright.targets.cuda.models.host import Host, indented
 from tilewright.targets.cuda.models.product_statements import product_texts
-from tilewright.targets.cuda.models.readings import Array, Recognised, Scan
+from tilewright.targets.cuda.models.readings import Array, Convolution, Product, Recognised
 from tilewright.targets.cuda.models.row_statements import (
     arrays_in_c,
     column_phases,
@@ -113,22 +113,21 @@ def _texts(
     model: Recognised, architecture: Architecture, lowest: str
 ) -> dict[str, tuple[str, Host]]:
     """The text of each template for one kernel by name, and the function that launches it."""
+    if isinstance(model.begins, Product | Convolution):
+        return {
+            name: (_function(text, model, host, body, before=True), host)
+            for name, (text, body, host) in product_texts(model, architecture, lowest).items()
+        }
     host = Host(model)
-    if isinstance(model.begins, Scan):
-        taken, passed, given = arrays_in_c(model, host)
-        words = {"TAKEN": taken, "PASSED": passed, **scan_words(model, model.begins, host)}
+    taken, passed, given = arrays_in_c(model, host)
+    words = {"TAKEN": taken, "PASSED": passed}
+    if model.begins is not None:
+        words |= scan_words(model, model.begins, host)
         inner = host.product(model.begins.inner)
         body = (f"  int columns = {host.product(model.begins.columns)};\n"
                 f"  launch({given}result.data_ptr<float>(), (unsigned)(result.numel() / columns), "
                 f"columns, {inner});\n")  # fmt: skip
         return {"scans": (_function(filled(read("scans"), words), model, host, body), host)}
-    if model.begins is not None:
-        return {
-            name: (_function(text, model, made, body, before=True), made)
-            for name, (text, body, made) in product_texts(model, architecture, lowest).items()
-        }
-    taken, passed, given = arrays_in_c(model, host)
-    words = {"TAKEN": taken, "PASSED": passed}
     if model.columns:
         adjacent = not model.inner
         words["PHASES"] = (row_phases if adjacent else column_phases)(model, host)

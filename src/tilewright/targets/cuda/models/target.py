@@ -26,11 +26,10 @@ from tilewright.targets.cuda.models.derived import Derived, derive
 from tilewright.targets.cuda.models.oracle import find_torch
 from tilewright.targets.cuda.models.problem_file import in_words, read_problem
 from tilewright.targets.cuda.models.task import ModelTask
-from tilewright.targets.cuda.occupancy import Architecture
 from tilewright.targets.cuda.problems import create_problem
-from tilewright.targets.cuda.settings import chosen_architecture, lowest_precision
+from tilewright.targets.cuda.settings import lowest_precision
 from tilewright.targets.cuda.shapes import KINDS, MOST_BYTES, Shape, parse_shape
-from tilewright.targets.cuda.target import CudaTarget, pytorch
+from tilewright.targets.cuda.target import CudaTarget, architecture_for, pytorch
 
 FOLDER = Path(__file__).parent
 
@@ -91,7 +90,7 @@ class KernelBenchTarget(CudaTarget):
 
     def _open(self, file: Path, settings: Mapping[str, object], name: str) -> ModelTask:
         full, reduced = read_problem(file, self.name, name)
-        derived = derive(full, reduced, _architecture(settings), lowest_precision(settings))
+        derived = derive(full, reduced, architecture_for(settings), lowest_precision(settings))
         return self._task(
             full.workload, reduced.workload, full.problem, reduced.problem, full.form,
             reduced.form, derived.first or in_pytorch(full.problem.text), settings,
@@ -135,7 +134,7 @@ class KernelBenchTarget(CudaTarget):
             answer,
             problem,
             EvaluationSettings.from_mapping(settings),
-            _architecture(settings),
+            architecture_for(settings),
             pytorch(shape) if shape else baselines or {},
             full_problem,
             {},
@@ -152,9 +151,3 @@ class KernelBenchTarget(CudaTarget):
         except ToolchainMissingError as error:
             return [("PyTorch, for problems in files", None, str(error))]
         return [("PyTorch, for problems in files", True, f"{torch.version} ({torch.python})")]
-
-
-def _architecture(settings: Mapping[str, object]) -> Architecture:
-    """The architecture for which kernels are compiled."""
-    gpu = find_gpu()
-    return chosen_architecture(settings, gpu.architecture if gpu else None)
