@@ -157,6 +157,38 @@ def test_a_rounding_shift_of_the_core_is_that_of_a_store(machine: Machine, round
     assert ">>" not in text[text.index("config_ex") :]
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if (s < -8192) return -128; if (s >= 8128) return 127; return (s + 32) >> 6;",
+        "s = (s + 32) >> 6; if (s > 127) return 127; else if (s < -128) { return -128; } return s;",
+        "if (s >= -8192) { if (s < 8128) return (s + 32) >> 6; return 127; } else return -128;",
+    ],
+)
+def test_a_function_may_return_in_several_places(machine: Machine, body: str) -> None:
+    narrow = f"static inline int8_t narrow(int32_t s) {{ {body} }}"
+    source = narrow + product("C[i + y][j + x] = narrow(sums[y][x]);")
+    text = emit(raised(source, machine))
+    assert "config_st(64, 0.0078125f, 0)" in text
+
+
+def test_a_function_that_computes_between_returns_is_kept(machine: Machine) -> None:
+    body = "if (s < 0) return 0; s = (s + 32) >> 6; return s > 127 ? 127 : s;"
+    source = f"static int8_t narrow(int32_t s) {{ {body} }}"
+    text = emit(raised(source + product("C[i + y][j + x] = narrow(sums[y][x]);"), machine))
+    assert "narrow(" in text[text.index("config_ex") :]
+
+
+def test_bounds_of_limits_are_exact() -> None:
+    most = 1 << 31
+    for tree in (
+        ("where", ("lt", SUM, -9), -9, ("where", ("gt", SUM, 7), 7, SUM)),
+        ("where", ("le", SUM, 7), ("where", ("ge", SUM, -9), SUM, -9), 7),
+        ("where", ("ge", ("add", SUM, 2), -7), ("where", ("gt", SUM, 7), 7, SUM), -9),
+    ):
+        assert bounds(tree, -most, most - 1) == (-9, 7)
+
+
 def test_sums_that_may_overflow_are_not_doubled(machine: Machine) -> None:
     largest = 1 << 30  # 2 s + 1 needs 33 bits
     assert finish(limited(half_up(6)), 1, largest - 40) is not None

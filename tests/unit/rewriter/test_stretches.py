@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from test_core_code import product as tiles
 
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.ir import Array, Opaque, commands, walk
@@ -96,3 +97,86 @@ def test_a_flag_may_be_joined_to_a_number_in_a_variable(machine: Machine) -> Non
 def test_a_padded_image_has_nine_parts(machine: Machine) -> None:
     naive = raised((FOLDERS / "conv_padded_zeros" / "kernel.c").read_text(), machine)
     assert sum(c.name == "mvout" for c in commands(naive.body)) == 9
+
+
+CLAMP = (
+    "for (int i = 0; i < 64; i++) safe[i] = bias[i] < -LOW ? -LOW : bias[i] > 99 ? 99 : bias[i];"
+)
+HALF_UP = "C[i + y][j + x] = narrow(sums[y][x]);"
+NARROW = """
+static int32_t safe[64];
+static int8_t narrow(int32_t s) {
+  s = (s + 32) >> 6;
+  return s < -128 ? -128 : s > 127 ? 127 : s;
+}
+"""
+SPOIL = "static void spoil(int32_t v) { safe[3] = v; }"
+
+
+def with_bias(
+    clamp: str = CLAMP,
+    low: int = 1 << 20,
+    finish: str = HALF_UP,
+    before: str = NARROW,
+    end: str = "",
+) -> str:
+    """Products of tiles whose sums begin with a bias that the core limits before; the core rounds
+    the sums."""
+    source = tiles(finish, start=clamp.replace("LOW", str(low)))
+    source = source.replace("mvin(0, ACC(0), 16, 16)", "mvin3(&safe[j], ACC(0), 16, 16)")
+    source = source.replace("config_st", "config_ld(0, 1.0f, 16, 2);\n  config_st")
+    return before + source.rstrip().removesuffix("}") + end + "}\n"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        with_bias(),
+        with_bias("const int few = LOW; " + CLAMP.replace("LOW", "few")),
+        with_bias("const int places = 6; " + CLAMP, finish="int32_t s = sums[y][x] + 32 >> places;"
+                  "C[i + y][j + x] = s < -128 ? -128 : s > 127 ? 127 : s;"),
+    ],
+    ids=["plain", "named_limit", "named_shift"],
+)  # fmt: skip
+def test_limits_of_the_core_prove_that_sums_do_not_overflow(machine: Machine, source: str) -> None:
+    text = emit(raised(source, machine))
+    text = text[text.index("config_ex") :]
+    assert "narrow" not in text
+    assert ">>" not in text
+    assert text.count("mvin3(&safe[0]") == 2, "the sums are doubled"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        with_bias(low=1 << 30),
+        with_bias("for (int i = 0; i < 64; i++) safe[i] = bias[i];"),
+        with_bias(CLAMP.replace("< 64", "< 63")),
+        with_bias(CLAMP + " safe[3] = bias[3];"),
+        with_bias(end="safe[3] = bias[3];"),
+        with_bias(before=NARROW + SPOIL, end="spoil(bias[3]);"),
+        with_bias(end="mvout(&safe[0], ACC(0) | FULL, 16, 1);"),
+        with_bias("int few = 9; few = bias[0] ? few : 7; " + CLAMP,
+                  finish="C[i + y][j + x] = narrow(sums[y][x] + few);"),
+    ],
+    ids=["too_large", "unlimited", "not_whole", "twice", "later", "by_a_function", "by_commands",
+         "variable"],
+)  # fmt: skip
+def test_sums_with_a_bias_that_may_be_large_are_not_doubled(machine: Machine, source: str) -> None:
+    try:
+        text = emit(raised(source, machine))
+    except NotRaised:
+        return
+    assert "mvin3(&safe[0], ACC(0) | ACCUMULATE" not in text
+    assert "narrow" in text[text.index("config_ex") :]
+
+
+def test_a_function_may_change_what_commands_load(machine: Machine) -> None:
+    before = NARROW.replace("s < -128 ? -128", "s < 0 ? 0") + SPOIL
+    kept = "for (int i = 0; i < 64; i++) safe[i] = bias[i] & 15;"
+    assert (
+        "narrow(" not in emit(raised(with_bias(kept, before=before), machine)).partition("_ex")[2]
+    )
+    source = with_bias(kept, finish=f"spoil(sums[y][x]); {HALF_UP}", before=before)
+    with pytest.raises(NotRaised):
+        raised(source, machine)

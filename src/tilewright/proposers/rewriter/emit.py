@@ -155,7 +155,9 @@ class _Printer:
                 )
                 call = f"{name}({', '.join(printed)});"
                 lines.append(pad + call + (f"  // {trailing}" if trailing else ""))
-            case Loop(var, lower, upper, step, body):
+            case Loop(var, lower, upper, step, body, _, hint):
+                if hint:
+                    lines.append(f"{pad}#pragma GCC unroll {hint}")
                 advance = f"{var}++" if step == 1 else f"{var} += {step}"
                 lines.append(
                     f"{pad}for (int {var} = {text.expr(lower)}; "

@@ -25,6 +25,7 @@ from tilewright.proposers.c.syntax import (
     parse,
     text_of,
 )
+from tilewright.proposers.c.unroll_hints import as_attributes
 from tilewright.proposers.rewriter.fact_calls import (
     arguments,
     called,
@@ -84,7 +85,7 @@ class _Asked:
 def _facts(asked: _Asked) -> frozenset[str] | None:
     source, machine = asked.source, Machine.of(asked.target)
     try:
-        root = parse(expanded(source, machine.effects.keys(), machine.macros))
+        root = parse(as_attributes(expanded(source, machine.effects.keys(), machine.macros)))
     except (InputError, RecursionError):
         return None
     return None if root.has_error else frozenset(_Facts(root, machine).found(source))

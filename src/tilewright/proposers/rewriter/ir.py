@@ -75,7 +75,10 @@ class Command:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Loop:
-    """`for (int var = lower; var < upper; var += step)`; the step is positive."""
+    """`for (int var = lower; var < upper; var += step)`; the step is positive.
+
+    A compiler is asked to repeat the body `hint` times, if this is not 0.
+    """
 
     var: str
     lower: Expr
@@ -83,6 +86,7 @@ class Loop:
     step: int
     body: tuple[Stmt, ...]
     notes: tuple[str, ...] = ()
+    hint: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

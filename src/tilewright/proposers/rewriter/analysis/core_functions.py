@@ -9,6 +9,7 @@ from functools import lru_cache
 from tree_sitter import Node
 
 from tilewright.proposers.c.syntax import descendants, identifiers, parse
+from tilewright.proposers.c.unroll_hints import as_attributes
 from tilewright.proposers.rewriter.machine import Machine
 
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:.*\\\n)*.*)", re.MULTILINE)
@@ -52,7 +53,7 @@ def _mentioned(around: str) -> dict[str, frozenset[str]]:
     """The names that each macro, each function and the initial value of each variable of a text
     use."""
     mentioned = {name: _words(text) for name, text in _MACRO.findall(around)}
-    for node in descendants(parse(around)):
+    for node in descendants(parse(as_attributes(around))):
         is_variable = node.type == "init_declarator" and not _is_in_function(node)
         body = node.child_by_field_name("value" if is_variable else "body")
         declared = node.child_by_field_name("declarator")

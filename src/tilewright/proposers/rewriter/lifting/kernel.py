@@ -21,6 +21,7 @@ from tilewright.proposers.c.syntax import (
     pointer_levels,
     text_of,
 )
+from tilewright.proposers.c.unroll_hints import as_attributes, as_pragmas
 from tilewright.proposers.nesting_limit import DEEPEST, nested_beyond
 from tilewright.proposers.rewriter.c_types import SIZES, array_of
 from tilewright.proposers.rewriter.expr import Expr
@@ -41,7 +42,7 @@ def lift(source: str, machine: Machine) -> Kernel:
 
     Cached, because reading a kernel and raising it both need the result.
     """
-    plain = expanded(source, machine.known, machine.macros)
+    plain = as_attributes(expanded(source, machine.known, machine.macros))
     root = parse(plain)
     _check_depth(root)
     defined = [
@@ -97,9 +98,9 @@ def _around(source: str, plain: str, entry: Node, block: Node) -> tuple[str, str
     if not same:
         signature = data[entry.start_byte : block.start_byte]
         return (
-            data[: entry.start_byte].decode(),
+            as_pragmas(data[: entry.start_byte].decode()),
             signature.decode().rstrip(),
-            data[entry.end_byte :].decode(),
+            as_pragmas(data[entry.end_byte :].decode()),
         )
     start = sum(len(row) + 1 for row in written_rows[:first]) + column
     stop = sum(len(row) + 1 for row in written_rows[: last + 1]) - 1 - following

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from tree_sitter import Node
 
 from tilewright.proposers.c.syntax import assigned, calls, identifiers, text_of
+from tilewright.proposers.c.unroll_hints import as_pragmas
 from tilewright.proposers.rewriter.expr import Atom, Expr
 from tilewright.proposers.rewriter.ir import Body, Opaque
 from tilewright.proposers.rewriter.lifting.braces import initial
@@ -90,7 +91,7 @@ class Lifting(ABC):
         if names & self.outermost.functions.keys() or any(calls(node)):  # they may use them
             names |= {a.name for a in self.outermost.arrays.values() if a.outside}
         reason = self.reasons.setdefault((node.start_byte, node.end_byte), reason)
-        result = Opaque(text_of(node), names, reason, line=node.start_point[0] + 1)
+        result = Opaque(as_pragmas(text_of(node)), names, reason, line=node.start_point[0] + 1)
         self._writes[result] = self._assigned(node)
         return result
 

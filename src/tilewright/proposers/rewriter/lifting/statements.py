@@ -14,13 +14,16 @@ from dataclasses import replace
 from tree_sitter import Node
 
 from tilewright.proposers.c.syntax import (
+    LOOPS,
     comment_lines,
     is_skip,
     jumped_over,
     leaves_early,
+    text_of,
 )
+from tilewright.proposers.c.unroll_hints import times
 from tilewright.proposers.rewriter.analysis.ranges import with_notes
-from tilewright.proposers.rewriter.ir import Body, Command, Opaque, Stmt
+from tilewright.proposers.rewriter.ir import Body, Command, Loop, Opaque, Stmt
 from tilewright.proposers.rewriter.lifting.calls import Calls
 from tilewright.proposers.rewriter.lifting.constants import declare_enumerators
 from tilewright.proposers.rewriter.lifting.loops import Loops
@@ -80,8 +83,10 @@ class Lifter(Variables, Calls, Loops):
                     return self._declaration(node, scope)
                 case "expression_statement":
                     return self._expressions(node, scope)
-                case "for_statement" | "while_statement" | "do_statement":
+                case kind if kind in LOOPS:
                     return self._loop(node, scope)
+                case "attributed_statement":
+                    return self._attributed(node, scope)
                 case "if_statement":
                     return self._guard(node, scope)
                 case "switch_statement":
@@ -97,6 +102,15 @@ class Lifter(Variables, Calls, Loops):
                     raise NotModelled(f"this {node.type.replace('_', ' ')} is not supported")
         except NotModelled as reason:
             return (self._opaque(node, str(reason)),)
+
+    def _attributed(self, node: Node, scope: Scope) -> Body:
+        """A loop that the compiler should unroll."""
+        *attributes, loop = (n for n in node.named_children if n.type != "comment")
+        hints = [times(text_of(attribute)) for attribute in attributes]
+        if not all(hints) or loop.type not in LOOPS:
+            raise NotModelled("this attribute is not supported")
+        stmts = self._loop(loop, scope)
+        return tuple(replace(s, hint=hints[-1]) if isinstance(s, Loop) else s for s in stmts)
 
     def _flattened(self, node: Node, scope: Scope) -> Body:
         """A block without its braces, which only text with variables of its own needs."""

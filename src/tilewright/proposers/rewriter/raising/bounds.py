@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from itertools import product
 from typing import TypeAlias
 
-from tilewright.proposers.rewriter.raising.data import SUM, Tree
+from tilewright.proposers.rewriter.raising.data import SUM, Tree, offset_of
 from tilewright.proposers.rewriter.raising.translation.runtime import divided, signed
 
 Range: TypeAlias = tuple[int, int]
@@ -21,18 +21,34 @@ def bounds(tree: Tree, low: int, high: int) -> Range:
     if not isinstance(tree, tuple):
         return (low, high) if tree == SUM else (tree, tree)
     name, first, *others = tree
+    if name == "where":
+        cases = zip(others, _cases(first, low, high), strict=True)
+        found = [bounds(value, *sums) for value, sums in cases if sums[0] <= sums[1]]
+        return min(f[0] for f in found), max(f[1] for f in found)
     one = bounds(first, low, high)
     if name == "signed":
         return _signed(one, others[0])
-    if name == "where":
-        yes, no = others
-        if one == (0, 0):
-            return bounds(no, low, high)
-        found = [bounds(yes, low, high)]
-        if one[0] <= 0 <= one[1]:
-            found.append(bounds(no, low, high))
-        return min(f[0] for f in found), max(f[1] for f in found)
     return _BOUNDS[name](one, *(bounds(o, low, high) for o in others))
+
+
+def _cases(test: Tree, low: int, high: int) -> tuple[Range, Range]:
+    """The sums from `low` to `high` for which a test may hold, and those for which it may not
+    hold. A range whose end is below its start is empty."""
+    whole, none = (low, high), (0, -1)
+    found = bounds(test, low, high)
+    if 0 not in range(found[0], found[1] + 1):
+        return whole, none
+    if found == (0, 0):
+        return none, whole
+    match test:
+        case (("lt" | "ge") as name, value, int(limit)) if (added := offset_of(value)) is not None:
+            last = limit - added - 1
+        case (("le" | "gt") as name, value, int(limit)) if (added := offset_of(value)) is not None:
+            last = limit - added
+        case _:
+            return whole, whole
+    below, above = (low, min(high, last)), (max(low, last + 1), high)
+    return (below, above) if name in ("lt", "le") else (above, below)
 
 
 def _corners(operation: Callable[..., int]) -> Callable[..., Range]:

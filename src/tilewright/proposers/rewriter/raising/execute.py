@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from tilewright.core.errors import InputError
 from tilewright.proposers.c.preprocess import expanded
 from tilewright.proposers.c.syntax import parse
+from tilewright.proposers.c.unroll_hints import as_attributes
 from tilewright.proposers.nesting_limit import DEEPEST, nested_beyond
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.raising.data import NOTHING, WITH_DATA, Data, Element, Undecided
@@ -58,12 +59,13 @@ class Run:
     """The commands of one run: their names by number, and the events.
 
     `own` are the kernel's own arrays that its commands load or store, by the numbers in their
-    addresses.
+    addresses. `settings` are earlier events, which set what is in force at the beginning.
     """
 
     commands: tuple[str, ...]
     events: list[Event]
     own: Mapping[int, Own]
+    settings: tuple[Event, ...] = ()
 
 
 class _Memory:
@@ -202,7 +204,8 @@ def executed(source: str, machine: Machine, *, data: bool = False) -> Run:
 
     The last run is cached, because reading a kernel and raising it both need it.
     """
-    root = parse(expanded(source, machine.known, (*machine.macros, *machine.unpacked)))
+    plain = expanded(source, machine.known, (*machine.macros, *machine.unpacked))
+    root = parse(as_attributes(plain))
     if root.has_error or nested_beyond(root, DEEPEST) is not None:
         raise NotRaised("the file does not parse as C")
     translator = Translator(machine, data=data)

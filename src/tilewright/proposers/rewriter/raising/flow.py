@@ -63,6 +63,7 @@ class _Flow:
     used: dict[str, str] = field(default_factory=dict)
     sync: str = ""
     moment: int = 0
+    limits: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def line(self) -> int:
@@ -79,6 +80,9 @@ class _Flow:
         """Follow all events in order."""
         units = [self.machine.unit(name) for name in run.commands]
         actions = {"load": self._load, "store": self._store, "config": self._configure}
+        for number, line, *given in run.settings:
+            self.local.line = line
+            self._configure(run.commands[number], tuple(given))
         for self.moment, event in enumerate(run.events):
             number, self.local.line = event[0], event[1]
             if number == CORE:
@@ -451,14 +455,16 @@ class _Flow:
         return None if offset is None else Finish(1, offset, 1.0, clipped=False)
 
     def _largest(self, done: Finished) -> int:
-        """The largest possible absolute value of the sums in a row. Elements of added rows may have
-        any value."""
-        if done.added or done.row.rows:
-            return 1 << SUM_BITS
-        factor = 1 << (8 * self.local.bytes_of(self.used["factors"]) - 1)
+        """The largest possible absolute value of the sums in a row."""
+        largest, any_sum = 0, 1 << SUM_BITS
+        added = [(address, 0, 1.0) for address in done.added]
+        for address, _, scale in (*added, *done.row.rows):
+            largest += self.limits.get(address // SPACING, any_sum) if scale == 1.0 else any_sum
         kinds = list(self.kinds)
-        terms = sum(kinds[number].depth for _, _, _, number in done.row.products)
-        return min(terms * factor**2, 1 << SUM_BITS)
+        for *_, number in done.row.products:
+            size = self.local.bytes_of(self.used["factors"])
+            largest += kinds[number].depth << 2 * (8 * size - 1)
+        return min(largest, any_sum)
 
     def _settings_to_finish(self, how: Finish) -> Operands | None:
         """The settings of a store, without the stride; None if it has no such settings."""
@@ -498,8 +504,11 @@ class _Flow:
             sums.phase = max(sums.phase, phase)
 
 
-def computation(run: Run, machine: Machine) -> Computation:
-    """What a run stores; `NotRaised` if this is not a sum of products and rows of arrays."""
+def computation(run: Run, machine: Machine, limits: Mapping[int, int] | None = None) -> Computation:
+    """What a run stores; `NotRaised` if this is not a sum of products and rows of arrays.
+
+    `limits` are the largest absolute values of the elements of some arrays, by number.
+    """
     sum_size = max(SIZES[machine.element(name) or ""] for name in machine.spaces)
     core = CoreCode.of(run, machine, sum_size)
     stores = {n for n, c in enumerate(run.commands) if machine.unit(c) == "store"}
@@ -509,6 +518,7 @@ def computation(run: Run, machine: Machine) -> Computation:
     widest = int(machine.attribute(load, "max_columns") or 0)
     constants = Constants(core.unused_number + len(run.own), sum_size, widest)
     flow = _Flow(machine, Fillings(run.own), core, order, LocalRows(machine), constants)
+    flow.limits = limits or {}
     flow.follow(run)
     if not flow.stored:
         raise NotRaised("the kernel stores no result")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 
@@ -43,10 +45,15 @@ def raised(source: str, machine: Machine, *, chained: bool = False) -> Kernel:
     except NotRaised as error:
         if chained or not has_opaque(kernel.body):
             raise
+        with suppress(NotRaised):
+            return _in_parts(kernel, machine)
         try:
-            return _in_parts(distributed(kernel, machine), machine)
+            apart = distributed(kernel, machine)
+            if apart.body != kernel.body:
+                return _in_parts(apart, machine)
         except NotRaised:
-            raise error from None
+            pass
+        raise error from None
 
 
 def _computed(source: str, machine: Machine) -> Computation:
@@ -84,7 +91,9 @@ def _in_parts(kernel: Kernel, machine: Machine) -> Kernel:
             body += part
             continue
         taken = replace(part.kernel, before=f"{names_in(kernel)} {list(new)}")
-        found = _nested(taken, _followed(part.run, machine), machine)
+        numbers = {a.name: number for number, a in numbered(part.kernel).items()}
+        limits = {numbers[name]: most for name, most in part.limits.items() if name in numbers}
+        found = _nested(taken, _followed(part.run, machine, limits), machine)
         if found.signature != part.kernel.signature:
             raise NotRaised("two axes of an array that the core's code may use have to be merged")
         new |= {a.name: a for a in found.arrays if a.local}
@@ -93,10 +102,10 @@ def _in_parts(kernel: Kernel, machine: Machine) -> Kernel:
     return simplify(replace(kernel, arrays=arrays, body=tuple(body), names={}, words=None))
 
 
-def _followed(run: Run, machine: Machine) -> Computation:
+def _followed(run: Run, machine: Machine, limits: Mapping[int, int] | None = None) -> Computation:
     """What a run computes."""
     try:
-        return computation(run, machine)
+        return computation(run, machine, limits)
     except Undecided as error:  # an operand of a command depends on the contents of an array
         raise NotRaised(str(error)) from error
 

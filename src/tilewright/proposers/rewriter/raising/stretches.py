@@ -1,17 +1,20 @@
 """Raises a kernel whose core computes something else than sums: the core's statements are kept, and
 each stretch of commands before, between and after them is raised by itself.
+
+Loops of commands in which the core finishes sums are part of a stretch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from tilewright.proposers.rewriter.analysis.core_functions import issuing
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.ir import (
     Array,
+    Assign,
     Body,
     Command,
     Kernel,
@@ -19,24 +22,26 @@ from tilewright.proposers.rewriter.ir import (
     Stmt,
     arrays_of,
     commands,
-    core_names,
     has_opaque,
     rebuilt,
     walk,
 )
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.raising.execute import Event, NotRaised, Run, executed
+from tilewright.proposers.rewriter.raising.core_parts import called, limits, names_of
+from tilewright.proposers.rewriter.raising.execute import CORE, Event, NotRaised, Run, executed
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
     """A stretch of commands as a kernel of its own, and its run.
 
-    Arrays that other statements use as well are parameters of this kernel.
+    Arrays that other statements use as well are parameters of this kernel. `limits` are the largest
+    absolute values of the elements of some of them.
     """
 
     kernel: Kernel
     run: Run
+    limits: Mapping[str, int] = field(default_factory=dict)
 
 
 def parts(kernel: Kernel, machine: Machine) -> list[Body | Stretch]:
@@ -46,28 +51,29 @@ def parts(kernel: Kernel, machine: Machine) -> list[Body | Stretch]:
     commands.
     """
     unsafe = issuing(kernel.before + kernel.after, machine)
-    groups = [
-        (c, tuple(g)) for c, g in groupby(kernel.body, lambda s: _is_core(s, unsafe, machine))
-    ]
+    groups = [(c, tuple(g)) for c, g in groupby(kernel.body, lambda s: _is_core(s, unsafe))]
     if not any(has_opaque(body) for is_core, body in groups if is_core):
         raise NotRaised("the kernel has no statements of the core outside of loops of commands")
     if all(is_core for is_core, _ in groups):
         raise NotRaised("the kernel issues no commands")
     found: list[Body | Stretch] = []
-    settings: list[tuple[str, Event]] = []
+    settings: tuple[tuple[str, Event], ...] = ()
     for number, (is_core, body) in enumerate(groups):
         if is_core:
             found.append(body)
             continue
+        before = tuple(s for core, part in groups[:number] if core for s in part)
         others = tuple(s for n, (_, part) in enumerate(groups) if n != number for s in part)
-        stretch = _stretch(kernel, body, others)
-        run = _configured(executed(emit(stretch), machine), settings)
-        names = run.commands
-        moves = any(machine.unit(name) not in ("config", "sync") for name in names)
-        found.append(Stretch(stretch, run) if moves else _fences(body, machine))
-        settings = [
-            (names[e[0]], e) for e in run.events if machine.unit(names[e[0]]) == "config"
-        ]  # fmt: skip
+        stretch = _stretch(kernel, body, before, others)
+        run = _configured(executed(emit(stretch), machine, data=has_opaque(body)), settings)
+        moves = any(machine.unit(name) not in ("config", "sync") for name in run.commands)
+        made = Stretch(stretch, run, _limits(kernel, before, machine))
+        found.append(made if moves else _fences(body, machine))
+        settings = tuple(
+            (run.commands[e[0]], e)
+            for e in (*run.settings, *run.events)
+            if e[0] != CORE and machine.unit(run.commands[e[0]]) == "config"
+        )
     return found
 
 
@@ -80,25 +86,51 @@ def _fences(body: Body, machine: Machine) -> Body:
     return rebuilt(body, kept)
 
 
-def _is_core(stmt: Stmt, unsafe: frozenset[str], machine: Machine) -> bool:
-    """Whether a statement issues no commands; `NotRaised` if this holds only for a part of it."""
-    texts = [s for s in walk((stmt,)) if isinstance(s, Opaque)]
-    if any(text.names & unsafe for text in texts):
+def _is_core(stmt: Stmt, unsafe: frozenset[str]) -> bool:
+    """Whether a statement issues no commands; `NotRaised` if this is not known."""
+    if any(isinstance(s, Opaque) and s.names & unsafe for s in walk((stmt,))):
         raise NotRaised("code that is not understood may issue commands")
-    issues = next(commands((stmt,)), None) is not None
-    if issues and has_opaque((stmt,)):
-        raise NotRaised("a loop contains both commands and code of the core")
-    return not issues
+    return next(commands((stmt,)), None) is None
 
 
-def _stretch(kernel: Kernel, body: Body, others: Body) -> Kernel:
-    """A kernel of only these statements. Arrays that the `others` use as well are parameters."""
-    here = {name for command in commands(body) for name in arrays_of(command)}
+def _stretch(kernel: Kernel, body: Body, before: Body, others: Body) -> Kernel:
+    """A kernel of only these statements. Arrays that the `others` use as well are parameters.
+
+    Variables that the core's statements `before` define are defined in this kernel too.
+    """
+    here = names_of(body) | called(body, kernel)
+    elsewhere = names_of(others) | called(others, kernel)
     arrays = [a for a in kernel.arrays if not a.local or a.name in here]
-    shared = {a.name for a in arrays if a.outside}
-    shared |= {name for command in commands(others) for name in arrays_of(command)}
-    shared |= {name for stmt in walk(others) for name in core_names(stmt)}
-    return alone(body, arrays, shared)
+    if not has_opaque(body):
+        return alone(body, arrays, elsewhere | {a.name for a in arrays if a.outside})
+    shared = {a.name for a in arrays if a.name in elsewhere}
+    if shared & called(body, kernel):
+        raise NotRaised("a function of the core uses an array that other code uses")
+    names = {a.name for a in kernel.arrays}
+    defined = tuple(s for s in before if isinstance(s, Opaque) and not names_of((s,)) & names)
+    rest = tuple(s for s in before if s not in defined)
+    if names_of(defined) & names_of(rest) & here:
+        raise NotRaised("code of the core in a loop of commands uses a variable of other code")
+    return replace(
+        alone((*defined, *body), arrays, shared), before=kernel.before, after=kernel.after
+    )
+
+
+def _limits(kernel: Kernel, before: Body, machine: Machine) -> Mapping[str, int]:
+    """The largest absolute values of elements of the kernel's own arrays to which only the core's
+    statements `before` store."""
+    if called(before, kernel) & {a.name for a in kernel.arrays}:
+        return {}
+    here = set(walk(before))
+    rest = tuple(s for s in walk(kernel.body) if isinstance(s, Opaque | Assign) and s not in here)
+    changed = names_of(rest) | called(rest, kernel)
+    for command in commands(kernel.body):
+        if machine.unit(command.name) == "store":
+            changed |= arrays_of(command)
+    own = {a.name for a in kernel.arrays if a.local} - changed
+    core = alone(before, kernel.arrays, {a.name for a in kernel.arrays})
+    core = replace(core, before=kernel.before, after=kernel.after)
+    return {name: most for name, most in limits(core, machine).items() if name in own}
 
 
 def alone(body: Body, arrays: Sequence[Array], shared: Set[str]) -> Kernel:
@@ -119,7 +151,7 @@ def _parameter(array: Array) -> str:
 
 
 def _configured(run: Run, settings: Sequence[tuple[str, Event]]) -> Run:
-    """A run that begins with the settings that earlier commands made."""
+    """A run before which commands made settings."""
     names = list(dict.fromkeys((*run.commands, *(name for name, _ in settings))))
-    earlier = [(names.index(name), *event[1:]) for name, event in settings]
-    return Run(tuple(names), [*earlier, *run.events], run.own)
+    earlier = tuple((names.index(name), *event[1:]) for name, event in settings)
+    return replace(run, commands=tuple(names), settings=earlier)

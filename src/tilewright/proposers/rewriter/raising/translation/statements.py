@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tree_sitter import Node
 
 from tilewright.proposers.c.syntax import TELLS, text_of
@@ -29,7 +31,12 @@ class Statements(Expressions):
     def _block(self, node: Node) -> None:
         self.scopes.append({})
         before = len(self.lines)
-        for child in node.named_children:
+        for number, child in enumerate(node.named_children):
+            if child.type == "if_statement" and self.data and self.result is not None:
+                result = self._returned(node.named_children[number:], self.result)
+                if result is not None:
+                    self._put(child, f"return {result}")
+                    break
             self._statement(child)
         if len(self.lines) == before:
             self._put(node, "pass")
@@ -117,6 +124,27 @@ class Statements(Expressions):
             self._put(other, "else:")
             inner = [c for c in other.named_children if c.type != "comment"]
             self._indented(inner[0] if other.type == "else_clause" else other)
+
+    def _returned(self, nodes: Sequence[Node], kind: Type) -> str | None:
+        """The value that `if (..) return ..; .. return ..;` returns; None for other statements."""
+        if not nodes:
+            return None
+        first, *rest = nodes
+        given = [c for c in first.named_children if c.type != "comment"]
+        match first.type:
+            case "comment":
+                return self._returned(rest, kind)
+            case "compound_statement" | "else_clause":
+                return self._returned([*given, *rest], kind)
+            case "return_statement" if given:
+                return self.converted(*self.value(given[0]), kind, first)
+            case "if_statement":
+                other = first.child_by_field_name("alternative")
+                yes = self._returned([field_of(first, "consequence"), *rest], kind)
+                no = self._returned(rest if other is None else [other, *rest], kind)
+                if yes is not None and no is not None:
+                    return self._chosen(self.truth(field_of(first, "condition")), yes, no)
+        return None
 
     def _assigned(self, node: Node) -> tuple[Place, str] | None:
         """What `if (..) v = ..; else ..` assigns to a variable; None for everything else."""
