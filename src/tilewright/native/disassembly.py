@@ -12,6 +12,7 @@ from pathlib import Path
 from tilewright.core.compiled_code import CompiledCode
 from tilewright.core.errors import InputError, ToolchainMissingError
 from tilewright.native.image import BASE, Image, linked
+from tilewright.native.instruction_rates import InstructionRates
 from tilewright.native.loop_notes import loop_notes
 from tilewright.native.object_file import read_object, with_addresses
 from tilewright.parts.debug_lines import source_lines
@@ -29,13 +30,17 @@ _MOST_PRINTED_BYTES = 128 << 20
 
 
 def compiled_code(
-    binary: bytes, threads: int, file: str, reasons: Mapping[int, str]
+    binary: bytes,
+    threads: int,
+    file: str,
+    reasons: Mapping[int, str],
+    rates: InstructionRates | None = None,
 ) -> CompiledCode:
     """The loops of a kernel's object file, and notes on the innermost ones.
 
-    `file` is the name of the kernel's source file, and `reasons` say why loops at some lines were
-    not vectorised. Raises `ToolchainMissingError` if objdump or a reader for this processor is
-    missing.
+    `file` is the name of the kernel's source file, `reasons` say why loops at some lines were not
+    vectorised, and `rates` are those of instructions on this machine. Raises
+    `ToolchainMissingError` if objdump or a reader for this processor is missing.
     """
     found, image = read_object(binary), linked(binary, threads)
     if found.machine != "x86_64":
@@ -61,7 +66,7 @@ def compiled_code(
         summary = summarized(ARCHITECTURE, code, entries, lines)
     except TooLargeError as error:
         raise InputError(str(error)) from error
-    return replace(summary, notes=loop_notes(summary.loops, reasons))
+    return replace(summary, notes=loop_notes(summary.loops, reasons, rates))
 
 
 def _code_alone(image: Image, sections: Mapping[int, int], end: int) -> bytes:

@@ -20,6 +20,7 @@ from tilewright.core.records import (
     Workload,
 )
 from tilewright.native.disassembly import compiled_code
+from tilewright.native.instruction_rates import InstructionRates
 from tilewright.native.machine import on_building_cores
 from tilewright.native.process import KernelProcess
 from tilewright.native.settings import EvaluationSettings
@@ -75,6 +76,7 @@ class NativeEvaluation:
             are added.
         harness_flags: the flags with which the program that calls kernels is compiled.
         peak_per_s: the measured peak rate of all threads together, in multiply-adds per second.
+        rates: how many instructions of each kind a core starts per cycle; None if not measured.
         shortcut: the name of a known algorithm for the workload that needs fewer products.
         refuse_timing: a sentence on why kernels can only be checked here; None if they can be
             timed.
@@ -92,6 +94,7 @@ class NativeEvaluation:
     headers: Mapping[str, str] = field(default_factory=dict)
     harness_flags: tuple[str, ...] = ()
     peak_per_s: float | None = None
+    rates: InstructionRates | None = None
     shortcut: str = ""
     refuse_timing: str | None = None
     counting_build: CountingBuild | None = None
@@ -149,7 +152,7 @@ class NativeEvaluation:
                 return built
             binary, reasons = built
             file = self.toolchain.language.file
-            return compiled_code(binary, self.toolchain.threads, file, reasons)
+            return compiled_code(binary, self.toolchain.threads, file, reasons, self.rates)
 
     def started(
         self, binary: bytes, more: Sequence[Argument] = (), *, overwritten_stack: int = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tilewright.core.compiled_code import CodeLoop
+from tilewright.native.instruction_rates import InstructionRates
 
 HEAD = "Innermost loops as compiled, with the instructions of one iteration by source line"
 MOST_TOLD = 6
@@ -13,9 +14,12 @@ instructions.
 """
 
 
-def loop_notes(loops: Sequence[CodeLoop], reasons: Mapping[int, str]) -> tuple[str, ...]:
-    """One line on the innermost loops, the most deeply nested ones first. Of several loops from one
-    source line, only the one with the widest vectors is described.
+def loop_notes(
+    loops: Sequence[CodeLoop], reasons: Mapping[int, str], rates: InstructionRates | None = None
+) -> tuple[str, ...]:
+    """One line on the innermost loops, the most deeply nested ones first, and one on the `rates` of
+    instructions if a loop is vectorised. Of several loops from one source line, only the one with
+    the widest vectors is described.
 
     A compiler generates several loops from one: with vectors, for the remaining elements, and for
     overlapping arrays. `reasons` say why GCC did not vectorise the loop at a line.
@@ -27,23 +31,32 @@ def loop_notes(loops: Sequence[CodeLoop], reasons: Mapping[int, str]) -> tuple[s
             if other is None or _weight(loop) > _weight(other):
                 chosen[loop.line] = loop
     most = sorted(chosen.values(), key=lambda loop: (-loop.depth, -loop.count))[:MOST_TOLD]
-    told = [_told(loop, reasons) for loop in most]
-    return (f"{HEAD}: {'; '.join(told)}.",) if told else ()
+    if not most:
+        return ()
+    notes = [f"{HEAD}: {'; '.join(_told(loop, reasons, rates) for loop in most)}."]
+    if rates is not None and any(loop.vector_bytes for loop in most):
+        notes.append(f"{rates.in_words()}.")
+    return tuple(notes)
 
 
 def _weight(loop: CodeLoop) -> tuple[int, int]:
     return loop.vector_bytes, loop.count
 
 
-def _told(loop: CodeLoop, reasons: Mapping[int, str]) -> str:
+def _told(loop: CodeLoop, reasons: Mapping[int, str], rates: InstructionRates | None) -> str:
     how = f"{loop.vector_bytes}-byte vectors" if loop.vector_bytes else "scalar"
     reason = "" if loop.vector_bytes else reasons.get(loop.line or 0, "")
     parts = ", ".join(f"{what} {n}" for what, n in _parts(loop).items() if n or what == "spills")
     return (
         f"line {loop.line}: {how}, {'' if loop.straight else 'up to '}{loop.count} instructions"
         + (f" ({parts})" if parts else "")
+        + (_least(rates.least_cycles(loop)) if rates else "")
         + (f" (gcc did not vectorise the loop: {reason})" if reason else "")
     )
+
+
+def _least(need: tuple[float, str] | None) -> str:
+    return f", which take at least {need[0]:.0f} cycles because of its {need[1]}" if need else ""
 
 
 def _parts(loop: CodeLoop) -> dict[str, int]:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
+import pytest
+
 from tilewright.core.compiled_code import CodeLoop
+from tilewright.native.instruction_rates import InstructionRates, instruction_rates
 from tilewright.native.loop_notes import HEAD, MOST_TOLD, loop_notes
+from tilewright.native.toolchain import find_toolchain
 from tilewright.native.vectorizer import missed_reasons
 
 MESSAGES = Path(__file__).parents[2] / "fixtures" / "machine_code" / "loops.vectorizer.txt"
@@ -65,6 +69,44 @@ def test_a_vectorised_loop_is_told_with_its_work_and_spills_and_without_a_reason
     )
     kept = replace(loop, spill_loads=0, spill_stores=0, vector_work={}, instructions={"loads": 5})
     assert told(kept).endswith("5 instructions (loads 5, operands in memory 2, spills 0).")
+
+
+RATES = InstructionRates(64, 4e9, 0.97, 1.48, 1.0, 1.43, 1.96, 1.04, 0.49)
+
+
+def test_with_measured_rates_the_limiting_instructions_and_the_clock_are_told() -> None:
+    """So that a model can tell whether instructions or memory limit a loop."""
+    loop = replace(
+        LOOP,
+        vector_bytes=64,
+        instructions={"vector arithmetic": 9, "loads": 5, "stores": 1},
+        vector_work={"multiply-adds": 4},
+        reads=2,
+    )
+    line, rates = loop_notes([loop], {}, RATES)
+    assert line.endswith("spills 0), which take at least 7 cycles because of its loads.")
+    assert rates == (
+        "A cycle of this core takes 0.25 ns. In each cycle, the core starts at most this many "
+        "instructions on vectors of 64 bytes (measured): multiply-adds 1, shifts and logic 1.5, "
+        "conversions 1, shuffles 1.5, vector arithmetic 2, loads 1, stores 0.5."
+    )
+    many = replace(loop, vector_work={"multiply-adds": 9})
+    assert "at least 9 cycles because of its multiply-adds" in loop_notes([many], {}, RATES)[0]
+    narrower = replace(loop, vector_bytes=32)
+    assert "at least" not in loop_notes([narrower], {}, RATES)[0]
+    several_paths = replace(loop, straight=False)
+    assert "at least" not in loop_notes([several_paths], {}, RATES)[0]
+    assert loop_notes([LOOP], {}, RATES) == loop_notes([LOOP], {})
+
+
+@pytest.mark.toolchain
+def test_the_rates_of_this_machine_are_plausible() -> None:
+    found = instruction_rates(find_toolchain())
+    if found is None:
+        pytest.skip("the machine code of this processor is not read")
+    assert 5e8 < found.cycles_per_s < 1e10
+    kinds = [f.name for f in fields(found)][2:]
+    assert all(0.2 < getattr(found, kind) < 8 for kind in kinds), found
 
 
 def test_of_several_loops_from_one_line_the_widest_is_told() -> None:

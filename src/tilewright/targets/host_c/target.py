@@ -13,6 +13,7 @@ from tilewright.native.allowed_calls import MATHEMATICS
 from tilewright.native.calibration import Peaks, peaks
 from tilewright.native.counters import availability
 from tilewright.native.evaluator import NativeEvaluation
+from tilewright.native.instruction_rates import instruction_rates
 from tilewright.native.machine import Processor, measuring_cores, processor
 from tilewright.native.settings import LATENCY, EvaluationSettings
 from tilewright.native.target import NativeTarget, require_linux
@@ -142,6 +143,7 @@ class HostTarget(NativeTarget):
             describe=lambda task, latency_s, _: describe(task, latency_s, found, self.threads),
             versions={"machine": processor().name},
             peak_per_s=products_per_s(cases.workload, found),
+            rates=instruction_rates(self._toolchain),
             shortcut=fewer_products(cases.workload),
         )
 
