@@ -25,6 +25,11 @@ _REMARKS = (
     "reduc op not supported", "not falling back", "no array mode", "Build SLP failed",
 )  # fmt: skip
 """Messages that do not give a reason."""
+_IN_WORDS = {
+    "relevant phi not supported": "each iteration needs a value that the previous one computed, in a "
+    "form that gcc cannot divide among lanes, such as a float sum in a fixed order",
+}
+"""Messages in the compiler's own terms, in words that a programmer understands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,4 +85,4 @@ def _reason(attempt: list[_Message], loop: _Message) -> str:
     if said.startswith(_SAYS_LITTLE) and len(telling) > 1:
         said = telling[-2].text.removeprefix(_NAMED)
     said = _STATEMENT.sub("", said).strip().rstrip(".")
-    return said + (f" (line {last.line})" if last.line != loop.line else "")
+    return _IN_WORDS.get(said, said) + (f" (line {last.line})" if last.line != loop.line else "")

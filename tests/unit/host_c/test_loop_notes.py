@@ -35,6 +35,16 @@ def test_reasons_of_other_files_are_left_out() -> None:
     assert missed_reasons("not a message\nkernel.c:9: missed", "kernel.c") == {}
 
 
+def test_messages_in_terms_of_the_compiler_are_told_in_words() -> None:
+    said = """\
+kernel.c:4:5: missed: not vectorized: relevant phi not supported: s_1 = PHI <s_2(3), 0.0(2)>
+kernel.c:4:5: missed: bad operation or unsupported loop bound.
+kernel.c:4:5: missed: couldn't vectorize loop
+"""
+    (reason,) = missed_reasons(said, "kernel.c").values()
+    assert reason.startswith("each iteration needs a value that the previous one computed")
+
+
 def told(*loops: CodeLoop, reasons: Mapping[int, str] | None = None) -> str:
     (note,) = loop_notes(loops, reasons or {})
     assert note.startswith(f"{HEAD}: ")
