@@ -26,8 +26,8 @@ _REMARKS = (
 )  # fmt: skip
 """Messages that do not give a reason."""
 _IN_WORDS = {
-    "relevant phi not supported": "each iteration needs a value that the previous one computed, in a "
-    "form that gcc cannot divide among lanes, such as a float sum in a fixed order",
+    "relevant phi not supported": "each iteration needs a value that the previous one computed, in "
+    "a form that gcc cannot divide among lanes, such as a float sum in a fixed order",
 }
 """Messages in the compiler's own terms, in words that a programmer understands."""
 
