@@ -14,6 +14,16 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
+# In place of the script `tw`, which would install: it ends the server, and searches are short.
+LAUNCHER = """#!/bin/sh
+export TILEWRIGHT_COMMAND="$0"
+case "$1" in
+  test) exit 0 ;;
+  serve) exec timeout --preserve-status --signal INT 15 tilewright "$@" --port 0 ;;
+  demo | optimize) exec tilewright "$@" --budget "8 evaluations" ;;
+  *) exec tilewright "$@" ;;
+esac
+"""
 NEEDS_SED = pytest.mark.skipif(shutil.which("sed") is None, reason="the tutorials edit with sed")
 
 
@@ -30,6 +40,28 @@ def _run(page: str, folder: Path, *more: str) -> str:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return " ".join(done.stdout.split())
+
+
+@pytest.mark.slow
+@pytest.mark.toolchain
+@pytest.mark.timeout(1200)
+@pytest.mark.skipif(shutil.which("timeout") is None, reason="timeout ends the server")
+def test_the_commands_of_the_readme_work_as_they_stand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launcher = tmp_path / "tw"
+    launcher.write_text(LAUNCHER)
+    launcher.chmod(0o755)
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    said = _run("../README.md", tmp_path)
+    assert said.count("as fast as the starting kernel") == 3
+    assert "gemm-512x512x512: correct" in said
+    assert "http://127.0.0.1:" in said
+    assert "ok kernel agrees with the reference" in said
+    assert "./tw best" in said
+    assert (tmp_path / "tilewright-demo.html").exists()
+    assert "kernel(" in (tmp_path / "kernel.c").read_text()
 
 
 @pytest.mark.slow
