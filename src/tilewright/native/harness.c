@@ -7,7 +7,7 @@
    usage: harness SOCKET INPUTS OUTPUTS IMAGE BASE CODE CONSTANTS DATA ZEROS ENTRY
                   STACK ARRAYS { r|w BODY }... FUNCTION...
    SOCKET .. IMAGE are descriptors. Commands come and answers go through the socket. Each array has
-   SLOTS places of BODY bytes (whole pages) in the memory of inputs (r) or outputs (w), one behind the
+   SLOTS places of BODY bytes (whole pages) in the memory of inputs (r) or outputs (w), one after the
    other; around each place lies a page that may not be touched. Inputs are mapped read-only, and
    their memory is sealed against more. Before each call, STACK bytes below the stack of the kernel
    are overwritten: no kernel may find there what an earlier call left.

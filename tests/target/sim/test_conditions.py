@@ -146,7 +146,7 @@ def test_what_a_function_is_called_with_on_one_way_depends_on_data(config: SimCo
     assert recorded(config, [*code, *inner]) == {3: "0", len(code) + 1: "1"}
 
 
-def test_what_a_function_writes_on_one_way_depends_on_data_behind_it(config: SimConfig) -> None:
+def test_what_a_function_writes_on_one_way_depends_on_data_after_it(config: SimConfig) -> None:
     inner = [asm.addi(6, 0, 1), RETURN]
     on_the_way = [NOP, *taken_unless_0(6)]
     code = [*ENTER, LOAD, asm.addi(6, 0, 0), bne(5, 3), *on_the_way, *taken_unless_0(6), *LEAVE]

@@ -172,7 +172,7 @@ def cpu_kernel(access: list[int | bytes], gap: int) -> tuple[bytes, bytes]:
     ("access", "kind"),
     [(asm.ld(8, 7, 0), "unordered_dram_read"), (asm.sd(8, 7, 0), "unordered_dram_write")],
 )
-def test_the_cpu_behind_a_store(config: SimConfig, access: int, kind: str) -> None:
+def test_the_cpu_after_a_store(config: SimConfig, access: int, kind: str) -> None:
     def run(gap: int, ordering: str) -> SimResult:
         elf, table = cpu_kernel([access], gap)
         regions = [

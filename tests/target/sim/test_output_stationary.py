@@ -46,7 +46,7 @@ def test_a_product_takes_a_pass_of_the_array(config: SimConfig) -> None:
     assert per_round(config, product(m.NONE)) == pytest.approx(16, abs=0.1)
 
 
-def test_results_leave_behind_the_products_that_follow(config: SimConfig) -> None:
+def test_results_leave_after_the_products_that_follow(config: SimConfig) -> None:
     """A result of every product costs no more than none."""
     assert per_round(config, product(m.ACC)) == pytest.approx(16, abs=0.1)
 

@@ -44,7 +44,7 @@ def test_products_in_a_row_preload_only_the_first_block_alone(config: SimConfig)
 
 
 @pytest.mark.parametrize("rows", [8, 16])
-def test_a_block_behind_a_result_under_way_is_preloaded_alone(config: SimConfig, rows: int) -> None:
+def test_a_block_after_a_result_under_way_is_preloaded_alone(config: SimConfig, rows: int) -> None:
     result = run(config, [*product(rows), *waits_for_itself(rows)])
     assert result.breakdown["preloads_alone"] >= 16 * ROUNDS
     assert result.breakdown["product_rows"] == 2 * rows * ROUNDS

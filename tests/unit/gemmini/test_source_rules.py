@@ -119,7 +119,7 @@ def test_any_text_is_judged_without_an_exception(source: str) -> None:
 
 
 @given(st.text(alphabet="ab {}();\n\t/*", max_size=40), st.text(max_size=20))
-def test_an_include_on_a_line_of_its_own_is_found_behind_closed_comments(
+def test_an_include_on_a_line_of_its_own_is_found_after_closed_comments(
     before: str, after: str
 ) -> None:
     if before.count("/*") or before.endswith("/"):

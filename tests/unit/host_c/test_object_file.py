@@ -92,7 +92,7 @@ def test_code_constants_data_and_zeros_get_pages_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("kind", [PC32, PLT32])
-def test_a_call_of_a_library_goes_through_the_table_behind_the_image(kind: int) -> None:
+def test_a_call_of_a_library_goes_through_the_table_after_the_image(kind: int) -> None:
     image = linked(relocated(kind, Name("expf"), -4, offset=4).bytes(), 1)
     assert image.calls == ("expf",)
     (distance,) = struct.unpack_from("<i", image.code, 4)

@@ -152,7 +152,7 @@ def test_arrays_of_rows_are_used_as_one_row(body: str, tmp_path: Path) -> None:
 
 
 @needs_gcc
-def test_numbers_behind_pointers_and_static_numbers_are_followed(tmp_path: Path) -> None:
+def test_numbers_reached_through_pointers_and_static_numbers_are_followed(tmp_path: Path) -> None:
     text = (
         "static int scale_(int *n, float *a, int *lda) {\n  int a_dim1, a_offset, i__1;\n"
         "  static int i__, j; static float t;\n  a_dim1 = *lda; a_offset = 1 + a_dim1;\n"

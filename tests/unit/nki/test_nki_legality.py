@@ -94,7 +94,7 @@ def test_iterations_that_hand_a_sum_on_and_store_it_stay_apart() -> None:
 
 def test_a_sum_in_one_instruction_keeps_its_order() -> None:
     text = after(read(SUM), "jam r 0")
-    assert "in nl.affine_range(4):" in text  # the additions, one behind the other
+    assert "in nl.affine_range(4):" in text  # the additions, one after the other
     assert text.count("nisa.tensor_tensor(") == 1
     assert "a = nl.ndarray((128, 256)" in text
 

@@ -231,7 +231,7 @@ def test_jumps_lead_where_they_say() -> None:
 @pytest.mark.parametrize(
     ("steps", "found"),
     [
-        # a loop: both ways lead behind it
+        # a loop: both ways lead past it
         (("-", "branch 0", "end"), {4: 8}),
         # one way around a part, and one of two parts
         (("branch 2", "-", "end"), {0: 8}),

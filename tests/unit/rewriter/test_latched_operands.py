@@ -1,4 +1,4 @@
-"""Products that keep the operand of an earlier one stay behind it, whatever loops change places."""
+"""Products that keep the operand of an earlier one stay after it, whatever loops change places."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ void kernel(const int8_t A[64][16], const int8_t B[16][64], int8_t C[64][64]) {{
     }}
     {last}
   }}
-  {behind}
+  {after}
   fence();
 }}
 """
@@ -58,7 +58,7 @@ WHOLE = AROUND.format(
     j=" + j",
     wide=" * 4 + j",
     last="",
-    behind="for (int i = 0; i < 64; i += 16) mvout(&C[i][0], ACC(i * 4), 64, 16);",
+    after="for (int i = 0; i < 64; i += 16) mvout(&C[i][0], ACC(i * 4), 64, 16);",
 )
 BY_COLUMNS = AROUND.format(
     before="",
@@ -66,7 +66,7 @@ BY_COLUMNS = AROUND.format(
     j="",
     wide="",
     last="for (int i = 0; i < 64; i += 16) mvout(&C[i][j], ACC(i), 16, 16);",
-    behind="",
+    after="",
 )
 
 

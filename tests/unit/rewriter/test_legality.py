@@ -66,7 +66,7 @@ def assert_keeps(kernel: Kernel, machine: Machine, step: str) -> None:
 USE = PRODUCT.format(b=4, c=0)
 
 
-def test_a_buffer_that_is_used_behind_a_loop_keeps_its_place(floats: Machine) -> None:
+def test_a_buffer_that_is_used_after_a_loop_keeps_its_place(floats: Machine) -> None:
     """With slots that turn, the last iteration's values would lie in another one."""
     kernel = floats_kernel(
         f"""
@@ -137,7 +137,7 @@ def test_rows_that_a_later_iteration_uses_do_not_become_resident(floats: Machine
     assert_refused(kernel, floats, step, "uses rows of y that an earlier one loaded")
 
 
-def test_rows_that_are_loaded_again_behind_their_use_are_not_loaded_for_all_of_a_loop(
+def test_rows_that_are_loaded_again_after_their_use_are_not_loaded_for_all_of_a_loop(
     floats: Machine,
 ) -> None:
     """The third load is into rows of its own, the fourth one into those that were used before."""
@@ -174,7 +174,7 @@ def test_a_load_is_not_moved_ahead_of_a_store_before_it_in_its_own_iteration(
     assert_refused(kernel, floats, "pipeline x2 t 2", "stores elements of x it loads ahead")
 
 
-def test_stores_keep_the_fence_behind_which_the_core_reads(floats: Machine) -> None:
+def test_stores_keep_the_fence_after_which_the_core_reads(floats: Machine) -> None:
     kernel = floats_kernel(
         f"""
   for (int t = 0; t < 12; t += 4) {{

@@ -291,7 +291,7 @@ def test_the_first_loads_of_an_inner_loop_run_ahead_in_the_outer_one(
 
 
 def test_loads_do_not_run_ahead_of_stores_in_an_outer_loop(floats: Machine) -> None:
-    """The store of one iteration of s is behind the last load of the iteration before."""
+    """The store of one iteration of s comes after the last load of the iteration before."""
     store = "mvout(&y[s][0], ACC(4), 4, 4); fence();"
     kernel = floats_kernel(f"{PRODUCT.format(b=0, c=4)}{NEST.replace('BETWEEN', store)}", floats)
     assert_refused(kernel, floats, "pipeline-nest y2 t 2", "y is stored to in loop s")
@@ -303,7 +303,7 @@ def test_loads_do_not_run_ahead_of_a_fence_that_orders_them(floats: Machine) -> 
     assert_refused(kernel, floats, "pipeline-nest y2 t 2", "fences in loop s order accesses to y")
 
 
-def test_loads_stay_behind_settings_of_an_outer_loop(floats: Machine) -> None:
+def test_loads_stay_after_settings_of_an_outer_loop(floats: Machine) -> None:
     scaled = "config_ld(16, 2.0f, 4, 1);"
     kernel = floats_kernel(NEST.replace("BETWEEN", scaled), floats)
     assert_keeps(kernel, floats, "pipeline-nest y t 2")
@@ -342,7 +342,7 @@ def summed(machine: Machine, head: str = "", tail: str = "") -> Kernel:
     return after(kernel, machine, "double-accumulator y t 2 delayed")
 
 
-def test_sums_are_loaded_ahead_behind_the_stores_that_free_their_rows(floats: Machine) -> None:
+def test_sums_are_loaded_ahead_after_the_stores_that_free_their_rows(floats: Machine) -> None:
     kernel = summed(floats)
     assert_keeps(kernel, floats, "pipeline y t 2")
     text = emit(after(kernel, floats, "pipeline y t 2"))

@@ -131,7 +131,7 @@ REFUSED = {
         layers(rows="s / 2"),
         "loads rows of T to which it has not stored",
     ),
-    "rows behind the array": (
+    "rows past the array": (
         layers("static int8_t T[16][48], S[16][48];"), "accesses memory after the end of T"
     ),
     "filled too often": (

@@ -285,7 +285,7 @@ def mean_value(found: Evidence) -> float:
         ("{loop} {{ {load_a} }} {loop} A[i][0] = A[i][1];", True),
     ],
 )
-def test_layers_behind_one_another_are_products(machine: Machine, body: str, serial: bool) -> None:
+def test_layers_one_after_another_are_products(machine: Machine, body: str, serial: bool) -> None:
     moves = {
         "loop": "for (int i = 0; i < 4; i++)",
         "loop2": "for (int j = 0; j < 4; j++)",

@@ -74,7 +74,7 @@ def test_loads_ahead_of_what_the_loop_stores_stay(machine: Machine) -> None:
     "between",
     ["mvout(&A[i][0], ACC(0), 16, 16);", "config_ld(64, 1.0f, 16, 0);", "multiply(0, 0);"],
 )
-def test_loads_before_a_loop_are_not_moved_behind_other_commands(
+def test_loads_before_a_loop_are_not_moved_after_other_commands(
     machine: Machine, between: str
 ) -> None:
     source = HEAD.replace("const int8_t A", "int8_t A") + between + AHEAD["at the head"] + TAIL

@@ -159,7 +159,7 @@ def test_the_limit_is_the_parents_latency() -> None:
 
 
 def test_variations_of_one_kernel_take_one_place() -> None:
-    """Children that are barely faster, and their children, stand behind the fastest of them."""
+    """Children that are barely faster, and their children, come after the fastest of them."""
     start, child = trial(0, 1000.0, None, 0), trial(1, 900.0, 0)
     barely = [trial(2, 899.0, 1), trial(3, 898.0, 1), trial(4, 897.0, 2)]
     other = trial(5, 950.0, 0)

@@ -129,7 +129,7 @@ def test_a_failed_call_ends_the_process_whose_context_it_spoiled(
     assert len(closed) == ended
 
 
-def test_rounds_time_each_contender_behind_a_call_of_its_own(
+def test_rounds_time_each_contender_after_a_call_of_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     told: list[tuple[str, str]] = []

@@ -85,7 +85,7 @@ def _required(blank: str) -> dict[str, float]:
 
 
 def _listed(text: str) -> list[str]:
-    """The parameters or arguments of a template, from a text that begins behind its `<`."""
+    """The parameters or arguments of a template, from a text that begins after its `<`."""
     found, angles, parentheses, begun = list[str](), 0, 0, 0
     for place, sign in enumerate(text):
         parentheses += (sign in _OPEN) - (sign in _CLOSE)

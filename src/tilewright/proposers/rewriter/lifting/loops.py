@@ -34,7 +34,7 @@ from tilewright.proposers.rewriter.lifting.induction import (
     mark_of,
 )
 from tilewright.proposers.rewriter.lifting.loop_forms import Form, form_of, never_again
-from tilewright.proposers.rewriter.lifting.remaining_amounts import behind_last, steady
+from tilewright.proposers.rewriter.lifting.remaining_amounts import after_last, steady
 from tilewright.proposers.rewriter.lifting.scope import Scope
 from tilewright.proposers.rewriter.lifting.symbolic_values import NotModelled, Value
 
@@ -149,7 +149,7 @@ class Loops(Branches):
                 if marked == exact[name]:
                     inner.assign(name, after_loop(marked, count, changing))
                 else:
-                    inner.assign(name, behind_last(name, exact, changing, count))
+                    inner.assign(name, after_last(name, exact, changing, count))
             except NotModelled:
                 inner.state.pop(inner.slots[name], None)
         for part in ahead:  # the test that ends the loop changes its variables once more

@@ -31,7 +31,7 @@ def steady(condition: Condition, changing: Mapping[str, Marked]) -> dict[str, Ma
     }
 
 
-def behind_last(
+def after_last(
     name: str, exact: Mapping[str, Marked], even: Mapping[str, Marked], count: Count
 ) -> Value:
     """The value of a variable after its loop, computed from the values at the beginning of the last

@@ -55,8 +55,8 @@ class Lifter(Variables, Calls, Loops):
                 continue
             if node.type == "comment":
                 lines = comment_lines(node)
-                behind_it = node.start_point[0] == last_line and len(lines) == 1
-                if behind_it and result and isinstance(result[-1], Command):
+                after_it = node.start_point[0] == last_line and len(lines) == 1
+                if after_it and result and isinstance(result[-1], Command):
                     result[-1] = replace(result[-1], trailing=lines[0])
                 else:
                     notes.extend(lines)

@@ -234,7 +234,7 @@ class _Sums:
         if target.space in self._moved:
             raise NotApplicable("sums in memory are moved before the next one is complete")
         if all(f.name != add for f in target.flags) and not (part.begins and part.loop is None):
-            begun = () if not part.begins else (_behind_first(part.loop),)
+            begun = () if not part.begins else (_after_first(part.loop),)
             target = replace(target, flags=(*target.flags, Flag(add, begun)))
         latch = list(out.operands)
         latch[reads], latch[writes] = right, target
@@ -280,6 +280,6 @@ def _values(loop: Loop) -> range:
     return values
 
 
-def _behind_first(loop: Loop | None) -> Compare:
+def _after_first(loop: Loop | None) -> Compare:
     assert loop is not None
     return Compare(">", var(loop.var), loop.lower)

@@ -36,7 +36,7 @@ def check_loads_ahead(kernel: Kernel, machine: Machine, loads: Set[Command], loo
                 raise NotApplicable(f"loop {loop.var} stores elements of {array} it loads ahead")
 
 
-def check_stores_behind(kernel: Kernel, machine: Machine, stores: Set[Command], loop: Loop) -> None:
+def check_stores_after(kernel: Kernel, machine: Machine, stores: Set[Command], loop: Loop) -> None:
     """Raise `NotApplicable` if stores delayed by one iteration would come after accesses that need
     them.
 

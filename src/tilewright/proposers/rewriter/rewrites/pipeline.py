@@ -38,7 +38,7 @@ from tilewright.proposers.rewriter.rewrites.multibuffer import multibuffer
 from tilewright.proposers.rewriter.rewrites.ordering import (
     check_fences,
     check_loads_ahead,
-    check_stores_behind,
+    check_stores_after,
 )
 from tilewright.proposers.rewriter.rewrites.plain_buffers import plain
 
@@ -204,7 +204,7 @@ def delay_stores(
     if any(a.command in stores for a in buffer.accesses[:last_write]):
         raise NotApplicable(f"{buffer_name} is overwritten after it was stored")
     check_settings(kernel, machine, stores, loop)
-    check_stores_behind(kernel, machine, stores, loop)
+    check_stores_after(kernel, machine, stores, loop)
     delayed, rest = _split(loop, stores, buffer_name)
     env = env_of(next(above for s, above in walk_paths(kernel.body) if s is loop))
     if not (loop.lower.is_const and loop.upper.is_const) or trips(loop, env)[0] < 2:

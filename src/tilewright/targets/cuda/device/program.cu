@@ -2,7 +2,7 @@
 
    It decides nothing and measures nothing that counts. Commands come as lines over the descriptor that is its only
    argument, bytes of arrays beside them; each is answered by one line. Of every array there are several copies, one
-   behind the other at multiples of 256 bytes, so that no two calls of a batch see the same ones:
+   after the other at multiples of 256 bytes, so that no two calls of a batch see the same ones:
 
      open ARGUMENTS BYTES... ROLES... SIZES VALUES...   role 0 given, 1 written, 2 both
                                 -> device SMS KHZ L2_BYTES MEMORY_KHZ BUS_BITS FREE_BYTES

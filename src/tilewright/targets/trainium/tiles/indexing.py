@@ -175,7 +175,7 @@ def _axes(view: View, items: tuple[object, ...], grids: list[Index], language: i
             grids_rank, rank = rank, rank + more
             free += list(range(grids_rank, rank))
             items = tuple(
-                _with_axes_behind(item.extended(grids_rank), more)
+                _with_axes_after(item.extended(grids_rank), more)
                 if isinstance(item, Index)
                 else item
                 for item in items
@@ -188,7 +188,7 @@ def _axes(view: View, items: tuple[object, ...], grids: list[Index], language: i
     ]  # fmt: skip
 
 
-def _with_axes_behind(grid: Index, more: int) -> Index:
+def _with_axes_after(grid: Index, more: int) -> Index:
     if grid.is_affine:
         return Index(grid.offset, grid.steps + (0,) * more, grid.counts + (1,) * more)
     array = grid.array

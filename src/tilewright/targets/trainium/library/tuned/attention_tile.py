@@ -7,7 +7,7 @@ import nki.language as nl
 def kernel(q, k, v, olm_prev, tile_mask, q_tile_idx=0):
     D, L = q.shape
     out = nl.ndarray((128, D + 2), dtype=nl.bfloat16, buffer=nl.shared_hbm)
-    # Keys behind the query tile are masked as a whole, so only the last block needs the mask.
+    # Keys after the query tile are masked as a whole, so only the last block needs the mask.
     tiles = q_tile_idx + 1
     blocks = (tiles + 3) // 4
     previous = nl.ndarray((128, D + 2), dtype=nl.float32, buffer=nl.sbuf)

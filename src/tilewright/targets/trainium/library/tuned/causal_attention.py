@@ -97,7 +97,7 @@ def head(q, k, v, o, l, m, constants):
             )
         totals = nl.ndarray((128, 4, 512), dtype=nl.float32, buffer=nl.psum)
         for t in nl.affine_range(4 * g + 4):
-            # Of the last four key tiles only the queries behind them need a part.
+            # Of the last four key tiles only the queries after them need a part.
             skipped = max(0, t - 4 * g)
             width = 512 - skipped * 128
             start = g * 512 + skipped * 128

@@ -1,4 +1,4 @@
-// The right factor: a matrix whose rows lie one behind the other. Those of neighbouring products are `step` elements apart.
+// The right factor: a matrix whose rows follow one another. Those of neighbouring products are `step` elements apart.
 struct Right {
   const float *values;
   size_t step;

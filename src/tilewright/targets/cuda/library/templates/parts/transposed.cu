@@ -1,4 +1,4 @@
-// The right factor: the transpose of a matrix, so that terms lie one behind the other.
+// The right factor: the transpose of a matrix, so that the terms of a sum are adjacent.
 struct Right {
   const float *values;
   size_t step;
