@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from tilewright.core.records import Failed, KernelLanguage
 
 MORE_TURNS = 3
 """How often each distribution is drawn for a kernel that has untested conditions otherwise."""
+NO_SEQUENCE = 0
+"""The hash of a sequence without values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +25,16 @@ class Untested:
     is_number: bool = False
 
 
+def is_same_in_all(sequences: Collection[int]) -> bool:
+    """Whether an instruction had the same sequence of values in all calls, given a hash of the
+    sequence of each call. False if there were no values in a call.
+    """
+    return len(set(sequences)) == 1 and NO_SEQUENCE not in sequences
+
+
 def refusal(found: Sequence[Untested], calls: int, language: KernelLanguage) -> Failed:
     """The failure of a kernel with at least one untested condition after so many calls."""
-    first = min(found, key=lambda one: one.line or 1 << 30)
+    first = min(found, key=lambda one: (not one.is_jump, one.line or 1 << 30))
     more = len({one.line for one in found}) - 1
     others = f" ({more} further line{'s' * (more > 1)} as well)" * (more > 0)
     if first.is_jump:

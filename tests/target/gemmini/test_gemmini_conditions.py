@@ -48,15 +48,15 @@ def outcome_of(opened: OpenTask, source: str) -> Outcome:
     return evaluate(opened.task.evaluator, EvaluationRequest(Candidate(source)))
 
 
-def folder_of(path: Path, start: str) -> OpenTask:
-    """A folder whose reference doubles its input."""
+def folder_of(path: Path, start: str, second: str = "", names: str = "X") -> OpenTask:
+    """A folder whose reference doubles its input. `second` describes a further argument."""
     text = 'target = "gemmini-fp32-4x4"\nname = "double"\noperations = 64\n'
     for name, role in (("X", "input"), ("Y", "output")):
         text += f'[[argument]]\nname = "{name}"\nshape = [8, 8]\n'
-        text += f'dtype = "float32"\nrole = "{role}"\n'
+        text += f'dtype = "float32"\nrole = "{role}"\n' + second * (name == "X")
     (path / "workload.toml").write_text(text)
     (path / "kernel.c").write_text(start)
-    (path / "reference.py").write_text("def reference(X):\n    return 2 * X\n")
+    (path / "reference.py").write_text(f"def reference({names}):\n    return 2 * X\n")
     return open_task(str(path), {"input_seed": 5, "compile_timeout_s": 60.0})
 
 
@@ -78,6 +78,37 @@ def test_an_untested_special_case_is_refused(opened: OpenTask) -> None:
     assert "is untested (1 further line as well)." in failed.log
 
 
+FOLDED = "unsigned d = (uint8_t)A[3][4] ^ 77; d |= d >> 4; d |= d >> 2; d |= d >> 1;"
+"""The lowest bit of `d` is 0 for one value."""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # a table
+        "static const int8_t more[1024] = {[1020] = 1};"
+        "C[4][4] += more[512 + A[0][0] + A[1][1] + A[2][2] + A[3][3]];",
+        # the upper bits of a count
+        "int n = 0; for (int j = 0; j < 16; j++) if (A[0][j] > 10) n++; C[0][0] += n >> 4;",
+        # in some of the calls only
+        f"if (A[0][0] >= 0) {{ {FOLDED} C[0][0] += ~d & 1; }}",
+    ],
+)
+def test_a_number_that_is_always_the_same_is_refused(opened: OpenTask, text: str) -> None:
+    failed = refused(outcome_of(opened, ending(text)))
+    log = "kernel.c:11: a number is computed from input values without a condition, and was the "
+    assert failed.log.startswith(log)
+
+
+def test_numbers_of_an_input_that_never_changes_are_accepted(tmp_path: Path) -> None:
+    start = FLOAT.replace("[8][8],", "[8][8], const int32_t N[1],", 1) % ""
+    add = '[[argument]]\nname = "N"\nshape = [1]\ndtype = "int32"\nrole = "input"\n'
+    add += "inputs = { range = [16, 16] }\n"
+    opened = folder_of(tmp_path, start, add, "X, N")
+    halved = start.replace("Y[i][j] =", "Y[i][j] = (N[0] >> 3) *").replace("2 *", "")
+    assert isinstance(outcome_of(opened, halved), Measured)
+
+
 def test_a_jump_to_an_address_from_inputs_is_refused(opened: OpenTask) -> None:
     text = "static const void *const to[2] = {&&one, &&two}; goto *to[A[0][0] > 0]; one: two: ;"
     failed = refused(outcome_of(opened, ending(text)))
@@ -89,6 +120,10 @@ def test_a_jump_to_an_address_from_inputs_is_refused(opened: OpenTask) -> None:
     [
         # both results occur
         NEGATIVE,
+        # counts whose sum is always the same
+        "volatile int one = 1; int n = 0, m = 0;"
+        "for (int j = 0; j < 16; j++) { if (A[2][j] < 0) n += one; else m += one; }"
+        "C[0][0] += (n + m) >> 5;",
         # a condition on the shape, on a part of the code that a condition on data decides about
         "volatile int rows = 16; if (A[0][0] > 0) { int n = rows; if (n % 16) C[0][0]++; }",
     ],

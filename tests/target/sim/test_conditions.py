@@ -10,7 +10,7 @@ from target.sim import assembler as asm
 from target.sim.assembler import A0, CODE, RA, RETURN
 from tilewright.parts.machine_code.flow import joins
 from tilewright.parts.machine_code.riscv import read_words
-from tilewright.targets.gemmini.sim import Region, SimConfig, run_kernel
+from tilewright.targets.gemmini.sim import Condition, Region, SimConfig, run_kernel
 
 IN, OUT = 0x9000_0000, 0x9100_0000
 SP, A1 = 2, 11
@@ -24,10 +24,10 @@ def bne(register: int, instructions: int) -> int:
     return asm.b_type(1, register, 0, 4 * (instructions + 1))
 
 
-def recorded(
+def simulated(
     config: SimConfig, code: list[int], first: int = 0, later: tuple[int, ...] = (), second: int = 0
-) -> dict[int, str]:
-    """The results of each condition on data, by its position: "0", "1", "01" or "jump".
+) -> dict[int, Condition]:
+    """The conditions and numbers that depend on data, by their positions.
 
     In the first call, the argument in a0 holds the words `first` and `second`.
     """
@@ -43,9 +43,17 @@ def recorded(
         joins=joins(read_words(asm.code_bytes(words), CODE, {})),
     )
     assert result.status == "ok", result.fault
+    return {(one.pc - CODE) // 4: one for one in result.conditions}
+
+
+def recorded(
+    config: SimConfig, code: list[int], first: int = 0, later: tuple[int, ...] = ()
+) -> dict[int, str]:
+    """The results of each condition on data, by its position: "0", "1", "01" or "jump"."""
     return {
-        (one.pc - CODE) // 4: "jump" if one.is_jump else "0" * one.was_false + "1" * one.was_true
-        for one in result.conditions
+        place: "jump" if one.is_jump else "0" * one.was_false + "1" * one.was_true
+        for place, one in simulated(config, code, first, later).items()
+        if not one.is_number
     }
 
 
@@ -175,6 +183,73 @@ def test_branches_whose_ways_meet_at_the_end_of_their_function_end_there(
     code = [*ENTER, LOAD, NOP, *after, *LEAVE]
     code[3] = asm.j_type(RA, 4 * (len(code) - 3))
     assert recorded(config, [*code, *inner]) == {7: "1", len(code) + 1: "0"}
+
+
+COUNT_DOWN = [LOAD, asm.i_type(0x13, 7, 6, 5, 0), asm.addi(5, 5, -1), asm.b_type(1, 5, 0, -8)]
+"""Computes 0 from x5 in each iteration, and as many iterations as the word says."""
+
+
+def test_sequences_of_what_is_read_and_computed_are_told_for_each_call(config: SimConfig) -> None:
+    found = simulated(config, [LOAD, asm.i_type(0x13, 7, 6, 5, 4), asm.addi(7, 0, 1)], 3, (2, 3, 6))
+    assert list(found) == [1]
+    one = found[1]
+    assert one.is_number
+    (three, two, again, six), results = one.operands, one.results
+    assert three == again
+    assert len({three, two, six}) == 3
+    assert results[0] == results[1] == results[2] != results[3]
+
+
+def test_values_in_another_order_are_another_sequence(config: SimConfig) -> None:
+    low_bits = [
+        LOAD,
+        asm.i_type(0x13, 7, 6, 5, 1),
+        asm.ld(5, A0, 8),
+        asm.addi(5, 5, -1),
+        asm.i_type(0x13, 7, 6, 5, 1),
+    ]
+    repeated = [asm.addi(7, 0, 2), LOAD, asm.i_type(0x13, 7, 6, 5, 3), asm.addi(5, 5, 1)]
+    assert len(simulated(config, low_bits, 2, (4,))[1].results) == 2
+    code = [*repeated, asm.addi(7, 7, -1), asm.b_type(1, 7, 0, -12)]
+    first, second = simulated(config, code, 0, (1,))[2].results
+    assert first != second
+    assert first[1] == second[1] == 0
+
+
+def test_the_only_value_of_a_sequence_is_told_however_often_it_occurs(config: SimConfig) -> None:
+    found = simulated(config, COUNT_DOWN, 3, (5, 1))
+    every, only = zip(*found[1].results, strict=True)
+    assert len(set(every)) == 3
+    assert len(set(only)) == 1
+    assert 0 not in only
+    assert found[1].operands[0][1] == 0
+
+
+def test_flags_that_data_raised_are_a_number_whose_origin_differs(config: SimConfig) -> None:
+    code = [LOAD_FLOAT, LOAD_ONE, asm.r_type(0x53, 7, 1, 2, 0, 1), asm.i_type(0x73, 2, 6, 0, 1)]
+    one = simulated(config, code, 0, (0,))[3]
+    assert len(set(one.operands)) == 2
+    assert len(set(one.results)) == 1
+
+
+def test_operands_in_registers_of_floats_are_recorded(config: SimConfig) -> None:
+    code = [LOAD_FLOAT, asm.r_type(0x53, 2, 0x51, 6, 0, 1)]
+    one = simulated(config, code, 1 << 62, (1 << 61,))[1]
+    assert len(set(one.operands)) == 2
+    assert len(set(one.results)) == 1
+
+
+def test_sums_of_two_numbers_that_are_data_are_not_recorded(config: SimConfig) -> None:
+    with_data = asm.r_type(0x33, 0, 0x20, 7, 5, 6)
+    code = [LOAD, asm.ld(6, A0, 8), with_data, asm.r_type(0x33, 0, 0, 7, 5, A0)]
+    floats = [
+        LOAD_FLOAT,
+        LOAD_ONE,
+        asm.r_type(0x53, 7, 1, 2, 0, 1),
+        asm.r_type(0x53, 7, 1, 2, 0, 3),
+    ]
+    assert list(simulated(config, code)) == [3]
+    assert list(simulated(config, floats)) == [3]
 
 
 def test_whether_the_core_reads_data_itself_is_told(config: SimConfig) -> None:

@@ -18,13 +18,19 @@ from tilewright.core.records import Argument, Failed, KernelLanguage
 from tilewright.native.calls import compared
 from tilewright.native.conditions.facts import Site
 from tilewright.native.conditions.finding import computed_without, found_in, sequences_of
-from tilewright.native.conditions.recording import NO_SEQUENCE, Recorder
+from tilewright.native.conditions.recording import Recorder
 from tilewright.native.conditions.surroundings import OF_C
 from tilewright.native.evaluator import NativeEvaluation
 from tilewright.native.machine import off_measuring_cores, on_building_cores
 from tilewright.native.toolchain import assembled, assembly_of
 from tilewright.parts.machine_code.post_dominance import TooLargeError
-from tilewright.parts.untested_conditions import MORE_TURNS, Untested, refusal, unexamined
+from tilewright.parts.untested_conditions import (
+    MORE_TURNS,
+    Untested,
+    is_same_in_all,
+    refusal,
+    unexamined,
+)
 
 _Find: TypeAlias = Callable[[frozenset[int], frozenset[int]], frozenset[int]]
 _RECORDS = "results of conditions"  # no parameter of a kernel has this name
@@ -151,7 +157,7 @@ def _untested(
     """
     alone, alike, loads = [], [], []
     for site, (no, yes), seen in zip(sites, results, sequences, strict=True):
-        is_alike = len(set(seen)) == 1 and NO_SEQUENCE not in seen
+        is_alike = is_same_in_all(seen)
         if site.is_load:
             loads.append((site.instruction.at, is_alike, seen))
         elif site.is_result:

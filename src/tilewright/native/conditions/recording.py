@@ -45,10 +45,6 @@ _PASSED = ("di", "si", "dx", "cx", "8", "9")
 """The registers of the first arguments."""
 
 
-NO_SEQUENCE = 0
-"""The hash of a sequence without values."""
-
-
 @dataclass(frozen=True, slots=True)
 class Recorder:
     """The name of the recorder's variable, the number that it writes, the number that is subtracted
@@ -175,7 +171,7 @@ class Recorder:
 
     def hashes(self, records: bytes) -> list[int]:
         """For each condition, load and result, a hash of all its values in their order;
-        `NO_SEQUENCE` if there were none."""
+        0 if there were none."""
         return [_PLACE.unpack_from(records, places[2])[0] for places in self.places]
 
     def without_hashes(self, records: bytes, sites: Sequence[Site]) -> bytes:

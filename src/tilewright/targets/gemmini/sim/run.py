@@ -110,16 +110,28 @@ class Hotspot:
     cycles: int
 
 
+Hashes: TypeAlias = tuple[int, int]
+"""A hash of all values of a sequence (0: there were none), and a hash of the only value if all were
+the same (0: they were not).
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Condition:
     """A condition that depends on the contents of arguments (a branch or comparison), and the
-    results that it had; or a jump to an address that depends on them.
+    results that it had; another instruction that computes a number from them; or a jump to an
+    address that depends on them.
+
+    `operands` and `results` have one entry for each call in which the instruction read data.
     """
 
     pc: int
     is_jump: bool
+    is_number: bool
     was_false: bool
     was_true: bool
+    operands: tuple[Hashes, ...] = ()
+    results: tuple[Hashes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +235,10 @@ def run_kernel(
         ),
         finished=raw["finished"],
         cpu_read_data=raw["cpu_read_data"],
-        conditions=tuple(Condition(*condition) for condition in raw["conditions"]),
+        conditions=tuple(
+            Condition(*condition, *zip(*calls, strict=True))
+            for *condition, calls in raw["conditions"]
+        ),
     )
 
 

@@ -96,8 +96,13 @@ nb::dict result_to_dict(const Result& result) {
   out["cpu_read_data"] = result.cpu_read_data;
   nb::list conditions;
   for (const auto& [pc, condition] : result.conditions) {
-    conditions.append(
-        nb::make_tuple(pc, condition.is_jump, condition.was_false, condition.was_true));
+    nb::list calls;
+    for (const CallRecord& call : condition.calls) {
+      calls.append(nb::make_tuple(nb::make_tuple(call.operands.all, call.operands.only),
+                                  nb::make_tuple(call.results.all, call.results.only)));
+    }
+    conditions.append(nb::make_tuple(pc, condition.is_jump, condition.is_number,
+                                     condition.was_false, condition.was_true, calls));
   }
   out["conditions"] = conditions;
   out["fault"] = nb::none();

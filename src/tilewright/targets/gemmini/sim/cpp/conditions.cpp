@@ -16,6 +16,11 @@ constexpr u8 kReturnRegister = 1;
 constexpr u8 kMoveOut = 3;    // funct of mvout
 constexpr u8 kFirstLoop = 8;  // funct of the first loop command
 
+u64 mixed(u64 hash, u64 value) {
+  hash = (hash ^ value) * 0x9e3779b97f4a7c15ull;
+  return hash ^ (hash >> 29);
+}
+
 bool between(Op op, Op first, Op last) { return op >= first && op <= last; }
 
 // Whether the result is 0 or 1 by a condition. A shift that leaves only the sign is how compilers
@@ -26,6 +31,13 @@ bool is_comparison(const Instruction& in) {
          (in.op == Op::srli && in.imm == 63) || (in.op == Op::srliw && in.imm == 31);
 }
 
+// Whether the result may be the same for all data, as the sum of all counts of a histogram, if both
+// operands are data.
+bool may_balance(Op op) {
+  return op == Op::add || op == Op::sub || op == Op::addw || op == Op::subw ||
+         op == Op::fadd_s || op == Op::fsub_s || op == Op::fadd_d || op == Op::fsub_d;
+}
+
 // `x == x`, which is true unless x is NaN. Arguments never are.
 bool tells_only_nan(const Instruction& in) {
   return (in.op == Op::feq_s || in.op == Op::feq_d) && in.rs1 == in.rs2;
@@ -33,9 +45,16 @@ bool tells_only_nan(const Instruction& in) {
 
 }  // namespace
 
+void Sequence::add(u64 value) {
+  const u64 one = mixed(1, value) | 1;
+  only = all == 0 || only == one ? one : 0;
+  all = mixed(all, one) | 1;
+}
+
 Conditions::Conditions(Memory& memory, Joins joins) : memory_(memory), joins_(std::move(joins)) {}
 
 void Conditions::begin_call() {
+  calls_++;
   close_all();
   std::fill(std::begin(x_), std::end(x_), kNone);
   std::fill(std::begin(f_), std::end(f_), kNone);
@@ -115,7 +134,9 @@ void Conditions::after(const Instruction& in, const Execution& execution, u64 re
   }
   bool on_data = reads_data(in);
   if (traits.kind == Kind::branch) {
-    note(execution.pc, on_data, execution.next_pc != execution.pc + in.length);
+    const bool is_taken = execution.next_pc != execution.pc + in.length;
+    note(execution.pc, on_data, is_taken);
+    if (on_data) record(in, execution.pc, operands(in, execution), is_taken);
     if (on_data) decide(execution.pc);
     return;
   }
@@ -131,6 +152,7 @@ void Conditions::after(const Instruction& in, const Execution& execution, u64 re
     if (on_data && (funct == kMoveOut || funct >= kFirstLoop)) wrote_anywhere_ = true;
     return;
   }
+  if (on_data && !balances(in)) record(in, execution.pc, operands(in, execution), result);
   if (traits.kind == Kind::load) {
     on_data = on_data || loads_data(execution.address, traits.bytes);
   } else if (traits.kind >= Kind::floating) {
@@ -144,10 +166,15 @@ void Conditions::after(const Instruction& in, const Execution& execution, u64 re
     on_data = (number != kRounding && is_data(flags_)) || (number != kFlags && is_data(rounding_));
     if (number != kRounding && !is_data(flags_)) flags_ = set;
     if (number != kFlags) rounding_ = set;
+    // What raised the flags differed between calls.
+    if (on_data) record(in, execution.pc, calls_, result);
   }
   const Label label = label_of_result(on_data);
   if (traits.writes_rd && in.rd != 0) x_[in.rd] = label;
-  if (traits.writes_float) f_[in.rd] = label;
+  if (traits.writes_float) {
+    f_[in.rd] = label;
+    floats_[in.rd] = result;
+  }
 }
 
 bool Conditions::reads_data(const Instruction& in) const {
@@ -190,6 +217,40 @@ void Conditions::note(u64 pc, bool is_on_data, bool result) {
   Condition& condition = found_[pc];
   condition.is_on_data |= is_on_data;
   (result ? condition.was_true : condition.was_false) = true;
+}
+
+// An instruction that reads data computed a number, or the result of a condition.
+void Conditions::record(const Instruction& in, u64 pc, u64 operands, u64 result) {
+  Condition& condition = found_[pc];
+  condition.is_on_data = true;
+  condition.is_number = traits_of(in.op).kind != Kind::branch && !is_comparison(in);
+  if (condition.calls.empty() || condition.calls.back().call != calls_) {
+    condition.calls.push_back({calls_, {}, {}});
+  }
+  CallRecord& call = condition.calls.back();
+  call.operands.add(operands);
+  call.results.add(result);
+}
+
+bool Conditions::balances(const Instruction& in) const {
+  if (!may_balance(in.op)) return false;
+  const auto& labels = traits_of(in.op).float_sources ? f_ : x_;
+  return is_data(labels[in.rs1]) && is_data(labels[in.rs2]);
+}
+
+// A hash of the values that an instruction read, of those that are data.
+u64 Conditions::operands(const Instruction& in, const Execution& execution) const {
+  const Traits& traits = traits_of(in.op);
+  u64 hash = 0;
+  if (traits.reads_rs1 && is_data(x_[in.rs1])) hash = mixed(hash, execution.first);
+  if (traits.reads_rs2 && is_data(x_[in.rs2])) hash = mixed(hash, execution.second);
+  const u8 floats[] = {in.rs1, in.rs2, in.rs3};
+  for (int i = 0; i < 3; i++) {
+    if ((traits.float_sources >> i & 1) && is_data(f_[floats[i]])) {
+      hash = mixed(hash, floats_[floats[i]]);
+    }
+  }
+  return hash;
 }
 
 bool Conditions::loads_data(u64 address, u64 size) {

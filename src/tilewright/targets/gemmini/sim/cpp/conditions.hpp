@@ -1,5 +1,5 @@
-// Records the results of a program's conditions, and which conditions depend on the contents of the
-// kernel's arguments.
+// Records the results of a program's conditions, and of all other instructions that compute a number,
+// where they depend on the contents of the kernel's arguments.
 //
 // Each register, and each byte of memory that is no argument, has a label. The label of a value is
 // `kData` if the value was computed from an argument, or from memory that the accelerator wrote.
@@ -22,12 +22,30 @@
 
 namespace cosim {
 
-// A branch or comparison and its results, or a jump to an address in a register.
+// The values that an instruction read, or computed, in one call, in their order.
+struct Sequence {
+  u64 all = 0;   // a hash of all values; 0 if there was none
+  u64 only = 0;  // a hash of the value, if it was always the same, or else 0
+
+  void add(u64 value);
+};
+
+// An instruction that read data in a call.
+struct CallRecord {
+  u64 call = 0;
+  Sequence operands;  // those that are data
+  Sequence results;
+};
+
+// A branch or comparison and its results, another instruction that computes a number, or a jump to
+// an address in a register.
 struct Condition {
   bool is_jump = false;
+  bool is_number = false;
   bool is_on_data = false;
   bool was_false = false;
   bool was_true = false;
+  std::vector<CallRecord> calls;  // those in which the instruction read data
 };
 
 // Where the two ways of each branch meet, by its address. Those of a branch without an entry meet
@@ -44,7 +62,7 @@ class Conditions {
   // The instruction at `pc` is next.
   void before(u64 pc);
 
-  // An instruction was executed. `result` is the new value of its integer destination.
+  // An instruction was executed. `result` is the new value of its destination.
   void after(const Instruction& instruction, const Execution& execution, u64 result);
 
   // The accelerator wrote these bytes.
@@ -78,6 +96,9 @@ class Conditions {
   void decide(u64 branch);
   void jump(const Instruction& in, const Execution& execution);
   void note(u64 pc, bool is_on_data, bool result);
+  void record(const Instruction& in, u64 pc, u64 operands, u64 result);
+  bool balances(const Instruction& in) const;
+  u64 operands(const Instruction& in, const Execution& execution) const;
   bool loads_data(u64 address, u64 size);
   void label_bytes(u64 address, u64 size, Label label);
 
@@ -85,6 +106,7 @@ class Conditions {
   const Joins joins_;
   Label x_[32] = {};
   Label f_[32] = {};
+  u64 floats_[32] = {};  // the values of the floating-point registers
   Label flags_ = kNone;     // of floating-point exceptions
   Label rounding_ = kNone;  // the rounding mode
   std::unordered_map<u64, std::unique_ptr<Page>> pages_;  // by address / kPageBytes
@@ -93,6 +115,7 @@ class Conditions {
   std::vector<Open> open_;       // outermost first
   std::vector<Label> meaning_;   // by label: itself while open, else what it has become
   Label hidden_ = kNone;         // open labels below this one are data
+  u64 calls_ = 0;
   std::unordered_map<u64, Condition> found_;
 };
 

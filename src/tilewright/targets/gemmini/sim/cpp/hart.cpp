@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "traits.hpp"
+
 namespace cosim {
 namespace {
 
@@ -93,7 +95,10 @@ HartStatus Hart::run(std::vector<Event>& events, std::size_t event_count) {
       execute(in);
       instructions_++;
       execution.next_pc = next_pc_;
-      if (conditions_) conditions_->after(in, execution, x_[in.rd]);
+      if (conditions_) {
+        const bool is_float = traits_of(in.op).writes_float;
+        conditions_->after(in, execution, is_float ? float_.f[in.rd] : x_[in.rd]);
+      }
       if (pipeline_) account(in, execution, events);
       pc_ = next_pc_;
     }
