@@ -51,13 +51,17 @@ def test_a_gemmini_example_is_correct_and_pays(tmp_path: Path, number: int) -> N
     example = EXAMPLES[number]
     latencies = []
     for step, body in enumerate(re.findall(r"```c\n(.*?)```", example.text, re.DOTALL)):
+        whole = "void kernel(" in body
         file = tmp_path / f"{step}.c"
-        file.write_text(KERNEL.format(body=body))
-        outcome = evaluate_kernel(file, "gemmini:gemm-256x256x256", Settings()).outcome
+        file.write_text(body if whole else KERNEL.format(body=body))
+        size = 64 if whole else 256
+        outcome = evaluate_kernel(file, f"gemmini:gemm-{size}x{size}x{size}", Settings()).outcome
         assert isinstance(outcome, Measured), outcome
         latencies.append(outcome.latency)
     before, after = latencies
-    assert after < 0.6 * before
+    assert after < 0.75 * before
+    said = [float(n.replace(",", "")) for n in re.findall(r"\d+,\d+", example.text)]
+    assert not said or all(any(abs(n / one - 1) < 0.01 for n in said) for one in latencies)
 
 
 def test_an_example_without_a_head_is_refused(tmp_path: Path) -> None:
