@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 from pathlib import Path
 
@@ -143,6 +144,25 @@ def test_the_example_of_bytes_is_right_and_uses_the_instruction(tmp_path: Path) 
     file.write_text(BYTES.format(code=code))
     outcome = evaluate_kernel(file, "host-c:gemm-32x32x32", Settings()).outcome
     assert isinstance(outcome, Measured), outcome
+
+
+@pytest.mark.toolchain
+@pytest.mark.slow
+def test_the_example_of_a_tile_in_registers_is_right_and_does_not_spill(tmp_path: Path) -> None:
+    (example,) = examples_of(HostTarget().brief().examples, "register-tile")
+    file = tmp_path / "kernel.c"
+    file.write_text(example.text.split("```c\n")[1].split("```")[0])
+    outcome = evaluate_kernel(file, "host-c:gemm-96x96x128", Settings()).outcome
+    assert isinstance(outcome, Measured), outcome
+    binary = compile_kernel(find_toolchain(), file.read_text(), 60)
+    assert isinstance(binary, bytes), binary
+    if not find_toolchain().is_gcc or platform.machine() != "x86_64":
+        pytest.skip("the text speaks of gcc, and only machine code of x86-64 is read")
+    loops = compiled_code(binary, 1, "kernel.c", {}).loops
+    (inner,) = [loop for loop in loops if loop.innermost]
+    assert inner.spill_loads + inner.spill_stores + inner.instructions.get("stores", 0) == 0
+    assert inner.vector_work.get("multiply-adds") == 12
+    assert inner.instructions["loads"] + inner.reads == 8
 
 
 def test_the_example_of_bytes_needs_no_instruction_that_the_processor_lacks() -> None:
