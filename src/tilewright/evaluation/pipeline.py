@@ -23,6 +23,7 @@ from tilewright.core.roles import (
     Checker,
     ChecksFurther,
     FindsBrokenRules,
+    NamesUnchecked,
     Runner,
     Sandboxed,
     Task,
@@ -32,7 +33,7 @@ from tilewright.core.text import plain_text
 OnStage = Callable[[Stage], None]
 """Called when a stage begins."""
 
-RULES_VERSION = "8"
+RULES_VERSION = "9"
 """Version of the rules by which kernels are judged. Increment it with every change that may give a
 kernel another verdict or another latency. It is part of every cache key, so that outcomes under
 older rules are not used.
@@ -118,9 +119,13 @@ def _evaluate(
         return verdict
     on_stage("measure")
     measured = runner.measure(artifact, verdict, request.limit_latency)
-    if isinstance(measured, Failed) or not limited:
+    if isinstance(measured, Failed):
         return measured
-    # The candidate is fast enough to be kept, so the remaining comparisons are made now.
-    on_stage("check")
-    whole = checker.check(artifact, measured.verdict)
-    return whole if isinstance(whole, Failed) else replace(measured, verdict=whole)
+    if limited:  # the candidate is fast enough to be kept, so the other comparisons are made now
+        on_stage("check")
+        whole = checker.check(artifact, measured.verdict)
+        if isinstance(whole, Failed):
+            return whole
+        measured = replace(measured, verdict=whole)
+    left_out = checker.unchecked(artifact) if isinstance(checker, NamesUnchecked) else ()
+    return replace(measured, warnings=(*measured.warnings, *left_out))

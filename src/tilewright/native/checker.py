@@ -8,12 +8,7 @@ from functools import cached_property
 from tilewright.core.records import Artifact, Failed, Stage, Verdict
 from tilewright.core.roles import NOTHING_CHECKED
 from tilewright.native.calls import compared
-from tilewright.native.conditions.examination import (
-    Examined,
-    can_examine,
-    examined,
-    failure_of,
-)
+from tilewright.native.conditions.examination import Examined, examined, failure_of
 from tilewright.native.conditions.plain import is_without_conditions
 from tilewright.native.evaluator import NativeEvaluation
 from tilewright.native.machine import off_measuring_cores
@@ -37,6 +32,7 @@ class NativeChecker:
 
     def __init__(self, evaluation: NativeEvaluation) -> None:
         self._evaluation = evaluation
+        self._left_out = ""
 
     def check_first(self, artifact: Artifact) -> Verdict | Failed:
         """The first case."""
@@ -61,22 +57,35 @@ class NativeChecker:
             return verdict
         return self._untested(artifact) or verdict
 
+    def unchecked(self, artifact: Artifact) -> tuple[str, ...]:
+        """Why a condition that no check has tested is accepted, or why none was looked for."""
+        return (self._left_out,) if self._left_out else ()
+
     def _untested(self, artifact: Artifact) -> Failed | None:
         """The failure of a kernel with conditions that the checks have not tested, or None."""
-        evaluation = self._evaluation
-        if artifact.source in ("", evaluation.start) or not can_examine(evaluation):
-            return None
-        if is_without_conditions(artifact.source):
+        evaluation, self._left_out = self._evaluation, ""
+        if artifact.source in ("", evaluation.start) or is_without_conditions(artifact.source):
             return None
         found = examined(evaluation, artifact.source)
-        if not (found.untested or found.failed) or self._start.untested or self._start.failed:
+        if found.left_out:
+            self._left_out = (
+                "The kernel was not examined for conditions on input values that no check has "
+                f"tested: {found.left_out}."
+            )
+        if not (found.untested or found.failed):
             return None
-        return failure_of(found, evaluation.toolchain.language)
+        failed = failure_of(found, evaluation.toolchain.language)
+        if failed.kind == "wrong_result" or not (self._start.untested or self._start.failed):
+            return failed
+        has = "could not be examined" if self._start.failed else "has an untested condition"
+        self._left_out = f"Not refused, because the starting kernel {has}, too: {failed.log}"
+        return None
 
     @cached_property
     def _start(self) -> Examined:
         """What was found of the starting kernel, which shows what an honest kernel may contain."""
-        return examined(self._evaluation, self._evaluation.start)
+        start = self._evaluation.start
+        return Examined() if is_without_conditions(start) else examined(self._evaluation, start)
 
     def _checked(
         self, artifact: Artifact, numbers: Sequence[int], passed: Verdict

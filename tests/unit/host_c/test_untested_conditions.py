@@ -11,12 +11,21 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.core.records import Candidate, EvaluationRequest, Failed, Measured, Outcome
+from tilewright.core.records import (
+    Artifact,
+    Candidate,
+    EvaluationRequest,
+    Failed,
+    Measured,
+    Outcome,
+)
 from tilewright.core.tasks import OpenTask, open_task
 from tilewright.evaluation.pipeline import evaluate
+from tilewright.native.checker import NativeChecker
 from tilewright.native.conditions import dependence, examination, finding
 from tilewright.native.conditions.dependence import sites_on_data
 from tilewright.native.conditions.examination import Examined, failure_of
+from tilewright.native.conditions.flags import needed_before
 from tilewright.native.conditions.listing import read_listing
 from tilewright.native.conditions.plain import is_without_conditions
 from tilewright.native.conditions.recording import Recorder
@@ -399,6 +408,34 @@ def test_a_condition_with_one_result_counts_although_a_number_in_memory_is_alway
     assert examination._untested(find, [jump, load], results, [[7] * 3, [3] * 3], 1) == [jump]
 
 
+@pytest.mark.parametrize(
+    ("code", "needed"),
+    [
+        # a loop
+        (
+            ("movl (%rdi), %eax", "addl %eax, %ecx", "incq %rdx", "cmpq $9, %rdx", "jne .L1"),
+            "nnnny",
+        ),
+        # flags of an instruction that does not only compare
+        (("subl $1, %ecx", "movl (%rdi), %eax", "jne .L1"), "nyy"),
+        (("addl %eax, %ecx", "movl (%rdi), %eax", "adcl $0, %edx"), "nyy"),
+        (("cmpl %eax, %ecx", "leaq 1(%rdx), %rdx", "sete %al", "ret"), "nyyn"),
+        (("cmpl %eax, %ecx", "decl %edx", "shll $1, %edx", "cmovb %eax, %ecx", "ret"), "nyyyn"),
+        # nothing is known
+        (("cmpl %eax, %ecx", "pushfq", "ret"), "nyn"),
+        (("cmpl %eax, %ecx", "rcll $1, %eax", "ret"), "nyn"),
+        (("cmpl %eax, %ecx", "jmp .L1"), "ny"),
+        (("cmpl %eax, %ecx", "movl %eax, %ecx"), "ny"),
+        # another function does not read them
+        (("cmpl %eax, %ecx", "call other"), "nn"),
+        (("movl (%rdi), %eax", "ret"), "nn"),
+    ],
+)
+def test_where_flags_are_needed(code: Sequence[str], needed: str) -> None:
+    function = read_listing(listing_of(".L1:", *code), "").functions["kernel"]
+    assert [*map({"n": False, "y": True}.get, needed)] == needed_before(function)[:-1]
+
+
 def test_code_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dependence, "MOST_STEPS", 2)
     with pytest.raises(TooLargeError):
@@ -561,7 +598,64 @@ def test_what_the_starting_kernel_does_is_accepted(tmp_path: Path) -> None:
     opened = folder_of(tmp_path, start)
     assert isinstance(outcome_of(opened, start), Measured)
     other = start.replace("2 * X", "X[i][j] + X")
-    assert isinstance(outcome_of(opened, other), Measured)
+    outcome = outcome_of(opened, other)
+    assert isinstance(outcome, Measured)
+    (warning,) = (one for one in outcome.warnings if "speed of the machine" not in one)
+    assert warning.startswith(
+        "Not refused, because the starting kernel has an untested condition, too: kernel.c:4: "
+    )
+
+
+@here
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (
+            "pthread_t t; if (X[3][4] == 0.123456f) pthread_create(&t, 0, 0, 0);",
+            "it creates threads itself",
+        ),
+        ("if (X[3][4] == 0.123456f) Y[0][0] = 1;", "this is not possible on aarch64"),
+    ],
+)
+def test_what_is_not_examined_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, why: str
+) -> None:
+    opened = folder_of(tmp_path, KERNEL % "")
+    assert isinstance(opened.task, NativeTask)
+    if "aarch64" in why:
+        monkeypatch.setattr(type(opened.task._shared), "machine", "aarch64")
+    checker = NativeChecker(opened.task._shared)
+    artifact = Artifact("", b"", "", "#include <pthread.h>\n" + KERNEL % body)
+    assert checker._untested(artifact) is None
+    assert checker.unchecked(artifact) == (
+        "The kernel was not examined for conditions on input values that no check has tested: "
+        f"{why}.",
+    )
+
+
+@here
+def test_a_kernel_that_is_wrong_in_further_calls_is_refused_whatever_the_starting_kernel_is(
+    tmp_path: Path,
+) -> None:
+    start = KERNEL % "if (X[3][4] == 0.123456f) Y[3][4] = 0.246912f;"
+    other = start.replace("2 * X[i][j];", "2 * X[i][j]; static int n; Y[0][0] += n++ > 22;")
+    outcome = outcome_of(folder_of(tmp_path, start), other)
+    assert isinstance(outcome, Failed), outcome
+    assert (outcome.stage, outcome.kind) == ("check", "wrong_result")
+
+
+@here
+def test_a_kernel_whose_examination_takes_too_long_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not all calls are made then, and conditions must not be accepted because of that."""
+    opened = folder_of(tmp_path, KERNEL % "")
+    monkeypatch.setattr(examination, "MOST_CPU_S", 0.0)
+    outcome = outcome_of(opened, KERNEL % "if (X[3][4] == 0.123456f) Y[0][0] = 1;")
+    assert isinstance(outcome, Failed), outcome
+    assert outcome.kind == "untested_condition"
+    assert "could not be examined" in outcome.log
+    assert "calls took more than 0 s of CPU time" in outcome.log
 
 
 @here

@@ -66,6 +66,17 @@ class Checker(Protocol):
 
 
 @runtime_checkable
+class NamesUnchecked(Protocol):
+    """A checker that may accept a kernel without a part of its checks."""
+
+    def unchecked(self, artifact: Artifact) -> tuple[str, ...]:
+        """Sentences that say what was left out for the artifact that was checked last. They are
+        added to the warnings of its outcome.
+        """
+        ...
+
+
+@runtime_checkable
 class ChecksFurther(Protocol):
     """A `Checker` that can make more comparisons than the settings say."""
 

@@ -59,11 +59,13 @@ class Analysis:
     """Follows the values of a listing. `known_loads` are the lines of instructions that read values
     from memory that do not depend on data. Those of `addresses` do not either, unless a whole
     number that depends on data may have been written where they read. Without `decisions`, a value
-    does not depend on data only because it is set under a condition on data.
+    does not depend on data only because it is set under a condition on data, and the values of
+    `values.py` are not looked for.
 
     Attributes:
         sources: by line, the instructions that read data from memory, and the operand in memory.
-        numbers: by line, the instructions that write whole numbers that depend on data, and where.
+        numbers: by line, the instructions that write whole numbers that depend on data, and where,
+            without `decisions`.
     """
 
     def __init__(
@@ -201,10 +203,11 @@ class Analysis:
         if effects.only_compares:
             _put(state, [FLAGS], data=data)
             return
-        value = value_of(known.function, at, state, data=data)
-        if value is not None:
-            known.sites[at] = Site(one, value=value)
-        if data and at not in known.corrections:
+        if self._decisions:
+            value = value_of(known.function, at, state, data=data)
+            if value is not None:
+                known.sites[at] = Site(one, value=value)
+        elif data and at not in known.corrections:
             self.numbers[one.at] = one, results_of(one, effects, state)
         if effects.sets_flags:
             _put(state, [FLAGS], data=data)

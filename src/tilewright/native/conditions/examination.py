@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from time import thread_time
 from typing import TypeAlias
 
 import numpy as np
@@ -22,6 +23,7 @@ from tilewright.native.conditions.recording import Recorder
 from tilewright.native.conditions.surroundings import OF_C
 from tilewright.native.evaluator import NativeEvaluation
 from tilewright.native.machine import off_measuring_cores, on_building_cores
+from tilewright.native.process import KernelProcess, ProcessGoneError
 from tilewright.native.toolchain import assembled, assembly_of
 from tilewright.parts.machine_code.post_dominance import TooLargeError
 from tilewright.parts.untested_conditions import (
@@ -42,31 +44,40 @@ _RUNS_OPENMP = re.compile(r"^\s*(?:call|jmp)\s+GOMP_", re.MULTILINE)
 """Threads that run side by side record their results in no certain order, so sequences of results
 are not compared.
 """
+MOST_CPU_S = 60.0
+"""Maximum number of CPU seconds of a kernel's calls, and of looking at what they recorded, before
+no further call is made.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """What an examination found: the untested conditions, or why there is no finding."""
+    """What an examination found: the untested conditions, or why there is no finding. A kernel that
+    is not examined is not refused; `left_out` then says why, as a part of a sentence.
+    """
 
     untested: tuple[Site, ...] = ()
     failed: Failed | None = None
     calls: int = 0
-
-
-def can_examine(evaluation: NativeEvaluation) -> bool:
-    """Whether kernels of this task are examined: those for x86-64 without emulated instructions."""
-    return evaluation.machine == "x86_64" and not evaluation.headers
+    left_out: str = ""
 
 
 def examined(evaluation: NativeEvaluation, source: str) -> Examined:
-    """The conditions of a kernel that depend on input values and always had the same result."""
+    """The conditions of a kernel that depend on input values and always had the same result.
+
+    Kernels for other processors, or with emulated instructions, are not examined.
+    """
+    if evaluation.machine != "x86_64":
+        return Examined(left_out=f"this is not possible on {evaluation.machine}")
+    if evaluation.headers:
+        return Examined(left_out="this is not possible for kernels with emulated instructions")
     with on_building_cores(evaluation.toolchain.threads):
         limit_s = evaluation.settings.compile_timeout_s
         text = assembly_of(evaluation.toolchain, source, limit_s)
         if isinstance(text, Failed):
             return Examined(failed=text)
         if _CREATES_THREAD.search(text):
-            return Examined()
+            return Examined(left_out="it creates threads itself")
         found = found_in(text, evaluation.toolchain.language.file, OF_C)
         if isinstance(found, Failed):
             return Examined(failed=found)
@@ -111,7 +122,7 @@ def _called(
     room = np.zeros(records.shape, np.uint8)
     untested: Sequence[Site] = sites
     sequences: list[list[int]] = [[] for _ in sites]
-    calls = 0
+    calls, begun_s = 0, thread_time()
     apart = off_measuring_cores(evaluation.toolchain.threads)
     with apart, evaluation.started(binary, (records,)) as process:
         for number in (*once, once[0], *more):  # the first one again
@@ -130,12 +141,45 @@ def _called(
             results = recorder.results(written)
             if results is None:
                 return Examined(failed=unexamined("it writes to memory that is not its own."))
-            # What no call has reached yet may be reached in a later one.
-            if calls > len(once) or all(len(set(seen)) > 1 for seen in sequences):
+            if _is_settled(sites, results, sequences):
+                return Examined(calls=calls)
+            is_late = thread_time() - begun_s + _cpu_s(process) > MOST_CPU_S
+            if calls > len(once):
                 untested = _untested(find, sites, results, sequences, len(once))
-                if not untested:
+                if is_late or not untested:
                     break
+            elif is_late:
+                late = (
+                    f"{calls} of {len(once) + 1} calls took more than {MOST_CPU_S:g} s of CPU time."
+                )
+                return Examined(failed=unexamined(late), calls=calls)
     return Examined(tuple(untested), calls=calls)
+
+
+def _cpu_s(process: KernelProcess) -> float:
+    """The CPU seconds of a process; 0 if it has ended, as the next call will report."""
+    try:
+        return process.cpu_s()
+    except ProcessGoneError:
+        return 0.0
+
+
+def _is_settled(
+    sites: Sequence[Site],
+    results: Sequence[tuple[bool, bool]],
+    sequences: Sequence[Sequence[int]],
+) -> bool:
+    """Whether further calls cannot change that nothing is untested: each condition, value and
+    result has been reached, and was not the same in all calls. Which loads read data does not
+    matter then.
+    """
+    for site, (no, yes), seen in zip(sites, results, sequences, strict=True):
+        has_sequence = site.value is None or site.is_result
+        if has_sequence and len(set(seen)) == 1:
+            return False
+        if not (site.is_load or site.is_result or (no and yes)):
+            return False
+    return True
 
 
 def _untested(

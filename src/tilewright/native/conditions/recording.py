@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.native.conditions.facts import Site
+from tilewright.native.conditions.flags import needed_before
 from tilewright.native.conditions.listing import Listing
 
 _PLACE = struct.Struct("<Q")
@@ -33,8 +34,9 @@ Of a load and a result, only the third place is used, for a hash of all values.
 """
 _SSE_BYTES = 16
 _OF_STACK = re.compile(r"(-?\d*)\(%rsp")
-_PUSHED = 16
-"""The bytes that are on the stack when a place relative to its end is read."""
+_PUSHED = 8
+"""The bytes of a register on the stack."""
+_OF_FLAGS = ("\tpushfq", "\tpopfq")
 _LEAST_PLACES, _TIMES = 1024, 32
 """Least number of places, and the number of places for each one in use."""
 
@@ -92,22 +94,26 @@ class Recorder:
     def _recording(self, listing: Listing, sites: Sequence[Site]) -> list[str]:
         """The lines of the listing with recording code, and the recorder's variable."""
         added: dict[tuple[int, bool], list[str]] = {}
+        needed = _places_with_flags(listing)
         for index, site in enumerate(sites):
-            lines = added.setdefault((site.instruction.at, site.is_result), [])
-            lines += self._code_of(index, site)
+            place = site.instruction.at, site.is_result
+            added.setdefault(place, []).extend(self._code_of(index, site, flags=place in needed))
         text: list[str] = []
         for at, line in enumerate(listing.lines):
             text += [*added.get((at, False), ()), line, *added.get((at, True), ())]
         return [*text, "\t.bss", "\t.balign 8", f"{self.name}:", "\t.zero 8"]
 
-    def _code_of(self, index: int, site: Site) -> list[str]:
+    def _code_of(self, index: int, site: Site, *, flags: bool) -> list[str]:
+        """The code that records a site, and keeps the flags if an instruction may read them."""
         if site.value is None:
             return self._code(index, site.condition or "")
         if site.value[1] > _PLACE.size:
-            return self._vector_code(index, *site.value)
-        if site.is_load or site.is_result:
-            return self._load_code(index, *site.value)
-        return self._value_code(index, *site.value)
+            lines = self._vector_code(index, *site.value)
+        elif site.is_load or site.is_result:
+            lines = self._load_code(index, *site.value, pushed=_PUSHED * (1 + flags))
+        else:
+            lines = self._value_code(index, *site.value)
+        return lines if flags else [line for line in lines if line not in _OF_FLAGS]
 
     def _code(self, index: int, condition: str) -> list[str]:
         no, yes, hashed = self.places[index]
@@ -156,10 +162,10 @@ class Recorder:
             *("2:\tpopq\t%rcx", "\tpopfq", "\tpopq\t%rax"),
         ]
 
-    def _load_code(self, index: int, operand: str, size: int) -> list[str]:
+    def _load_code(self, index: int, operand: str, size: int, *, pushed: int) -> list[str]:
         hashed = f"{self.distance + self.places[index][2]}(%rcx)"
         load = {1: "movzbl\t{}, %eax", 2: "movzwl\t{}, %eax", 4: "movl\t{}, %eax"}
-        operand = _OF_STACK.sub(lambda found: f"{int(found[1] or 0) + _PUSHED}(%rsp", operand)
+        operand = _OF_STACK.sub(lambda found: f"{int(found[1] or 0) + pushed}(%rsp", operand)
         of_mask = "kmovq\t{}, %rax" if operand.startswith("%k") else "movq\t{}, %rax"
         return [
             *("\tpushq\t%rax", "\tpushfq"),
@@ -213,3 +219,13 @@ class Recorder:
             for at in places:
                 _PLACE.pack_into(rest, at, 0)
         return None if any(rest) else found
+
+
+def _places_with_flags(listing: Listing) -> set[tuple[int, bool]]:
+    """The lines of instructions before which (False) or after which (True) flags must be kept."""
+    found = set()
+    for function in listing.functions.values():
+        needed = needed_before(function)
+        for at, one in enumerate(function.code):
+            found |= {(one.at, after) for after in (False, True) if needed[at + after]}
+    return found
