@@ -144,3 +144,11 @@ def test_an_element_is_kept_only_if_nothing_else_touches_it(first: str, kept: bo
         f"for (int j = {first}; j < 20; j++) {{ A[i][i] += A[i][j]; A[j][i] = 1.0f; }} }}"
     )
     assert (Step("keep", 1).applied(kernel) is not None) == kept
+
+
+def test_elements_of_an_array_that_a_loop_declares_are_not_kept_around_the_loop() -> None:
+    kernel = parse(
+        "void kernel(float X[20]) { for (int i = 0; i < 20; i++) { float w[2]; w[0] = X[i]; "
+        "X[i] = w[0] * w[0]; } }"
+    )
+    assert Step("keep", 0).applied(kernel) is None

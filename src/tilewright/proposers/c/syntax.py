@@ -151,8 +151,8 @@ def _targets(node: Node) -> Iterator[str]:
         target = node.child_by_field_name("left")
     elif node.type in ("update_expression", "pointer_expression"):
         target = node.child_by_field_name("argument")
-    while target is not None and target.type == "field_expression":
-        target = target.child_by_field_name("argument")
+    while target is not None and target.type in ("field_expression", "parenthesized_expression"):
+        target = target.child_by_field_name("argument") or target.named_children[0]
     if target is not None and target.type == "identifier":
         yield text_of(target)
 

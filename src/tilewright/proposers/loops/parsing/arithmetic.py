@@ -35,6 +35,8 @@ _LONGEST = 80
 """Maximum number of characters of an integer literal; C has none of more than 64 bits."""
 _ORDER = ("<", "<=", ">", ">=")
 _COMPARISONS = (*_ORDER, "==", "!=")
+POINTER_OPERATORS = (*_COMPARISONS, "-")
+"""Operators between two pointers."""
 _WHOLE_ONLY = ("%", "<<", ">>", "&", "|", "^")
 OPERATORS = ("+", "-", "*", "/", "&&", "||", *_COMPARISONS, *_WHOLE_ONLY)
 

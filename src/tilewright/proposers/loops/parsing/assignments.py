@@ -33,6 +33,7 @@ from tilewright.proposers.loops.ir import (
 )
 from tilewright.proposers.loops.parsing.arithmetic import combined, printed
 from tilewright.proposers.loops.parsing.declarations import Declarations, all_of
+from tilewright.proposers.loops.parsing.records import member_name
 from tilewright.proposers.loops.parsing.scope import (
     Bundle,
     Place,
@@ -72,7 +73,7 @@ class Assignments(Declarations):
     def assignment(self, node: Node) -> Value | None:
         """Make an assignment. Returns what was assigned, unless it is a variable that is
         followed."""
-        target, right = field_of(node, "left"), field_of(node, "right")
+        target, right = bare(field_of(node, "left")), field_of(node, "right")
         sign = operator_of(node)
         if isinstance(self.scope.find(text_of(target)), Bundle):
             what = f"the structure {text_of(target)} is assigned as a whole"
@@ -104,7 +105,7 @@ class Assignments(Declarations):
 
     def _set_field(self, node: Node, target: Node, right: Node) -> None:
         """Declare a field of a structure with its value."""
-        name, before = "".join(text_of(target).split()), self.member(target)
+        name, before = member_name(target), self.member(target)
         assert isinstance(before, Unknown)
         if before.place is not None:
             self._pointer(node, name, [], before.type, right, None)
@@ -173,6 +174,7 @@ class Assignments(Declarations):
 
     def changed(self, node: Node, target: Node, sign: str, by: Value) -> Value | None:
         """target = target sign by. Returns the target, unless it is a variable that is followed."""
+        target = bare(target)
         if target.type == "identifier" and self._is_followed(target):
             known = by.interval is not None and by.interval[0] == by.interval[1]
             name = text_of(target)
@@ -201,7 +203,6 @@ class Assignments(Declarations):
 
     def _target(self, node: Node) -> Value:
         """The variable, element or vector that an assignment changes, with its type."""
-        node = bare(node)
         if node.type == "identifier":
             found = self.scope.find(text_of(node))
             if not isinstance(found, Variable):

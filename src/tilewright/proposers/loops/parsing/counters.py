@@ -24,8 +24,13 @@ from tree_sitter import Node
 from tilewright.proposers.c.syntax import assigned, comma_separated, descendants, text_of
 from tilewright.proposers.loops.parsing.arithmetic import combined
 from tilewright.proposers.loops.parsing.scope import Value, number, plus, times
-from tilewright.proposers.loops.parsing.statements import condition_of, inside, otherwise
-from tilewright.proposers.loops.parsing.syntax import UnsupportedError, field_of, operator_of
+from tilewright.proposers.loops.parsing.statements import condition_of, otherwise
+from tilewright.proposers.loops.parsing.syntax import (
+    UnsupportedError,
+    field_of,
+    inside,
+    operator_of,
+)
 
 _LONGEST = 1 << 14
 """Maximum number of iterations until a counter begins again."""

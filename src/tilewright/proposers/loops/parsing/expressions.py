@@ -32,6 +32,7 @@ from tilewright.proposers.loops.ir import (
 )
 from tilewright.proposers.loops.parsing.arithmetic import (
     OPERATORS,
+    POINTER_OPERATORS,
     combined,
     computed,
     converted,
@@ -43,8 +44,10 @@ from tilewright.proposers.loops.parsing.arithmetic import (
     smaller_or_larger,
     within,
 )
+from tilewright.proposers.loops.parsing.characters import character
 from tilewright.proposers.loops.parsing.narrowing import Fact, facts_of, narrowed
 from tilewright.proposers.loops.parsing.records import (
+    member_name,
     record_at,
     seen_as,
     stride_of,
@@ -115,6 +118,8 @@ class Expressions:
             return self._named(node)
         if kind == "number_literal":
             return literal_value(node)
+        if kind == "char_literal":
+            return number(character(node))
         if kind in ("true", "false", "null"):
             return number(int(kind == "true"))
         if kind == "field_expression" and isinstance(found := self.member(node), (Value, Variable)):
@@ -180,7 +185,8 @@ class Expressions:
             declared = field_of(field_of(node, "type"), "type")
             record = self.records.get(type_name(declared))
             kind = record.type if record is not None else named_type(declared)
-            seen = seen_as(self.place(field_of(node, "value")), kind, record)
+            place = self.place(field_of(node, "value"))
+            seen = seen_as(place, kind, record, self._sizes.get(place.array, ()))
             if seen is not None:
                 return self._in_rows(node, seen)
         raise UnsupportedError(node, f"the pointer {text_of(node)!r} is not supported")
@@ -196,7 +202,8 @@ class Expressions:
             return replace(place, rows=tuple(sizes))
         if sizes:
             raise UnsupportedError(node, f"the pointer cast {text_of(node)!r} is not supported")
-        if inner is not None and inner.type == "abstract_pointer_declarator" and place.depth > 1:
+        to_elements = inner is not None and inner.type == "abstract_pointer_declarator"
+        if to_elements and place.depth > (1 if place.record is None else 2):
             what = f"{text_of(node)!r} is a pointer to all elements of several rows"
             raise FlatError(node, place.array, what)
         return place
@@ -386,6 +393,8 @@ class Expressions:
         sign = operator_of(node)
         if sign not in OPERATORS:
             raise UnsupportedError(node, f"the operator {sign} is not supported")
+        if (found := self._between_pointers(node, sign)) is not None:
+            return found
         left, other = self.value(field_of(node, "left")), field_of(node, "right")
         if sign == "&&":
             right = self.computed_under(printed(left), other, lambda: self.value(other))
@@ -400,6 +409,22 @@ class Expressions:
         if whole is not None and not fits(whole, "int") and not self._rehearsing:
             raise UnsupportedError(node, f"{text_of(node)!r} leaves the range of its type")
         return found
+
+    def _between_pointers(self, node: Node, sign: str) -> Value | None:
+        """The difference of two pointers, or the result of their comparison."""
+        sides = [field_of(node, side) for side in ("left", "right")]
+        if sign not in POINTER_OPERATORS or not all(map(self._points, sides)):
+            return None
+        one, other = map(self.place, sides)
+        alike = (replace(p, offset=None, constant=False) for p in (one, other))
+        if one.rank - len(one.subscripts) != 1 or len({*alike}) > 1:
+            raise UnsupportedError(node, f"{text_of(node)!r} has pointers into different arrays")
+        found = combined(node, sign, one.offset or number(0), other.offset or number(0))
+        if sign != "-":
+            return found
+        if found.interval is None or stride_of(one) != 1:
+            raise UnsupportedError(node, f"the value of {text_of(node)!r} is not known")
+        return replace(found, type="int64_t", retyped=True)
 
     def widened(self, node: Node, value: Value) -> Value:
         """A value with the range that it has whether or not the conditions around are true."""
@@ -470,7 +495,7 @@ class Expressions:
         """The variable to which *pointer or a structure field refers."""
         node = bare(node)
         if node.type == "field_expression":
-            member = self.member(node) or self.scope.find("".join(text_of(node).split()))
+            member = self.member(node) or self.scope.find(member_name(node))
             return member if isinstance(member, Variable) else None
         known = self._pointer_to_one(node)
         found = known.variable if known is not None else None

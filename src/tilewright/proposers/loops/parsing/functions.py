@@ -56,10 +56,11 @@ class Functions(Results):
         self._calls: list[str] = []
 
     def called(self, node: Node) -> Value | None:
-        """The return value of a function in the file, after its statements were read."""
+        """The number that a function in the file returns, after its statements were read."""
         function = self.functions[text_of(field_of(node, "function"))]
-        declared = field_of(function, "type")
-        kind = None if text_of(declared) == "void" else named_type(declared)
+        declared, pointer = field_of(function, "type"), field_of(function, "declarator")
+        nothing = text_of(declared) == "void" or pointer.type == "pointer_declarator"
+        kind = None if nothing else named_type(declared)
         return self._inlined(node, lambda block: self.returned(block, kind))
 
     def fields(self, node: Node, record: Record) -> list[Value]:

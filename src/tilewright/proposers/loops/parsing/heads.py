@@ -24,12 +24,14 @@ from tilewright.proposers.c.syntax import (
     comma_separated,
     declared_name,
     descendants,
+    identifiers,
     text_of,
 )
 from tilewright.proposers.loops.parsing.syntax import (
     UnsupportedError,
     bare,
     field_of,
+    inside,
     operator_of,
 )
 
@@ -203,11 +205,32 @@ def scales(node: Node) -> bool:
     return False
 
 
+def takes_what_is_left(node: Node) -> bool:
+    """Whether a loop takes an amount from its variable that depends on the variable itself, as in
+    `while (n > 0) { int m = n < 9 ? n : 9; ...; n -= m; }`."""
+    if node.type == "do_statement" or node.child_by_field_name("condition") is None:
+        return False
+    body = inside(field_of(node, "body"))
+    simple = (n for n in body if n.type == "expression_statement")
+    steps = [part for n in simple for part in n.named_children[:1]]  # none in an empty statement
+    for name in identifiers(field_of(node, "condition")):
+        taken = [n for n in steps if n.type == "assignment_expression" and updates(n, name)]
+        amounts = {i for n in taken for i in identifiers(field_of(n, "right"))} - {name}
+        for part in (n for child in body for n in descendants(child)):
+            target = part.child_by_field_name("declarator") or part.child_by_field_name("left")
+            value = part.child_by_field_name("value") or part.child_by_field_name("right")
+            if target is None or value is None or text_of(bare(target)) not in amounts:
+                continue
+            if name in identifiers(value):
+                return True
+    return False
+
+
 def updates(part: Node, name: str) -> bool:
     """Whether an expression changes a variable."""
     if part.type == "update_expression":
-        return text_of(field_of(part, "argument")) == name
-    return part.type == "assignment_expression" and text_of(field_of(part, "left")) == name
+        return text_of(bare(field_of(part, "argument"))) == name
+    return part.type == "assignment_expression" and text_of(bare(field_of(part, "left"))) == name
 
 
 def _is_control(node: Node, changing: frozenset[str]) -> bool:

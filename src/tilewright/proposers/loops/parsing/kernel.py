@@ -303,7 +303,7 @@ class _Reader(Memory):
         if name in self.functions:
             found = self.called(node)
             if found is None:
-                raise UnsupportedError(node, f"{name} returns nothing")
+                raise UnsupportedError(node, f"{name} returns no number")
             return found
         arguments = [a for a in field_of(node, "arguments").named_children if a.type != "comment"]
         if is_vector_function(name) and name.startswith(LOADS) and len(arguments) == 1:

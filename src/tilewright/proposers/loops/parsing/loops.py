@@ -47,6 +47,7 @@ from tilewright.proposers.loops.parsing.heads import (
     head_of,
     require_step_reached,
     scales,
+    takes_what_is_left,
     test_of,
     updates,
 )
@@ -62,12 +63,12 @@ from tilewright.proposers.loops.parsing.scope import (
     plus,
     times,
 )
-from tilewright.proposers.loops.parsing.statements import inside
 from tilewright.proposers.loops.parsing.syntax import (
     NotFollowedError,
     ShortAtEndError,
     UnsupportedError,
     field_of,
+    inside,
     operator_of,
 )
 
@@ -108,7 +109,7 @@ class Loops(EarlyEnds):
 
     def loop(self, node: Node) -> list[Statement]:
         """A loop with known iterations. Raises `UnsupportedError`."""
-        if scales(node):
+        if scales(node) or takes_what_is_left(node):
             return self._written_out(node)
         own: dict[str, Value] = {}
         with self._collected() as head, self._inner():
@@ -129,9 +130,12 @@ class Loops(EarlyEnds):
         return [*head, *loop]
 
     def _written_out(self, node: Node) -> list[Statement]:
-        """The iterations, one after another, of a loop such as `for (n = 1; n < 256; n <<= 1)`."""
+        """The iterations, one after another, of a loop such as `for (n = 1; n < 256; n <<= 1)`.
+
+        Their number must be known.
+        """
         first, condition = node.child_by_field_name("initializer"), field_of(node, "condition")
-        body = inside(field_of(node, "body"))
+        body, update = inside(field_of(node, "body")), node.child_by_field_name("update")
         with self._collected() as found, self._inner(), self._ending(None):
             if first is not None and first.type == "declaration":
                 self.declaration(first)
@@ -150,7 +154,7 @@ class Loops(EarlyEnds):
                         raise UnsupportedError(node, f"{what} more than {most} iterations")
                 with self._inner():
                     self.statements(body)
-                for part in comma_separated(field_of(node, "update")):
+                for part in comma_separated(update) if update is not None else ():
                     self._effect(part)
         return found
 

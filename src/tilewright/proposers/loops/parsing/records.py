@@ -27,7 +27,7 @@ from tilewright.proposers.c.syntax import descendants, text_of
 from tilewright.proposers.loops.c_types import NAMES
 from tilewright.proposers.loops.ir import Type
 from tilewright.proposers.loops.parsing.scope import Bundle, Place, Record, Value, plus, times
-from tilewright.proposers.loops.parsing.syntax import UnsupportedError, field_of
+from tilewright.proposers.loops.parsing.syntax import UnsupportedError, bare, field_of
 
 
 def records_used(node: Node, root: Node) -> Mapping[str, Bundle]:
@@ -162,8 +162,26 @@ def record_at(node: Node, place: Place, index: Value) -> Place:
     return replace(place, offset=plus(place.offset, times(index, stride_of(place))), whole=True)
 
 
-def seen_as(place: Place, kind: str, record: Record | None) -> Place | None:
-    """A pointer after a cast to numbers or to structures; None if their types differ."""
+def member_name(node: Node) -> str:
+    """The name of the variable for the field of a structure variable."""
+    of, field = bare(field_of(node, "argument")), field_of(node, "field")
+    return f"{text_of(of)}{text_of(field_of(node, 'operator'))}{text_of(field)}"
+
+
+def seen_as(
+    place: Place, kind: str, record: Record | None, sizes: Sequence[int] = ()
+) -> Place | None:
+    """A pointer after a cast to numbers or to structures; None if their types differ.
+
+    Each row of an array of these `sizes` is a structure if it has as many numbers as the fields.
+    """
+    if (
+        record is not None
+        and place.rank - len(place.subscripts) > 1
+        and (place.type, place.record, place.whole) == (kind, None, False)
+    ):
+        fits = place.rank - len(place.subscripts) == 2 and sizes[-1] == len(record.fields)
+        return replace(place, record=record if fits else None)
     if place.whole or place.rank - len(place.subscripts) != 1 or place.type != kind:
         return place if place.record == record and place.type == kind else None
     return replace(place, record=record)

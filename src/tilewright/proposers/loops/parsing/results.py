@@ -26,11 +26,10 @@ from tilewright.proposers.loops.parsing.scope import Binding, Value
 from tilewright.proposers.loops.parsing.statements import (
     condition_of,
     followed,
-    inside,
     otherwise,
     returns,
 )
-from tilewright.proposers.loops.parsing.syntax import UnsupportedError, field_of
+from tilewright.proposers.loops.parsing.syntax import UnsupportedError, field_of, inside
 from tilewright.proposers.loops.parsing.varying_loops import VaryingLoops
 
 _MOST_COPIES = 3
@@ -95,7 +94,10 @@ class Results(VaryingLoops):
             return self.returned_early(nodes, kind)
         for place, node in enumerate(nodes):
             if node.type == "return_statement":
-                if not node.named_children or kind is None:
+                if not node.named_children:
+                    return None
+                if kind is None:
+                    self.place(node.named_children[0])  # a pointer, which nothing uses
                     return None
                 return converted(node, self.value(node.named_children[0]), kind)
             if (end := return_of(node)) is not None:

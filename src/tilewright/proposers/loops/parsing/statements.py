@@ -55,6 +55,7 @@ from tilewright.proposers.loops.parsing.scope import (
 from tilewright.proposers.loops.parsing.syntax import (
     UnsupportedError,
     field_of,
+    inside,
     operator_of,
 )
 
@@ -312,12 +313,6 @@ def runs_once(node: Node) -> bool:
 def returns(node: Node) -> bool:
     """Whether a statement may return from its function."""
     return any(n.type == "return_statement" for n in descendants(node))
-
-
-def inside(node: Node) -> list[Node]:
-    """The statements of a block, or the single statement in its place."""
-    inner = node.named_children if node.type == "compound_statement" else [node]
-    return [n for n in inner if n.type not in ("comment", ";")]
 
 
 def followed(branch: Node | None, rest: Sequence[Node]) -> list[Node]:

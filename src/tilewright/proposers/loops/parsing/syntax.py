@@ -62,6 +62,12 @@ def bare(node: Node) -> Node:
     return node
 
 
+def inside(node: Node) -> list[Node]:
+    """The statements of a block, or the single statement in its place."""
+    inner = node.named_children if node.type == "compound_statement" else [node]
+    return [n for n in inner if n.type not in ("comment", ";")]
+
+
 def named_type(node: Node) -> Type:
     """The number type that a node names. Raises `UnsupportedError`."""
     words = [w for w in text_of(node).split() if w not in ("const", "volatile")]

@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 
 from tree_sitter import Node
 
-from tilewright.proposers.c.syntax import pointer_levels, text_of
+from tilewright.proposers.c.syntax import pointer_levels
 from tilewright.proposers.loops.analysis.changes import fresh
 from tilewright.proposers.loops.c_types import is_whole
 from tilewright.proposers.loops.ir import (
@@ -43,6 +43,7 @@ from tilewright.proposers.loops.ir import (
     walk,
 )
 from tilewright.proposers.loops.parsing.arithmetic import converted, printed
+from tilewright.proposers.loops.parsing.characters import characters
 from tilewright.proposers.loops.parsing.expressions import Expressions
 from tilewright.proposers.loops.parsing.scope import Place
 from tilewright.proposers.loops.parsing.syntax import UnsupportedError, field_of
@@ -147,12 +148,7 @@ def _length(value: Node) -> int:
 def _text(value: Node) -> bytes:
     """The characters of a string. Raises `UnsupportedError`."""
     parts = value.named_children if value.type == "concatenated_string" else [value]
-    found = "".join(text_of(part)[1:-1] for part in parts if text_of(part).startswith('"'))
-    if len(parts) != sum(text_of(p).startswith('"') for p in parts) or not found.isascii():
-        raise UnsupportedError(value, "only strings of ASCII characters are supported")
-    if "\\" in found:
-        raise UnsupportedError(value, "strings with a backslash are not supported")
-    return found.encode()
+    return bytes(c for part in parts for c in characters(part))
 
 
 def _characters(node: Node, value: Node, sizes: Sequence[int]) -> dict[tuple[int, ...], int]:

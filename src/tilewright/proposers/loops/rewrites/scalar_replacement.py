@@ -31,6 +31,7 @@ from dataclasses import replace
 from tilewright.proposers.loops.analysis.changes import (
     NotApplicableError,
     changed_by,
+    declared_names,
     fresh,
     names_in,
 )
@@ -75,7 +76,8 @@ def keep(kernel: Kernel, number: int) -> Kernel:
         raise NotApplicableError("the loop is shared among threads, or has no iterations")
     if any(isinstance(s, Command) for s in statements(loop.body)):
         raise NotApplicableError("commands may use the same memory")
-    types = _types(kernel)
+    own = declared_names(loop.body)  # these arrays exist inside of the loop only
+    types = {name: kind for name, kind in _types(kernel).items() if name not in own}
     written = [s.target for s in statements(loop.body) if isinstance(s, Assign)]
     for target in written:
         if not isinstance(target, Element) or target.array not in types:

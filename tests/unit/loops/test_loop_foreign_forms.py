@@ -1,0 +1,107 @@
+"""Forms of C that other authors use: characters, compared pointers, casts of rows to structures."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from c_programs import HEAD, SIGNATURE, built, random_arrays, results
+
+from tilewright.proposers.loops.emit import emit
+from tilewright.proposers.loops.parsing.kernel import parse
+from tilewright.proposers.loops.parsing.syntax import UnsupportedError
+
+needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
+PAIR = "typedef struct { float r, i; } pair;\n"
+PRODUCT = "#define MUL(m, a) do { (m).r = (a).r * (a).r; (m).i = (a).r * (a).i; } while (0)\n"
+SUMS = (
+    "static int32_t *sums(const int8_t *first, const int8_t *last, int32_t *to) {\n"
+    "  if (first == last) return to;\n  int32_t sum = *first;\n  *to = sum;\n"
+    "  while (++first != last) { sum = sum + *first; *++to = sum; }\n  return ++to;\n}\n"
+)
+
+
+def whole(body: str, functions: str = "") -> str:
+    """A kernel with a body."""
+    return f"{HEAD}{functions}void kernel{SIGNATURE} {{ int i, j;\n{body}\n}}"
+
+
+@needs_gcc
+@pytest.mark.parametrize(
+    ("body", "functions"),
+    [
+        (
+            "for (i = 0; i < 8; ++i) H[i] = A[i] + '\\n' + '\\x1f' + '\\0' + '\\\\' - '\\11';",
+            "",
+        ),
+        (
+            "for (i = 0; i < 12; i++) { pair *x = (pair *)Y[i]; for (j = 0; j < 3; j++) { pair t; "
+            "MUL(t, x[j + 1]); (x[j]).r += (t).r; (*x).i -= (t).i; } }",
+            PAIR + PRODUCT,
+        ),
+        ("sums(A, A + 16, H);", SUMS),
+        ("sums(A + 3, A + 3, H + 2); H[1] = A + 5 - &A[2];", SUMS),
+        ("const float *p = P; for (; p < P + 40; p += 2) Q[p - P] = *p;", ""),
+        ("(H[0])++; for (i = 0; i < 4; (i)++) { (H[i]) += i; }", ""),
+        (
+            "int n = 30; const int8_t *a = A; int s = 0, t = 0; while (n > 0) { int m = n; "
+            "if (m > 9) m = 9; n -= m; do { s += *a++; t += s; } while (--m); s %= 17; } H[n] = t;",
+            "",
+        ),
+        (
+            "int n = 30; while (n > 0) { int m = n; if (m > 9) m = 9; n -= m; "
+            "if (A[n] > 3) continue; H[0] += m; }",
+            "",
+        ),
+        (
+            "int left; for (left = 16; left > 0; ) { int m = left > 5 ? 5 : left; "
+            "for (j = 0; j < m; j++) H[left - j - 1] += left; left = left - m; }",
+            "",
+        ),
+    ],
+)
+def test_each_form_keeps_its_results(body: str, functions: str, tmp_path: Path) -> None:
+    text = whole(body, functions)
+    library = built({"before": text, "after": emit(parse(text))}, tmp_path)
+    for seed in range(3):
+        arrays = random_arrays(seed)
+        assert results(library, "before", arrays) == results(library, "after", arrays)
+
+
+@needs_gcc
+def test_rows_of_the_size_of_a_structure_are_read_as_structures(tmp_path: Path) -> None:
+    text = (
+        f"{HEAD}struct body {{ float x[1], v; }};\n".replace("x[1], v", "a, b, c, d, e, f, g, h")
+        + f"void kernel{SIGNATURE} {{ struct body *all = (struct body *)Y; "
+        "for (int i = 0; i < 12; i++) { struct body *one = &all[i]; one->a += one->h * 0.5f; "
+        "for (int j = i + 1; j < 12; j++) { struct body *two = &(all[j]); two->b -= one->c; } } }"
+    )
+    kernel = parse(text)
+    library = built({"before": text, "after": emit(kernel)}, tmp_path)
+    arrays = random_arrays(1)
+    assert results(library, "before", arrays) == results(library, "after", arrays)
+    assert "Y[i][7]" in emit(kernel)  # the array keeps its rows
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("H[0] = 'ab';", "a character"),
+        ("H[0] = L'a';", "a character"),
+        ("H[0] = '\\q';", "a character"),
+        ("H[0] = P < Q;", "different arrays"),
+        (
+            "int n = 1700; while (n > 0) { int m = n; if (m > 9) m = 9; n -= m; H[0] += m; }",
+            "more than 16 iterations",
+        ),
+        (
+            "int n = 30; while (n > 0) { int m = n; if (m > 9) m = 9; n -= m; "
+            "if (A[n] > 3) break; H[0] += m; }",
+            "break",
+        ),
+    ],
+)
+def test_other_forms_are_refused(body: str, why: str) -> None:
+    with pytest.raises(UnsupportedError, match=why):
+        parse(whole(body))
