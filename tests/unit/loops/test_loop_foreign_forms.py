@@ -105,3 +105,12 @@ def test_rows_of_the_size_of_a_structure_are_read_as_structures(tmp_path: Path) 
 def test_other_forms_are_refused(body: str, why: str) -> None:
     with pytest.raises(UnsupportedError, match=why):
         parse(whole(body))
+
+
+def test_vectors_at_addresses_are_not_pointers() -> None:
+    text = (
+        "typedef float vf __attribute__((vector_size(64), aligned(4)));\n"
+        "void kernel(const float X[64], float Y[32]) { for (int i = 0; i < 32; i += 16) "
+        "*(vf *)&Y[i] = *(const vf *)&X[i] - *(const vf *)&X[i + 16]; }"
+    )
+    assert parse(emit(parse(text))) == parse(text)

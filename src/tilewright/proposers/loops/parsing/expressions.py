@@ -295,7 +295,7 @@ class Expressions:
         return Value(Negative(amount.expr), "int", (-most, -least))
 
     def _points(self, node: Node) -> bool:
-        """Whether an operand of + is the pointer."""
+        """Whether an operand is a pointer."""
         levels = 0
         while node.type in _AROUND_POINTERS or (
             node.type == "pointer_expression" and operator_of(node) == "*"
@@ -309,7 +309,7 @@ class Expressions:
             return found.depth > levels if isinstance(found, Place) else isinstance(found, Unknown)
         if node.type == "field_expression":
             return isinstance(self.member(node), Place)
-        return node.type == "pointer_expression"
+        return node.type == "pointer_expression" and not levels  # &..., but not *&...
 
     def _index(self, node: Node) -> Value:
         found = self.value(node)
