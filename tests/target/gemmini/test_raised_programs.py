@@ -115,7 +115,6 @@ def test_the_loops_found_in_its_commands_issue_the_same(seed: int, own: bool) ->
 FOLDERS = Path(__file__).parents[2] / "fixtures" / "foreign_folders"
 KEPT = {
     "attention_countdown": "mvout copies rows of SPAD to memory",
-    "os_ragged_bias": "starts the sums in the array with a block",
     "scaled_in_accumulator": "row 0 of ACC is used",
 }
 """Kernels whose computation is not derived, with the reason."""

@@ -7,7 +7,7 @@ store writes are then known without local memories, orders or buffers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -18,6 +18,7 @@ from tilewright.proposers.rewriter.raising.computation import (
     Computation,
     Kind,
     Operands,
+    Product,
     Store,
     Stored,
 )
@@ -57,6 +58,7 @@ class _Flow:
         default_factory=dict
     )
     latched: tuple[int, int, int] | None = None
+    begin: tuple[Place, int, int] | None = None
     active: tuple[Any, ...] | None = None
     target: tuple[int, int, int] | None = None
     sums_in_array: bool = False
@@ -200,9 +202,10 @@ class _Flow:
 
     def _latch(self, name: str, given: Operands) -> None:
         second, target, columns, depth, target_columns, target_rows = given
-        if self.local.located(second) is not None:
-            if self.sums_in_array:
-                raise NotRaised(f"{name} starts the sums in the array with a block", self.line)
+        place = self.local.located(second)
+        if self.sums_in_array:
+            self.begin = None if place is None else (place, columns, depth)
+        elif place is not None:
             self.latched = (second, columns, depth)
         self.target = (target, target_columns, target_rows)
 
@@ -222,17 +225,23 @@ class _Flow:
         target = self.local.located(self.target[0]) if self.target is not None else None
         place = self.local.located(first)
         if self.sums_in_array:
-            if any(transposed) or place is None or self.local.located(added) is None:
-                what = (
-                    f"the sums of {name} stay in the array, and an operand is transposed or missing"
-                )
+            if place is None or self.local.located(added) is None:
+                what = f"the sums of {name} stay in the array, and an operand is missing"
+                raise NotRaised(what, self.line)
+            if all(transposed):
+                what = f"the sums of {name} stay in the array, and both operands are transposed"
                 raise NotRaised(what, self.line)
             self.active = self._second_operand(added, columns, deep, transposed[1])
             flags = {"accumulate"} if keeps else set()
             self.used["factors"] = place[0]
             self._add_products(
-                ARRAY, 0, flags, place, rows, depth, settings, (False, False), configured
+                ARRAY, 0, flags, place, rows, depth, settings, transposed, configured
             )
+            if self.begin is not None:
+                block, *sizes = self.begin
+                if keeps or tuple(sizes) != (columns, rows):
+                    raise NotRaised(f"{name} does not begin with the block before it", self.line)
+                self._add_block((ARRAY, 0, flags), block, rows, columns, settings, transposed)
             if target is not None:
                 self._leave_array(target, rows)
             return
@@ -247,11 +256,11 @@ class _Flow:
         self._add_products(
             space, at, flags, place, rows, depth, settings, transposed, configured
         )  # fmt: skip
-        block = self.local.located(added)
-        if block is not None:
+        addend = self.local.located(added)
+        if addend is not None:
             if (columns, deep) != self.target[1:]:
                 raise NotRaised(f"{name} adds a block of another size to its product", self.line)
-            self._add_block(target, block, rows, columns, settings, transposed)
+            self._add_block(target, addend, rows, columns, settings, transposed)
 
     def _read_settings(self, configured: str, settings: Operands) -> tuple[int, tuple[bool, bool]]:
         """The row distance of the first operand, and which operands the array transposes."""
@@ -411,8 +420,8 @@ class _Flow:
             for found in self.local.held(space, base, rows):
                 if found.columns != part:
                     raise NotRaised(f"{name} stores only a part of a row of sums", self.line)
-                if found.narrowed and (unscaled or how.settings[:1] not in ((), (1.0,))):
-                    what = f"{name} stores sums from the array with a scale or unscaled"
+                if found.narrowed and self._shows_narrowing(found, how, size):
+                    what = f"{name} stores sums that the array may have limited"
                     raise NotRaised(what, self.line)
                 at = address + first * size + (found.start - base) * stride
                 for r in range(found.count if read else 0):
@@ -427,6 +436,22 @@ class _Flow:
                 self.stored.append(
                     Stored(at, stride, found.count, found.phase, how, products, added)
                 )
+
+    def _shows_narrowing(self, sums: Sums, how: Store, size: int) -> bool:
+        """Whether a store may give another result for sums that the array limited on the way out
+        than for the sums themselves."""
+        factors = self.machine.element(self.used["factors"]) or ""
+        limit = 1 << (self._array_bits - 1)
+        if not factors.startswith("int") or self._bound(sums.products, sums.rows) < limit:
+            return False
+        scale = float(how.settings[0]) if how.settings else 1.0
+        return how.unscaled or scale * (limit - 1) < 1 << (8 * size - 1)
+
+    @cached_property
+    def _array_bits(self) -> int:
+        """The bits of sums that leave the array."""
+        found = (self.machine.attribute(n, "array_bits") for n in self.machine.effects)
+        return int(next(bits for bits in found if bits))
 
     def _finished(self, done: Finished) -> None:
         """A row that the core stores."""
@@ -456,12 +481,16 @@ class _Flow:
 
     def _largest(self, done: Finished) -> int:
         """The largest possible absolute value of the sums in a row."""
-        largest, any_sum = 0, 1 << SUM_BITS
         added = [(address, 0, 1.0) for address in done.added]
-        for address, _, scale in (*added, *done.row.rows):
+        return self._bound(done.row.products, (*added, *done.row.rows))
+
+    def _bound(self, products: Iterable[Product], rows: Iterable[tuple[int, int, float]]) -> int:
+        """The largest possible absolute value of a sum of products and rows."""
+        largest, any_sum = 0, 1 << SUM_BITS
+        for address, _, scale in rows:
             largest += self.limits.get(address // SPACING, any_sum) if scale == 1.0 else any_sum
         kinds = list(self.kinds)
-        for *_, number in done.row.products:
+        for *_, number in products:
             size = self.local.bytes_of(self.used["factors"])
             largest += kinds[number].depth << 2 * (8 * size - 1)
         return min(largest, any_sum)

@@ -34,17 +34,19 @@ def keeps_first(body: Body, machine: Machine) -> bool | None:
 
 
 def keeps_across(loop: Loop, machine: Machine) -> bool:
-    """Whether an iteration may keep an operand that another one latched, so that their order must
-    not change.
+    """Whether an iteration may keep an operand that another one latched, or add to sums that it
+    left in the array, so that their order must not change.
 
     This excludes the case that all iterations keep an operand that was latched before the loop.
     """
     return bool(keeps_first(loop.body, machine)) and any(
-        isinstance(operand, Local)
+        isinstance(operand, Local) == (role == "local_read")
         for command in commands(loop.body)
         if machine.attribute(command.name, "latches")
-        for position, operand in enumerate(command.operands)
-        if machine.effects[command.name].operands[position] == "local_read"
+        for operand, role in zip(
+            command.operands, machine.effects[command.name].operands, strict=False
+        )
+        if role in ("local_read", "local_write")
     )
 
 

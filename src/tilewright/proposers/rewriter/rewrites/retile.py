@@ -115,13 +115,18 @@ def _runs(body: Body, machine: Machine) -> list[Body]:
     """Consecutive products together, and every other statement separately."""
     runs: list[Body] = []
     for stmt in body:
-        product = isinstance(stmt, Command) and machine.unit(stmt.name) == "execute"
-        last = runs[-1][-1] if runs else None
-        if product and isinstance(last, Command) and machine.unit(last.name) == "execute":
+        if runs and _multiplies(stmt, machine) and _multiplies(runs[-1][-1], machine):
             runs[-1] = (*runs[-1], stmt)
         else:
             runs.append((stmt,))
     return runs
+
+
+def _multiplies(stmt: Stmt, machine: Machine) -> bool:
+    """Whether a statement is a part of products, perhaps under a condition."""
+    if isinstance(stmt, Guard):
+        return all(_multiplies(s, machine) for s in (*stmt.body, *stmt.orelse))
+    return isinstance(stmt, Command) and machine.unit(stmt.name) == "execute"
 
 
 def _joined(runs: list[Body], machine: Machine) -> list[Body]:
