@@ -19,7 +19,8 @@ Order = Literal["sequential", "backwards", "64-way", "pairwise", "library"]
 ALL = 64
 """A number of digits that means no rounding."""
 LANES = 64
-_MOST_PRODUCTS = 1 << 20  # of a matrix product that are held in memory at once
+_MOST_PRODUCTS = 1 << 19  # of a matrix product that are held in memory at once
+_MOST_SUMS = 1 << 16  # of a matrix product that advance together, so that they stay in the cache
 _APPROXIMATED = (np.exp, np.exp2, np.log, np.tanh, np.sqrt, np.divide, np.reciprocal)
 
 
@@ -116,17 +117,26 @@ class Arithmetic:
         return found[..., 0] if right.ndim == 1 else found
 
     def _ordered_product(self, left: Array, right: Array) -> Array:
-        """The product with sums in a given order. The terms with the same number in all sums are
-        adjacent in memory, so that each step of all sums is one fast addition.
+        """The product with sums in a given order, computed for some rows at a time. The terms with
+        the same number in all sums are adjacent in memory, so that each step of all sums is one
+        fast addition.
         """
         count = max(left.ndim, right.ndim)
-        first = np.moveaxis(_with_axes(left, count), -1, 0)[..., None]
+        first = np.ascontiguousarray(np.moveaxis(_with_axes(left, count), -1, 0))[..., None]
         second = np.moveaxis(_with_axes(right, count), -2, 0)[..., None, :]
+        order = self.order
+        if order == "backwards":
+            order, first, second = "sequential", first[::-1], second[::-1]
+        rows, width = left.shape[-2], right.size // max(1, len(first))
+        if order == "sequential" and rows * width >= _MANY_SUMS:
+            step = max(1, _MOST_SUMS // width)
+            parts = [_running(first[..., i : i + step, :], second) for i in range(0, rows, step)]
+            return np.concatenate(parts, axis=-2)
         step = max(1, _MOST_PRODUCTS // max(1, right.size))
         parts = []
-        for i in range(0, left.shape[-2], step):
+        for i in range(0, rows, step):
             terms = np.multiply(first[..., i : i + step, :], second, order="C")
-            parts.append(_SUMS[self.order](np.moveaxis(terms, 0, -1)))
+            parts.append(_SUMS[order](np.moveaxis(terms, 0, -1)))
         return np.concatenate(parts, axis=-2)
 
     def _taken(self, terms: int) -> int:
@@ -161,6 +171,16 @@ def _sequential(terms: Array) -> Array:
     totals = terms[..., 0].copy(order="K")  # with the same memory layout as the terms
     for at in range(1, terms.shape[-1]):
         np.add(totals, terms[..., at], out=totals)
+    return totals
+
+
+def _running(first: Array, second: Array) -> Array:
+    """Sums of the products of the arrays in two lists, added one after another."""
+    totals: Array = first[0] * second[0]
+    terms = np.empty_like(totals)
+    for left, right in zip(first[1:], second[1:], strict=True):
+        np.multiply(left, right, out=terms)
+        np.add(totals, terms, out=totals)
     return totals
 
 

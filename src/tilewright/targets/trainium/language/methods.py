@@ -58,7 +58,19 @@ def _pop(items: list[Any], at: int = -1) -> Any:
 
 
 def _index(items: Any, value: Any) -> int:
-    return items.index(value) if bounded(value) in bounded(items) else -1
+    if bounded(value) not in bounded(items):
+        raise KernelError("index", f"{shown(value)} is not in a sequence of {len(items)} items")
+    found: int = items.index(value)
+    return found
+
+
+def _remove(items: list[Any], value: Any) -> None:
+    del items[_index(items, value)]
+
+
+def _count(items: Any, value: Any) -> int:
+    found: int = bounded(items).count(bounded(value))
+    return found
 
 
 def _insert(items: list[Any], at: int, value: Any) -> None:
@@ -81,12 +93,33 @@ def _get(mapping: dict[Any, Any], key: Any, default: Any = None) -> Any:
     return mapping.get(bounded(key), default)
 
 
+def _set_default(mapping: dict[Any, Any], key: Any, default: Any = None) -> Any:
+    if hashable(key, None) not in mapping:
+        _update_dict(mapping, {key: default})
+    return mapping[key]
+
+
+def _pop_key(mapping: dict[Any, Any], key: Any, *default: Any) -> Any:
+    if hashable(key, None) not in mapping and not default:
+        raise KernelError("index", f"a dict has no key {shown(key)}")
+    return mapping.pop(key, *default)
+
+
+def _update_dict(mapping: dict[Any, Any], other: Any) -> None:
+    if not isinstance(other, dict):
+        raise KernelError("unsupported_operand", f"{shown(other)} is not a dict")
+    if len(mapping) + len(other) > MOST_ITEMS:
+        raise KernelError("too_large", f"a dict of more than {MOST_ITEMS:,} keys")
+    mapping.update(other)
+
+
 _DICT_METHODS: dict[str, Callable[..., Any]] = {
-    "get": _get,
+    "get": _get, "pop": _pop_key, "setdefault": _set_default, "update": _update_dict,
+    "clear": lambda m: m.clear(), "copy": lambda m: dict(m),
     "items": lambda m: list(m.items()),
     "keys": lambda m: list(m),
     "values": lambda m: list(m.values()),
-}
+}  # fmt: skip
 
 
 def _add(members: MemberSet, value: Any) -> None:
@@ -121,10 +154,10 @@ def _update(members: MemberSet, *others: Any) -> None:
 METHODS: dict[type, dict[str, Callable[..., Any]]] = {
     list: {
         "append": _append, "extend": _extend, "pop": _pop, "insert": _insert,
-        "index": _index,
+        "index": _index, "remove": _remove, "count": _count, "clear": lambda items: items.clear(),
         "copy": lambda items: list(items), "reverse": lambda items: items.reverse(),
     },
-    tuple: {"index": _index},
+    tuple: {"index": _index, "count": _count},
     MemberSet: {
         "add": _add, "discard": lambda members, value: members.discard(hashable(value, None)),
         "update": _update, "copy": lambda members: MemberSet(members), "union": _joined("|"),

@@ -24,6 +24,7 @@ from tilewright.targets.trainium.language.frames import (
     Function,
     Parameters,
 )
+from tilewright.targets.trainium.language.methods import items_to_add
 from tilewright.targets.trainium.language.tile_indices import region
 from tilewright.targets.trainium.operations import assigning
 from tilewright.targets.trainium.tiles.view import View
@@ -120,9 +121,19 @@ def set_item(place: Any, key: Any, value: Any, line: int) -> None:
         raise KernelError(
             "unsupported_assignment", f"an element of a {type(place).__name__} is assigned to", line
         )
+    if isinstance(key, slice):
+        _set_items(place, key, items_to_add(place, value), line)
+        return
     if type(key) is not int or not -len(place) <= key < len(place):
         raise KernelError("index", f"list index {shown(key)} of {len(place)} items", line)
     place[key] = value
+
+
+def _set_items(place: list[Any], part: slice, items: list[Any], line: int) -> None:
+    try:
+        place[part] = items
+    except (TypeError, ValueError) as error:
+        raise KernelError("index", f"{error} (list of {len(place)} items)", line) from None
 
 
 @converts(ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
