@@ -445,7 +445,7 @@ class _Flow:
         if not factors.startswith("int") or self._bound(sums.products, sums.rows) < limit:
             return False
         scale = float(how.settings[0]) if how.settings else 1.0
-        return how.unscaled or scale * (limit - 1) < 1 << (8 * size - 1)
+        return scale * (limit - 1) < 1 << (8 * size - 1)
 
     @cached_property
     def _array_bits(self) -> int:
