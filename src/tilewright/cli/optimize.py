@@ -9,7 +9,7 @@ import typer
 
 from tilewright.cli import model_options
 from tilewright.cli import search_options as options
-from tilewright.cli.options import Json, NoColor, Project, TargetName
+from tilewright.cli.options import Json, NoColor, Project, TargetName, command_text
 from tilewright.cli.searching import Outputs, search
 from tilewright.core.errors import InputError
 
@@ -71,7 +71,7 @@ def optimize(
     schedule_from: options.From = "",
     reuse: options.Reuse = options.DEFAULT.reuse,
     shapes: options.Shapes = None,
-    output: options.DispatchFile = Path("kernel_dispatch.c"),
+    output: options.DispatchFile = None,
     record: model_options.Record = None,
     replay: model_options.Replay = None,
     target_settings: options.TargetSettings = None,
@@ -126,8 +126,15 @@ def optimize(
                 "--shapes makes one run for each shape, so leave out --record, --replay, "
                 "--report and --events."
             )
-        optimize_shapes(task, shapes, settings, project, jobs, output, json)
+        file = output or Path("kernel_dispatch.c")
+        optimize_shapes(task, shapes, settings, project, jobs, file, json)
         return
+    if output is not None:
+        instead = command_text("best", "latest", "-o", str(output))
+        raise InputError(
+            "--output belongs to --shapes. Leave it out; after the search, "
+            f"`{instead}` writes the best kernel to a file."
+        )
 
     def start(on_event: OnEvent) -> Summary:
         from tilewright import run

@@ -132,9 +132,12 @@ Shapes = Annotated[
     ),
 ]
 DispatchFile = Annotated[
-    Path,
+    Path | None,
     typer.Option(
-        "-o", "--output", metavar="FILE", help="The C file to write the result of --shapes to."
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="The C file to write the result of --shapes to; by default kernel_dispatch.c.",
     ),
 ]
 Jobs = Annotated[

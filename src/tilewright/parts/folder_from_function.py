@@ -172,7 +172,7 @@ def _called(file: Path, function: str) -> _Example:
     with users_code(f"{file}: {EXAMPLES}()", "it must return one array per parameter"):
         found = examples()
         names = list(inspect.signature(called).parameters)
-        given = dict(found) if isinstance(found, Mapping) else dict(zip(names, found, strict=True))
+    given = _by_name(file, function, names, found)
     with users_code(f"{file}: {function}({', '.join(given)})", "it must accept its example inputs"):
         returned = called(**deepcopy(given))
     if isinstance(returned, tuple) and len(returned) == 1:
@@ -201,6 +201,20 @@ def _called(file: Path, function: str) -> _Example:
         size if 0 < size < math.inf else 1.0,
         _reduction(called, given, outputs),
     )
+
+
+def _by_name(file: Path, function: str, names: Sequence[str], found: Any) -> Mapping[str, Any]:
+    """The arrays that `example_inputs()` returned, by the names of the function's parameters."""
+    if isinstance(found, Mapping):
+        return dict(found)
+    values = found if isinstance(found, tuple | list) else (found,)
+    if len(values) != len(names):
+        raise WorkloadError(
+            f"{file}: the number of values that {EXAMPLES}() returns is {len(values)}, but "
+            f"{function} has the parameters ({', '.join(names)}). Return a tuple with one array "
+            "for each parameter."
+        )
+    return dict(zip(names, values, strict=True))
 
 
 def _reduction(called: Callable[..., Any], given: Mapping[str, Any], outputs: Sequence[Any]) -> int:

@@ -164,6 +164,12 @@ class FolderProblem:
         return array
 
     def _misfit(self, argument: Argument, array: Array, function: str) -> WorkloadError:
+        if array.dtype == object and not array.shape:
+            return WorkloadError(
+                f"{self._path}: {function} returned an object of type "
+                f"{type(array.item()).__name__} for {argument.name}, expected an array of "
+                f"{argument.dtype}{list(argument.shape)}. Return a numpy array."
+            )
         return WorkloadError(
             f"{self._path}: {function} returned {array.dtype}{list(array.shape)} for "
             f"{argument.name}, expected {argument.dtype}{list(argument.shape)}. "

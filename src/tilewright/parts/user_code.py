@@ -87,7 +87,7 @@ def users_code(what: str, remedy: str) -> Iterator[None]:
             remedy = "install it in the Python environment that runs tilewright"
         elif isinstance(error, SyntaxError):
             remedy = "correct this line"
-        message = f"{what} raised {' '.join(said.split()).rstrip('.')}; {remedy}."
+        message = f"{what} raised {' '.join(said.split()).rstrip('.: ')}; {remedy}."
     else:
         return
     raise WorkloadError(message)

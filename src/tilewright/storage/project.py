@@ -76,8 +76,8 @@ def _open(project: Path, create: bool, reads_only: bool = False) -> Database:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StorageError(
-                f"{folder} cannot be created ({error.strerror}). Make {project} writable or "
-                "choose another --project folder."
+                f"{folder} cannot be created ({error.strerror}). Give --project a folder that "
+                "you may write to."
             ) from error
     if server is None:
         return Database(folder / DATABASE, reads_only=reads_only)

@@ -42,6 +42,19 @@ def test_a_mistyped_proposer_is_refused_before_anything_is_stored(cli: Cli) -> N
     assert not Path(".tilewright").exists()
 
 
+def test_a_file_for_the_best_kernel_is_not_ignored(cli: Cli) -> None:
+    refused = cli("optimize", "host-c:softmax-8x8", "-o", "my kernel.c")
+    assert refused.code == 2
+    assert "best latest -o 'my kernel.c'` writes the best kernel" in refused.err
+    assert not Path(".tilewright").exists()
+
+
+def test_a_project_below_a_file_is_refused(cli: Cli) -> None:
+    Path("file").write_text("")
+    refused = cli("optimize", "host-c:softmax-8x8", "--project", "file")
+    assert "Give --project a folder that you may write to." in refused.err
+
+
 def test_advice_names_extras_in_full(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     advice = "pip install 'tilewright[tune]'"
     monkeypatch.setattr(doctor, "_tuner", lambda: ("tuner", None, advice))

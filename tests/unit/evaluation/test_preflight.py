@@ -176,6 +176,23 @@ def test_a_task_that_is_a_copy_is_not_refused_for_it() -> None:
     assert results["ignored bias"].verdict == "accepted"
 
 
+class Copy(World):
+    """One whose result is a copy of A, with kernels that copy one of its inputs."""
+
+    evaluator = (ScriptedEvaluator(),) * 3
+    start = "latency 10"
+
+    def hostile_kernels(self) -> Mapping[str, str]:
+        return {"copies A": "latency 5", "copies bias": "fail check wrong_result"}
+
+
+def test_a_kernel_that_copies_is_right_for_a_task_that_is_a_copy() -> None:
+    results = {r.name: r for r in examine(Copy(lambda a, bias: a))}
+    assert results["kernel: copies A"].verdict == "does not apply"
+    assert results["kernel: copies bias"].verdict == "rejected"
+    assert {r.name: r for r in examine(Copy())}["kernel: copies A"].verdict == "accepted"
+
+
 def test_a_type_that_never_saturates() -> None:
     world = World(lambda a, bias: a // 2 + bias // 4, high=60)
     results = {r.name: r for r in examine(world)}

@@ -125,7 +125,8 @@ def test_a_sum_over_arrays_in_another_order_in_memory_has_as_many_products(
         ("def example_inputs", "def inputs", "defines no function example_inputs"),
         ("np.ones((8,), np.float32)", "2.0", "weights is float, expected a numpy array"),
         ("np.ones((8,), np.float32)", "np.ones(8, bool)", "weights has the type bool"),
-        (", np.ones((8,), np.float32)", ",", "ValueError"),
+        (", np.ones((8,), np.float32)", ",", r"is 1, but scaled has the parameters \(x, weights\)"),
+        (", np.ones((8,), np.float32)", "", r"is 1, but scaled has the parameters"),
         ("return x * weights", "return x @ weights.missing", "AttributeError"),
         ("return x * weights", "return (x * weights,)", "a tuple with one element"),
         ("x * weights", "x * np.sqrt(weights.size)", "float64 for inputs of type float32"),
@@ -140,6 +141,12 @@ def test_what_is_wrong_with_the_file_is_one_sentence(
     with pytest.raises(WorkloadError, match=reason) as told:
         _from(tmp_path, FUNCTION.replace(old, new), "host-c")
     assert "\n" not in str(told.value)
+
+
+def test_a_function_of_one_array_may_have_that_array_as_its_example(tmp_path: Path) -> None:
+    one = FUNCTION.replace("x, weights", "x").replace(" * weights", " * 2")
+    one = one.replace(", np.ones((8,), np.float32)", "")
+    assert "float x[4][8], float out[4][8]" in _from(tmp_path, one, "host-c")["kernel.c"]
 
 
 def _from(folder: Path, text: str, target: str) -> dict[str, str]:

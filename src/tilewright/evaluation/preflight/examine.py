@@ -38,6 +38,7 @@ SHOWS_NOTHING = frozenset({"timeout", "slower_than_limit", "not_checked"})
 """Failures of a wrong kernel that do not show that the check rejects it, because a correct kernel
 can fail in the same way.
 """
+IS_A_COPY = "the task is a copy of this input"
 LEFT_OUT = ("skipped terms", "half the sum, doubled")
 """The shortcuts that do not compute the required result, independently of the precision."""
 
@@ -62,8 +63,16 @@ def examine(task: Task, kinds: Collection[str] | None = None) -> list[AttackResu
     ]
     found += _try_shortcuts(views)
     found += task.published_rules() if isinstance(task, PublishedRules) else []
+    correct = {
+        result.name.replace("copy of ", "copies ")
+        for result in found
+        if result.name.startswith("copy of ") and result.verdict == "does not apply"
+    }
     return found + [
-        _try_kernel(task, name, source, kinds) for name, source in task.hostile_kernels().items()
+        AttackResult(f"kernel: {name}", f"is a kernel that {name}", "does not apply", IS_A_COPY)
+        if name in correct
+        else _try_kernel(task, name, source, kinds)
+        for name, source in task.hostile_kernels().items()
     ]
 
 

@@ -51,6 +51,8 @@ class Recording:
         self._differing: set[str] = set()
         try:
             text = read_text(file, MAX_BYTES)
+            if not text.strip():
+                raise ValueError("it is empty")
             head, *lines = [json.loads(line) for line in text.split("\n") if line]
             if head["recording"] != VERSION:
                 raise ValueError(f"version {head['recording']}")
@@ -63,7 +65,9 @@ class Recording:
                 for line in lines
             }
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            found = f"{type(error).__name__}: {getattr(error, 'strerror', None) or error}"
+            found = getattr(error, "strerror", None) or str(error)
+            if isinstance(error, KeyError | TypeError | AttributeError):
+                found = f"{type(error).__name__}: {found}"
             raise InputError(
                 f"{file} is not a usable recording ({found[:200]}). Give a file that `tilewright "
                 "optimize --record` wrote."
