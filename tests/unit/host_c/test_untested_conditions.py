@@ -29,6 +29,7 @@ from tilewright.native.conditions.flags import needed_before
 from tilewright.native.conditions.listing import read_listing
 from tilewright.native.conditions.plain import is_without_conditions
 from tilewright.native.conditions.recording import Recorder
+from tilewright.native.conditions.surroundings import OF_C
 from tilewright.native.task import NativeTask
 from tilewright.parts.languages import C
 from tilewright.parts.machine_code import post_dominance
@@ -298,6 +299,28 @@ def test_a_function_may_keep_registers_that_others_do_not() -> None:
     assert [s.instruction.name for s in sites_on_data(read_listing(inner + outer, ""))] == ["je"]
 
 
+@pytest.mark.parametrize(
+    ("between", "count"),
+    [
+        (("ja .L2",), 1),
+        (("movl %ecx, %edx", "vmovss %xmm0, (%rsi)", "ja .L2"), 1),
+        (("ja .L2", "ja .L3"), 1),
+        (("jb .L2",), 2),
+        ((".L4:", "ja .L2"), 2),
+        (("addl $1, %ecx", "ja .L2"), 2),
+        (("cmpl $9, %eax", "ja .L2"), 2),
+    ],
+)
+def test_a_jump_that_never_happens_after_the_same_one_is_no_condition(
+    between: Sequence[str], count: int
+) -> None:
+    first = ("movl (%rdi), %eax", "addl $1, %eax", "cmpl $7, %eax", "ja .L1")
+    after = ("jmp .L4" if ".L4:" in between else "nop", ".L1:", ".L2:", ".L3:", "ret")
+    found = finding.found_in(listing_of(*first, *between, *after), "kernel.c", OF_C)
+    assert not isinstance(found, Failed)
+    assert len([s for s in found.sites if s.condition is not None]) == count
+
+
 @pytest.mark.parametrize("source", ["rdtsc", "rdrand %eax"])
 def test_clocks_and_random_numbers_are_data(source: str) -> None:
     assert names(source, "testl $65535, %eax", "je .L1", ".L1:", "ret") == ["je"]
@@ -548,6 +571,11 @@ def test_an_untested_special_case_is_refused(tmp_path: Path, body: str) -> None:
         "for (int j = 0; j < 16; j++) if (X[2][j] != X[2][j]) Y[2][j] = 0;",
         # a condition on the shape
         "const int rows = 16; if (rows % 16) Y[0][0] = 1;",
+        # two choices by one condition, for which the compiler makes two jumps
+        "float low[16]; int at[16]; for (int j = 0; j < 16; j++) low[j] = 1e9f, at[j] = 0;"
+        "for (int i = 0; i < 16; i++) for (int j = 0; j < 16; j++) { int less = X[i][j] < low[j];"
+        "low[j] = less ? X[i][j] : low[j]; at[j] = less ? i : at[j]; }"
+        "for (int j = 0; j < 16; j++) Y[at[j]][j] = 2 * low[j];",
     ],
 )
 def test_honest_conditions_are_accepted(tmp_path: Path, body: str) -> None:
