@@ -23,6 +23,7 @@ from tilewright.native.conditions.effects import (
     registers,
 )
 from tilewright.native.conditions.facts import Known, Site
+from tilewright.native.conditions.implied import implied
 from tilewright.native.conditions.listing import Instruction, Listing
 from tilewright.native.conditions.sequences import results_of, results_of_call
 from tilewright.native.conditions.stack_cells import cells_of, is_followed
@@ -110,7 +111,8 @@ class Analysis:
                     taken.launched = name in launchers and taken.launched is not False
         for name, known in self._known.items():
             returns = known.called or not self._is_entry(name)
-            known.corrections = corrections(known.function, known.blocks, returns=returns)
+            known.exempt = corrections(known.function, known.blocks, returns=returns)
+            known.exempt |= implied(known.function, known.blocks)
         in_tables = {line.split()[-1] for line in listing.lines if ".quad" in line}
         for name, known in self._known.items():
             # Called through its address, with unknown arguments.
@@ -185,7 +187,7 @@ class Analysis:
         if effects.is_nothing:
             return
         found = effects.condition or nan_condition(known.function, at)
-        if found is not None and FLAGS in state and at not in known.corrections:
+        if found is not None and FLAGS in state and at not in known.exempt:
             known.sites[at] = Site(one, found)
         if name.startswith("j"):
             self._jump(known, at, state)
@@ -207,7 +209,7 @@ class Analysis:
             value = value_of(known.function, at, state, data=data)
             if value is not None:
                 known.sites[at] = Site(one, value=value)
-        elif data and at not in known.corrections:
+        elif data and at not in known.exempt:
             self.numbers[one.at] = one, results_of(one, effects, state)
         if effects.sets_flags:
             _put(state, [FLAGS], data=data)

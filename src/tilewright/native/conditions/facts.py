@@ -39,7 +39,7 @@ class Known:
     decided: dict[int, list[int]]
     follows_stack: bool  # whether the states contain cells of the stack
     launches: bool  # whether it passes on addresses and sizes only
-    corrections: frozenset[int] = frozenset()  # positions of parts of divisions (`divisions.py`)
+    exempt: frozenset[int] = frozenset()  # positions that are no special cases
     entry: set[str] = field(default_factory=set)
     given_on_stack: bool = False  # whether an argument that it reads from the stack is data
     results: set[str] = field(default_factory=set)

@@ -95,13 +95,6 @@ def computed_without(
 
 
 def _sites(listing: Listing, around: Surroundings) -> list[Site]:
-    """The conditions on data that no other one decides, if `around` says so only those that have a
-    line of the source."""
+    """The conditions on data, if `around` says so only those that have a line of the source."""
     sites = sites_on_data(listing, around)
-    decided = {at for function in listing.functions.values() for at in function.decided()}
-    return [
-        site
-        for site in sites
-        if (site.instruction.line or not around.only_own_lines)
-        and site.instruction.at not in decided
-    ]
+    return [s for s in sites if s.instruction.line or not around.only_own_lines]

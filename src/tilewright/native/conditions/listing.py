@@ -13,7 +13,6 @@ _PLACE = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)")
 _FILE = re.compile(r'\s*\.file\s+(\d+)\s+(?:"[^"]*"\s+)?"([^"]*)"')
 _PREFIX = re.compile(r"(?:rep|repz|repnz|repe|repne|lock|bnd|notrack|data16|\{\w+\})\s+")
 _CONSTANTS = re.compile(r"\s*\.section\s+\.rodata")
-_KEEPS_FLAGS = re.compile(r"v?mov|lea")
 _OTHER_SECTION = re.compile(r"\s*\.(section|text|data|bss)\b")
 
 
@@ -48,21 +47,6 @@ class Function:
                     self._jumps.setdefault(target, []).append(place)
         goes_on = at > 0 and not self.code[at - 1].name.startswith(("jmp", "ret", "ud"))
         return [*self._jumps.get(at, ()), *([at - 1] if goes_on else ())]
-
-    def decided(self) -> Iterator[int]:
-        """The lines of the conditional jumps that never happen, because the same jump comes before
-        them and nothing in between sets flags or has a label."""
-        starts = {*self.labels.values()}
-        kept = ""
-        for place, one in enumerate(self.code):
-            if place in starts:
-                kept = ""
-            if one.name.startswith("j"):
-                if one.name == kept:
-                    yield one.at
-                kept = one.name
-            elif not _KEEPS_FLAGS.match(one.name):
-                kept = ""
 
 
 @dataclass(frozen=True, slots=True)
