@@ -140,8 +140,9 @@ class Whole:
         return [*made, (self.prepared, self.kept, packed, self.tiled_lanes)]
 
     def rolled(self, kernel: Kernel, steps: Steps) -> Kernel:
-        """Converts manually unrolled loops to plain loops, to which other rewrites apply."""
-        return self._repeated("roll", kernel, steps)
+        """Converts manually unrolled loops to plain loops, and sums of running sums to sums that do
+        not wait for one another. Other rewrites apply to these."""
+        return self._repeated("weigh", self._repeated("roll", kernel, steps), steps)
 
     def prepared(self, kernel: Kernel, steps: Steps) -> Kernel:
         """Splits loops, and then computes what outer loops do not change once."""

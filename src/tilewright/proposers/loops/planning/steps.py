@@ -25,6 +25,7 @@ from tilewright.proposers.loops.rewrites.tabulate import tabulate
 from tilewright.proposers.loops.rewrites.unroll import unroll
 from tilewright.proposers.loops.rewrites.unroll_and_jam import jam
 from tilewright.proposers.loops.rewrites.vectorise import vectorise
+from tilewright.proposers.loops.rewrites.weigh import weigh
 
 _APPLY: Mapping[str, Callable[[Kernel, int, int], Kernel]] = {
     "vectorise": vectorise,
@@ -43,10 +44,11 @@ _APPLY: Mapping[str, Callable[[Kernel, int, int], Kernel]] = {
     "bytes": lambda kernel, loop, _: unsigned_by_signed(kernel, loop),
     "share": share,
     "roll": lambda kernel, loop, _: roll(kernel, loop),
+    "weigh": lambda kernel, loop, _: weigh(kernel, loop),
 }
 _WITHOUT_FACTOR = (
     "reciprocal", "exchange", "keep", "split", "interleave", "tabulate", "pack", "bytes",
-    "roll",
+    "roll", "weigh",
 )  # fmt: skip
 TECHNIQUES = tuple(_APPLY)
 _BESIDE_VARYING = ("vectorise", "accumulators", "lanes", "jam", "keep")
@@ -75,6 +77,7 @@ _SENTENCES = {
     "bytes": "sum products of unsigned and signed bytes in the loop over {variable}",
     "share": "divide the iterations of the loop over {variable} among {factor} threads",
     "roll": "roll the loop over {variable}, which repeats statements or keeps earlier values",
+    "weigh": "add with weights instead of a running sum in the loop over {variable}",
     "interleave": "move the loads in the loop over {variable} to just before their use",
 }
 

@@ -72,6 +72,24 @@ def roll(kernel: Kernel, number: int) -> Kernel:
         return without_window(kernel, number)
 
 
+def rolled_exactly(loop: For) -> For:
+    """The loop with one copy of statements that repeat, whatever they compute, because they stay in
+    their order. Raises `NotApplicableError`."""
+    loop = loop if loop.step > 1 else _in_larger_steps(loop)
+    found = _without_variables(loop.body)
+    for copies in range(min(len(found), loop.step), 1, -1):
+        each, left = divmod(len(found), copies)
+        groups = [found[n * each : (n + 1) * each] for n in range(copies)]
+        if not left and not loop.step % copies and _repeat(groups, loop, renamed=False):
+            return _with_copy(loop, groups[0], copies)
+    raise NotApplicableError("the statements of the loop do not repeat")
+
+
+def _with_copy(loop: For, one: list[Assign], copies: int) -> For:
+    last = loop.first + loop.trips * loop.step
+    return replace(loop, last=last, step=loop.step // copies, body=tuple(one))
+
+
 def _in_larger_steps(loop: For) -> For:
     """A loop whose variable is only used in products with a number, such as `X[4 * i + 1]`, with
     the variable multiplied by this number.
@@ -118,9 +136,7 @@ def _rolled(loop: For) -> For:
                 continue
             one = _one_copy(found, copies, loop)
             if one is not None:
-                last = loop.first + loop.trips * loop.step
-                step = loop.step // copies
-                return replace(loop, last=last, step=step, body=tuple(one))
+                return _with_copy(loop, one, copies)
     raise NotApplicableError("the statements of the loop are not copies of one another")
 
 
@@ -222,11 +238,17 @@ def _are_copies(groups: list[list[Assign]], loop: For, all_: list[Assign]) -> bo
     used = [e.name for e in expressions(tuple(all_)) if isinstance(e, Var)]
     if any(used.count(name) != count for name, count in own.items()):
         return False
+    return _repeat(groups, loop, renamed=True)
+
+
+def _repeat(groups: list[list[Assign]], loop: For, *, renamed: bool) -> bool:
+    """Whether each group is the first one after the loop's variable has grown. Variables that are
+    assigned may have other names if they are `renamed`."""
     later = loop.step // len(groups)
     for place, group in enumerate(groups[1:], 1):
         for first, other in zip(groups[0], group, strict=True):
             names = {}
-            if isinstance(first.target, Var) and isinstance(other.target, Var):
+            if renamed and isinstance(first.target, Var) and isinstance(other.target, Var):
                 names = {other.target.name: first.target.name}
             shift = place * later
             if not _same(first.target, other.target, loop.variable, shift, names) or not _same(
