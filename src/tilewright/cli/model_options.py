@@ -67,9 +67,9 @@ Share = Annotated[
         "--share",
         metavar="N",
         min=1,
-        help="Number of evaluations that a model may use for one proposal in turns, or that one "
-        "agent may use. The default is a quarter of the budget's evaluations, or an equal part of "
-        "them if the run has fewer than four proposals.",
+        help="Number of evaluations that a model may use for one proposal with --turns, or that "
+        "one agent may use. The default is a quarter of the budget's evaluations, or an equal part "
+        "of them if the run has fewer than four proposals.",
     ),
 ]
 AllowUnpriced = Annotated[

@@ -62,8 +62,8 @@ def prompt(
 ) -> None:
     """Print the prompt that a language model would receive.
 
-    Without --run, the command prints the prompt for the starting kernel before the kernel has been
-    measured. The command also prints the length of the prompt to stderr, in characters and
+    Without --run, this is the first prompt of a search, which contains the starting kernel and no
+    measurements. The command also prints the length of the prompt to stderr, in characters and
     estimated tokens.
     """
     from tilewright.cli.console import write_out

@@ -90,7 +90,7 @@ def tune(
         typer.Option(
             metavar="NAME",
             help="The search method: 'gradient' is dynamic gradient descent, 'evolutionary' is "
-            "that of TVM's MetaSchedule, and 'random' draws candidates at random.",
+            "the search of TVM's MetaSchedule, and 'random' draws candidates at random.",
         ),
     ] = "gradient",
     features: Annotated[

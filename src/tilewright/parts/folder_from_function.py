@@ -171,7 +171,8 @@ def _called(file: Path, function: str) -> _Example:
         )
     with users_code(f"{file}: {EXAMPLES}()", "it must return one array per parameter"):
         found = examples()
-        names = list(inspect.signature(called).parameters)
+        # The parameters of a PyTorch module are those of its method `forward`.
+        names = list(inspect.signature(getattr(called, "forward", called)).parameters)
     given = _by_name(file, function, names, found)
     with users_code(f"{file}: {function}({', '.join(given)})", "it must accept its example inputs"):
         returned = called(**deepcopy(given))

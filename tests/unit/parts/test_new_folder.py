@@ -149,6 +149,21 @@ def test_a_function_of_one_array_may_have_that_array_as_its_example(tmp_path: Pa
     assert "float x[4][8], float out[4][8]" in _from(tmp_path, one, "host-c")["kernel.c"]
 
 
+def test_a_module_of_torch_has_the_parameters_of_its_forward(tmp_path: Path) -> None:
+    module = """
+class Module:
+    def __call__(self, *args, **kwargs):
+        return self.forward(*args, **kwargs)
+
+    def forward(self, x, weights):
+        return x * weights
+
+scaled = Module()
+"""
+    text = FUNCTION.replace("def scaled(x, weights):\n    return x * weights\n", module)
+    assert "x[4][8], const float weights[8]" in _from(tmp_path, text, "host-c")["kernel.c"]
+
+
 def _from(folder: Path, text: str, target: str) -> dict[str, str]:
     file = folder / "function.py"
     file.write_text(text)
