@@ -155,16 +155,35 @@ def test_phases_tell_when_cycles_are_lost() -> None:
         part(800),
         part(0, cpu=30),
     ]
-    (text,) = described_phases(phases)
+    (text,) = described_phases(phases, 950)
     assert text == (
         "Idle cycles of the array by phase: before the first product: 112 (dma wait 90, cpu 10, "
         "fence 5, drain 4, cpu data 3); "
-        "from 0% to 11% of the products: 500 (dma wait 500); during the other products: 64 (cpu "
+        "about products 1 to 100 of 950: 500 (dma wait 500); during the other products: 64 (cpu "
         "64); after the last product: 30 (cpu 30)."
     )
-    (even,) = described_phases([phases[0], *phases[2:]])
+    (even,) = described_phases([phases[0], *phases[2:]], 850)
     assert "; during the products: 64 (cpu 64); after" in even
-    assert described_phases(phases[:2]) == []
+    assert described_phases(phases[:2], 1) == []
+
+
+def test_a_full_queue_of_stores_is_told_with_what_the_stores_wait_for() -> None:
+    """A store that waits for products needs more places for results, others do not."""
+    full = result(2000, array_busy=1024, rs_full_store=400, cpu=576)
+    waits = {**full.breakdown, "full_store_products": 250, "full_store_bank": 100}
+    (said,) = [t for t in told(replace(full, breakdown=waits)) if t.startswith("While")]
+    assert said == (
+        "While a store found its queue full (400 cycles), the first store of the queue waited in "
+        "250 cycles until products had left the array and in 100 cycles for a bank to which the "
+        "array added; it moved data or waited for memory in 50 cycles."
+    )
+    (moved,) = [t for t in told(full) if t.startswith("While")]
+    assert moved == (
+        "While a store found its queue full (400 cycles), the first store of the queue moved data "
+        "or waited for memory in 400 cycles."
+    )
+    few = result(200_000, array_busy=1024, rs_full_store=4, cpu=576)
+    assert not [t for t in told(few) if t.startswith("While")]
 
 
 def test_a_measurement_keeps_few_phases_that_add_up() -> None:

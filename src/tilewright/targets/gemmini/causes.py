@@ -30,6 +30,10 @@ _OVERLAPPING: Mapping[str, str] = {
     "preloads_alone": "the array takes in a block of a preload without a product at the same time",
     "product_rows": "rows of A in all products, the least time for these products (a number)",
     "rs_full_execute": "a preload or a compute waits for a free entry in its queue",
+    "full_store_products": "a store finds its queue full, whose first store waits until products "
+    "have left the array",
+    "full_store_bank": "a store finds its queue full, because the store in progress waits for its "
+    "bank",
     "accumulator_port": "a stored row waits, because the array or a load uses its bank",
     "command_wait": "the core waits because the command queue is full",
     "fence_wait": "the core waits at a fence; the array may be working",

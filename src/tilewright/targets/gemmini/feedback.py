@@ -121,7 +121,8 @@ def describe(
         _causes(lost),
         *told_remedies(lost, result.cycles),
         *_at_banks(result, binary),
-        *described_phases(result.phases),
+        _full_stores(result),
+        *described_phases(result.phases, result.computes),
         *_lines(by_line),
         _core(result, by_line),
         _code(result, config["l2_line_bytes"]),
@@ -182,6 +183,24 @@ def _causes(lost: Mapping[str, int]) -> str:
     ]
     whole = sum(cycles for _, cycles in largest)
     return f"The array does no useful work in {whole:,} cycles: {'; '.join(told)}."
+
+
+def _full_stores(result: SimResult) -> str:
+    """What the stores in a full queue waited for."""
+    full = result.breakdown.get("rs_full_store", 0)
+    if not _tells(full, result):
+        return ""
+    products = result.breakdown.get("full_store_products", 0)
+    bank = result.breakdown.get("full_store_bank", 0)
+    waits = [f"in {products:,} cycles until products had left the array"] * (products > 0)
+    waits += [f"in {bank:,} cycles for a bank to which the array added"] * (bank > 0)
+    moved = full - products - bank
+    did = [f"waited {listed(waits)}"] * bool(waits)
+    did += [f"moved data or waited for memory in {moved:,} cycles"] * (moved > 0)
+    return (
+        f"While a store found its queue full ({full:,} cycles), the first store of the queue "
+        f"{'; it '.join(did)}."
+    )
 
 
 def _at_banks(result: SimResult, binary: bytes) -> list[str]:

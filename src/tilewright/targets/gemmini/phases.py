@@ -12,12 +12,13 @@ _MOST_CAUSES = 5
 _KEPT_PARTS = 8
 
 
-def described_phases(phases: Sequence[Mapping[str, int]]) -> list[str]:
+def described_phases(phases: Sequence[Mapping[str, int]], products: int) -> list[str]:
     """A sentence on the idle cycles of the array in each phase, which add up to all; none for a run
     without products.
 
     `phases` are the cycles by cause of the start, of parts with equal numbers of busy cycles, and
-    of the end.
+    of the end. The parts are named by the numbers of their first and last product, about, as if all
+    `products` took equally long.
     """
     if len(phases) < 3:
         return []
@@ -32,8 +33,9 @@ def described_phases(phases: Sequence[Mapping[str, int]]) -> list[str]:
     for part, cycles in zip(parts, lost, strict=True):
         following = begin + part["array_busy"]
         if cycles - usual > max(usual, sum(lost) / 20):
-            share = f"{begin / total:.0%} to {following / total:.0%}"
-            unusual.append((f"from {share} of the products", part))
+            first, last = 1 + products * begin // total, products * following // total
+            when = f"about products {first:,} to {max(first, last):,} of {products:,}"
+            unusual.append((when, part))
         begin = following
     most = sorted(unusual, key=lambda u: -_lost(u[1]))[:_MOST_PARTS]
     told += [_told(when, part) for when, part in most]

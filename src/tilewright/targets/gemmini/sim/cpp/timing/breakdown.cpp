@@ -10,7 +10,8 @@ constexpr const char* kNames[] = {
     "array_busy",   "bank_conflict",   "write_steal",      "dma_wait",     "store_wait", "dependency",
     "rs_full_load", "rs_full_store",   "cpu",
     "cpu_fetch",    "cpu_data",        "cpu_literal",      "fence",        "drain",
-    "preloads_alone", "product_rows", "rs_full_execute", "accumulator_port", "command_wait", "fence_wait",
+    "preloads_alone", "product_rows", "rs_full_execute", "full_store_products", "full_store_bank",
+    "accumulator_port", "command_wait", "fence_wait",
     "fetch_wait",   "data_wait",       "literal_wait",
     "l2_hit",       "l2_miss",         "mispredictions",
 };

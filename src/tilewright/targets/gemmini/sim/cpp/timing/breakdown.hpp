@@ -31,6 +31,8 @@ enum class Cause : u8 {
   preloads_alone,
   product_rows,
   rs_full_execute,
+  full_store_products,
+  full_store_bank,
   accumulator_port,
   command_wait,
   fence_wait,

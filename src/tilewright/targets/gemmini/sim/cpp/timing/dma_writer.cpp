@@ -90,6 +90,7 @@ void DmaWriter::read_row(bool has_room) {
                               : ports_.scratchpad_writes & ports_.scratchpad.bit(row.row);
   if (is_blocked) {
     breakdown_.add(Cause::accumulator_port, row.pc);
+    waited_ = clock_.now;
     return;
   }
   clock_.changed = true;

@@ -45,6 +45,8 @@ class DmaWriter {
   bool is_busy() const {
     return !answers_.empty() || !scaled_.empty() || !read_.empty() || !reads_.empty();
   }
+  // Whether the next row to be read waited in this cycle for its bank.
+  bool waited_for_bank() const { return waited_ == clock_.now; }
   void add_wakeups(Wakeup& wakeup) const;
 
  private:
@@ -68,6 +70,7 @@ class DmaWriter {
   Fifo<RowStore> read_;    // read, on their way to scaling
   Fifo<RowStore> scaled_;  // in the scaling pipeline and behind it
   Cycle bus_free_ = 0;
+  Cycle waited_ = 0;  // when a row last waited for its bank
   std::vector<Cycle> answers_;  // when writes in flight are answered, sorted
 };
 

@@ -168,6 +168,12 @@ const TimedCommand* ReservationStation::blocker_of_waiting_execute(Unit unit) co
   return &entries_[unit][static_cast<std::size_t>(std::countr_zero(blockers))].command;
 }
 
+bool ReservationStation::store_waits_for_products() const {
+  if (waiting_[kStoreUnit].empty() || valid_[kStoreUnit] != waiting_slots_[kStoreUnit]) return false;
+  const auto slot = static_cast<std::size_t>(waiting_[kStoreUnit].front());
+  return entries_[kStoreUnit][slot].waits_for[kExecuteUnit] != 0;
+}
+
 void ReservationStation::add_wakeups(Wakeup& wakeup) const {
   for (int unit = 0; unit < kUnits; unit++) {
     if (!waiting_[unit].empty()) {

@@ -59,6 +59,9 @@ class ReservationStation {
   // A load or store that it waits for, nullptr if none.
   const TimedCommand* blocker_of_waiting_execute(Unit unit) const;
 
+  // Whether the oldest store is not issued yet because products write what it reads.
+  bool store_waits_for_products() const;
+
   void add_wakeups(Wakeup& wakeup) const;
 
  private:

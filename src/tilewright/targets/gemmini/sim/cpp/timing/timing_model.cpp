@@ -64,6 +64,10 @@ CpuStatus TimingModel::step() {
     u64 pc = 0;
     const Cause cause = front_end_.idle_cause(pc);
     breakdown_.add(cause, pc);
+    if (cause == Cause::rs_full_store) {
+      if (station_.store_waits_for_products()) breakdown_.add(Cause::full_store_products, pc);
+      if (writer_.waited_for_bank()) breakdown_.add(Cause::full_store_bank, pc);
+    }
   }
   station_.issue();
   front_end_.allocate();
