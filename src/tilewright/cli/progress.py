@@ -12,7 +12,7 @@ from tilewright.cli.progress_state import Improvement, ProgressState
 from tilewright.cli.task_names import shown_task
 from tilewright.core.budget import Budget
 from tilewright.core.budget_text import describe_budget
-from tilewright.core.records import Measured, Trial
+from tilewright.core.records import Failed, Measured, Trial
 from tilewright.report.text import duration, last_line, number, percent, ratio, words
 from tilewright.search.events import (
     Evaluated,
@@ -82,7 +82,23 @@ def plain_line(state: ProgressState, event: Event, improvement: Improvement | No
         )
     if isinstance(event, Evaluated) and event.trial is state.baseline:
         return f"[{duration(state.wall_s)}] starting kernel: {_latency(event.trial)}"
+    if isinstance(event, Evaluated) and state.forecast is not None:
+        trial = event.trial
+        return f"[{duration(state.wall_s)}] evaluation {trial.index}{_no_gain(state, trial)}"
     return ""
+
+
+def _no_gain(state: ProgressState, trial: Trial) -> str:
+    """What became of a kernel that is not the best one. Only searches with models, whose candidates
+    are few and cost money, print it.
+    """
+    outcome = trial.outcome
+    if isinstance(outcome, Failed):
+        at = "" if outcome.line is None else f", line {outcome.line}"
+        ended = "was stopped" if outcome.kind == "slower_than_limit" else "failed"
+        return f" {ended} ({outcome.kind_in_words}{at}): {_option(trial)}"
+    speedup = state.speedup_of(trial)
+    return f": {ratio(speedup)}, {_latency(trial)}, not the best: {_option(trial)}"
 
 
 def _outcomes(state: ProgressState) -> str:

@@ -27,6 +27,8 @@ class CodeLoop:
         innermost: whether this loop contains no loop.
         straight: whether an iteration has only one path. If there are several paths, the
             instructions of all paths are counted, and an iteration executes fewer.
+        one_path: whether all iterations but the last one execute all instructions. The last one
+            may leave the loop before its end.
         code_bytes: size of the code, including inner loops.
         instructions: number of instructions of one iteration in each class, without inner loops.
         vector_work: how many instructions of vector arithmetic do which work, in words.
@@ -52,6 +54,7 @@ class CodeLoop:
     extensions: int = 0
     vector_bytes: int = 0
     listing: tuple[CodeLine, ...] = ()
+    one_path: bool = False
 
     @property
     def count(self) -> int:

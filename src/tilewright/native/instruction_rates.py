@@ -52,7 +52,7 @@ class InstructionRates:
         """The cycles that one iteration needs at least, because of the instructions that take the
         most time, and their kind; None for loops with other vectors or several paths.
         """
-        if loop.vector_bytes != self.vector_bytes or not loop.straight:
+        if loop.vector_bytes != self.vector_bytes or not loop.one_path:
             return None
         needs = [(n / _rounded(rate), what) for n, rate, what in self._loads_of(loop) if n]
         return max(needs, default=None, key=lambda need: need[0])

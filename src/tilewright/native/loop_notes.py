@@ -56,7 +56,7 @@ def _told(loop: CodeLoop, reasons: Mapping[int, str], rates: InstructionRates | 
 
 
 def _least(need: tuple[float, str] | None) -> str:
-    return f", which take at least {need[0]:.0f} cycles because of its {need[1]}" if need else ""
+    return f", which take at least {need[0]:.0f} cycles because of the {need[1]}" if need else ""
 
 
 def _parts(loop: CodeLoop) -> dict[str, int]:

@@ -116,6 +116,40 @@ def test_a_log_gets_plain_lines() -> None:
     assert not any("\x1b" in line for line in lines)
 
 
+def test_the_log_of_a_search_with_models_tells_every_outcome() -> None:
+    """Each kernel costs calls, so a user wants to know what became of it."""
+
+    def lines(*more: Event) -> list[str]:
+        stream = io.StringIO()
+        failed = Failed("build", "compile_error", "kernel.c:7: error", line=7)
+        stopped = Failed("measure", "slower_than_limit", "")
+        with Progress(Budget(), Console(file=stream, width=40)) as progress:
+            for event in [
+                RunStarted(run_record(wall_s=0.0), History()),
+                *more,
+                Evaluated(Trial(0, 0, Candidate("a"), measured(1000.0))),
+                Evaluated(Trial(1, 1, Candidate("b", proposer="m"), measured(500.0))),
+                Evaluated(Trial(2, 1, Candidate("c", proposer="m"), measured(800.0))),
+                Evaluated(Trial(3, 1, Candidate("d", proposer="m"), failed)),
+                Evaluated(Trial(4, 1, Candidate("e", proposer="m"), stopped)),
+            ]:
+                progress.on_event(event)
+        return [line.partition("] ")[2] for line in stream.getvalue().splitlines()[1:]]
+
+    with_models = lines(ModelsForecast(10, 1000, 1.0))[1:]
+    assert [line.split(", ")[0] for line in with_models[1:3]] == [
+        "evaluation 1: 2.00x",
+        "evaluation 2: 1.25x",
+    ]
+    assert "not the best: m" in with_models[2]
+    assert "not the best" not in with_models[1]
+    assert with_models[3:] == [
+        "evaluation 3 failed (compile error, line 7): m",
+        "evaluation 4 was stopped (slower than limit): m",
+    ]
+    assert [line.split(":")[0] for line in lines()] == ["starting kernel", "evaluation 1"]
+
+
 def test_a_step_that_failed_is_told_and_counted_until_the_next_iteration() -> None:
     stream = io.StringIO()
     with Progress(Budget(), Console(file=stream, width=40)) as progress:

@@ -167,6 +167,16 @@ def test_phases_tell_when_cycles_are_lost() -> None:
     assert described_phases(phases[:2], 1) == []
 
 
+def test_requests_are_told_beside_the_lines_of_the_arrays() -> None:
+    """More misses than lines mean that data are fetched twice."""
+    (said,) = [t for t in told(result(2000, array_busy=1024, l2_hit=300, l2_miss=200)) if "L2" in t]
+    assert said == (
+        "Loads and stores make 500 requests of at most 64 bytes, 200 of them for lines that the L2 "
+        "cache does not hold; all arrays together have 192 lines."
+    )
+    assert not [t for t in told(result(2000, array_busy=1024)) if "L2" in t]
+
+
 def test_a_full_queue_of_stores_is_told_with_what_the_stores_wait_for() -> None:
     """A store that waits for products needs more places for results, others do not."""
     full = result(2000, array_busy=1024, rs_full_store=400, cpu=576)

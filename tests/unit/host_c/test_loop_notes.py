@@ -92,19 +92,20 @@ def test_with_measured_rates_the_limiting_instructions_and_the_clock_are_told() 
         instructions={"vector arithmetic": 9, "loads": 5, "stores": 1},
         vector_work={"multiply-adds": 4},
         reads=2,
+        one_path=True,
     )
     line, rates = loop_notes([loop], {}, RATES)
-    assert line.endswith("spills 0), which take at least 7 cycles because of its loads.")
+    assert line.endswith("spills 0), which take at least 7 cycles because of the loads.")
     assert rates == (
         "A cycle of this core takes 0.25 ns. In each cycle, the core starts at most this many "
         "instructions on vectors of 64 bytes (measured): multiply-adds 1, shifts and logic 1.5, "
         "conversions 1, shuffles 1.5, vector arithmetic 2, loads 1, stores 0.5."
     )
     many = replace(loop, vector_work={"multiply-adds": 9})
-    assert "at least 9 cycles because of its multiply-adds" in loop_notes([many], {}, RATES)[0]
+    assert "at least 9 cycles because of the multiply-adds" in loop_notes([many], {}, RATES)[0]
     narrower = replace(loop, vector_bytes=32)
     assert "at least" not in loop_notes([narrower], {}, RATES)[0]
-    several_paths = replace(loop, straight=False)
+    several_paths = replace(loop, straight=False, one_path=False)
     assert "at least" not in loop_notes([several_paths], {}, RATES)[0]
     assert loop_notes([LOOP], {}, RATES) == loop_notes([LOOP], {})
 

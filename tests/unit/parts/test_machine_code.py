@@ -41,6 +41,23 @@ def shapes(code: Sequence[Instruction]) -> list[tuple[int, int, int | None, bool
     ]
 
 
+@pytest.mark.parametrize(
+    ("steps", "one_path"),
+    [
+        (("-", "-", "branch 1", "end"), True),
+        (("-", "branch 4", "-", "jump 1", "end"), True),
+        (("-", "-", "branch 4", "branch 1", "end"), True),
+        (("jump 3", "-", "-", "branch 5", "jump 1", "end"), True),
+        (("-", "branch 3", "-", "branch 1", "end"), False),
+    ],
+)
+def test_a_loop_that_is_left_in_its_middle_has_one_path(
+    steps: tuple[str, ...], one_path: bool
+) -> None:
+    (loop,) = find_loops(program(*steps), [0])
+    assert loop.one_path is one_path
+
+
 LOOPS = {
     "none": (("-", "-", "end"), []),
     "one block": (("-", "-", "branch 1", "end"), [(1, 1, None, True, True)]),

@@ -21,7 +21,8 @@ class Loop:
 
     `blocks` are ranges of positions, in order; `own` are those blocks that are in no inner loop.
     `back` is the position of the last jump back. `parent` is the index of the innermost enclosing
-    loop in the list of loops. `straight` is true if every iteration executes all of `own`.
+    loop in the list of loops. `straight` is true if every iteration executes all of `own`, and
+    `one_path` if all iterations but the last one do, which may leave the loop earlier.
     """
 
     blocks: tuple[range, ...]
@@ -31,6 +32,7 @@ class Loop:
     depth: int
     innermost: bool
     straight: bool
+    one_path: bool
 
 
 def find_loops(code: Sequence[Instruction], entries: Iterable[int]) -> list[Loop]:
@@ -233,6 +235,10 @@ def _nested(
                 innermost=not inner,
                 straight=_is_straight(
                     graph, own, bodies[header], latches[header], dominators[header]
+                ),
+                one_path=all(
+                    sum(other in bodies[header] for other in graph.after[b]) == 1
+                    for b in bodies[header]
                 ),
             )
         )

@@ -63,6 +63,7 @@ def _loop(
         inside=None if loop.parent is None else loop.parent + 1,
         innermost=loop.innermost,
         straight=loop.straight,
+        one_path=loop.one_path,
         code_bytes=sum(code[position].size for position in whole),
         instructions={str(kind): count for kind, count in counted.most_common()},
         vector_work=dict(Counter(one.work for one in own if one.work)),

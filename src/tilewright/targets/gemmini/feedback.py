@@ -125,6 +125,7 @@ def describe(
         *described_phases(result.phases, result.computes),
         *_lines(by_line),
         _core(result, by_line),
+        _requests(result, workload, config["l2_line_bytes"]),
         _code(result, config["l2_line_bytes"]),
         "Local memory written: scratchpad "
         + _fill(result.scratchpad_kb, _scratchpad_kb(config))
@@ -269,6 +270,21 @@ def _core(result: SimResult, by_line: Mapping[str, Mapping[str, float]]) -> str:
     if waits:
         text += f". The core waits {listed(waits)}; the array may be working during these cycles"
     return f"{text}."
+
+
+def _requests(result: SimResult, workload: Workload, line_bytes: int) -> str:
+    """The requests of loads and stores, and how many of them leave the L2 cache, beside the lines
+    that the arrays have.
+    """
+    missing = result.breakdown.get("l2_miss", 0)
+    whole = missing + result.breakdown.get("l2_hit", 0)
+    if not whole:
+        return ""
+    lines = sum(math.ceil(bytes_of([a]) / line_bytes) for a in workload.arguments)
+    return (
+        f"Loads and stores make {whole:,} requests of at most {line_bytes} bytes, {missing:,} of "
+        f"them for lines that the L2 cache does not hold; all arrays together have {lines:,} lines."
+    )
 
 
 def _code(result: SimResult, line_bytes: int) -> str:
