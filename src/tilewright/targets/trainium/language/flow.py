@@ -23,10 +23,8 @@ from tilewright.targets.trainium.language.values import LoopRange, Missing
 
 @converts(ast.For)
 def _for(node: ast.For) -> Statement:
-    if node.orelse:
-        raise not_supported("else after a loop", node.lineno)
     values, target, body = expression(node.iter), target_of(node.target), block(node.body)
-    line = node.lineno
+    otherwise, line = block(node.orelse), node.lineno
     name = node.target.id if isinstance(node.target, ast.Name) else ""
     bound = sorted(bound_names(node.body) - {name})
 
@@ -39,10 +37,10 @@ def _for(node: ast.For) -> Statement:
                 target(frame, value)
                 signal = body(frame)
                 if signal == BREAK:
-                    break
+                    return NEXT
                 if signal == RETURN:
                     return signal
-            return NEXT
+            return otherwise(frame)
         once = run.language == 1 and items.kind != "static"
         before = {n: frame.names[n] for n in bound if n in frame.names} if once else {}
         for value in run.iterate(items.kind, items.values, line, name):
@@ -53,11 +51,11 @@ def _for(node: ast.For) -> Statement:
             signal = body(frame)
             if signal == BREAK:
                 _no_dynamic_end(once, "break", line)
-                break
+                return NEXT
             if signal == RETURN:
                 _no_dynamic_end(once, "return", line)
                 return signal
-        return NEXT
+        return otherwise(frame)
 
     return loop
 
@@ -91,9 +89,8 @@ def bound_names(nodes: Sequence[ast.stmt]) -> set[str]:
 
 @converts(ast.While)
 def _while(node: ast.While) -> Statement:
-    if node.orelse:
-        raise not_supported("else after a loop", node.lineno)
     test, body, line = expression(node.test), block(node.body), node.lineno
+    otherwise = block(node.orelse)
 
     def loop(frame: Frame) -> int:
         while True:
@@ -101,7 +98,7 @@ def _while(node: ast.While) -> Statement:
             frame.run.line = line
             frame.run.step()
             if not truth(condition):
-                return NEXT
+                return otherwise(frame)
             signal = body(frame)
             if signal == BREAK:
                 return NEXT
