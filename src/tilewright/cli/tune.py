@@ -108,8 +108,8 @@ def tune(
         typer.Option(
             metavar="NAME",
             help="The schedules that are searched: 'restricted' varies tile sizes with fixed "
-            "unrolling, as in the paper; 'template' also varies the other choices of the "
-            "template; 'full' is the space of MetaSchedule, and the default for evolutionary "
+            "unrolling, as in the published method (docs/tuner.md); 'template' also varies the "
+            "other choices of the template; 'full' is the space of MetaSchedule, and the default for evolutionary "
             "search with tvm164.",
         ),
     ] = None,
@@ -120,7 +120,7 @@ def tune(
             help="Start with a cost model that was trained on other workloads and, unless --fresh "
             "is given, on earlier runs of the project. Such a model exists for gradient search on "
             "one CPU thread and is the default there. With --no-pretrained the search starts "
-            "without a model, as in the paper.",
+            "without a model, as in the published method (docs/tuner.md).",
         ),
     ] = None,
     seed: Annotated[
