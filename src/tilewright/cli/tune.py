@@ -109,8 +109,8 @@ def tune(
             metavar="NAME",
             help="The schedules that are searched: 'restricted' varies tile sizes with fixed "
             "unrolling, as in the published method (docs/tuner.md); 'template' also varies the "
-            "other choices of the template; 'full' is the space of MetaSchedule, and the default for evolutionary "
-            "search with tvm164.",
+            "other choices of the template; 'full' is the space of MetaSchedule, and the default "
+            "for evolutionary search with tvm164.",
         ),
     ] = None,
     pretrained: Annotated[
