@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tilewright.core.records import Candidate, EvaluationRequest, Failed, Measured, Outcome
@@ -90,14 +91,27 @@ FOLDED = "unsigned d = (uint8_t)A[3][4] ^ 77; d |= d >> 4; d |= d >> 2; d |= d >
         "C[4][4] += more[512 + A[0][0] + A[1][1] + A[2][2] + A[3][3]];",
         # the upper bits of a count
         "int n = 0; for (int j = 0; j < 16; j++) if (A[0][j] > 10) n++; C[0][0] += n >> 4;",
-        # in some of the calls only
-        f"if (A[0][0] >= 0) {{ {FOLDED} C[0][0] += ~d & 1; }}",
+        # one of several results of an instruction
+        "int s = 1; for (int j = 0; j < 12; j++) s *= A[4][j] > 10; C[2][3] += s * 5;",
     ],
 )
 def test_a_number_that_is_always_the_same_is_refused(opened: OpenTask, text: str) -> None:
     failed = refused(outcome_of(opened, ending(text)))
     log = "kernel.c:11: a number is computed from input values without a condition, and was the "
     assert failed.log.startswith(log)
+
+
+def test_a_number_that_one_of_the_first_calls_computes_is_looked_for_in_further_calls(
+    opened: OpenTask,
+) -> None:
+    task = opened.task
+    assert isinstance(task, KernelTask)
+    once = len(task._cases.compared(0))
+    values = np.stack([task._cases[n].initial["A"] for n in task._cases.compared(3 * once)]) > 10
+    places = np.argwhere((values[:once].sum(axis=0) == 1) & (4 * values.sum(axis=0) >= 3 * once))
+    row, column = next(place for place in places.tolist() if place != [3, 4])
+    text = f"if (A[{row}][{column}] > 10) {{ {FOLDED} C[0][0] += ~d & 1; }}"
+    assert "a number is computed" in refused(outcome_of(opened, ending(text))).log
 
 
 def test_numbers_of_an_input_that_never_changes_are_accepted(tmp_path: Path) -> None:
@@ -107,6 +121,7 @@ def test_numbers_of_an_input_that_never_changes_are_accepted(tmp_path: Path) -> 
     opened = folder_of(tmp_path, start, add, "X, N")
     halved = start.replace("Y[i][j] =", "Y[i][j] = (N[0] >> 3) *").replace("2 *", "")
     assert isinstance(outcome_of(opened, halved), Measured)
+    refused(outcome_of(opened, start.replace("\n\n}", "\nif (N[0] == 17) Y[0][0] = 0;\n}")))
 
 
 def test_a_jump_to_an_address_from_inputs_is_refused(opened: OpenTask) -> None:

@@ -239,17 +239,33 @@ def test_operands_in_registers_of_floats_are_recorded(config: SimConfig) -> None
     assert len(set(one.results)) == 1
 
 
-def test_sums_of_two_numbers_that_are_data_are_not_recorded(config: SimConfig) -> None:
-    with_data = asm.r_type(0x33, 0, 0x20, 7, 5, 6)
-    code = [LOAD, asm.ld(6, A0, 8), with_data, asm.r_type(0x33, 0, 0, 7, 5, A0)]
-    floats = [
-        LOAD_FLOAT,
-        LOAD_ONE,
-        asm.r_type(0x53, 7, 1, 2, 0, 1),
-        asm.r_type(0x53, 7, 1, 2, 0, 3),
-    ]
-    assert list(simulated(config, code)) == [3]
-    assert list(simulated(config, floats)) == [3]
+def test_results_of_sums_of_two_numbers_that_are_data_are_not_recorded(config: SimConfig) -> None:
+    difference = asm.r_type(0x33, 0, 0x20, 7, 5, 6)
+    code = [LOAD, asm.ld(6, A0, 8), difference, asm.r_type(0x33, 0, 0, 7, 5, A0)]
+    add = asm.r_type(0x53, 7, 1, 2, 0, 1)
+    floats = [LOAD_FLOAT, LOAD_ONE, add, asm.r_type(0x53, 7, 1, 2, 0, 3)]
+    for found in (simulated(config, code), simulated(config, floats)):
+        assert list(found) == [2, 3]
+        assert found[2].results == ((0, 0),)
+        assert found[3].results != ((0, 0),)
+
+
+def test_the_instructions_that_computed_an_operand_are_told(config: SimConfig) -> None:
+    in_memory = [asm.sd(6, SP, -8), asm.ld(7, SP, -8)]
+    code = [LOAD, asm.i_type(0x13, 7, 6, 5, 1), *in_memory, asm.r_type(0x33, 7, 0, 8, 5, 7)]
+    found = simulated(config, code, 2, (4, 3))
+    assert found[1].producers == [[], [], []]
+    assert found[4].producers == [[], [CODE + 4], []]
+    of_words, of_bits, _ = zip(*found[4].values, strict=True)
+    assert set(of_words) == {(0, 0)}
+    assert of_bits[0] == of_bits[1] != of_bits[2]
+
+
+def test_what_differed_in_two_calls_is_not_recorded_further(config: SimConfig) -> None:
+    code = [LOAD, asm.addi(6, 5, 1), asm.i_type(0x13, 7, 7, 5, 1)]
+    found = simulated(config, code, 2, (4, 6, 8))
+    assert len(found[1].results) == 2
+    assert len(found[2].results) == 4
 
 
 def test_whether_the_core_reads_data_itself_is_told(config: SimConfig) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -122,7 +122,9 @@ class Condition:
     results that it had; another instruction that computes a number from them; or a jump to an
     address that depends on them.
 
-    `operands` and `results` have one entry for each call in which the instruction read data.
+    `operands` (together), `results` and `values` have one entry for each call in which the
+    instruction read data. `values` are those of each operand that another instruction computed from
+    data, and `producers` are the addresses of these instructions.
     """
 
     pc: int
@@ -130,8 +132,10 @@ class Condition:
     is_number: bool
     was_false: bool
     was_true: bool
+    producers: Sequence[Collection[int]] = ()
     operands: tuple[Hashes, ...] = ()
     results: tuple[Hashes, ...] = ()
+    values: tuple[tuple[Hashes, Hashes, Hashes], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,11 +98,16 @@ nb::dict result_to_dict(const Result& result) {
   for (const auto& [pc, condition] : result.conditions) {
     nb::list calls;
     for (const CallRecord& call : condition.calls) {
+      nb::list values;
+      for (const Sequence& one : call.values) values.append(nb::make_tuple(one.all, one.only));
       calls.append(nb::make_tuple(nb::make_tuple(call.operands.all, call.operands.only),
-                                  nb::make_tuple(call.results.all, call.results.only)));
+                                  nb::make_tuple(call.results.all, call.results.only),
+                                  nb::tuple(values)));
     }
+    nb::list producers;
+    for (const auto& pcs : condition.producers) producers.append(nb::cast(pcs));
     conditions.append(nb::make_tuple(pc, condition.is_jump, condition.is_number,
-                                     condition.was_false, condition.was_true, calls));
+                                     condition.was_false, condition.was_true, producers, calls));
   }
   out["conditions"] = conditions;
   out["fault"] = nb::none();

@@ -16,11 +16,6 @@ constexpr u8 kReturnRegister = 1;
 constexpr u8 kMoveOut = 3;    // funct of mvout
 constexpr u8 kFirstLoop = 8;  // funct of the first loop command
 
-u64 mixed(u64 hash, u64 value) {
-  hash = (hash ^ value) * 0x9e3779b97f4a7c15ull;
-  return hash ^ (hash >> 29);
-}
-
 bool between(Op op, Op first, Op last) { return op >= first && op <= last; }
 
 // Whether the result is 0 or 1 by a condition. A shift that leaves only the sign is how compilers
@@ -45,12 +40,6 @@ bool tells_only_nan(const Instruction& in) {
 
 }  // namespace
 
-void Sequence::add(u64 value) {
-  const u64 one = mixed(1, value) | 1;
-  only = all == 0 || only == one ? one : 0;
-  all = mixed(all, one) | 1;
-}
-
 Conditions::Conditions(Memory& memory, Joins joins) : memory_(memory), joins_(std::move(joins)) {}
 
 void Conditions::begin_call() {
@@ -65,7 +54,7 @@ void Conditions::begin_call() {
 // Everything that was written under decisions becomes data.
 void Conditions::close_all() {
   const auto settle = [](Label& label) {
-    if (label != kNone) label = kData;
+    if (label != kNone && label < kDecided) label = kDecided;
   };
   std::for_each(std::begin(x_), std::end(x_), settle);
   std::for_each(std::begin(f_), std::end(f_), settle);
@@ -78,12 +67,12 @@ void Conditions::close_all() {
 }
 
 bool Conditions::is_data(Label label) const {
-  while (label != kNone && label != kData && meaning_[label] != label) label = meaning_[label];
-  return label == kData || (label != kNone && label < hidden_);
+  while (label != kNone && label < kDecided && meaning_[label] != label) label = meaning_[label];
+  return label >= kDecided || (label != kNone && label < hidden_);
 }
 
 Conditions::Label Conditions::label_of_result(bool is_data) const {
-  return is_data ? kData : open_.empty() ? kNone : open_.back().label;
+  return is_data ? kDecided : open_.empty() ? kNone : open_.back().label;
 }
 
 void Conditions::open(Open entry) {
@@ -103,7 +92,7 @@ void Conditions::close(std::size_t size) {
     hidden_ = last.hidden;
     // What was written since a boundary belongs to the enclosing decision.
     const bool joins_outer = last.is_boundary && !open_.empty();
-    meaning_[last.label] = joins_outer ? open_.back().label : kData;
+    meaning_[last.label] = joins_outer ? open_.back().label : kDecided;
   }
 }
 
@@ -136,15 +125,19 @@ void Conditions::after(const Instruction& in, const Execution& execution, u64 re
   if (traits.kind == Kind::branch) {
     const bool is_taken = execution.next_pc != execution.pc + in.length;
     note(execution.pc, on_data, is_taken);
-    if (on_data) record(in, execution.pc, operands(in, execution), is_taken);
-    if (on_data) decide(execution.pc);
+    if (on_data) {
+      computed(in, execution, is_taken);
+      decide(execution.pc);
+    }
     return;
   }
   if (is_comparison(in)) note(execution.pc, on_data, result != 0);
   if (traits.kind == Kind::store) {
     const Label value = traits.reads_rs2 ? x_[in.rs2] : f_[in.rs2];
     if (is_data(x_[in.rs1])) wrote_anywhere_ = true;
-    label_bytes(execution.address, traits.bytes, label_of_result(is_data(value)));
+    const bool is_computed = value >= kComputed;
+    label_bytes(execution.address, traits.bytes,
+                is_computed ? value : label_of_result(is_data(value)));
     return;
   }
   if (in.op == Op::rocc) {
@@ -152,24 +145,27 @@ void Conditions::after(const Instruction& in, const Execution& execution, u64 re
     if (on_data && (funct == kMoveOut || funct >= kFirstLoop)) wrote_anywhere_ = true;
     return;
   }
-  if (on_data && !balances(in)) record(in, execution.pc, operands(in, execution), result);
-  if (traits.kind == Kind::load) {
-    on_data = on_data || loads_data(execution.address, traits.bytes);
-  } else if (traits.kind >= Kind::floating) {
-    on_data = on_data || is_data(rounding_);
-    if (const Label raised = label_of_result(on_data); !is_data(flags_) && raised != kNone) {
-      flags_ = raised;
-    }
+  Label label = label_of_result(false);
+  if (on_data && traits.kind != Kind::csr) label = computed(in, execution, result);
+  if (traits.kind == Kind::load && label < kComputed) {
+    const Label found = loaded(execution.address, traits.bytes);
+    if (is_data(found)) label = std::max(label, found);
+  }
+  if (traits.kind >= Kind::floating) {
+    if (!on_data && is_data(rounding_)) label = kDecided;
+    const Label raised = label_of_result(is_data(label));
+    if (!is_data(flags_) && raised != kNone) flags_ = raised;
   } else if (traits.kind == Kind::csr) {
     const auto number = static_cast<u32>(in.imm);
     const Label set = label_of_result(on_data);
-    on_data = (number != kRounding && is_data(flags_)) || (number != kFlags && is_data(rounding_));
+    label = label_of_result(false);
+    if ((number != kRounding && is_data(flags_)) || (number != kFlags && is_data(rounding_))) {
+      // What raised the flags differed between calls.
+      label = computed(in, execution, result);
+    }
     if (number != kRounding && !is_data(flags_)) flags_ = set;
     if (number != kFlags) rounding_ = set;
-    // What raised the flags differed between calls.
-    if (on_data) record(in, execution.pc, calls_, result);
   }
-  const Label label = label_of_result(on_data);
   if (traits.writes_rd && in.rd != 0) x_[in.rd] = label;
   if (traits.writes_float) {
     f_[in.rd] = label;
@@ -219,48 +215,69 @@ void Conditions::note(u64 pc, bool is_on_data, bool result) {
   (result ? condition.was_true : condition.was_false) = true;
 }
 
-// An instruction that reads data computed a number, or the result of a condition.
-void Conditions::record(const Instruction& in, u64 pc, u64 operands, u64 result) {
-  Condition& condition = found_[pc];
-  condition.is_on_data = true;
-  condition.is_number = traits_of(in.op).kind != Kind::branch && !is_comparison(in);
-  if (condition.calls.empty() || condition.calls.back().call != calls_) {
-    condition.calls.push_back({calls_, {}, {}});
+// An instruction that reads data computed a number, or the result of a condition. Returns the label
+// of this number.
+Conditions::Label Conditions::computed(const Instruction& in, const Execution& execution,
+                                       u64 result) {
+  auto read = operands(in, execution);
+  bool is_computed = traits_of(in.op).kind == Kind::csr;
+  if (is_computed) read[2] = {true, calls_, 0};
+  const u8 floats = traits_of(in.op).float_sources;
+  is_computed |= (traits_of(in.op).reads_rs1 && x_[in.rs1] >= kComputed) ||
+                 (traits_of(in.op).reads_rs2 && x_[in.rs2] >= kComputed) ||
+                 ((floats & 1) && f_[in.rs1] >= kComputed) ||
+                 ((floats & 2) && f_[in.rs2] >= kComputed) ||
+                 ((floats & 4) && f_[in.rs3] >= kComputed);
+  Condition& condition = found_[execution.pc];
+  if (condition.label == 0) {
+    condition.pc = execution.pc;
+    condition.label = kComputed + static_cast<Label>(sites_.size());
+    condition.is_number = traits_of(in.op).kind != Kind::branch && !is_comparison(in);
+    sites_.push_back(&condition);
   }
-  CallRecord& call = condition.calls.back();
-  call.operands.add(operands);
-  call.results.add(result);
+  const bool is_balance = balances(in);
+  condition.record(calls_, read, is_balance ? std::nullopt : std::optional(result));
+  return !is_computed ? kDecided : is_balance ? kData : condition.label;
 }
 
+// Whether an instruction adds or subtracts two numbers that are data.
 bool Conditions::balances(const Instruction& in) const {
   if (!may_balance(in.op)) return false;
   const auto& labels = traits_of(in.op).float_sources ? f_ : x_;
   return is_data(labels[in.rs1]) && is_data(labels[in.rs2]);
 }
 
-// A hash of the values that an instruction read, of those that are data.
-u64 Conditions::operands(const Instruction& in, const Execution& execution) const {
+std::array<Operand, 3> Conditions::operands(const Instruction& in,
+                                            const Execution& execution) const {
   const Traits& traits = traits_of(in.op);
-  u64 hash = 0;
-  if (traits.reads_rs1 && is_data(x_[in.rs1])) hash = mixed(hash, execution.first);
-  if (traits.reads_rs2 && is_data(x_[in.rs2])) hash = mixed(hash, execution.second);
+  const auto operand = [this](Label label, u64 value) -> Operand {
+    const bool has_producer = label >= kComputed && label != kData;
+    return {is_data(label), value, has_producer ? sites_[label - kComputed]->pc : 0};
+  };
+  std::array<Operand, 3> found;
+  if (traits.reads_rs1) found[0] = operand(x_[in.rs1], execution.first);
+  if (traits.reads_rs2) found[1] = operand(x_[in.rs2], execution.second);
   const u8 floats[] = {in.rs1, in.rs2, in.rs3};
-  for (int i = 0; i < 3; i++) {
-    if ((traits.float_sources >> i & 1) && is_data(f_[floats[i]])) {
-      hash = mixed(hash, floats_[floats[i]]);
-    }
+  for (std::size_t i = 0; i < 3; i++) {
+    if (traits.float_sources >> i & 1) found[i] = operand(f_[floats[i]], floats_[floats[i]]);
   }
-  return hash;
+  return found;
 }
 
-bool Conditions::loads_data(u64 address, u64 size) {
+// The label of data that are read from memory, or `kNone`.
+Conditions::Label Conditions::loaded(u64 address, u64 size) {
   const Region* region = memory_.find(address, size);
-  if (region->is_argument || (wrote_anywhere_ && region->writable)) return true;
+  if (region->is_argument) return kData;
+  Label found = wrote_anywhere_ && region->writable ? kDecided : kNone;
   for (u64 at = address; at < address + size; at++) {
     const auto page = pages_.find(at / kPageBytes);
-    if (page != pages_.end() && is_data((*page->second)[at % kPageBytes])) return true;
+    const Label label = page == pages_.end() ? kNone : (*page->second)[at % kPageBytes];
+    if (!is_data(label)) continue;
+    const Label one = label >= kComputed ? label : kDecided;
+    found = at > address && one != found && std::max(one, found) > kDecided ? kData
+                                                                           : std::max(one, found);
   }
-  return false;
+  return found;
 }
 
 void Conditions::label_bytes(u64 address, u64 size, Label label) {

@@ -1,12 +1,13 @@
 // Records the results of a program's conditions, and of all other instructions that compute a number,
 // where they depend on the contents of the kernel's arguments.
 //
-// Each register, and each byte of memory that is no argument, has a label. The label of a value is
-// `kData` if the value was computed from an argument, or from memory that the accelerator wrote.
+// Each register, and each byte of memory that is no argument, has a label. The label of a value says
+// by which instruction it was computed from an argument, or from memory that the accelerator wrote;
+// `kData` is that of such memory itself.
 //
 // A branch on data also decides what the code after it does: it begins a decision, which ends where
 // both of its ways meet again, or when its function returns. What is written while decisions are
-// open is labelled with the innermost one, and becomes data when this decision ends: on the other
+// open is labelled with the innermost one, and becomes `kDecided` when this decision ends: on the other
 // way, another value might have been written. Until then, the value only depends on the way that
 // was taken, and is no data there. Code that is called on both ways must not see it as such a value:
 // in a call, everything that was written under decisions of callers is data.
@@ -19,34 +20,9 @@
 
 #include "memory.hpp"
 #include "pipeline.hpp"
+#include "sequences.hpp"
 
 namespace cosim {
-
-// The values that an instruction read, or computed, in one call, in their order.
-struct Sequence {
-  u64 all = 0;   // a hash of all values; 0 if there was none
-  u64 only = 0;  // a hash of the value, if it was always the same, or else 0
-
-  void add(u64 value);
-};
-
-// An instruction that read data in a call.
-struct CallRecord {
-  u64 call = 0;
-  Sequence operands;  // those that are data
-  Sequence results;
-};
-
-// A branch or comparison and its results, another instruction that computes a number, or a jump to
-// an address in a register.
-struct Condition {
-  bool is_jump = false;
-  bool is_number = false;
-  bool is_on_data = false;
-  bool was_false = false;
-  bool was_true = false;
-  std::vector<CallRecord> calls;  // those in which the instruction read data
-};
 
 // Where the two ways of each branch meet, by its address. Those of a branch without an entry meet
 // only when its function returns.
@@ -71,8 +47,10 @@ class Conditions {
   const std::unordered_map<u64, Condition>& found() const { return found_; }
 
  private:
-  using Label = u32;  // a decision, or one of these two
+  using Label = u32;  // a decision, an instruction (from `kComputed` on), or one of these three
   static constexpr Label kNone = 0;
+  static constexpr Label kDecided = 0x7fffffff;
+  static constexpr Label kComputed = 0x80000000;
   static constexpr Label kData = ~0u;
   static constexpr u64 kPageBytes = 4096;
   using Page = std::array<Label, kPageBytes>;
@@ -89,17 +67,17 @@ class Conditions {
 
   bool is_data(Label label) const;
   bool reads_data(const Instruction& in) const;
+  std::array<Operand, 3> operands(const Instruction& in, const Execution& execution) const;
   Label label_of_result(bool is_data) const;
+  Label computed(const Instruction& in, const Execution& execution, u64 result);
   void open(Open entry);
   void close(std::size_t size);
   void close_all();
   void decide(u64 branch);
   void jump(const Instruction& in, const Execution& execution);
   void note(u64 pc, bool is_on_data, bool result);
-  void record(const Instruction& in, u64 pc, u64 operands, u64 result);
   bool balances(const Instruction& in) const;
-  u64 operands(const Instruction& in, const Execution& execution) const;
-  bool loads_data(u64 address, u64 size);
+  Label loaded(u64 address, u64 size);
   void label_bytes(u64 address, u64 size, Label label);
 
   Memory& memory_;
@@ -117,6 +95,7 @@ class Conditions {
   Label hidden_ = kNone;         // open labels below this one are data
   u64 calls_ = 0;
   std::unordered_map<u64, Condition> found_;
+  std::vector<Condition*> sites_;  // those that computed numbers, by label - kComputed
 };
 
 }  // namespace cosim

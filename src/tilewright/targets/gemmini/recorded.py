@@ -1,0 +1,103 @@
+"""What the co-simulator recorded of an instruction that reads data, in all calls of a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from tilewright.parts.untested_conditions import NO_SEQUENCE, is_same_in_all
+
+if TYPE_CHECKING:
+    from tilewright.targets.gemmini.sim import Condition
+
+_Hashes: TypeAlias = tuple[int, int]
+LEAST_SHARE = 4
+"""An instruction must have read data in one of so many calls at least, or else its sequences of
+values are not compared.
+"""
+
+
+@dataclass(slots=True)
+class Recorded:
+    """The results of a condition, or the numbers that another instruction computed, and what they
+    were computed from.
+    """
+
+    is_jump: bool = False
+    is_number: bool = False
+    was_false: bool = False
+    was_true: bool = False
+    operands: list[_Hashes] = field(default_factory=list)
+    results: list[_Hashes] = field(default_factory=list)
+    values: list[Sequence[_Hashes]] = field(default_factory=list)
+    producers: list[set[int]] = field(default_factory=list)
+
+    def add(self, one: Condition) -> None:
+        """What was recorded in further calls."""
+        self.is_jump |= one.is_jump
+        self.is_number |= one.is_number
+        self.was_false |= one.was_false
+        self.was_true |= one.was_true
+        self.operands += one.operands
+        self.results += one.results
+        self.values += one.values
+        self.producers = self.producers or [set() for _ in one.producers]
+        for known, further in zip(self.producers, one.producers, strict=True):
+            known.update(further)
+
+    @property
+    def had_both_results(self) -> bool:
+        """Whether a condition was false and true; also true for a number."""
+        return self.is_number or self.was_false == self.was_true
+
+    def is_untested(self, calls: int, others: Mapping[int, Recorded]) -> bool:
+        """Whether other results, or other numbers, have not occurred in so many calls.
+
+        `others` are all instructions that read data, by their addresses.
+        """
+        return (
+            self.is_jump
+            or not self.had_both_results
+            or (self._loses_values and _is_common(self.results, calls))
+            or any(_is_common(values, calls) for values in self._picked(others))
+        )
+
+    def may_be_untested(self, calls: int, others: Mapping[int, Recorded]) -> bool:
+        """The same, or whether further calls may show it."""
+        return (
+            self.is_untested(calls, others) or self.is_always_the_same or bool(self._picked(others))
+        )
+
+    @property
+    def is_always_the_same(self) -> bool:
+        """Whether the results were the same in all calls with results."""
+        return _are_same_in_all(self.results)
+
+    @property
+    def _loses_values(self) -> bool:
+        """Whether the results were always the same, although they were computed from values that
+        were not.
+        """
+        return self.is_always_the_same and not _are_same_in_all(self.operands)
+
+    def _picked(self, others: Mapping[int, Recorded]) -> list[list[_Hashes]]:
+        """The sequences of each operand that was always the same, although the instruction that
+        computed it had other results as well, for instance in other iterations of a loop.
+        """
+        found = []
+        for values, producers in zip(zip(*self.values, strict=True), self.producers, strict=False):
+            read = [one for one in values if one[0] != NO_SEQUENCE]
+            is_same = _are_same_in_all(read)
+            if is_same and any(not others[pc].is_always_the_same for pc in producers):
+                found.append(read)
+        return found
+
+
+def _is_common(sequences: Sequence[_Hashes], calls: int) -> bool:
+    return len(sequences) > 1 and LEAST_SHARE * len(sequences) >= calls
+
+
+def _are_same_in_all(sequences: Sequence[_Hashes]) -> bool:
+    """Whether all sequences are the same, or consist of the same value only."""
+    return any(map(is_same_in_all, zip(*sequences, strict=True)))
