@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from tilewright.core.records import MenuOption
 from tilewright.proposers.c.unroll_hints import as_attributes, as_pragmas, times
 from tilewright.proposers.rewriter.canonical import canonical_text
 from tilewright.proposers.rewriter.emit import emit
-from tilewright.proposers.rewriter.ir import Loop, Opaque, walk
+from tilewright.proposers.rewriter.estimate.cost import estimate
+from tilewright.proposers.rewriter.ir import Loop, Opaque, same_kernel, walk
 from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.planning.full_sequences import whole_drafts
+from tilewright.proposers.rewriter.planning.steps import Step, steps_for
 from tilewright.proposers.rewriter.raising.raised import raised
 
 SOURCE = """
@@ -90,3 +94,27 @@ def test_a_hint_is_an_attribute_while_a_kernel_is_read() -> None:
     assert times(as_attributes("#pragma GCC unroll 16")) == 16
     assert times("[[fallthrough]]") == 0
     assert as_pragmas(as_attributes(KEPT.replace(" // tiles", ""))).count("#pragma GCC unroll") == 6
+
+
+def test_the_compiler_unrolls_innermost_loops_of_the_core(machine: Machine) -> None:
+    plain = KEPT.replace("#pragma", "//").replace("#  pragma", "//")
+    kernel = lift(plain, machine)
+    steps = [str(s) for s in steps_for(kernel, machine, "unroll")]
+    assert "unroll x 8" in steps
+    assert not any(s.startswith(("unroll y", "unroll i", "unroll j")) for s in steps)
+    after = Step.parse("unroll x 8").apply(kernel, machine)
+    assert not same_kernel(kernel, after)
+    assert estimate(after, machine).core < estimate(kernel, machine).core
+    lines = [line.strip() for line in emit(after).splitlines()]
+    assert lines[lines.index("#pragma GCC unroll 8") + 1] == "for (int x = 0; x < 16; x++) {"
+    assert emit(after).count("#pragma") == 1
+
+
+def test_complete_plans_unroll_loops_of_the_core(machine: Machine) -> None:
+    menu = (MenuOption("unroll", "", technique="unroll"),)
+    plain = lift(KEPT.replace("#pragma", "//").replace("#  pragma", "//"), machine)
+    drafts = list(whole_drafts(plain, machine, menu, menu))
+    assert drafts
+    assert all("unroll x 8" in map(str, draft.steps) for draft in drafts)
+    for draft in whole_drafts(lift(KEPT, machine), machine, menu, menu):
+        assert "unroll x 8" not in map(str, draft.steps), "the author chose a number"

@@ -244,14 +244,19 @@ def _code(stmt: Stmt) -> tuple[object, ...]:
     match stmt:
         case Command(name, operands):
             return name, operands
-        case Loop(name, lower, upper, step):
-            return name, lower, upper, step
+        case Loop(name, lower, upper, step, _, _, hint):
+            return name, lower, upper, step, hint
         case Guard(condition, body):
             return condition, len(body)
         case Opaque(text):
             return (text,)
         case Assign(target, terms, const):
             return target, terms, const
+
+
+def is_core_loop(loop: Loop) -> bool:
+    """Whether a loop contains only code that the core runs, and no other loop."""
+    return all(isinstance(s, Opaque | Assign) for s in loop.body)
 
 
 def has_opaque(body: Body) -> bool:

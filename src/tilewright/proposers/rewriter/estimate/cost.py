@@ -89,7 +89,7 @@ def _estimate(body: Body, words: Words | None, machine: Machine) -> Cost:
     sending = core_time(body, words) if words is not None else {}
     for stmt, times in runs.items():
         if isinstance(stmt, Loop):
-            core += times * CORE_ITERATION
+            core += times * CORE_ITERATION / max(1, stmt.hint)
         elif isinstance(stmt, Assign):
             core += times * CORE_ELEMENT
         elif isinstance(stmt, Command):
@@ -317,7 +317,7 @@ def _nodes(
                 Repeat(
                     stmt.var,
                     max(times, 1.0),
-                    CORE_ITERATION,
+                    CORE_ITERATION / max(1, stmt.hint),
                     nodes,
                     tuple(sorted({b for c in ahead for b in touched[c].writes})),
                     tuple(sorted({b for c in delayed for b in touched[c].reads})),

@@ -17,10 +17,11 @@ from tilewright.core.records import MenuOption
 from tilewright.proposers.descent import descended
 from tilewright.proposers.rewriter.analysis.ranges import labelled_loops
 from tilewright.proposers.rewriter.estimate.cost import estimate
-from tilewright.proposers.rewriter.ir import Kernel, Loop, commands, same_kernel
+from tilewright.proposers.rewriter.ir import Kernel, Loop, commands, is_core_loop, same_kernel
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.planning.overlapped.products import sequences_of_products
 from tilewright.proposers.rewriter.planning.overlapped.sequences import overlapped_sequences
+from tilewright.proposers.rewriter.planning.parameters import all_unroll_factors
 from tilewright.proposers.rewriter.planning.planner import (
     FOLLOW_UPS,
     LONGEST,
@@ -56,9 +57,10 @@ MOST = 16
 
 TILES = ("keep-operand", "retile")
 """Techniques that begin a sequence for tiled products, one for each sequence."""
+UNROLL = "unroll"
 COALESCE = "coalesce"
 """The technique that merges the loops around tiles into one loop."""
-_SIZES, _WORDS = ("reuse", "unroll", "simplify"), ("pack",)
+_SIZES, _WORDS = ("reuse", UNROLL, "simplify"), ("pack",)
 _PLACES = ("interleave", "stagger", "banks", "widen", "double-buffer")
 TILED = (
     (
@@ -108,7 +110,21 @@ def whole_drafts(
     usual = SERIAL_FOLLOW_UPS if serial else FOLLOW_UPS
     known = {*usual, *(o.technique for o in menu if o.technique)}
     for steps, after in (sequences if serial else product_sequences)(kernel, machine, known):
+        if UNROLL in known:
+            more, after = _core_unrolled(after, machine)
+            steps += more
         yield Draft(option_of(steps, offered), steps, after, estimate(after, machine))
+
+
+def _core_unrolled(kernel: Kernel, machine: Machine) -> tuple[tuple[Step, ...], Kernel]:
+    """Unrolls all loops of the core's code, which other steps leave as they are."""
+    steps: list[Step] = []
+    for label, loop, above in labelled_loops(kernel.body):
+        factors = all_unroll_factors(loop, above) if is_core_loop(loop) else []
+        if factors and not loop.hint:
+            steps.append(Step(UNROLL, (label, str(factors[0]))))
+            kernel = steps[-1].apply(kernel, machine)
+    return tuple(steps), kernel
 
 
 def quick_drafts(

@@ -13,7 +13,7 @@ from tilewright.proposers.rewriter.analysis.buffers import MAX_SLOTS, Buffer, fi
 from tilewright.proposers.rewriter.analysis.ranges import env_of, trip_count, trips
 from tilewright.proposers.rewriter.estimate.cost import Cost
 from tilewright.proposers.rewriter.estimate.timeline import LATENCY
-from tilewright.proposers.rewriter.ir import Body, Kernel, Loop, commands
+from tilewright.proposers.rewriter.ir import Body, Kernel, Loop, commands, is_core_loop
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.rewrites.loops import MAX_UNROLLED
 
@@ -72,9 +72,16 @@ def slot_counts(buffer: Buffer, loop: Loop, above: Body, cost: Cost) -> list[int
     return sorted({2, 3, min(max(ahead, 2), MAX_SLOTS)})
 
 
+CORE_FACTORS = (8, 4, 16)
+"""Unrolling factors of loops of the core's code, the usual one first."""
+
+
 def unroll_factors(loop: Loop, above: Body) -> list[int]:
-    """Unrolling factors: 0 for all iterations if they fit, 2, and the largest divisor that fits."""
+    """Unrolling factors: 0 for all iterations if they fit, 2, and the largest divisor that fits.
+    For a loop of the core's code, the usual one."""
     whole, divisors = _unrolled(loop, above)
+    if is_core_loop(loop):
+        return divisors[:1]
     return sorted({*whole, *divisors[:1], *divisors[-1:]})
 
 
@@ -85,8 +92,11 @@ def all_unroll_factors(loop: Loop, above: Body) -> list[int]:
 
 
 def _unrolled(loop: Loop, above: Body) -> tuple[list[int], list[int]]:
-    """0 if all iterations fit, and the smaller divisors of their number that fit."""
+    """0 if all iterations fit, and the smaller divisors of their number that fit. For a loop of
+    the core's code, the numbers for which the compiler is asked."""
     fewest, most = trips(loop, env_of(above))
+    if is_core_loop(loop):
+        return [], [f for f in CORE_FACTORS if f <= most]
     if fewest != most or not math.isfinite(most):
         return [], []
     count, fits = int(most), MAX_UNROLLED // max(1, sum(1 for _ in commands(loop.body)))

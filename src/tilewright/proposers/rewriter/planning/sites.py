@@ -9,7 +9,7 @@ from typing import TypeAlias
 from tilewright.proposers.rewriter.analysis.buffers import Buffer, NotApplicable, find_buffers
 from tilewright.proposers.rewriter.analysis.ranges import labelled_loops
 from tilewright.proposers.rewriter.estimate.cost import estimate
-from tilewright.proposers.rewriter.ir import Body, Guard, Kernel, Loop, commands, walk
+from tilewright.proposers.rewriter.ir import Body, Guard, Kernel, Loop, commands, is_core_loop, walk
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.planning.parameters import (
     slot_counts,
@@ -109,9 +109,11 @@ def each_loop(*variants: str) -> Callable[[Kernel, Machine], Iterator[Arguments]
 
 
 def product_loops(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
-    """Loops that contain only products, in which the core's instructions per command matter."""
+    """Loops that contain only products or code of the core, in which the core's instructions
+    matter."""
     for label, loop, above in labelled_loops(kernel.body):
-        if all(machine.unit(c.name) == "execute" for c in commands(loop.body)):
+        units = {machine.unit(c.name) for c in commands(loop.body)}
+        if units == {"execute"} or is_core_loop(loop):
             for factor in unroll_factors(loop, above):
                 yield label, str(factor)
 

@@ -12,9 +12,10 @@ from typing import TypeAlias
 
 ZERO = 0
 """The origin of an element that is zero; no array has this address."""
-MOST_RUNS = 4
-"""Maximum number of runs in a row of the first operand of a product. Each run becomes a product of
-its own. With more runs, these products may take longer than the core's copy.
+MOST_RUNS = 9
+"""Maximum number of runs in a row of the first operand of a product, as for the taps of a filter of
+3x3. Each run becomes a product of its own. With more runs, these products may take longer than the
+core's copy.
 """
 Run: TypeAlias = tuple[int, int, int]
 """First column, number of columns and address of elements that are contiguous in memory."""

@@ -15,6 +15,7 @@ from tilewright.proposers.rewriter.ir import (
     commands,
     expressions,
     has_opaque,
+    is_core_loop,
     rebuilt,
     walk_paths,
 )
@@ -71,8 +72,12 @@ def unroll(kernel: Kernel, machine: Machine, loop: Loop, factor: int) -> Kernel:
     Before: `for (jj = 0; jj < 64; jj += 16) product(SPAD(jj));`
     After:  `product(SPAD(0)); product(SPAD(16)); product(SPAD(32)); product(SPAD(48));`
 
-    Legal for a known number of iterations that `factor` divides.
+    Legal for a known number of iterations that `factor` divides. For a loop of the core's code, the
+    compiler is asked to do this: `#pragma GCC unroll 4`.
     """
+    if factor and is_core_loop(loop):
+        hinted = replace(loop, hint=factor)
+        return kernel.with_body(rebuilt(kernel.body, lambda s: (hinted,) if s is loop else None))
     above = next(a for s, a in walk_paths(kernel.body) if s is loop)
     fewest, most = trips(loop, env_of(above))
     if fewest != most or (factor and not loop.lower.is_const) or has_opaque(loop.body):
