@@ -54,7 +54,12 @@ def _unfinished(summary: Summary) -> Iterator[str]:
 def _untried(summary: Summary, history: History) -> Iterator[str]:
     if len(history) > 1 or summary.status != "finished":
         return
-    if "budget" in summary.stop_reason:
+    if "evaluations" in summary.stop_reason:
+        yield (
+            "The budget allows only the evaluation of the starting kernel. Give a larger --budget, "
+            'such as "20 evaluations".'
+        )
+    elif "budget" in summary.stop_reason:
         start = sum(t.wall_s for t in history)
         rest = max(0.0, summary.wall_s - start)
         yield (

@@ -170,6 +170,14 @@ def test_a_kernel_at_its_bound_needs_no_other_reason() -> None:
     assert "before the first candidate" not in told
 
 
+def test_a_budget_of_one_evaluation_is_not_called_too_short() -> None:
+    run = replace(run_record(), stop_reason="the budget of 1 evaluations is spent")
+    history = History([TRIALS[0]])
+    told = " ".join(shown(summarize(run, history), history).split())
+    assert "allows only the evaluation of the starting kernel" in told
+    assert "less other work" not in told
+
+
 def test_an_interrupted_search_does_not_blame_the_kernel() -> None:
     """After Ctrl-C in the first iteration nothing is recorded, which is no fault of the kernel."""
     history = History([TRIALS[0]])
