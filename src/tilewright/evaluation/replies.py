@@ -25,7 +25,8 @@ def ready_reply(context: str, versions: Mapping[str, str]) -> dict[str, Any]:
 
 def error_reply(error: Exception) -> dict[str, Any]:
     """The reply for an exception that is not a failure of the candidate."""
-    return {"error": {"type": type(error).__name__, "message": str(error)}}
+    known = {"known": error.known} if isinstance(error, errors.NotTimedError) else {}
+    return {"error": {"type": type(error).__name__, "message": str(error), **known}}
 
 
 class ForgedError(Exception):
@@ -83,5 +84,7 @@ def raised(error: Mapping[str, Any]) -> TilewrightError:
     if kind is errors.UnknownNameError:
         kind = errors.InputError
     text = plain_text(str(error["message"])[:MOST_MESSAGE])
+    if kind is errors.NotTimedError:
+        return kind(text, plain_text(str(error.get("known", ""))[:MOST_MESSAGE]))
     error_of_worker: TilewrightError = kind(text)
     return error_of_worker

@@ -181,6 +181,40 @@ def test_values_that_are_used_several_times_are_written_once(form: str, begins: 
     assert len(statements) == (98 if form == "square" else 96) + 2
 
 
+def test_the_place_of_the_largest_element_is_the_first_one_with_its_value() -> None:
+    graph = Graph()
+    graph("argmax.default", (R,), X, 1)
+    for way in graph.said:
+        way[0]["gives"][0]["dtype"] = "torch.int64"
+    assert graph.read().words == "an operation on rows"
+    text = only_text(graph)
+    assert "(v_a0.at[v] == total0 ? column : 3.4e38f)" in text
+    assert "a0.options().dtype(torch::kLong)" in text
+
+
+def test_groups_of_channels_are_rows_of_one_kernel() -> None:
+    graph = Graph()
+    shape = (R, (8, 8), C)
+    graph("native_group_norm.default", shape, ("input 0", shape), ("self.w", ((8, 8),)), None,
+          64, 8, 48, 4, 1e-5)  # fmt: skip
+    graph.said[1][0]["given"][3:6] = [16, 8, 32]
+    text = only_text(graph)
+    assert "int columns = ((int)a0.size(1) * (int)a0.size(2) / 4);" in text
+
+
+def test_operations_without_an_influence_on_the_result_are_left_out() -> None:
+    graph = Graph()
+    graph("sum.dim_IntList", (C,), X, [0])
+    graph("add_.Tensor", (), ("self.count", ()), 1)
+    graph("relu.default", (R, C), X)
+    assert graph.read().words == "a chain of element-wise operations"
+    graph = Graph()
+    graph("add_.Tensor", (C,), BIAS, 1)
+    graph("add.Tensor", (R, C), X, BIAS)
+    with pytest.raises(OtherError, match="changes an array"):
+        graph.read()
+
+
 def test_a_row_without_its_first_axis_is_broadcast() -> None:
     graph = Graph()
     mean = graph("mean.dim", (C,), X, [0])
@@ -195,12 +229,8 @@ def test_a_row_without_its_first_axis_is_broadcast() -> None:
     [
         ([("cummax.default", (R, C), X, 1)], "it computes cummax"),
         ([("sum.dim_IntList", (C,), ("input 0", (R, C, R)), [0, 2])], "axes that are not adjacent"),
-        ([("sum.dim_IntList", (R,), X, [1]), ("sum.dim_IntList", (C,), X, [0])],
-         "rows of different"),
         ([("gt.Scalar", (R, C), X, 0)], "its result is a mask"),
         ([("ones_like.default", (R, C), X)], "does not depend on its arrays"),
-        ([("add.Tensor", (R, C), X, 1), ("sum.dim_IntList", (), ("self.b", (C,)), [0])],
-         "arrays of several sizes"),
         ([("mm.default", (R, R), X, ("input 1", (C, R))),
           ("exp.default", (R, R), ("0.0", (R, R))),
           ("_softmax.default", (R, R), ("0.0", (R, R)), 1, False),
@@ -215,7 +245,8 @@ def test_a_row_without_its_first_axis_is_broadcast() -> None:
         ([("add_.Tensor", (R, C), X, 1)], "an array that it may use elsewhere"),
         ([("mul.Tensor", (R, C), X, math.nan)], "it computes with nan"),
         ([("mul.Tensor", (R, C), X, {"unknown": "dict"})], "other than its arrays"),
-        ([("gather.default", (R, C), X, 0, 3)], "it computes gather"),
+        ([("gather.default", (R, C), X, 0, 3)], "it gathers several elements of a row"),
+        ([("argmax.default", (R,), ("input 0", (R, (1 << 25, 8))), 1)], "more than 2.24 elements"),
         ([], "it computes nothing"),
         ([("t.default", (C, R), X)], "it computes nothing"),
     ],
@@ -428,6 +459,25 @@ MODELS = {
         "torch.randn(64, 32)",
         "return torch.nn.functional.mish(torch.logsumexp(self.linear(x), 1, keepdim=True))",
     ),
+    "place of the largest": ("torch.randn(40, 36)", "return torch.argmax(x, dim=-1)"),
+    "place of the smallest": ("torch.randn(3, 50, 64)", "return x.argmin(dim=1, keepdim=True)"),
+    "groups of channels": (
+        "torch.randn(3, 8, 10, 12)",
+        "return torch.nn.functional.group_norm(x, 4, self.conv.bias, self.conv.bias).relu()",
+    ),
+    "each image": ("torch.randn(3, 5, 6, 20)", "return torch.nn.functional.instance_norm(x)"),
+    "classes": (
+        "torch.randn(40, 36), torch.randint(0, 36, (40,))",
+        "return torch.nn.functional.cross_entropy(x, y)",
+    ),
+    "chosen elements": (
+        "torch.randn(40, 36), torch.randint(0, 36, (40, 1))",
+        "return torch.gather(torch.log_softmax(x, 1), 1, y)",
+    ),
+    "unused statistics": (
+        "torch.randn(40, 32)",
+        "self.conv.bias.add_(1); return torch.max(self.linear(x), dim=1)[0]",
+    ),
     "scaled": ("torch.randn(5, 16)", "return x * (1 + self.linear.bias) - self.linear.bias"),
 }
 
@@ -446,7 +496,7 @@ def test_kernels_made_of_models_in_pytorch_are_right(name: str, tmp_path: Path) 
         "    def __init__(self):\n        super().__init__()\n"
         "        self.conv = nn.Conv2d(3, 8, 3, padding=1)\n"
         "        self.linear = nn.Linear(32, 16)\n\n"
-        f"    def forward(self, x):\n        {body}\n\n\n"
+        f"    def forward(self, x{', y' if 'randint' in inputs else ''}):\n        {body}\n\n\n"
         f"def get_inputs():\n    return [{inputs}]\n\n\ndef get_init_inputs():\n    return []\n"
     )
     task = open_task(str(file), {"input_seed": 3, "checks": 3}).task
@@ -454,4 +504,4 @@ def test_kernels_made_of_models_in_pytorch_are_right(name: str, tmp_path: Path) 
     built = builder.build(Candidate(task.start))
     verdict = checker.check(built)  # type: ignore[arg-type]
     assert isinstance(verdict, Verdict), verdict.log
-    assert verdict.precision in ("float32", "exact")
+    assert verdict.precision in ("float32", "exact", "")  # whole numbers have none

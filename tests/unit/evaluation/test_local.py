@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.core.errors import InternalError, WorkloadError
+from tilewright.core.errors import InternalError, NotTimedError, WorkloadError
 from tilewright.core.records import Candidate, EvaluationRequest, Failed, Measured
 from tilewright.evaluation.local import LocalExecutor
+from tilewright.evaluation.replies import error_reply, raised
 from tilewright.evaluation.timeouts import GRACE_S, IN_TURN, MOST_BUSY, Allowance, StageTimeouts
 from tilewright.evaluation.worker_process import WorkerProcess
 from tilewright.testing import scripted
@@ -286,3 +287,10 @@ def test_a_request_of_no_known_form_is_answered_in_one_sentence() -> None:
             assert (error["type"], words in error["message"]) == ("InputError", True), error
     finally:
         worker.kill()
+
+
+def test_what_is_known_about_a_kernel_that_cannot_be_timed_is_in_the_reply() -> None:
+    sent = error_reply(NotTimedError("no GPU", "is correct."))["error"]
+    error = raised(sent)
+    assert isinstance(error, NotTimedError)
+    assert (str(error), error.known) == ("no GPU", "is correct.")

@@ -14,6 +14,8 @@ from hashlib import sha256
 Size = tuple[int, int]
 """An extent at the problem's own sizes, and at the sizes of the check on the CPU."""
 Shape = tuple[Size, ...]
+FLOAT, WHOLE = "float", "int64_t"
+"""The types of elements in C. Whole numbers are only compared and counted, up to 2^24."""
 
 
 class OtherError(Exception):
@@ -25,13 +27,14 @@ class Element:
     """An element of an array for a position in the result: its index is (position / inner) % count.
 
     `inner` is the product of the extents after the array's own axes. `whole` says that the array
-    has all axes.
+    has all axes. `kind` is the C type of the array's elements.
     """
 
     array: str
     shape: Shape
     inner: Shape = ()
     whole: bool = False
+    kind: str = FLOAT
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,8 @@ Formula = Element | Number | Calculated | Total
 PRODUCT = Number("value")
 """The element of the product, convolution or scan to which a formula is applied."""
 COLUMNS = Number("columns")
+COLUMN = Number("column")
+"""The number of an element in its row."""
 
 
 def operands(formula: Formula) -> tuple[Formula, ...]:
@@ -105,7 +110,7 @@ def is_of_a_row(formula: Formula) -> bool:
         case Calculated():
             return formula.is_of_a_row
         case _:
-            return formula != PRODUCT
+            return formula not in (PRODUCT, COLUMN)
 
 
 @dataclass
@@ -150,6 +155,7 @@ _PLAIN = {
     "gt": "({0} > {1} ? 1.0f : 0.0f)", "ge": "({0} >= {1} ? 1.0f : 0.0f)",
     "lt": "({0} < {1} ? 1.0f : 0.0f)", "le": "({0} <= {1} ? 1.0f : 0.0f)",
     "eq": "({0} == {1} ? 1.0f : 0.0f)", "ne": "({0} != {1} ? 1.0f : 0.0f)",
+    "differs": "fminf(fabsf({0} - {1}), 1.0f)",
     "sign": "({0} > 0.0f ? 1.0f : {0} < 0.0f ? -1.0f : 0.0f)",
     "where": "({0} != 0.0f ? {1} : {2})", "masked_fill": "({1} != 0.0f ? {2} : {0})",
     "logical_not": "({0} != 0.0f ? 0.0f : 1.0f)", "bitwise_not": "({0} != 0.0f ? 0.0f : 1.0f)",
@@ -157,10 +163,11 @@ _PLAIN = {
                     "({0} != 0.0f && {1} != 0.0f ? 1.0f : 0.0f)"),
     **dict.fromkeys(("logical_or", "bitwise_or"), "({0} != 0.0f || {1} != 0.0f ? 1.0f : 0.0f)"),
 }  # fmt: skip
-"""PyTorch's element-wise operations without settings. The truth values of a mask are 1 and 0."""
+"""PyTorch's element-wise operations without settings. The truth values of a mask are 1 and 0.
+`differs` is `ne` of whole numbers without a condition, because tests may contain only one case."""
 _OF_TWO = {
     "add", "sub", "rsub", "mul", "div", "maximum", "minimum", "gt", "ge", "lt", "le", "eq", "ne",
-    "logical_and", "logical_or", "bitwise_and", "bitwise_or",
+    "logical_and", "logical_or", "bitwise_and", "bitwise_or", "differs",
 }  # fmt: skip
 _OF_THREE = {"where", "masked_fill"}
 

@@ -46,7 +46,24 @@ class Host:
                 if count(shape[first : first + axes]) == size:
                     name = self.names[array.name]
                     return " * ".join(f"(int){name}.size({first + i})" for i in range(axes))
+        quotient = self._quotient(size)
+        if quotient is not None:
+            return quotient
         raise OtherError("a size of its result does not follow from those of its arrays")
+
+    def _quotient(self, size: Size) -> str | None:
+        """The expression for an extent that is a fixed part of axes of an array, such as the size
+        of a group of channels."""
+        for axes, array in product((1, 2, 3, 4), self.arrays):
+            shape = self.model.arrays[array.name]
+            for first in range(len(shape) - axes + 1):
+                of = count(shape[first : first + axes])
+                part = of[0] // max(1, size[0])
+                if part > 0 and of == (size[0] * part, size[1] * part):
+                    name = self.names[array.name]
+                    whole = " * ".join(f"(int){name}.size({first + i})" for i in range(axes))
+                    return f"({whole} / {part})"
+        return None
 
     def product(self, shape: Shape) -> str:
         """The expression for the number of elements of a shape."""
@@ -61,7 +78,7 @@ def leaves(formula: Formula, host: Host) -> dict[Element, str]:
             known = [e for e in found if e.array == part.array]
             if known and known[0] != part:
                 raise OtherError("it computes with one array in two ways")
-            found[part] = host.array(Array(part.array, part.shape))
+            found[part] = host.array(Array(part.array, part.shape, kind=part.kind))
     return found
 
 

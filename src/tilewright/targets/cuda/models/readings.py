@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.targets.cuda.models.formulas import (
+    COLUMN,
+    FLOAT,
     PRODUCT,
     Calculated,
     Element,
@@ -34,6 +36,8 @@ class Array:
     name: str
     shape: Shape
     transposed: bool = False
+    kind: str = FLOAT
+    """The C type of its elements."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,8 @@ class Value:
     shape: Shape
     viewed: bool = False
     """Whether it is viewed with another shape than that with which it was computed."""
+    kind: str = FLOAT
+    """The C type of its elements."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +110,8 @@ class Recognised:
     arrays: Mapping[str, Shape]
     """The shapes of the inputs, the model's arrays and the results of earlier kernels, before they
     are viewed with other shapes."""
+    kind: str
+    """The C type of the result's elements."""
 
     @property
     def words(self) -> str:
@@ -198,11 +206,12 @@ class Reading:
     def kernel(self, value: Value, arrays: Mapping[str, Shape]) -> Recognised:
         """The kernel that computes a value of arrays with these shapes."""
         if is_simple(value.formula):
-            return Recognised(value.formula, value.shape, None, (), (), value.shape, arrays)
+            return Recognised(value.formula, value.shape, None, (), (), value.shape, arrays,
+                              value.kind)  # fmt: skip
         if not is_of_a_row(value.formula):
             self.require_whole(value.shape)
         return Recognised(value.formula, value.shape, self.begins, self.columns, self.inner,
-                          self.grid, arrays)  # fmt: skip
+                          self.grid, arrays, value.kind)  # fmt: skip
 
     def require_whole(self, shape: Shape) -> None:
         """Raise `OtherError` if a value has fewer elements than the model computes."""
@@ -231,10 +240,10 @@ def _broadcast(formula: Formula, shape: Shape) -> Formula:
     for part in parts(formula):
         match part:
             case Element():
-                made[part] = element(Array(part.array, part.shape), shape)
+                made[part] = element(Array(part.array, part.shape, kind=part.kind), shape)
             case Calculated():
                 made[part] = Calculated(part.text, tuple(made[one] for one in part.of))
-            case Number() if part != PRODUCT:
+            case Number() if part not in (PRODUCT, COLUMN):
                 made[part] = part
             case _:
                 raise OtherError("it computes with arrays of incompatible shapes")
@@ -244,12 +253,12 @@ def _broadcast(formula: Formula, shape: Shape) -> Formula:
 def element(array: Array, shape: Shape) -> Element:
     """The element of an array for a position in the shape to which the array is broadcast."""
     if array.shape == shape:
-        return Element(array.name, array.shape, (), True)
+        return Element(array.name, array.shape, (), True, array.kind)
     extents = [size for size in array.shape if size != (1, 1)]
     aligned = ((1, 1),) * (len(shape) - len(array.shape)) + array.shape
     used = [i for i, size in enumerate(aligned) if size != (1, 1)]
     if not extents:
-        return Element(array.name, array.shape, shape)
+        return Element(array.name, array.shape, shape, kind=array.kind)
     if used != list(range(used[0], used[-1] + 1)) or any(aligned[i] != shape[i] for i in used):
         raise OtherError("it broadcasts an array along axes that lie between others")
-    return Element(array.name, array.shape, shape[used[-1] + 1 :])
+    return Element(array.name, array.shape, shape[used[-1] + 1 :], kind=array.kind)

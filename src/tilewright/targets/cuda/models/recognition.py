@@ -18,7 +18,16 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
 
+from tilewright.targets.cuda.models.composites import (
+    Operation,
+    arrays_of,
+    in_steps,
+    name_of,
+    used,
+)
 from tilewright.targets.cuda.models.formulas import (
+    FLOAT,
+    WHOLE,
     Calculated,
     Element,
     Formula,
@@ -41,7 +50,7 @@ from tilewright.targets.cuda.models.readings import (
     is_simple,
     is_view,
 )
-from tilewright.targets.cuda.models.row_operations import in_two_steps, name_of, row_operation
+from tilewright.targets.cuda.models.row_operations import in_two_steps, row_operation
 
 _VIEWS = {"view", "_unsafe_view", "reshape", "flatten", "unsqueeze", "squeeze", "clone", "alias",
           "detach", "contiguous"}  # fmt: skip
@@ -52,6 +61,9 @@ _ALIASES = {"clamp_min.Tensor": "maximum", "clamp_max.Tensor": "minimum",
             "norm.ScalarOpt_dim": "linalg_vector_norm"}  # fmt: skip
 """Names of operations with the same meaning."""
 _FILLED = {"zeros_like": 0.0, "ones_like": 1.0}
+_ON_WHOLE = {*_VIEWS, "argmax", "argmin", "gather", "eq", "ne", "differs"}
+"""Operations that may take or give whole numbers."""
+_INDICES = "torch.int64"
 _TYPES = ("torch.float32", "torch.bool")
 """The types of computed arrays. The truth values of masks become 1 and 0."""
 
@@ -73,8 +85,8 @@ def _recognised(full: Any, reduced: Any) -> Sequence[Recognised]:
     pairs = list(zip(full["operations"], reduced["operations"], strict=True))
     if not pairs:
         raise OtherError("it computes nothing, or has too many operations")
-    steps = in_two_steps(pairs)
-    names = [{str(s["array"]) for s in _arrays(one)} for _, one, _ in steps]
+    steps = in_two_steps(_in_steps(pairs, full["outputs"]))
+    names = [{str(s["array"]) for s in arrays_of(one)} for _, one, _ in steps]
     shared = set[str]()
     reading, arrays, kernels = Reading(), dict[str, Shape](), list[Recognised]()
     for place, (name, one, other) in enumerate(steps):
@@ -87,13 +99,21 @@ def _recognised(full: Any, reduced: Any) -> Sequence[Recognised]:
         begun = replace(reading)
         try:
             found = _operation(reading, one, other)
-        except OtherError:
+        except OtherError as error:
             needed = set[str]().union(*names[place:], full["outputs"])
-            again = _next(begun, needed, names[place], arrays, kernels)
-            if again is None:
-                raise
-            reading = again
-            found = _operation(reading, one, other)
+            for now in (set[str](), names[place]):
+                more, known = [*kernels], dict(arrays)
+                again = _next(begun, needed, now, known, more)
+                try:
+                    if again is None:
+                        raise error
+                    found = _operation(again, one, other)
+                except OtherError:
+                    if now:
+                        raise
+                else:
+                    reading, arrays, kernels = again, known, more
+                    break
         reading.values[name] = found
     if len(full["outputs"]) != 1:
         raise OtherError("it returns several arrays")
@@ -102,9 +122,20 @@ def _recognised(full: Any, reduced: Any) -> Sequence[Recognised]:
         raise OtherError("it computes nothing")
     if is_simple(result.formula) and not _reads_arrays(result.formula):
         raise OtherError("its result does not depend on its arrays")
-    if pairs[-1][0]["gives"][0]["dtype"] != "torch.float32":
+    if steps[-1][1]["gives"][0]["dtype"] == "torch.bool":
         raise OtherError("its result is a mask")
     return [*kernels, reading.kernel(result, arrays)]
+
+
+def _in_steps(
+    pairs: Sequence[tuple[Operation, Operation]], outputs: Sequence[str]
+) -> list[tuple[str, Operation, Operation]]:
+    """The simple operations on which the outputs depend, with the names of their results."""
+    found = list[tuple[str, Operation, Operation]]()
+    for place in used([one for one, _ in pairs], outputs):
+        one, other = (in_steps(place, operation) for operation in pairs[place])
+        found += [(name, step, again) for (name, step), (_, again) in zip(one, other, strict=True)]
+    return found
 
 
 def _known(
@@ -114,15 +145,18 @@ def _known(
     support."""
     if one["does"] != other["does"]:
         raise OtherError("at other sizes it executes other operations")
-    for said, again in zip(_arrays(one), _arrays(other), strict=True):
-        name = str(said["array"])
+    whole = name_of(one) in _ON_WHOLE
+    for said, again in zip(arrays_of(one), arrays_of(other), strict=True):
+        name, dtype = str(said["array"]), str(said["dtype"])
+        if dtype not in _TYPES and not (whole and dtype == _INDICES):
+            raise OtherError(f"it computes with {dtype[:20]}, and not float32")
         if name and name not in reading.values:
-            if said["dtype"] != "torch.float32":
-                raise OtherError(f"it computes with {str(said['dtype'])[:20]}, and not float32")
             arrays[name] = _shape(said["shape"], again["shape"])
-            reading.values[name] = Array(name, arrays[name])
-    if one["gives"][0]["dtype"] not in _TYPES:
-        raise OtherError(f"it computes {str(one['gives'][0]['dtype'])[:20]}, and not float32")
+            kind = WHOLE if dtype == _INDICES else FLOAT
+            reading.values[name] = Array(name, arrays[name], kind=kind)
+    dtype = str(one["gives"][0]["dtype"])
+    if dtype not in _TYPES and not (whole and dtype == _INDICES):
+        raise OtherError(f"it computes {dtype[:20]}, and not float32")
 
 
 def _next(
@@ -130,7 +164,7 @@ def _next(
     kernels: list[Recognised],
 ) -> Reading | None:  # fmt: skip
     """The values for another kernel: those that are `needed` are arrays if the kernels so far
-    compute them. Values of arrays alone are computed again, unless they are needed `now`.
+    compute them. Values of arrays alone are computed again, unless they are among those `now`.
 
     None if nothing was computed that could become an array.
     """
@@ -155,10 +189,6 @@ def _next(
 def _reads_arrays(formula: Formula) -> bool:
     """Whether a formula contains elements of arrays."""
     return any(isinstance(part, Element) for part in parts(formula))
-
-
-def _arrays(operation: Mapping[str, Any]) -> list[Any]:
-    return [said for said in operation["given"] if isinstance(said, dict) and "array" in said]
 
 
 def _shape(full: Sequence[int], reduced: Sequence[int]) -> Shape:

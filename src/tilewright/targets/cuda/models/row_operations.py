@@ -6,48 +6,47 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tilewright.targets.cuda.models.composites import Operation, name_of
 from tilewright.targets.cuda.models.formulas import (
+    COLUMN,
     COLUMNS,
+    WHOLE,
     Calculated,
     Formula,
     OtherError,
     Shape,
     number,
 )
-from tilewright.targets.cuda.models.readings import Reading, Value
+from tilewright.targets.cuda.models.readings import Reading, Value, count
 
 _OF_ALL = {"sum": "sum.dim_IntList", "mean": "mean.dim", "amax": "amax.default",
            "amin": "amin.default", "max": "amax.default", "min": "amin.default"}  # fmt: skip
 """Operations that can reduce all elements to one number, and the same along some axes."""
+MOST_WHOLE = 1 << 24
+"""Whole numbers up to this one are exact as float32."""
 _ROWS = 1024
 """Number of rows that keep a GPU busy."""
 
 
 def in_two_steps(
-    pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]],
-) -> list[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
+    named: Sequence[tuple[str, Operation, Operation]],
+) -> list[tuple[str, Operation, Operation]]:
     """The operations with the names of their results. Where all elements of an array are reduced to
     one number, the rows of its last axes are reduced first, so that many blocks can compute."""
-    found = list[tuple[str, Mapping[str, Any], Mapping[str, Any]]]()
-    for place, (one, other) in enumerate(pairs):
+    found = list[tuple[str, Operation, Operation]]()
+    for place, one, other in named:
         name = name_of(one)
         shape = one["given"][0]["shape"] if _reduces_all(name, one) else ()
         if len(shape) < 2:
-            found.append((f"{place}.0", one, other))
+            found.append((place, one, other))
             continue
         kept = next((k for k in range(1, len(shape)) if math.prod(shape[:k]) >= _ROWS),
                     len(shape) - 1)  # fmt: skip
-        rows, all_rows = _halves(one, _OF_ALL[name], f"{place}.rows", kept)
-        other_rows, all_other_rows = _halves(other, _OF_ALL[name], f"{place}.rows", kept)
-        found.append((f"{place}.rows", rows, other_rows))
-        found.append((f"{place}.0", all_rows, all_other_rows))
+        rows, all_rows = _halves(one, _OF_ALL[name], f"{place} rows", kept)
+        other_rows, all_other_rows = _halves(other, _OF_ALL[name], f"{place} rows", kept)
+        found.append((f"{place} rows", rows, other_rows))
+        found.append((place, all_rows, all_other_rows))
     return found
-
-
-def name_of(operation: Mapping[str, Any]) -> str:
-    """The name of an operation without its variant. It ends with `_` if the operation changes its
-    first operand."""
-    return str(operation["does"]).removeprefix("aten.").partition(".")[0]
 
 
 def _reduces_all(name: str, operation: Mapping[str, Any]) -> bool:
@@ -73,7 +72,7 @@ def _halves(
 def row_operation(reading: Reading, name: str, given: Sequence[Any], shape: Shape) -> Value | None:
     """An operation that reduces rows, in terms of sums and largest elements; None for others."""
     known = ("sum", "mean", "amax", "amin", "max", "min", "_softmax", "_log_softmax", "logsumexp",
-             "native_layer_norm", "linalg_vector_norm")  # fmt: skip
+             "native_layer_norm", "linalg_vector_norm", "argmax", "argmin", "gather")  # fmt: skip
     if name not in known:
         return None
     source = reading.value(given[0])
@@ -126,5 +125,17 @@ def row_operation(reading: Reading, name: str, given: Sequence[Any], shape: Shap
         return Value(found if order == 1 else Calculated("sqrtf({0})", (found,)), shape)
     if name == "mean":
         return Value(mean(x), shape)
+    if name in ("argmax", "argmin", "gather") and count(columns)[0] > MOST_WHOLE:
+        raise OtherError("its rows have more than 2^24 elements, which it counts")
+    if name in ("argmax", "argmin"):
+        best = total("most" if name == "argmax" else "least", x)
+        place = Calculated("({0} == {1} ? {2} : 3.4e38f)", (x, best, COLUMN))
+        return Value(total("least", place), shape, kind=WHOLE)
+    if name == "gather":
+        if shape != tuple((1, 1) if i == axes[0] else s for i, s in enumerate(source.shape)):
+            raise OtherError("it gathers several elements of a row")
+        index = reading.operand(given[2], source.shape)
+        chosen = Calculated("({0} == {1} ? {2} : 0.0f)", (COLUMN, index, x))
+        return Value(total("sum", chosen), shape)
     kind = {"sum": "sum", "amax": "most", "max": "most"}.get(name, "least")
     return Value(total(kind, x), shape)

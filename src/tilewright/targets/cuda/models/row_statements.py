@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tilewright.targets.cuda.models.formulas import (
+    COLUMN,
+    FLOAT,
     Calculated,
+    Element,
     Formula,
     Total,
     Written,
@@ -25,9 +28,9 @@ def arrays_in_c(model: Recognised, host: Host) -> tuple[str, str, str]:
     elements = leaves(_all_of(model), host)
     taken, passed, given = "", "", ""
     for element, name in elements.items():
-        taken += f"const float *{name}, "
+        taken += f"const {element.kind} *{name}, "
         passed += f"{name}, "
-        given += f"{name}.data_ptr<float>(), "
+        given += f"{name}.data_ptr<{element.kind}>(), "
         if not element.whole:
             taken += f"int {name}_inner, int {name}_count, "
             passed += f"{name}_inner, {name}_count, "
@@ -52,14 +55,19 @@ def element_body(
     loads = [
         f"Vector<WIDTH> v_{n} = ((const Vector<WIDTH> *){n})[i];"
         for e, n in reached.items()
-        if e.whole
+        if _by_vectors(e)
     ]
     values: dict[Formula, str] = {
-        e: f"v_{n}.at[v]" if e.whole else f"{n}[{place(e, n)}]" for e, n in reached.items()
+        e: f"v_{n}.at[v]" if _by_vectors(e) else f"{n}[{place(e, n)}]" for e, n in reached.items()
     }
     written = Written({**known, **values}, [])
     result = written.value(formula)
     return loads, written.lines, result
+
+
+def _by_vectors(element: Element) -> bool:
+    """Whether a thread loads several neighbouring elements at once."""
+    return element.whole and element.kind == FLOAT
 
 
 def row_phases(model: Recognised, host: Host) -> str:
@@ -101,22 +109,31 @@ def _of_rows(formula: Formula, known: dict[Formula, str], lines: list[str]) -> N
             Written(known, lines).value(part)
 
 
-_ROW = ("for (unsigned i = begin + threadIdx.x; i < begin + length; i += THREADS) {",)
-"""The beginning of a pass over the vectors of a row."""
+_ROW = (
+    ("for (unsigned i = begin + threadIdx.x; i < begin + length; i += THREADS) {",),
+    "(i - begin) * WIDTH + v",
+)
+"""The beginning of a pass over the vectors of a row, and the number of an element in it."""
 _COLUMNS = (
-    "for (int e = threadIdx.y; e < columns; e += PARTS) {",
-    "  unsigned i = begin + e * vectors;",
+    (
+        "for (int e = threadIdx.y; e < columns; e += PARTS) {",
+        "  unsigned i = begin + e * vectors;",
+    ),
+    "e",
 )
 """The same for rows whose elements are not adjacent."""
 
 
 def _loop(
-    head: Sequence[str], formula: Formula, host: Host, known: Mapping[Formula, str], before: str,
-    last: str, after: str,
+    over: tuple[Sequence[str], str], formula: Formula, host: Host, known: Mapping[Formula, str],
+    before: str, last: str, after: str,
 ) -> list[str]:  # fmt: skip
     """A pass over rows: the statements for a thread's vectors, and `last` with the value of each
     element. `before` and `after` may be empty."""
+    head, number = over
     loads, lines, value = element_body(formula, host, known)
+    if COLUMN in set(parts(formula, known)):
+        lines.insert(0, f"float {COLUMN.text} = (float)({number});")
     return [
         *head,
         *(f"  {line}" for line in [before, *loads] if line),

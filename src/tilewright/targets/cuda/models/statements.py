@@ -14,6 +14,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tilewright.targets.cuda.models.formulas import FLOAT
 from tilewright.targets.cuda.models.host import Host, indented
 from tilewright.targets.cuda.models.product_statements import product_texts
 from tilewright.targets.cuda.models.readings import Array, Convolution, Product, Recognised
@@ -120,7 +121,7 @@ def _texts(
         }
     host = Host(model)
     taken, passed, given = arrays_in_c(model, host)
-    words = {"TAKEN": taken, "PASSED": passed}
+    words = {"TAKEN": taken, "PASSED": passed, "KIND": model.kind}
     if model.begins is not None:
         words |= scan_words(model, model.begins, host)
         inner = host.product(model.begins.inner)
@@ -132,7 +133,7 @@ def _texts(
         adjacent = not model.inner
         words["PHASES"] = (row_phases if adjacent else column_phases)(model, host)
         more = "" if adjacent else f", {host.product(model.inner)}"
-        call = f"launch({given}result.data_ptr<float>(), rows, columns{more});"
+        call = f"launch({given}result.data_ptr<{model.kind}>(), rows, columns{more});"
         body = (f"  int columns = {host.product(model.columns)};\n"
                 f"  int rows = (int)({host.product(model.grid)}) / columns;\n")  # fmt: skip
         text = filled(read("reductions" if adjacent else "columns"), words)
@@ -153,7 +154,10 @@ def _function(text: str, model: Recognised, host: Host, body: str, before: bool 
     taken = ", ".join(f"torch::Tensor {name}" for name in host.names.values())
     first = next(iter(host.names.values()))
     shape = ", ".join(host.size(size) for size in model.shape)
-    made = f"  torch::Tensor result = torch::empty({{{shape}}}, {first}.options());\n"
+    options = f"{first}.options()"
+    if host.arrays[0].kind != model.kind:
+        options += f".dtype(torch::{'kFloat' if model.kind == FLOAT else 'kLong'})"
+    made = f"  torch::Tensor result = torch::empty({{{shape}}}, {options});\n"
     if before:
         at = body.index("  Added added")
         body = body[:at] + made + body[at:]

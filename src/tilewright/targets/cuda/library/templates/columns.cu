@@ -27,7 +27,7 @@ template <int KIND, int WIDTH> __device__ void of_columns(float *values, float (
 }
 
 template <int WIDTH> __global__ void __launch_bounds__(THREADS *PARTS)
-    columns_of({TAKEN}float *result, unsigned count, int columns, unsigned vectors) {
+    columns_of({TAKEN}{KIND} *result, unsigned count, int columns, unsigned vectors) {
   __shared__ float parts[PARTS][THREADS * WIDTH];
   unsigned row = blockIdx.x * THREADS + threadIdx.x;
   bool there = row < count;
@@ -36,7 +36,7 @@ template <int WIDTH> __global__ void __launch_bounds__(THREADS *PARTS)
 {PHASES}
 }
 
-static void launch({TAKEN}float *result, int rows, int columns, int inner) {
+static void launch({TAKEN}{KIND} *result, int rows, int columns, int inner) {
   dim3 block(THREADS, PARTS);
   int width = inner % V == 0 ? V : 1;
   unsigned count = rows / width, blocks = (count + THREADS - 1) / THREADS;

@@ -25,7 +25,7 @@ template <int KIND> __device__ float of_row(float value, float *parts) {
   return value;
 }
 
-template <int WIDTH> __global__ void __launch_bounds__(THREADS *ROWS) rows_of({TAKEN}float *result, int rows, int columns) {
+template <int WIDTH> __global__ void __launch_bounds__(THREADS *ROWS) rows_of({TAKEN}{KIND} *result, int rows, int columns) {
   __shared__ float shared[ROWS][WARPS];
   int row = blockIdx.x * ROWS + threadIdx.y, length = columns / WIDTH;
   bool there = row < rows;
@@ -34,7 +34,7 @@ template <int WIDTH> __global__ void __launch_bounds__(THREADS *ROWS) rows_of({T
 {PHASES}
 }
 
-static void launch({TAKEN}float *result, int rows, int columns) {
+static void launch({TAKEN}{KIND} *result, int rows, int columns) {
   dim3 block(THREADS, ROWS);
   unsigned blocks = (rows + ROWS - 1) / ROWS;
   if (columns % V == 0) rows_of<V><<<blocks, block>>>({PASSED}result, rows, columns);
