@@ -17,9 +17,9 @@ instructions.
 def loop_notes(
     loops: Sequence[CodeLoop], reasons: Mapping[int, str], rates: InstructionRates | None = None
 ) -> tuple[str, ...]:
-    """One line on the innermost loops, the most deeply nested ones first, and one on the `rates` of
-    instructions if a loop is vectorised. Of several loops from one source line, only the one with
-    the widest vectors is described.
+    """One line on the innermost loops, the most deeply nested ones first. Of several loops from one
+    source line, only the one with the widest vectors is described. With the `rates` of
+    instructions, the line says how many cycles an iteration takes at least.
 
     A compiler generates several loops from one: with vectors, for the remaining elements, and for
     overlapping arrays. `reasons` say why GCC did not vectorise the loop at a line.
@@ -31,12 +31,8 @@ def loop_notes(
             if other is None or _weight(loop) > _weight(other):
                 chosen[loop.line] = loop
     most = sorted(chosen.values(), key=lambda loop: (-loop.depth, -loop.count))[:MOST_TOLD]
-    if not most:
-        return ()
-    notes = [f"{HEAD}: {'; '.join(_told(loop, reasons, rates) for loop in most)}."]
-    if rates is not None and any(loop.vector_bytes for loop in most):
-        notes.append(f"{rates.in_words()}.")
-    return tuple(notes)
+    told = [_told(loop, reasons, rates) for loop in most]
+    return (f"{HEAD}: {'; '.join(told)}.",) if told else ()
 
 
 def _weight(loop: CodeLoop) -> tuple[int, int]:

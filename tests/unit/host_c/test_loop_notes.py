@@ -94,9 +94,9 @@ def test_with_measured_rates_the_limiting_instructions_and_the_clock_are_told() 
         reads=2,
         one_path=True,
     )
-    line, rates = loop_notes([loop], {}, RATES)
+    (line,) = loop_notes([loop], {}, RATES)
     assert line.endswith("spills 0), which take at least 7 cycles because of the loads.")
-    assert rates == (
+    assert f"{RATES.in_words()}." == (
         "A cycle of this core takes 0.25 ns. In each cycle, the core starts at most this many "
         "instructions on vectors of 64 bytes (measured): multiply-adds 1, shifts and logic 1.5, "
         "conversions 1, shuffles 1.5, vector arithmetic 2, loads 1, stores 0.5."

@@ -12,7 +12,7 @@ from tilewright.core.roles import Task
 from tilewright.native.allowed_calls import MATHEMATICS
 from tilewright.native.calibration import Peaks, peaks
 from tilewright.native.counters import availability
-from tilewright.native.evaluator import NativeEvaluation
+from tilewright.native.evaluator import Counts, NativeEvaluation
 from tilewright.native.instruction_rates import instruction_rates
 from tilewright.native.machine import Processor, measuring_cores, processor
 from tilewright.native.settings import LATENCY, EvaluationSettings
@@ -133,17 +133,24 @@ class HostTarget(NativeTarget):
     def _evaluation(
         self, cases: Cases, start: str, settings: EvaluationSettings
     ) -> NativeEvaluation:
-        found = self._peaks
+        found, rates = self._peaks, instruction_rates(self._toolchain)
+
+        def described(
+            task: Workload, latency_s: float, _: Counts
+        ) -> tuple[float, Mapping[str, float], str]:
+            share, numbers, told = describe(task, latency_s, found, self.threads)
+            return share, numbers, "\n".join([told, *([f"{rates.in_words()}."] if rates else [])])
+
         return NativeEvaluation(
             cases=cases,
             settings=settings,
             start=start,
             toolchain=self._toolchain,
             check_source=lambda source: refused(source, self.threads),
-            describe=lambda task, latency_s, _: describe(task, latency_s, found, self.threads),
+            describe=described,
             versions={"machine": processor().name},
             peak_per_s=products_per_s(cases.workload, found),
-            rates=instruction_rates(self._toolchain),
+            rates=rates,
             shortcut=fewer_products(cases.workload),
         )
 
