@@ -39,7 +39,7 @@ class Graph:
     ) -> tuple[Any, ...]:
         name = f"{len(self.said[0])}.0"
         for way, operations in enumerate(self.said):
-            said = [array(*g, way) if isinstance(g, tuple) else g for g in given]
+            said = [array(*g[:2], way, *g[2:]) if isinstance(g, tuple) else g for g in given]
             is_mask = does.partition(".")[0] in ("gt", "ge", "lt", "le", "eq", "ne")
             gives = [array("", shape, way, "bool" if is_mask else "float32")]
             operations.append(
@@ -247,6 +247,9 @@ def test_a_row_without_its_first_axis_is_broadcast() -> None:
         ([("mul.Tensor", (R, C), X, {"unknown": "dict"})], "other than its arrays"),
         ([("gather.default", (R, C), X, 0, 3)], "it gathers several elements of a row"),
         ([("argmax.default", (R,), ("input 0", (R, (1 << 25, 8))), 1)], "more than 2.24 elements"),
+        ([("argmax.default", (R,), X, 1), ("argmax.default", (), ("0.0", (R,)), 0)],
+         "whole numbers that another one computes"),
+        ([("mul.Tensor", (R, C), X, ("input 1", (R, C), "bool"))], "an array of truth values"),
         ([], "it computes nothing"),
         ([("t.default", (C, R), X)], "it computes nothing"),
     ],

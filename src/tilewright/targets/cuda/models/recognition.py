@@ -64,7 +64,8 @@ _FILLED = {"zeros_like": 0.0, "ones_like": 1.0}
 _ON_WHOLE = {*_VIEWS, "argmax", "argmin", "gather", "eq", "ne", "differs"}
 """Operations that may take or give whole numbers."""
 _INDICES = "torch.int64"
-_TYPES = ("torch.float32", "torch.bool")
+_TRUTHS = "torch.bool"
+_TYPES = ("torch.float32", _TRUTHS)
 """The types of computed arrays. The truth values of masks become 1 and 0."""
 
 
@@ -122,7 +123,7 @@ def _recognised(full: Any, reduced: Any) -> Sequence[Recognised]:
         raise OtherError("it computes nothing")
     if is_simple(result.formula) and not _reads_arrays(result.formula):
         raise OtherError("its result does not depend on its arrays")
-    if steps[-1][1]["gives"][0]["dtype"] == "torch.bool":
+    if steps[-1][1]["gives"][0]["dtype"] == _TRUTHS:
         raise OtherError("its result is a mask")
     return [*kernels, reading.kernel(result, arrays)]
 
@@ -151,6 +152,8 @@ def _known(
         if dtype not in _TYPES and not (whole and dtype == _INDICES):
             raise OtherError(f"it computes with {dtype[:20]}, and not float32")
         if name and name not in reading.values:
+            if dtype == _TRUTHS:
+                raise OtherError("it reads an array of truth values")
             arrays[name] = _shape(said["shape"], again["shape"])
             kind = WHOLE if dtype == _INDICES else FLOAT
             reading.values[name] = Array(name, arrays[name], kind=kind)
@@ -176,6 +179,8 @@ def _next(
         simple = is_simple(value.formula)
         if simple and (name not in now or not _reads_arrays(value.formula)):
             continue
+        if value.kind != FLOAT:
+            raise OtherError("a kernel would read whole numbers that another one computes")
         if value.formula not in made:
             if reading.begins is not None and not simple and made:
                 raise OtherError("it computes several arrays from one product")
